@@ -1,0 +1,2 @@
+//! The engine's benchmarks.
+fn main() {}

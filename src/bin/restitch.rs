@@ -1,0 +1,2 @@
+//! The command line: parses arguments, calls one function.
+fn main() {}

@@ -1,0 +1,17 @@
+//! restitch makes cut-off LLM output whole.
+#![forbid(unsafe_code)]
+
+// Layer 0
+mod error;
+mod limits;
+// Layer 1
+pub mod json;
+pub mod overlap;
+pub mod sse;
+// Layer 2
+mod document;
+pub mod provider;
+
+pub use document::Document;
+pub use error::SyntaxError;
+pub use limits::Limits;

@@ -1,0 +1,68 @@
+//! Every cap of the engine, with its default and the reason for it.
+
+use std::time::Duration;
+
+/// The caps of one stream. Reaching one is a named outcome, never a silent loss.
+///
+/// ```
+/// let limits = restitch::Limits { continuations: 2, ..restitch::Limits::default() };
+/// assert_eq!(limits.depth, 1024);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open containers of one document. Deeper input is an error with its offset. Default 1,024: far above what
+    /// models write, and what most readers accept.
+    pub depth: usize,
+    /// Bytes of one line of an event stream. Default 16 MiB: a provider that sends its whole answer as one `data:`
+    /// line stays below.
+    pub line: usize,
+    /// Bytes of the fields of one event, each `data:` line counted with its line end, so that empty ones count too.
+    /// Default 16 MiB.
+    pub event: usize,
+    /// Bytes of a continuation that may wait for the seam's decision. Default 64 KiB: a preamble, a fence and the
+    /// longest anchor fit many times over.
+    pub held: usize,
+    /// Bytes at the end of the delivered text in which a continuation may begin other than at the asked anchor.
+    /// Default 16 KiB; the memory of the matcher is a multiple of it.
+    pub window: usize,
+    /// Characters of the longest anchor. Default 2,048: longer ones are not repeated faithfully.
+    pub anchor: usize,
+    /// Bytes read ahead of a slow client. Default 1 MiB: a reset drops what only the kernel held.
+    pub read_ahead: usize,
+    /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
+    pub body: usize,
+    /// Calls after the first one. Default 8.
+    pub continuations: u32,
+    /// Failures in a row that end the loop. Default 3.
+    pub failures: u32,
+    /// Fragments in a row that bring nothing new and end the loop. Default 2.
+    pub repeats: u32,
+    /// Silence after which an upstream that owes the rest of a document counts as gone. Default 60 s.
+    pub idle: Duration,
+    /// Silence before the first byte of an answer after which a call counts as failed. Default 300 s: a model may
+    /// think for minutes.
+    pub first_byte: Duration,
+    /// The longest wait between two calls, whatever `Retry-After` says. Default 10 s.
+    pub backoff: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            depth: 1024,
+            line: 16 << 20,
+            event: 16 << 20,
+            held: 64 << 10,
+            window: 16 << 10,
+            anchor: 2048,
+            read_ahead: 1 << 20,
+            body: 32 << 20,
+            continuations: 8,
+            failures: 3,
+            repeats: 2,
+            idle: Duration::from_secs(60),
+            first_byte: Duration::from_secs(300),
+            backoff: Duration::from_secs(10),
+        }
+    }
+}
