@@ -8,7 +8,7 @@ pub struct SyntaxError {
     /// What was wrong.
     pub kind: SyntaxErrorKind,
     /// Byte offset of the first byte that cannot stand where it stands; the length of the text at an early end.
-    pub offset: u64,
+    pub offset: usize,
 }
 
 /// What was wrong with a text.

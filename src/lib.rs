@@ -12,6 +12,6 @@ pub mod sse;
 mod document;
 pub mod provider;
 
-pub use document::Document;
-pub use error::SyntaxError;
+pub use document::{Checkpoint, Cut, Document, clean_encoding};
+pub use error::{SyntaxError, SyntaxErrorKind};
 pub use limits::Limits;

@@ -1,1 +1,14 @@
-//! JSON as bytes: the strict grammar, strings, and spans of what a text holds.
+//! JSON as bytes: the strict grammar, what is open at every byte, and how an open text is closed.
+//!
+//! Nothing here keeps text: a [`Machine`] sees each byte once and remembers spans; whoever keeps the text (a
+//! [`Document`](crate::Document)) lends it where a path or a suffix is to be printed.
+
+mod close;
+pub mod envelope;
+mod machine;
+mod scan;
+mod stack;
+
+pub use close::Completion;
+pub use machine::{CutState, Machine};
+pub use stack::{Frame, Kind};
