@@ -1,0 +1,422 @@
+//! The push decoder of event streams.
+//!
+//! It knows lines, fields and blocks as the [standard] has them, and where in the stream each event stood. It does not
+//! know what a provider puts into an event, it never waits for bytes that an event does not need, and it keeps nothing
+//! but the block that is open: a line and a value that lie whole in the caller's chunk are lent from there.
+//!
+//! [standard]: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+
+use std::borrow::Cow;
+use std::{fmt, mem, ops::Range};
+
+use memchr::{memchr, memchr2};
+
+use crate::Limits;
+
+/// Decodes an event stream that is pushed in any chunks.
+///
+/// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at the end of the
+/// stream, call [`finish`](Self::finish). However the stream is split, the events, their ranges and the errors are the
+/// same.
+///
+/// ```
+/// use restitch::{Limits, sse::Decoder};
+///
+/// let mut decoder = Decoder::new(&Limits::default());
+/// let mut seen = Vec::new();
+/// for mut chunk in [&b": hi\n\nevent: delta\nda"[..], b"ta: {}\n\ndata: [DO", b"NE]"] {
+///     while let Some(event) = decoder.next_event(&mut chunk)? {
+///         seen.push((event.event.into_owned(), event.data.into_owned(), event.range, event.terminated));
+///     }
+/// }
+/// assert_eq!(decoder.boundary(), 29);
+/// if let Some(event) = decoder.finish()? {
+///     seen.push((event.event.into_owned(), event.data.into_owned(), event.range, event.terminated));
+/// }
+/// assert_eq!(seen, [
+///     ("delta".to_owned(), "{}".to_owned(), 0..29, true),
+///     ("message".to_owned(), "[DONE]".to_owned(), 29..41, false),
+/// ]);
+/// # Ok::<(), restitch::sse::DecodeError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    line_limit: usize,
+    event_limit: usize,
+    /// The start of a line whose end has not come. Empty between lines, and never longer than `line_limit`.
+    carry: Vec<u8>,
+    block: Block,
+    /// The id of the last whole block that set one.
+    id: String,
+    retry: Option<u64>,
+    /// Bytes consumed.
+    offset: u64,
+    /// Never above `offset`, and equal to it only right after a blank line.
+    boundary: u64,
+    /// Where the next event's range starts: the end of the last one's. Never above `boundary`, but for an unterminated
+    /// event.
+    start: u64,
+    /// Only the first line may begin with a byte order mark.
+    first_line: bool,
+    /// The last byte was a CR that has ended a line: an LF that follows is part of that line end.
+    after_cr: bool,
+    failed: Option<DecodeError>,
+}
+
+/// One event, lent from the pushed chunk or from the decoder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Its type, `message` unless the block has another that is not empty.
+    pub event: Cow<'a, str>,
+    /// Its `data` lines, joined with LF. Bytes that are not UTF-8 are replaced by U+FFFD.
+    pub data: Cow<'a, str>,
+    /// The last event id in force, set by this block or by one before.
+    pub id: Cow<'a, str>,
+    /// Its raw bytes in the stream, as absolute offsets: from the end of the event before, or 0, to the end of its
+    /// blank line. So ranges tile the stream, and what comes without data before an event (comments, blocks that only
+    /// set an id, a byte order mark) belongs to it.
+    ///
+    /// An event is due at the CR of its blank line, when nobody knows whether an LF follows. Hence the rule: **the
+    /// range ends after the CR, and an LF that belongs to it is the first byte of the next range**. Whoever forwards
+    /// raw bytes cuts at [`Decoder::boundary`], which has the LF if it was there to be seen.
+    pub range: Range<u64>,
+    /// Whether its blank line came. The standard drops an event that the end of the stream cuts off; several servers
+    /// end their last event so.
+    pub terminated: bool,
+}
+
+/// Why and where a stream cannot be decoded any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// What was wrong.
+    pub kind: DecodeErrorKind,
+    /// Absolute offset of the first byte that was not taken: the byte of a line that is over its cap, or the end of
+    /// the line that made an event too long.
+    pub offset: u64,
+}
+
+/// What was wrong with a stream. Malformed fields are no errors: the standard says what they mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeErrorKind {
+    /// A line has more bytes than [`Limits::line`], which is given.
+    LineTooLong(usize),
+    /// The fields of an event have more bytes than [`Limits::event`], which is given.
+    EventTooLong(usize),
+}
+
+impl Decoder {
+    /// A decoder at the start of a stream, with the caps [`Limits::line`] and [`Limits::event`].
+    ///
+    /// A line counts without its end; the fields of an event count as whole lines, each with one byte for its end.
+    /// Comments don't count towards the event: they are not kept.
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            line_limit: limits.line,
+            event_limit: limits.event,
+            carry: Vec::new(),
+            block: Block::default(),
+            id: String::new(),
+            retry: None,
+            offset: 0,
+            boundary: 0,
+            start: 0,
+            first_line: true,
+            after_cr: false,
+            failed: None,
+        }
+    }
+
+    /// Decodes up to and including the next event, and takes what it consumed off the front of `input`.
+    ///
+    /// `None` says that `input` is drained. Data that is one line, whole within `input`, is lent from there, not
+    /// copied.
+    ///
+    /// # Errors
+    ///
+    /// A line or an event is over its cap. The decoder stays failed: from then on it takes nothing and returns the
+    /// same error.
+    pub fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
+        self.begin()?;
+        let mut lent = Lent::default();
+        loop {
+            self.skip_lf(input);
+            let Some(end) = memchr2(b'\n', b'\r', input) else {
+                let part = self.take(input, input.len())?;
+                self.carry.extend_from_slice(part);
+                self.block.keep(&mut lent);
+                return Ok(None);
+            };
+            let part = self.take(input, end)?;
+            let blank = if self.carry.is_empty() {
+                self.line(part, &mut lent)?
+            } else {
+                self.carry.extend_from_slice(part);
+                self.block.keep(&mut lent);
+                self.carried_line()?
+            };
+            if let Some((&byte, rest)) = input.split_first() {
+                self.after_cr = byte == b'\r';
+                self.offset += 1;
+                *input = rest;
+            }
+            if !blank {
+                continue;
+            }
+            self.boundary = self.offset;
+            if mem::take(&mut self.block.has_id) {
+                mem::swap(&mut self.id, &mut self.block.id);
+            }
+            if self.block.has_data || lent.data.is_some() {
+                break;
+            }
+            self.block.clear();
+            lent = Lent::default();
+        }
+        let range = self.start..self.offset;
+        self.start = self.offset;
+        // A raw cut at the boundary should have the whole line end when it is at hand.
+        self.skip_lf(input);
+        self.block.spent = true;
+        Ok(Some(self.block.event(lent, &self.id, range, true)))
+    }
+
+    /// Ends the stream: the unterminated last line and block are processed and, if the block has data, dispatched as
+    /// an event with `terminated: false`.
+    ///
+    /// What it holds may be torn, so [`last_event_id`](Self::last_event_id) stays that of the last whole block, and
+    /// `retry` needs a whole line. A second call returns `None`.
+    ///
+    /// # Errors
+    ///
+    /// The last line makes its event too long, or the decoder has failed before.
+    pub fn finish(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
+        self.begin()?;
+        if !self.carry.is_empty() {
+            let retry = self.retry;
+            self.carried_line()?;
+            self.retry = retry;
+        }
+        self.block.spent = true;
+        if !self.block.has_data {
+            return Ok(None);
+        }
+        let range = self.start..self.offset;
+        self.start = self.offset;
+        let id = if self.block.has_id { &self.block.id } else { &self.id };
+        Ok(Some(self.block.event(Lent::default(), id, range, false)))
+    }
+
+    /// Bytes consumed.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Absolute offset right after the last blank line: the end of the last whole block, with data or without; 0
+    /// before the first.
+    ///
+    /// The LF of a CRLF belongs to it from the moment it is consumed, so between two calls it may be one byte short of
+    /// what it will be. With all of an input consumed it does not depend on the chunks.
+    pub fn boundary(&self) -> u64 {
+        self.boundary
+    }
+
+    /// The last valid `retry`, in milliseconds. A number beyond `u64` counts as its maximum.
+    pub fn retry(&self) -> Option<u64> {
+        self.retry
+    }
+
+    /// The id that a reconnection would name: the last one set by a block that came whole. Empty if there is none.
+    pub fn last_event_id(&self) -> &str {
+        &self.id
+    }
+
+    /// What every call starts with: a failure is final, and the event handed out before is not needed any more.
+    fn begin(&mut self) -> Result<(), DecodeError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if self.block.spent {
+            self.block.clear();
+        }
+        Ok(())
+    }
+
+    fn skip_lf(&mut self, input: &mut &[u8]) {
+        if !self.after_cr {
+            return;
+        }
+        let Some((&byte, rest)) = input.split_first() else { return };
+        self.after_cr = false;
+        if byte == b'\n' {
+            if self.boundary == self.offset {
+                self.boundary += 1;
+            }
+            self.offset += 1;
+            *input = rest;
+        }
+    }
+
+    /// Takes `len` more bytes of the open line, or fails at the first byte that is over the cap. `len` is at most
+    /// `input.len()`.
+    fn take<'i>(&mut self, input: &mut &'i [u8], len: usize) -> Result<&'i [u8], DecodeError> {
+        let room = self.line_limit.saturating_sub(self.carry.len());
+        let (part, rest) = input.split_at(len.min(room));
+        self.offset += part.len() as u64;
+        *input = rest;
+        if len > room { Err(self.fail(DecodeErrorKind::LineTooLong(self.line_limit))) } else { Ok(part) }
+    }
+
+    /// Processes the line in `carry`, which is complete, and empties it.
+    fn carried_line(&mut self) -> Result<bool, DecodeError> {
+        let mut carry = mem::take(&mut self.carry);
+        let mut lent = Lent::default();
+        let blank = self.line(&carry, &mut lent);
+        self.block.keep(&mut lent);
+        carry.clear();
+        self.carry = carry;
+        blank
+    }
+
+    /// Processes one line without its end; says whether it was blank. What needs no copy yet goes to `lent`.
+    fn line<'l>(&mut self, line: &'l [u8], lent: &mut Lent<'l>) -> Result<bool, DecodeError> {
+        let line = match mem::take(&mut self.first_line) {
+            true => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
+            false => line,
+        };
+        if line.is_empty() {
+            return Ok(true);
+        }
+        let (name, value) = field(line);
+        if name.is_empty() {
+            return Ok(false); // A comment.
+        }
+        // Names and line ends count, so that endless lines with nothing in them reach the cap, too.
+        self.block.size = self.block.size.saturating_add(line.len()).saturating_add(1);
+        if self.block.size > self.event_limit {
+            return Err(self.fail(DecodeErrorKind::EventTooLong(self.event_limit)));
+        }
+        match name {
+            b"data" => self.block.data(value, lent),
+            b"event" => lent.event = Some(value),
+            b"id" if memchr(0, value).is_none() => self.block.set_id(value),
+            b"retry" => self.retry = milliseconds(value).or(self.retry),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn fail(&mut self, kind: DecodeErrorKind) -> DecodeError {
+        *self.failed.insert(DecodeError { kind, offset: self.offset })
+    }
+}
+
+/// What of the open block lies in the chunk of this call. It takes precedence over what the block has kept.
+#[derive(Clone, Copy, Default)]
+struct Lent<'l> {
+    /// The first `data` line, if the block has no other.
+    data: Option<&'l [u8]>,
+    event: Option<&'l [u8]>,
+}
+
+/// The open block. Its buffers are reused from event to event.
+#[derive(Clone, Debug, Default)]
+struct Block {
+    /// The `data` lines so far, joined with LF, as raw bytes: a sequence cannot go past a line end, so checking them
+    /// at the end is the same and done once.
+    data: Vec<u8>,
+    /// One empty `data` line is data, too.
+    has_data: bool,
+    event: Vec<u8>,
+    /// The id that takes force at the end of the block.
+    id: String,
+    has_id: bool,
+    /// Bytes of the fields, capped by [`Limits::event`].
+    size: usize,
+    /// Its event has been handed out: the next call clears it.
+    spent: bool,
+}
+
+impl Block {
+    fn clear(&mut self) {
+        self.data.clear();
+        self.has_data = false;
+        self.event.clear();
+        self.has_id = false;
+        self.size = 0;
+        self.spent = false;
+    }
+
+    /// Adds a `data` line.
+    fn data<'l>(&mut self, value: &'l [u8], lent: &mut Lent<'l>) {
+        if !self.has_data && lent.data.is_none() {
+            lent.data = Some(value);
+            return;
+        }
+        self.keep(lent);
+        self.data.push(b'\n');
+        self.data.extend_from_slice(value);
+    }
+
+    fn set_id(&mut self, value: &[u8]) {
+        self.id.clear();
+        self.id.push_str(&String::from_utf8_lossy(value));
+        self.has_id = true;
+    }
+
+    /// Copies what is lent, because its chunk goes away or because more comes to it.
+    fn keep(&mut self, lent: &mut Lent<'_>) {
+        if let Some(data) = lent.data.take() {
+            self.data.extend_from_slice(data);
+            self.has_data = true;
+        }
+        if let Some(event) = lent.event.take() {
+            self.event.clear();
+            self.event.extend_from_slice(event);
+        }
+    }
+
+    fn event<'a>(&'a self, lent: Lent<'a>, id: &'a str, range: Range<u64>, terminated: bool) -> Event<'a> {
+        let event = match lent.event.unwrap_or(&self.event) {
+            b"" => Cow::Borrowed("message"),
+            name => String::from_utf8_lossy(name),
+        };
+        let data = String::from_utf8_lossy(lent.data.unwrap_or(&self.data));
+        Event { event, data, id: Cow::Borrowed(id), range, terminated }
+    }
+}
+
+/// Name and value of a line that is not blank. A comment has an empty name; without a colon all of it is the name.
+fn field(line: &[u8]) -> (&[u8], &[u8]) {
+    let Some(colon) = memchr(b':', line) else { return (line, b"") };
+    let (name, value) = line.split_at(colon);
+    let value = value.strip_prefix(b":").unwrap_or(value);
+    (name, value.strip_prefix(b" ").unwrap_or(value))
+}
+
+/// The value of a `retry` field: ASCII digits and nothing else.
+fn milliseconds(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(value.iter().fold(0, |sum: u64, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))))
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+impl fmt::Display for DecodeErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::LineTooLong(limit) => write!(f, "a line of the event stream has more than {limit} bytes"),
+            Self::EventTooLong(limit) => write!(f, "an event has more than {limit} bytes"),
+        }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (byte {})", self.kind, self.offset)
+    }
+}
+
+impl std::error::Error for DecodeError {}
