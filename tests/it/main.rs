@@ -1,1 +1,7 @@
 //! The integration tests: one binary, a module a subject.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
+
+mod fuzz;
+mod sse;
+mod support;
