@@ -360,7 +360,7 @@ impl Block {
 
     fn set_id(&mut self, value: &[u8]) {
         self.id.clear();
-        self.id.push_str(&String::from_utf8_lossy(value));
+        self.id.push_str(&text(value));
         self.has_id = true;
     }
 
@@ -379,9 +379,9 @@ impl Block {
     fn event<'a>(&'a self, lent: Lent<'a>, id: &'a str, range: Range<u64>, terminated: bool) -> Event<'a> {
         let event = match lent.event.unwrap_or(&self.event) {
             b"" => Cow::Borrowed("message"),
-            name => String::from_utf8_lossy(name),
+            name => text(name),
         };
-        let data = String::from_utf8_lossy(lent.data.unwrap_or(&self.data));
+        let data = text(lent.data.unwrap_or(&self.data));
         Event { event, data, id: Cow::Borrowed(id), range, terminated }
     }
 }
@@ -392,6 +392,12 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
     let (name, value) = line.split_at(colon);
     let value = value.strip_prefix(b":").unwrap_or(value);
     (name, value.strip_prefix(b" ").unwrap_or(value))
+}
+
+/// Bytes as text, with U+FFFD where the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder) has it.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    // The lossy conversion goes byte by byte even where nothing is to be replaced; the check does not.
+    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// The value of a `retry` field: ASCII digits and nothing else.
