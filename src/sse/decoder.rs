@@ -51,7 +51,7 @@ pub struct Decoder {
     retry: Option<u64>,
     /// Bytes consumed.
     offset: u64,
-    /// Never above `offset`, and equal to it only right after a blank line.
+    /// Never above `offset`, and equal to it only at the start and right after a blank line.
     boundary: u64,
     /// Where the next event's range starts: the end of the last one's. Never above `boundary`, but for an unterminated
     /// event.
@@ -151,8 +151,8 @@ impl Decoder {
             let blank = if self.carry.is_empty() {
                 self.line(part, &mut lent)?
             } else {
+                // It began in a chunk before, so it is the first line of this call and nothing is lent yet.
                 self.carry.extend_from_slice(part);
-                self.block.keep(&mut lent);
                 self.carried_line()?
             };
             if let Some((&byte, rest)) = input.split_first() {
@@ -185,7 +185,7 @@ impl Decoder {
     /// an event with `terminated: false`.
     ///
     /// What it holds may be torn, so [`last_event_id`](Self::last_event_id) stays that of the last whole block, and
-    /// `retry` needs a whole line. A second call returns `None`.
+    /// `retry` needs a whole line. A second call returns `None`; input after the end would start a new block.
     ///
     /// # Errors
     ///

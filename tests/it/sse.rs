@@ -180,6 +180,18 @@ fn unterminated_blocks_are_marked() {
 }
 
 #[test]
+fn nothing_of_an_unterminated_block_is_left() {
+    for (tail, start) in [("event: a\nid: 1", 0), ("event: a\nid: 1\ndata: 1\ndata: 2", 30)] {
+        let mut decoder = Decoder::new(&Limits::default());
+        assert_eq!(decoder.next_event(&mut tail.as_bytes()), Ok(None));
+        assert_eq!(decoder.finish().unwrap().is_some(), start > 0);
+        let event = decoder.next_event(&mut &b"data: 3\n\n"[..]).unwrap().unwrap();
+        assert_eq!((&*event.event, &*event.data, &*event.id), ("message", "3", ""));
+        assert_eq!(event.range, start..tail.len() as u64 + 9);
+    }
+}
+
+#[test]
 fn blocks_without_data_count_for_the_boundary() {
     let record = check(b": a\n\n\n\ndata: 1\n\n: b\n\n: c\n", &[("message", "1", "", 0..16, true)]);
     assert_eq!((record.boundary, record.offset), (21, 25));

@@ -29,8 +29,8 @@ impl Rng {
     }
 }
 
-/// The chunkings of invariant 1, each as its cuts in rising order: whole, byte by byte, and every two-way split of up to
-/// 4 KiB or 200 seeded splits above.
+/// The chunkings of invariant 1, each as its cuts in rising order: whole, byte by byte, and every two-way split of up
+/// to 4 KiB or 200 seeded splits above.
 pub(crate) fn splits(len: usize) -> Box<dyn Iterator<Item = Vec<usize>>> {
     let ends = [Vec::new(), (1..len).collect()].into_iter();
     if len <= 4096 {
