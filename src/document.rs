@@ -122,6 +122,16 @@ impl Document {
         }
     }
 
+    /// Where the root begins, in bytes of text. `None` before its first byte.
+    pub fn root_start(&self) -> Option<usize> {
+        self.start
+    }
+
+    /// Forgets what stands behind the end of a closed root.
+    pub(crate) fn drop_tail(&mut self) {
+        self.text.truncate(self.root_end());
+    }
+
     /// The root is closed.
     pub fn is_complete(&self) -> bool {
         self.machine.is_done()

@@ -11,6 +11,10 @@ pub mod sse;
 // Layer 2
 mod document;
 pub mod provider;
+// Layer 4
+pub mod splice;
+// Layer 5
+pub mod session;
 
 pub use document::{Checkpoint, Cut, Document, clean_encoding};
 pub use error::{SyntaxError, SyntaxErrorKind};

@@ -23,7 +23,7 @@ pub struct Limits {
     /// longest anchor fit many times over.
     pub held: usize,
     /// Bytes at the end of the delivered text in which a continuation may begin other than at the asked anchor.
-    /// Default 16 KiB; the memory of the matcher is a multiple of it.
+    /// Default 1 MiB; the start of the root counts wherever it is.
     pub window: usize,
     /// Characters of the longest anchor. Default 2,048: longer ones are not repeated faithfully.
     pub anchor: usize,
@@ -42,6 +42,9 @@ pub struct Limits {
     /// Silence before the first byte of an answer after which a call counts as failed. Default 300 s: a model may
     /// think for minutes.
     pub first_byte: Duration,
+    /// Silence towards the client, while it waits for a continuation, after which a comment tells it that the stream
+    /// lives. Default 5 s: well below the idle time-outs of proxies and clients.
+    pub keep_alive: Duration,
     /// The longest wait between two calls, whatever `Retry-After` says. Default 10 s.
     pub backoff: Duration,
 }
@@ -53,7 +56,7 @@ impl Default for Limits {
             line: 16 << 20,
             event: 16 << 20,
             held: 64 << 10,
-            window: 16 << 10,
+            window: 1 << 20,
             anchor: 2048,
             read_ahead: 1 << 20,
             body: 32 << 20,
@@ -62,6 +65,7 @@ impl Default for Limits {
             repeats: 2,
             idle: Duration::from_secs(60),
             first_byte: Duration::from_secs(300),
+            keep_alive: Duration::from_secs(5),
             backoff: Duration::from_secs(10),
         }
     }

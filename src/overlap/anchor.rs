@@ -1,0 +1,172 @@
+//! The tail of the delivered text that a continuation is asked to repeat (rule 3 of the specification).
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+/// A tail of the delivered text by which a continuation is recognised. It ends at the cut but for white space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// Where it stands in the delivered text, in bytes.
+    pub range: Range<usize>,
+    /// Nothing up to the cap occurs only once and does not go on as it began: a seam that rests on this anchor alone
+    /// is ambiguous, too.
+    pub ambiguous: bool,
+}
+
+/// Lengths that are tried, in characters; delivered text that is shorter than the first is its own anchor.
+const LADDER: [usize; 13] = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
+
+impl Anchor {
+    /// The shortest tail of `text` on the ladder that occurs exactly once and has no long border; at most `cap`
+    /// characters, a few more where its start must move back to a legal place. `None` where nothing but white space
+    /// was delivered.
+    ///
+    /// ```
+    /// let text = r#"{"id": 7, "name": "first"}, {"id": 8, "name": "sec"#;
+    /// let anchor = restitch::overlap::Anchor::of(text, 2048).unwrap();
+    /// assert_eq!(&text[anchor.range], r#""name": "first"}, {"id": 8, "name": "sec"#);
+    /// assert!(!anchor.ambiguous);
+    /// ```
+    pub fn of(text: &str, cap: usize) -> Option<Self> {
+        let end = text.trim_end().len();
+        let whole = end - text[..end].trim_start().len()..end;
+        if whole.is_empty() {
+            return None;
+        }
+        let mut last = end..end;
+        // An occurrence of a longer tail holds one of the shorter: the search goes on where that was found.
+        let mut leftmost = whole.start;
+        for characters in LADDER.into_iter().filter(|&length| length <= cap) {
+            // Shorter than this rung: the whole text is the last candidate.
+            let start = legal_start(text, whole.clone(), characters).unwrap_or(whole.start);
+            let from = leftmost.saturating_sub(last.start - start).max(whole.start);
+            let candidate = &text[start..end];
+            leftmost = memmem::find(&text.as_bytes()[from..end], candidate.as_bytes()).map_or(start, |at| from + at);
+            last = start..end;
+            if leftmost == start && is_unbordered(candidate) {
+                return Some(Self { range: last, ambiguous: false });
+            }
+            if start == whole.start {
+                break;
+            }
+        }
+        Some(Self { range: last, ambiguous: true })
+    }
+}
+
+/// Where a tail of so many characters may begin: not in white space, not inside an escape; moved back until it may.
+/// `None` where the text is shorter.
+fn legal_start(text: &str, whole: Range<usize>, characters: usize) -> Option<usize> {
+    let tail = &text[whole.clone()];
+    let mut starts = tail.char_indices().rev().skip(characters - 1);
+    starts.find(|&(at, c)| !c.is_whitespace() && !is_inside_escape(tail.as_bytes(), at)).map(|(at, _)| whole.start + at)
+}
+
+/// `at` stands behind the backslash of an escape, and before its end; or between the halves of a surrogate pair.
+fn is_inside_escape(text: &[u8], at: usize) -> bool {
+    let escape_opens = |at: usize| {
+        // A backslash opens an escape if an even number of them stands right before it.
+        text.get(at) == Some(&b'\\') && text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 0
+    };
+    let opens_unicode = |at: usize| escape_opens(at) && text.get(at + 1) == Some(&b'u');
+    let is_high = |at: usize| {
+        matches!(text.get(at + 2), Some(b'd' | b'D'))
+            && matches!(text.get(at + 3), Some(b'8' | b'9' | b'a' | b'b' | b'A' | b'B'))
+    };
+    (at >= 1 && escape_opens(at - 1))
+        || (2..=5).any(|back| at >= back && opens_unicode(at - back))
+        || (at >= 6 && opens_unicode(at - 6) && is_high(at - 6) && opens_unicode(at))
+}
+
+/// No proper prefix that is also a suffix has a quarter of the characters, or eight where that is more: a tail that
+/// goes on as it began is found again in what comes next, although it is unique in what came before.
+pub(super) fn is_unbordered(text: &str) -> bool {
+    let border = longest_border(text.as_bytes());
+    let border = text.get(..border).map_or(0, |border| border.chars().count());
+    border < (text.chars().count() / 4).max(8)
+}
+
+fn longest_border(text: &[u8]) -> usize {
+    failure_function(text).last().copied().unwrap_or_default()
+}
+
+/// For each prefix, the length of its longest border (Knuth, Morris and Pratt).
+pub(super) fn failure_function(text: &[u8]) -> Vec<usize> {
+    let mut failure = vec![0; text.len()];
+    let mut border = 0;
+    for at in 1..text.len() {
+        while border > 0 && text[at] != text[border] {
+            border = failure[border - 1];
+        }
+        border += usize::from(text[at] == text[border]);
+        failure[at] = border;
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anchor(text: &str) -> (&str, bool) {
+        let anchor = Anchor::of(text, 2048).unwrap();
+        (&text[anchor.range], anchor.ambiguous)
+    }
+
+    #[test]
+    fn a_short_text_is_its_own_anchor() {
+        assert_eq!(anchor(" {\"a\": 1, \n"), ("{\"a\": 1,", false));
+        assert_eq!(anchor("["), ("[", false));
+        assert_eq!(Anchor::of(" \n", 2048), None);
+        assert_eq!(Anchor::of("", 2048), None);
+    }
+
+    #[test]
+    fn the_first_rung_that_is_unique_counts() {
+        let text = format!("{{\"k\": \"{}", (0..100).map(|n| format!("word{n} ")).collect::<String>());
+        let (tail, ambiguous) = anchor(&text);
+        assert_eq!((tail.chars().count(), ambiguous), (40, false));
+        // The same forty characters earlier on: the next rung.
+        let row = "{\"id\": 12345678, \"name\": \"abcdefghij\", \"value\": 1}";
+        let text = format!("[{row}, {{\"x\": 1}}, {row}");
+        let (tail, ambiguous) = anchor(&text);
+        // Sixty-four characters reach beyond the row into the member that only stands here.
+        assert_eq!((tail.chars().count(), ambiguous), (64, false));
+        assert!(tail.ends_with(row));
+    }
+
+    #[test]
+    fn what_goes_on_as_it_began_is_no_anchor() {
+        let (_, ambiguous) = anchor(&format!("[{}", "false, ".repeat(2000)));
+        assert!(ambiguous);
+        let text = format!("[1, {}", "false, ".repeat(8));
+        let (tail, ambiguous) = anchor(&text);
+        // All of it: unique, since it begins with the bracket.
+        assert_eq!((tail.starts_with("[1, false"), ambiguous), (true, false));
+    }
+
+    #[test]
+    fn it_starts_at_a_legal_place() {
+        for cut in 0..60 {
+            let text = format!("{{\"k\": \"{}\\u00e9\\n\\ud83d\\ude00é\\\\\"", "x y".repeat(20));
+            let tail: String = (0..cut).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
+            let text = format!("{text}{tail}");
+            let (tail, _) = anchor(&text);
+            let start = text.len() - tail.len();
+            assert!(!is_inside_escape(text.as_bytes(), start), "{tail}");
+            assert!(!tail.starts_with(' '));
+        }
+        let text = b"a\\\\\\n\\u12ab\\ud83d\\ude00";
+        let inside: Vec<usize> = (0..text.len()).filter(|&at| is_inside_escape(text, at)).collect();
+        assert_eq!(inside, [2, 4, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]);
+    }
+
+    #[test]
+    fn borders_are_found() {
+        assert_eq!(longest_border(b"abcab"), 2);
+        assert_eq!(longest_border(b"aaaa"), 3);
+        assert_eq!(longest_border(b"abc"), 0);
+        assert_eq!(longest_border(b""), 0);
+    }
+}

@@ -1,0 +1,504 @@
+//! The loop: what comes of a call, and whether another one is made (`iteration_flow` of the specification).
+//!
+//! ```text
+//!            ┌── text ──▶ First ── the root is closed, or there is nothing to continue ──────────▶ Done: passed
+//!  call ─────┤              │ cut                                                                      ▲
+//!            └── end        ▼                                                                          │
+//!                        Waiting ── call ──▶ Continuing ── root closed ──▶ Done: complete              │
+//!                           ▲                  │  │                                                    │
+//!                           └── joined, cut ───┘  └── three failures in a row, or a cap ──▶ Done: closed, or failed
+//! ```
+//! A session does no I/O and has no clock: `now` is a duration since any fixed moment. Drain
+//! [`poll_output`](Session::poll_output) after every input.
+
+mod request;
+mod stitch;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub use request::{Request, Turn};
+pub use stitch::{Stitched, stitch};
+
+use crate::document::Document;
+use crate::error::SyntaxError;
+use crate::json::envelope::Roots;
+use crate::limits::Limits;
+use crate::provider::Finish;
+use crate::splice::{Alignment, Expect, Failure, Seam, Splice};
+
+/// One answer, from its first call to its end.
+///
+/// ```
+/// use std::time::Duration;
+/// use restitch::session::{End, Input, Output, Session, Status};
+/// use restitch::Limits;
+///
+/// let now = Duration::ZERO;
+/// let mut session = Session::new(Limits::default());
+/// session.handle_input(now, Input::Text("{\"items\": [1, 2"));
+/// session.handle_input(now, Input::End(End::Dropped));
+///
+/// let Some(Output::Call { request, .. }) = session.poll_output() else { panic!() };
+/// let turn = request.turn.unwrap();
+/// assert_eq!(turn.delivered, "{\"items\": [1, 2");
+/// assert!(turn.prompt.contains("<overlap_context>\n{\"items\": [1, 2\n</overlap_context>"));
+///
+/// session.handle_input(now, Input::Text("{\"items\": [1, 20, 3]}"));
+/// session.handle_input(now, Input::End(End::Closed));
+/// assert!(matches!(session.poll_output(), Some(Output::Text(text)) if text == "0, 3]}"));
+/// assert!(matches!(session.poll_output(), Some(Output::Seam { seam, .. }) if seam.path == "/items/1"));
+/// let Some(Output::Done(outcome)) = session.poll_output() else { panic!() };
+/// assert_eq!(outcome.status, Status::Complete);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Session {
+    limits: Limits,
+    expect: Expect,
+    roots: Roots,
+    document: Document,
+    phase: Phase,
+    /// The first answer broke the grammar here: it is passed through and never continued.
+    malformed: Option<SyntaxError>,
+    /// Somebody has said that this answer is not to be continued.
+    opaque: bool,
+    /// `stop` is what a stop sequence gives, too.
+    has_stop: bool,
+    /// Calls after the first.
+    continuations: u32,
+    /// All failures, and those since the last success.
+    failures: u32,
+    failures_in_a_row: u32,
+    repeats_in_a_row: u32,
+    /// When the call before ended, and when something came last.
+    cut_at: Duration,
+    heard_at: Duration,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// The first answer, or the original request again while nothing was delivered.
+    First,
+    /// A call has been asked for.
+    Waiting(Box<Splice>),
+    /// A continuation is coming. The offset is what was delivered before it.
+    Continuing(Box<Splice>, usize),
+    Done,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Input<'a> {
+    /// Text of the call that is open.
+    Text(&'a str),
+    /// The call that is open lives: something came that is no text.
+    Sign,
+    /// The call that is open, or was asked for, is over.
+    End(End),
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// With a finish reason.
+    Finished(Finish),
+    /// Cleanly, without a finish reason.
+    Closed,
+    /// The connection was lost.
+    Dropped,
+    /// With an error in the stream.
+    Error(String),
+    /// Nothing came for the idle time.
+    Silent,
+    /// It was refused before it began.
+    Rejected {
+        /// Why, for people.
+        reason: String,
+        /// It may succeed a little later (429, 5xx): wait before the next call.
+        transient: bool,
+        /// How long it asked to wait.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// What is to be done. Everything is in the order in which it happened.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Output {
+    /// Text that goes on where the text before it ended. The first answer's own text is not among it: that leaves as
+    /// it came.
+    Text(String),
+    /// A continuation was joined.
+    Seam {
+        /// Where and how.
+        seam: Seam,
+        /// From the end of the call before to the first text that was certain.
+        elapsed: Duration,
+    },
+    /// A call brought nothing, or broke off behind its seam.
+    Failed(Reason),
+    /// A call is to be made, not before `at`.
+    Call {
+        /// What to ask for.
+        request: Request,
+        /// Since the same moment as `now`.
+        at: Duration,
+    },
+    /// Nothing follows.
+    Done(Outcome),
+}
+
+/// Why a call counts as a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It ended before anything was delivered.
+    Nothing(End),
+    /// Its text could not be joined, or not to its end.
+    Merge(Failure),
+    /// It was refused.
+    Rejected(String),
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nothing(End::Error(message)) => write!(f, "nothing was delivered: {message}"),
+            Self::Nothing(End::Dropped) => f.write_str("nothing was delivered: the connection was lost"),
+            Self::Nothing(End::Silent) => f.write_str("nothing was delivered: the call fell silent"),
+            Self::Nothing(_) => f.write_str("nothing was delivered"),
+            Self::Merge(failure) => failure.fmt(f),
+            Self::Rejected(reason) => f.write_str(reason),
+        }
+    }
+}
+
+/// How the answer came about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// Calls after the first.
+    pub continuations: u32,
+    /// How many of all calls failed.
+    pub failures: u32,
+    /// JSON Pointers of values that were invented to close the document; see
+    /// [`Completion::filled`](crate::json::Completion::filled).
+    pub filled: Vec<String>,
+    /// The finish reason of the last call, if it gave one.
+    pub finish: Option<Finish>,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Status {
+    /// The first answer stands as it came: it was whole, or not JSON, or not to be continued.
+    Passed,
+    /// The document is whole.
+    Complete,
+    /// The document was given up and closed; what was invented is listed.
+    Closed,
+    /// Nothing of a document was delivered.
+    Failed,
+}
+
+impl Status {
+    /// The name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Complete => "complete",
+            Self::Closed => "closed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Outcome {
+    /// The `restitch` member of the last chunk: status, counts and what was filled, as JSON.
+    pub fn report(&self) -> String {
+        let mut report = serde_json::json!({
+            "status": self.status.as_str(), "continuations": self.continuations, "failures": self.failures,
+        });
+        if self.status != Status::Complete {
+            report["filled"] = self.filled.clone().into();
+        }
+        report.to_string()
+    }
+}
+
+impl Session {
+    /// A session whose first call is about to be made.
+    pub fn new(limits: Limits) -> Self {
+        Self::with(limits, Expect::Anchor, Roots::Containers)
+    }
+
+    /// A session with another expectation of its continuations, or other roots.
+    pub fn with(limits: Limits, expect: Expect, roots: Roots) -> Self {
+        Self {
+            document: Document::with_roots(limits.depth, roots),
+            limits,
+            expect,
+            roots,
+            phase: Phase::First,
+            malformed: None,
+            opaque: false,
+            has_stop: false,
+            continuations: 0,
+            failures: 0,
+            failures_in_a_row: 0,
+            repeats_in_a_row: 0,
+            cut_at: Duration::ZERO,
+            heard_at: Duration::ZERO,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The request names stop sequences: a `stop` is no lie, and is not continued.
+    pub fn has_stop(&mut self, has_stop: bool) {
+        self.has_stop = has_stop;
+    }
+
+    /// The first answer holds more than one text (tool calls, several choices): it passes through and is not
+    /// continued.
+    pub fn pass(&mut self) {
+        self.opaque = true;
+    }
+
+    /// The text so far; all of it is settled.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// No continuation has been asked for: text of the call that is open leaves as it comes.
+    pub fn is_first(&self) -> bool {
+        matches!(self.phase, Phase::First)
+    }
+
+    /// Nothing follows.
+    pub fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done)
+    }
+
+    /// Whether the first answer, were it to end like this now, would be continued or asked for again.
+    pub fn would_continue(&self, end: &End) -> bool {
+        if self.opaque || self.malformed.is_some() || self.document.is_complete() {
+            return false;
+        }
+        match end {
+            End::Finished(reason) => self.document.is_json() && self.is_continued(reason),
+            _ => self.document.is_json() || self.document.text().trim().is_empty(),
+        }
+    }
+
+    /// Tells the session what happened.
+    pub fn handle_input(&mut self, now: Duration, input: Input<'_>) {
+        self.heard_at = now;
+        match input {
+            Input::Sign => {}
+            Input::Text(text) => self.text(now, text),
+            Input::End(end) => self.end(now, end),
+        }
+    }
+
+    /// What is to be done next. `None`: nothing, until there is more input.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When the open call counts as silent, unless something comes: then [`End::Silent`] is its input. `None` where
+    /// silence is nobody's concern.
+    pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
+        let patience = match self.phase {
+            Phase::First if !self.would_continue(&End::Silent) => return None,
+            Phase::First if !self.document.is_json() => self.limits.first_byte.max(self.limits.idle),
+            Phase::First => self.limits.idle,
+            Phase::Waiting(_) | Phase::Continuing(..) if opened => self.limits.idle,
+            Phase::Waiting(_) | Phase::Continuing(..) => self.limits.first_byte.max(self.limits.idle),
+            Phase::Done => return None,
+        };
+        Some(self.heard_at + patience)
+    }
+
+    fn is_continued(&self, reason: &Finish) -> bool {
+        match reason {
+            Finish::Length => true,
+            Finish::Stop => !self.has_stop,
+            _ => false,
+        }
+    }
+
+    fn text(&mut self, now: Duration, text: &str) {
+        self.begin_continuing();
+        match &mut self.phase {
+            Phase::First => {
+                if self.malformed.is_none() {
+                    self.malformed = self.document.push(text).err();
+                }
+            }
+            Phase::Continuing(splice, _) => {
+                let before = self.document.text().len();
+                let was_joined = splice.seam().is_some();
+                // A failure is told once, when the call ends.
+                let _ = splice.feed(&mut self.document, text);
+                let seam = splice.seam().filter(|_| !was_joined).cloned();
+                self.settled(before);
+                if let Some(seam) = seam {
+                    self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
+                }
+            }
+            Phase::Waiting(_) | Phase::Done => {}
+        }
+    }
+
+    fn settled(&mut self, before: usize) {
+        if let Some(new) = self.document.text().get(before..).filter(|new| !new.is_empty()) {
+            self.outputs.push_back(Output::Text(new.to_owned()));
+        }
+    }
+
+    fn begin_continuing(&mut self) {
+        if let Phase::Waiting(_) = self.phase
+            && let Phase::Waiting(splice) = std::mem::replace(&mut self.phase, Phase::Done)
+        {
+            self.phase = Phase::Continuing(splice, self.document.text().len());
+        }
+    }
+
+    fn end(&mut self, now: Duration, end: End) {
+        match self.phase {
+            Phase::First => self.end_of_first(now, end),
+            Phase::Waiting(_) | Phase::Continuing(..) => self.end_of_continuation(now, end),
+            Phase::Done => {}
+        }
+    }
+
+    fn end_of_first(&mut self, now: Duration, end: End) {
+        if !self.would_continue(&end) {
+            let finish = if let End::Finished(reason) = end { Some(reason) } else { None };
+            self.done(Status::Passed, Vec::new(), finish);
+            return;
+        }
+        self.cut_at = now;
+        if self.document.root_start().is_some() {
+            self.call(now, Duration::ZERO);
+        } else {
+            self.failed(now, Reason::Nothing(end.clone()), &end);
+        }
+    }
+
+    fn end_of_continuation(&mut self, now: Duration, end: End) {
+        self.begin_continuing();
+        let Phase::Continuing(mut splice, delivered) = std::mem::replace(&mut self.phase, Phase::Done) else { return };
+        if let End::Rejected { reason, .. } = &end {
+            self.cut_at = self.cut_at.min(now);
+            self.failed(now, Reason::Rejected(reason.clone()), &end);
+            return;
+        }
+        let before = self.document.text().len();
+        let was_joined = splice.seam().is_some();
+        let merged = splice.finish(&mut self.document);
+        self.settled(before);
+        if let Some(seam) = splice.seam().filter(|_| !was_joined) {
+            let elapsed = now.saturating_sub(self.cut_at);
+            self.outputs.push_back(Output::Seam { seam: seam.clone(), elapsed });
+        }
+        self.cut_at = now;
+        let finish = if let End::Finished(reason) = &end { Some(reason.clone()) } else { None };
+        if self.document.is_complete() {
+            self.done(Status::Complete, Vec::new(), finish);
+            return;
+        }
+        if let Some(reason) = finish.as_ref().filter(|reason| !self.is_continued(reason)) {
+            self.give_up(Some(reason.clone()));
+            return;
+        }
+        match merged {
+            Err(Failure::Empty) if !matches!(end, End::Finished(_)) => {
+                self.failed(now, Reason::Nothing(end.clone()), &end);
+            }
+            Err(failure) => self.failed(now, Reason::Merge(failure), &end),
+            Ok(seam) => {
+                let progress = self.document.text().len() > delivered;
+                debug_assert!(progress || seam.alignment != Alignment::Exact);
+                self.failures_in_a_row = 0;
+                self.repeats_in_a_row = if progress { 0 } else { self.repeats_in_a_row + 1 };
+                if self.repeats_in_a_row >= self.limits.repeats {
+                    self.give_up(None);
+                } else {
+                    self.call(now, Duration::ZERO);
+                }
+            }
+        }
+    }
+
+    /// One failure. The next call waits if the end says so.
+    fn failed(&mut self, now: Duration, reason: Reason, end: &End) {
+        self.failures += 1;
+        self.failures_in_a_row += 1;
+        self.outputs.push_back(Output::Failed(reason));
+        if self.failures_in_a_row >= self.limits.failures {
+            self.give_up(None);
+            return;
+        }
+        let wait = match end {
+            End::Rejected { transient: true, retry_after, .. } => {
+                let doubled = Duration::from_millis(200 << (self.failures_in_a_row - 1).min(10));
+                retry_after.unwrap_or(doubled).min(self.limits.backoff)
+            }
+            _ => Duration::ZERO,
+        };
+        self.call(now, wait);
+    }
+
+    /// Asks for the next call, or gives up where the cap is reached.
+    fn call(&mut self, now: Duration, wait: Duration) {
+        if self.continuations >= self.limits.continuations {
+            self.give_up(None);
+            return;
+        }
+        self.continuations += 1;
+        self.heard_at = now + wait;
+        let request = if self.document.root_start().is_some() {
+            let splice = Splice::new(&self.document, self.expect, &self.limits);
+            let anchor = splice.anchor().and_then(|anchor| self.document.text().get(anchor.range.clone()));
+            let turn = Turn::new(self.document.text(), anchor.unwrap_or_default());
+            self.phase = Phase::Waiting(Box::new(splice));
+            Request { number: self.continuations, turn: Some(turn) }
+        } else {
+            if self.document.text().is_empty() {
+                self.document = Document::with_roots(self.limits.depth, self.roots);
+                self.phase = Phase::First;
+            } else {
+                // White space or the opening of a fence has left: the root that belongs there is waited for.
+                self.phase = Phase::Waiting(Box::new(Splice::new(&self.document, self.expect, &self.limits)));
+            }
+            Request { number: self.continuations, turn: None }
+        };
+        self.outputs.push_back(Output::Call { request, at: now + wait });
+    }
+
+    /// Closes what was delivered and says so; says that it failed where there is nothing to close.
+    fn give_up(&mut self, finish: Option<Finish>) {
+        if self.document.root_start().is_none() {
+            self.done(Status::Failed, Vec::new(), finish);
+            return;
+        }
+        let completion = self.document.completion();
+        let before = self.document.text().len();
+        let pushed = self.document.push(&completion.suffix);
+        debug_assert!(pushed.is_ok() && self.document.is_complete(), "{pushed:?}: {}", completion.suffix);
+        self.settled(before);
+        self.done(Status::Closed, completion.filled, finish);
+    }
+
+    fn done(&mut self, status: Status, filled: Vec<String>, finish: Option<Finish>) {
+        self.phase = Phase::Done;
+        let (continuations, failures) = (self.continuations, self.failures);
+        self.outputs.push_back(Output::Done(Outcome { status, continuations, failures, filled, finish }));
+    }
+}

@@ -1,0 +1,522 @@
+//! Continuation text becomes part of the document, or the reason why not.
+//!
+//! ```text
+//!  fragment ──▶ held ──▶ trials (one for each place where the fragment may begin) ──▶ joined: straight to the document
+//!                        · each on its own copy of the machine, without touching the document
+//!                        · the expected one needs one legal byte
+//!                        · any other must have left the cut token and gone past a structural byte
+//! ```
+//! A splice knows text and grammar. It knows nothing of calls, events and retries.
+
+use crate::document::{Cut, Document};
+use crate::error::SyntaxError;
+use crate::json::Machine;
+use crate::json::envelope::{Opening, Roots};
+use crate::limits::Limits;
+use crate::overlap::{Anchor, Hit, Matcher};
+
+/// Joins one fragment to one document.
+///
+/// ```
+/// use restitch::splice::{Expect, Splice};
+/// use restitch::{Document, Limits};
+///
+/// let mut document = Document::new(64);
+/// document.push(r#"{"title": "Hel"#).unwrap();
+/// let mut splice = Splice::new(&document, Expect::Anchor, &Limits::default());
+/// splice.feed(&mut document, "Sure:\n```json\n{\"title\": \"Hel").unwrap();
+/// splice.feed(&mut document, "lo\"}\n```").unwrap();
+/// let seam = splice.finish(&mut document).unwrap();
+/// assert_eq!(document.text(), r#"{"title": "Hello"}"#);
+/// assert_eq!((seam.offset, seam.overlap), (14, 14));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Splice {
+    expect: Expect,
+    cut: Cut,
+    /// Where the token that the cut stands in begins.
+    cut_token: Option<usize>,
+    anchor: Option<Anchor>,
+    matcher: Option<Matcher>,
+    /// The fragment up to the decision; empty behind it.
+    held: Vec<u8>,
+    most_held: usize,
+    cap: usize,
+    state: State,
+    trials: Vec<Trial>,
+    line: Line,
+    /// Where the delivered text ends but for white space.
+    tail: usize,
+    /// Something significant has come.
+    begun: bool,
+    /// A fence has opened in the fragment.
+    fenced: bool,
+}
+
+/// What was asked for, and so where a fragment is expected to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Expect {
+    /// At the anchor that it was asked to repeat.
+    Anchor,
+    /// At the cut: a prefix was to be continued.
+    Exact,
+    /// Nothing is known of how the fragment was asked for.
+    #[default]
+    Any,
+}
+
+/// The claim that decided where a fragment begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Alignment {
+    /// It repeats the anchor, then goes on.
+    Anchor,
+    /// It goes on at the cut.
+    Exact,
+    /// It repeats a tail of the delivered text that holds the anchor, or all of it.
+    Restart,
+    /// It repeats a shorter tail that can't be anything else.
+    Overlap,
+    /// It repeats what was delivered, and brings nothing new.
+    Repeat,
+    /// Nothing was delivered before it: it begins at its own root.
+    Start,
+}
+
+impl Alignment {
+    /// The name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anchor => "anchor",
+            Self::Exact => "exact",
+            Self::Restart => "restart",
+            Self::Overlap => "overlap",
+            Self::Repeat => "repeat",
+            Self::Start => "start",
+        }
+    }
+}
+
+/// Where and how a fragment was joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seam {
+    /// Bytes of delivered text before it.
+    pub offset: usize,
+    /// JSON Pointer of the cut.
+    pub path: String,
+    /// Bytes of delivered text that the fragment repeated.
+    pub overlap: usize,
+    /// Why it was joined here.
+    pub alignment: Alignment,
+    /// It rests on an anchor that may stand elsewhere, too.
+    pub ambiguous: bool,
+    /// The most bytes that waited for the decision.
+    pub held: usize,
+}
+
+/// Why a fragment was not joined, or not to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// It held no text but an envelope.
+    Empty,
+    /// No place where it may begin is legal.
+    NoAlignment,
+    /// It ended before it was certain where it begins: all of it could stand in the token that was cut, a refusal too.
+    Undecided,
+    /// More text than [`Limits::held`] waited for the decision.
+    Held(usize),
+    /// It was joined and delivered up to this deviation, which is the new cut.
+    Malformed(SyntaxError),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the fragment is empty"),
+            Self::NoAlignment => f.write_str("the fragment fits nowhere"),
+            Self::Undecided => f.write_str("the fragment ended before it was certain where it begins"),
+            Self::Held(bytes) => write!(f, "{bytes} bytes were held and it is not certain where the fragment begins"),
+            Self::Malformed(error) => write!(f, "malformed behind the seam: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// Nothing of the root was delivered: the fragment's own root is waited for.
+    Opening(Opening),
+    /// It is not decided where the fragment begins.
+    Probation,
+    Joined(Seam),
+    /// Behind the seam, at a byte that the grammar does not allow, in a fenced fragment: perhaps its closing fence.
+    Closing(Seam, SyntaxError, String),
+    Failed(Failure),
+}
+
+/// One place where the fragment may begin, tried on a copy of the machine.
+#[derive(Clone, Debug)]
+struct Trial {
+    alignment: Alignment,
+    /// It was asked for, or repeats what was asked for: one legal byte is enough.
+    expected: bool,
+    /// Offset in the fragment of the first byte that is new.
+    start: usize,
+    overlap: usize,
+    /// How much of the white space at the end of the delivered text the fragment may still repeat.
+    skip: usize,
+    machine: Machine,
+    left_token: bool,
+    past_structure: bool,
+    passed: bool,
+}
+
+/// The line of the fragment that is being read, as far as an envelope is concerned.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    /// Where it begins.
+    start: usize,
+    /// A bracket has been seen before it: what stands there is no mere envelope.
+    brackets_before: bool,
+}
+
+impl Splice {
+    /// A splice at the end of the document's text. O(depth), and a search for the anchor.
+    pub fn new(document: &Document, expect: Expect, limits: &Limits) -> Self {
+        let cut = document.cut();
+        let text = document.text();
+        let root = document.root_start();
+        let anchor = root.and_then(|_| Anchor::of(text, limits.anchor));
+        let matcher = anchor.as_ref().map(|anchor| Matcher::new(text, anchor, root.unwrap_or_default(), limits.window));
+        let machine = document.machine();
+        let cut_token = machine.in_token().then(|| machine.token_start());
+        let mut splice = Self {
+            expect,
+            cut,
+            cut_token,
+            anchor,
+            matcher,
+            held: Vec::new(),
+            most_held: 0,
+            cap: limits.held,
+            state: if root.is_some() { State::Probation } else { State::Opening(Opening::new(Roots::Containers)) },
+            trials: Vec::new(),
+            line: Line::default(),
+            tail: text.trim_end().len(),
+            begun: false,
+            fenced: false,
+        };
+        if root.is_some() {
+            splice.try_exact(document, 0);
+        }
+        splice
+    }
+
+    /// The anchor that the fragment is expected to repeat; `None` where nothing was delivered.
+    pub fn anchor(&self) -> Option<&Anchor> {
+        self.anchor.as_ref()
+    }
+
+    /// Takes text of the fragment. What is certain is pushed to the document; text behind its root is dropped.
+    ///
+    /// # Errors
+    /// The failure, now and for all text to come.
+    pub fn feed(&mut self, document: &mut Document, text: &str) -> Result<(), Failure> {
+        let mut text = text;
+        if let State::Opening(opening) = &mut self.state {
+            let before = self.held.len();
+            self.held.extend_from_slice(text.as_bytes());
+            self.most_held = self.most_held.max(self.held.len());
+            let Some(root) = opening.feed(text) else { return self.check_cap() };
+            text = text.get(root - before..).unwrap_or_default();
+            self.join(Alignment::Start, 0);
+        }
+        if matches!(self.state, State::Probation) {
+            // A decision falls behind a character, never at the end of a chunk: it is the same for all chunkings.
+            for (n, &byte) in text.as_bytes().iter().enumerate() {
+                self.held.push(byte);
+                self.most_held = self.most_held.max(self.held.len());
+                self.take_byte(document, byte);
+                let whole = text.is_char_boundary(n + 1);
+                if let Some(winner) = whole.then(|| self.winner(document)).flatten() {
+                    let new = self.held.split_off(winner.start.min(self.held.len()));
+                    self.join(winner.alignment, winner.overlap);
+                    let rest = text.get(n + 1..).unwrap_or_default();
+                    self.deliver(document, &String::from_utf8_lossy(&new));
+                    text = rest;
+                    break;
+                }
+                self.check_cap()?;
+            }
+            if matches!(self.state, State::Probation) {
+                return Ok(());
+            }
+        }
+        self.deliver(document, text);
+        match &self.state {
+            State::Failed(failure) => Err(failure.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The fragment has ended.
+    ///
+    /// # Errors
+    /// Why it brought nothing: no place for it, or none that is certain.
+    pub fn finish(&mut self, document: &mut Document) -> Result<Seam, Failure> {
+        if matches!(self.state, State::Probation) {
+            self.decide_at_end(document);
+        }
+        match &self.state {
+            State::Joined(seam) => Ok(seam.clone()),
+            State::Closing(_, error, _) => Err(Failure::Malformed(*error)),
+            State::Failed(failure) => Err(failure.clone()),
+            State::Opening(_) | State::Probation => Err(Failure::Empty),
+        }
+    }
+
+    /// The seam, once there is one.
+    pub fn seam(&self) -> Option<&Seam> {
+        match &self.state {
+            State::Joined(seam) | State::Closing(seam, ..) => Some(seam),
+            _ => None,
+        }
+    }
+
+    /// Bytes that wait for the decision.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn check_cap(&mut self) -> Result<(), Failure> {
+        if self.held.len() <= self.cap {
+            return Ok(());
+        }
+        let failure = Failure::Held(self.cap);
+        self.state = State::Failed(failure.clone());
+        Err(failure)
+    }
+
+    fn join(&mut self, alignment: Alignment, overlap: usize) {
+        self.held = Vec::new();
+        self.trials = Vec::new();
+        self.matcher = None;
+        let rests_on_anchor = matches!(alignment, Alignment::Anchor | Alignment::Restart);
+        self.state = State::Joined(Seam {
+            offset: self.cut.offset,
+            path: std::mem::take(&mut self.cut.path),
+            overlap,
+            alignment,
+            ambiguous: rests_on_anchor && self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous),
+            held: self.most_held,
+        });
+    }
+
+    /// Behind the seam: text goes to the document until its root is closed.
+    fn deliver(&mut self, document: &mut Document, text: &str) {
+        if let State::Closing(seam, error, tail) = &mut self.state {
+            tail.push_str(text);
+            self.state = after_closing(seam.clone(), *error, std::mem::take(tail));
+            return;
+        }
+        let State::Joined(seam) = &self.state else { return };
+        if document.is_complete() || text.is_empty() {
+            return;
+        }
+        let before = document.text().len();
+        match document.push(text) {
+            Ok(()) => document.drop_tail(),
+            Err(error) => {
+                let rest = text.get(document.text().len() - before..).unwrap_or_default();
+                self.state = if self.fenced && matches!(rest.as_bytes().first(), Some(b'`' | b'\n' | b'\r')) {
+                    after_closing(seam.clone(), error, rest.to_owned())
+                } else {
+                    State::Failed(Failure::Malformed(error))
+                };
+            }
+        }
+    }
+
+    fn try_exact(&mut self, document: &Document, start: usize) {
+        let expected = self.expect == Expect::Exact && start == 0;
+        self.trials.push(Trial::new(document, Alignment::Exact, expected, start, 0, 0, self.cut_token.is_none()));
+    }
+
+    /// The last byte of `held` has just come.
+    fn take_byte(&mut self, document: &Document, byte: u8) {
+        let delivered = document.text();
+        let tail = self.tail;
+        let white = delivered.as_bytes().get(tail..).unwrap_or_default();
+        self.trials.retain_mut(|trial| trial.feed(byte, white, self.cut_token));
+        let Some(mut matcher) = self.matcher.take() else { return };
+        let length = self.held.len();
+        if !self.begun && !byte.is_ascii_whitespace() {
+            self.begun = true;
+            matcher.begin(length - 1);
+        }
+        let mut hits = [None; 2];
+        matcher.feed(delivered, &self.held, |hit| {
+            let free = usize::from(hits[0].is_some());
+            hits[free] = Some(hit);
+        });
+        for hit in hits.into_iter().flatten() {
+            let (alignment, expected, overlap) = match hit {
+                Hit::Anchor { start } => {
+                    let line = self.held.get(self.line.start..start).unwrap_or_default();
+                    let on_own_line = line.iter().all(u8::is_ascii_whitespace);
+                    if self.line.brackets_before || line.iter().any(|b| matches!(b, b'{' | b'[')) {
+                        // What precedes it is no envelope: it counts only as the end of a restart.
+                        continue;
+                    }
+                    (Alignment::Anchor, on_own_line, length - start)
+                }
+                Hit::Overlap { start, has_anchor: true, .. } => (Alignment::Restart, true, tail - start),
+                Hit::Overlap { start, is_evidence: true, .. } => (Alignment::Overlap, false, tail - start),
+                Hit::Overlap { .. } => continue,
+            };
+            if self.trials.iter().any(|trial| trial.start == length && trial.alignment != Alignment::Exact) {
+                continue;
+            }
+            let expected = expected && self.expect != Expect::Exact;
+            let free = self.cut_token.is_none();
+            self.trials.push(Trial::new(document, alignment, expected, length, overlap, white.len(), free));
+        }
+        if byte == b'\n' {
+            self.end_line(document, &mut matcher);
+        }
+        self.matcher = Some(matcher);
+    }
+
+    /// A line of the fragment has ended: was it the one that opens a fence?
+    fn end_line(&mut self, document: &Document, matcher: &mut Matcher) {
+        let line = self.held.get(self.line.start..).unwrap_or_default();
+        if line.trim_ascii_start().starts_with(b"```") && !self.fenced {
+            self.fenced = true;
+            let start = self.held.len();
+            matcher.begin(start);
+            self.try_exact(document, start);
+        } else {
+            self.line.brackets_before |= line.iter().any(|b| matches!(b, b'{' | b'['));
+        }
+        self.line.start = self.held.len();
+    }
+
+    /// The trial that has won, if one has: what was asked for before what convinces, that before what is merely legal.
+    fn winner(&self, document: &Document) -> Option<Trial> {
+        let best = self.trials.iter().filter(|trial| trial.passed).max_by_key(|trial| trial.rank())?;
+        if !best.expected && best.alignment == Alignment::Exact {
+            let matcher = self.matcher.as_ref()?;
+            let rival = self.trials.iter().any(|trial| trial.alignment != Alignment::Exact);
+            if rival || matcher.may_repeat(document.text(), &self.held) {
+                return None;
+            }
+        }
+        Some(best.clone())
+    }
+
+    fn decide_at_end(&mut self, document: &mut Document) {
+        if self.held.trim_ascii().is_empty() {
+            self.state = State::Failed(Failure::Empty);
+            return;
+        }
+        let nothing_new =
+            self.trials.iter().find(|trial| trial.expected && trial.alignment != Alignment::Exact && !trial.passed);
+        if let Some(trial) = nothing_new {
+            let overlap = trial.overlap;
+            self.join(Alignment::Repeat, overlap);
+            return;
+        }
+        let repeats = self.matcher.as_ref().is_some_and(Matcher::is_repeat);
+        let best = self.trials.iter().filter(|trial| trial.passed).max_by_key(|trial| trial.rank()).cloned();
+        match best {
+            Some(trial) if !repeats || trial.machine.is_done() || trial.alignment != Alignment::Exact => {
+                let new = self.held.split_off(trial.start.min(self.held.len()));
+                self.join(trial.alignment, trial.overlap);
+                self.deliver(document, &String::from_utf8_lossy(&new));
+            }
+            _ if repeats => {
+                let overlap = self.held.len();
+                self.join(Alignment::Repeat, overlap);
+            }
+            _ if self.trials.is_empty() => self.state = State::Failed(Failure::NoAlignment),
+            _ => self.state = State::Failed(Failure::Undecided),
+        }
+    }
+}
+
+/// Behind the seam of a fenced fragment, at a byte that the grammar refuses: the fragment's closing fence, an error,
+/// or too little text to say.
+fn after_closing(seam: Seam, error: SyntaxError, tail: String) -> State {
+    let text = tail.trim_start();
+    if text.starts_with("```") {
+        State::Joined(seam)
+    } else if "```".starts_with(text) {
+        State::Closing(seam, error, tail)
+    } else {
+        State::Failed(Failure::Malformed(error))
+    }
+}
+
+impl Trial {
+    fn new(
+        document: &Document,
+        alignment: Alignment,
+        expected: bool,
+        start: usize,
+        overlap: usize,
+        skip: usize,
+        left_token: bool,
+    ) -> Self {
+        Self {
+            alignment,
+            expected,
+            start,
+            overlap,
+            skip,
+            machine: document.machine().clone(),
+            left_token,
+            past_structure: false,
+            passed: false,
+        }
+    }
+
+    /// Takes the next byte of the fragment; `white` is the white space at the end of the delivered text. Whether the
+    /// trial lives on.
+    fn feed(&mut self, byte: u8, white: &[u8], cut_token: Option<usize>) -> bool {
+        if self.skip > 0 {
+            if white.get(white.len() - self.skip) == Some(&byte) {
+                self.skip -= 1;
+                self.start += 1;
+                self.overlap += 1;
+                return true;
+            }
+            self.skip = 0;
+        }
+        if self.machine.is_done() {
+            return true;
+        }
+        let was_in_string = self.machine.in_string();
+        if self.machine.feed(&[byte]).is_err() {
+            return false;
+        }
+        let done = self.machine.is_done();
+        let structural = !was_in_string && matches!(byte, b'{' | b'}' | b'[' | b']' | b',' | b':');
+        let significant = was_in_string || !byte.is_ascii_whitespace();
+        self.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
+        self.passed |=
+            if self.expected { significant } else { self.left_token && (self.past_structure && significant || done) };
+        self.past_structure |= self.left_token && structural;
+        true
+    }
+
+    fn rank(&self) -> u8 {
+        match self.alignment {
+            _ if self.expected => 3,
+            Alignment::Anchor | Alignment::Restart => 2,
+            Alignment::Overlap => 1,
+            _ => 0,
+        }
+    }
+}
