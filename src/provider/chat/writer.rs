@@ -1,7 +1,8 @@
 //! Writes events that go on with a chat stream.
 
+use crate::json::edit::Edits;
 use crate::json::string::escape_into;
-use crate::json::walk::{self, ValueKind};
+use crate::json::walk::{self, Raw, ValueKind};
 
 /// Writes chunks that look like those of the answer the client already reads.
 ///
@@ -75,6 +76,26 @@ impl Writer {
         out.extend_from_slice(b"[],\"usage\":");
         raw_into(out, usage_raw);
         close(out, restitch);
+    }
+
+    /// Another answer's chunk as one of this answer: the members that are the same in all chunks are exchanged, every
+    /// other byte stays.
+    pub fn adopt(&self, out: &mut Vec<u8>, data: &str) {
+        let head = format!("{{{}}}", self.head.trim_end_matches(','));
+        let ours: Vec<_> = walk::members(&head)
+            .filter_map(|(key, value)| Some((key.decode()?.into_owned(), value.as_str())))
+            .collect();
+        out.extend_from_slice(b"data: ");
+        match Raw::root(data).filter(|_| walk::is_valid(data)) {
+            Some(root) => {
+                let set: Vec<_> = ours.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+                let mut edits = Edits::default();
+                edits.object(root, &[], &set);
+                raw_into(out, &edits.apply(data));
+            }
+            None => raw_into(out, data),
+        }
+        out.extend_from_slice(b"\n\n");
     }
 
     /// The wire's own end.
