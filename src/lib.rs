@@ -11,6 +11,9 @@ pub mod sse;
 // Layer 2
 mod document;
 pub mod provider;
+// Layer 6
+#[cfg(feature = "client")]
+pub mod client;
 // Layer 7
 #[cfg(feature = "sim")]
 pub mod sim;

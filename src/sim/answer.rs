@@ -172,7 +172,7 @@ impl Iterator for Events {
             match self.stage {
                 Stage::Role => {
                     self.stage = Stage::Text;
-                    return Some(self.event(r#"{"role":"assistant","content":"","refusal":null}"#, None));
+                    return Some(self.event(r#"{"role":"assistant","content":""}"#, None));
                 }
                 Stage::Text => {
                     if let Some(text) = self.delta() {
