@@ -138,7 +138,8 @@ enum Pool {
 }
 
 fn tls(connector: HttpConnector) -> Result<HttpsConnector<HttpConnector>, Error> {
-    let builder = HttpsConnectorBuilder::new().with_native_roots().map_err(Error::NoRoots)?;
+    let provider = rustls::crypto::ring::default_provider();
+    let builder = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider).map_err(Error::NoRoots)?;
     Ok(builder.https_only().enable_http1().wrap_connector(connector))
 }
 

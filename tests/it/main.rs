@@ -1,1 +1,6 @@
 //! The integration tests: one binary, a module a subject.
+
+#[cfg(feature = "client")]
+mod client;
+#[cfg(feature = "sim")]
+mod sim;
