@@ -23,37 +23,28 @@ impl Answer {
     /// What `step` makes of the document.
     pub(super) fn new(step: &Step, document: &str, continuation: Option<&Continuation>) -> Self {
         let rest = continuation.map_or(document, |c| &document[c.position..]);
-        let mut delivered = 0;
-        let mut whole = false;
-        let mut compose = |before: &str, overlap: bool, limit: usize, after: &str, always: bool| {
-            delivered = floor_char_boundary(rest, step.bytes.unwrap_or(limit));
-            whole = delivered == rest.len();
-            let overlap = continuation.filter(|_| overlap);
-            let mut text = before.to_owned();
-            text.extend(overlap.into_iter().flat_map(|c| [c.anchor.as_str(), c.gap.as_str()]));
-            text.push_str(&rest[..delivered]);
-            if whole || always {
-                text.push_str(after);
+        let (mut delivered, mut whole) = (0, false);
+        let text = match (step.behaviour, envelope(step.behaviour, continuation.is_none())) {
+            (behaviour, Some((before, after))) => {
+                let garbage = behaviour == Behaviour::Garbage;
+                let limit = if garbage { GOOD_BYTES.min(rest.len().saturating_sub(1)) } else { rest.len() };
+                delivered = floor_char_boundary(rest, step.bytes.unwrap_or(limit));
+                whole = delivered == rest.len();
+                let mut text = before.concat();
+                if let Some(c) = continuation.filter(|_| behaviour != Behaviour::Exact) {
+                    text.push_str(&c.anchor);
+                    text.push_str(&c.gap);
+                }
+                text.push_str(&rest[..delivered]);
+                if whole || garbage {
+                    text.push_str(after);
+                }
+                text
             }
-            text
-        };
-        let all = rest.len();
-        let text = match step.behaviour {
-            Behaviour::Answer | Behaviour::Anchor => compose("", true, all, "", false),
-            Behaviour::Exact => compose("", false, all, "", false),
-            Behaviour::Fence => compose(FENCE, true, all, FENCE_END, false),
-            Behaviour::FenceOpen => compose(FENCE, true, all, "", false),
-            Behaviour::Preamble if continuation.is_none() => {
-                compose(&format!("{PREAMBLE}{FENCE}"), true, all, FENCE_END, false)
-            }
-            Behaviour::Preamble => compose(PREAMBLE_THEN, true, all, "", false),
-            Behaviour::PreambleFence => compose(&format!("{PREAMBLE_THEN}{FENCE}"), true, all, FENCE_END, false),
-            Behaviour::Epilogue => compose("", true, all, EPILOGUE, false),
-            Behaviour::Garbage => compose("", true, GOOD_BYTES.min(all.saturating_sub(1)), GARBAGE, true),
-            Behaviour::Repeat => continuation.map(|c| c.delivered.clone()).unwrap_or_default(),
-            Behaviour::Prose => PROSE.to_owned(),
-            Behaviour::Refusal => REFUSAL.to_owned(),
-            Behaviour::Empty | Behaviour::Drop | Behaviour::Hangup | Behaviour::Status { .. } => String::new(),
+            (Behaviour::Repeat, None) => continuation.map(|c| c.delivered.clone()).unwrap_or_default(),
+            (Behaviour::Prose, None) => PROSE.to_owned(),
+            (Behaviour::Refusal, None) => REFUSAL.to_owned(),
+            (_, None) => String::new(),
         };
         // What delivers nothing of the document on purpose has said all that it wanted; a repeat was cut again.
         let stops = whole || matches!(step.behaviour, Behaviour::Prose | Behaviour::Refusal | Behaviour::Empty);
@@ -67,6 +58,22 @@ impl Answer {
         };
         Self { text, delivered, end, finish }
     }
+}
+
+/// What stands before the text of the document, and what follows it where it is finished; `None` for behaviours that
+/// have no such text.
+fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str], &'static str)> {
+    Some(match behaviour {
+        Behaviour::Answer | Behaviour::Anchor | Behaviour::Exact => (&[], ""),
+        Behaviour::Fence => (&[FENCE], FENCE_END),
+        Behaviour::FenceOpen => (&[FENCE], ""),
+        Behaviour::Preamble if first => (&[PREAMBLE, FENCE], FENCE_END),
+        Behaviour::Preamble => (&[PREAMBLE_THEN], ""),
+        Behaviour::PreambleFence => (&[PREAMBLE_THEN, FENCE], FENCE_END),
+        Behaviour::Epilogue => (&[], EPILOGUE),
+        Behaviour::Garbage => (&[], GARBAGE),
+        _ => return None,
+    })
 }
 
 /// What is the same in all of a response's JSON.

@@ -66,6 +66,7 @@ mod answer;
 mod call;
 mod script;
 mod serve;
+mod state;
 
 use std::io;
 use std::net::SocketAddr;

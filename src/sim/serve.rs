@@ -1,8 +1,7 @@
-//! Sockets, connections, routes, and the log of what was asked.
+//! Sockets, connections and routes.
 //!
 //! What an answer says is decided in the modules above; here it leaves, delayed, cut and dropped as they say.
 
-use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
@@ -34,7 +33,8 @@ use tracing::{debug, warn};
 use super::Sim;
 use super::answer::{self, Answer, Events, Frames, Header};
 use super::call::{Asked, Call, CallKind, Mistake};
-use super::script::{Behaviour, End, Script, Step};
+use super::script::{Behaviour, End};
+use super::state::State;
 use crate::Limits;
 
 /// A model server that listens. Dropping it closes its socket and every connection.
@@ -59,7 +59,7 @@ impl Server {
 
     /// The requests received so far, oldest first. The last 10,000 are kept, and 64 MiB of their bodies.
     pub fn calls(&self) -> Vec<Call> {
-        self.shared.state().log.calls.iter().cloned().collect()
+        self.shared.state().log.calls().cloned().collect()
     }
 
     /// How many scripted answers are under way.
@@ -130,74 +130,6 @@ impl Shared {
 struct Counts {
     received: usize,
     open: usize,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Answers so far.
-    answers: u64,
-    conversations: Conversations,
-    log: Log,
-}
-
-/// How far each conversation has come in its script.
-#[derive(Debug, Default)]
-struct Conversations {
-    progress: HashMap<u64, Progress>,
-    /// The keys of `progress`, oldest first.
-    order: VecDeque<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Progress {
-    first: usize,
-    then: usize,
-}
-
-impl Conversations {
-    /// The step of a conversation's next call of this kind.
-    fn step(&mut self, key: u64, continuation: bool, script: &Script) -> Step {
-        let progress = self.progress.entry(key).or_insert_with(|| {
-            self.order.push_back(key);
-            Progress::default()
-        });
-        let step = if continuation {
-            let steps = script.then();
-            let at = progress.then.min(steps.len() - 1);
-            progress.then = at + 1;
-            steps[at]
-        } else {
-            let steps = script.first();
-            let at = progress.first % steps.len();
-            *progress = Progress { first: at + 1, then: 0 };
-            steps[at]
-        };
-        if self.order.len() > CONVERSATIONS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.progress.remove(&oldest);
-        }
-        step
-    }
-}
-
-/// The last calls.
-#[derive(Debug, Default)]
-struct Log {
-    calls: VecDeque<Call>,
-    /// The sum of their bodies' lengths.
-    bytes: usize,
-}
-
-impl Log {
-    fn push(&mut self, call: Call) {
-        self.bytes += call.body.len();
-        self.calls.push_back(call);
-        while self.calls.len() > CALLS || (self.bytes > CALL_BYTES && self.calls.len() > 1) {
-            let Some(oldest) = self.calls.pop_front() else { break };
-            self.bytes -= oldest.body.len();
-        }
-    }
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -308,7 +240,7 @@ fn complete(shared: &Arc<Shared>, cut: &Arc<AtomicBool>, asked: &Asked, call: &m
     let (step, number) = {
         let mut state = shared.state();
         state.answers += 1;
-        (state.conversations.step(asked.conversation, continuation.is_some(), script), state.answers)
+        (state.conversations.next(asked.conversation, continuation.is_some(), script), state.answers)
     };
     let answer = Answer::new(&step, &sim.document, continuation);
     call.step = Some(step);
@@ -524,49 +456,5 @@ impl Write for CutIo {
 /// Headers whose values never reach the log.
 const SECRETS: [&str; 6] = ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
 
-/// Conversations remembered: far more than run at once. A forgotten one starts its script again.
-const CONVERSATIONS: usize = 10_000;
-
-/// Calls kept in the log.
-const CALLS: usize = 10_000;
-
-/// Bytes of bodies kept in the log; the last call is kept whatever its size.
-const CALL_BYTES: usize = 64 << 20;
-
 /// The wait after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steps_wrap_around_and_the_last_continuation_repeats() {
-        let script: Script = "answer fence | refusal anchor".parse().unwrap();
-        let mut conversations = Conversations::default();
-        let mut step = |key, continuation| conversations.step(key, continuation, &script).to_string();
-        assert_eq!(step(1, false), "answer");
-        assert_eq!(step(1, true), "refusal");
-        assert_eq!(step(1, true), "anchor");
-        assert_eq!(step(1, true), "anchor");
-        // Another conversation has its own place.
-        assert_eq!(step(2, false), "answer");
-        assert_eq!(step(2, true), "refusal");
-        // A first call begins the continuations anew.
-        assert_eq!(step(1, false), "fence");
-        assert_eq!(step(1, true), "refusal");
-        assert_eq!(step(1, false), "answer");
-    }
-
-    #[test]
-    fn conversations_are_bounded() {
-        let script: Script = "answer fence".parse().unwrap();
-        let mut conversations = Conversations::default();
-        for key in 0..=CONVERSATIONS as u64 {
-            conversations.step(key, false, &script);
-        }
-        assert_eq!((conversations.progress.len(), conversations.order.len()), (CONVERSATIONS, CONVERSATIONS));
-        assert_eq!(conversations.step(1, false, &script).to_string(), "fence");
-        assert_eq!(conversations.step(0, false, &script).to_string(), "answer", "the oldest was forgotten");
-    }
-}
