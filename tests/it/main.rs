@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
 mod chat;
+#[cfg(feature = "client")]
+mod client;
 mod fuzz;
+#[cfg(feature = "sim")]
+mod sim;
 mod sse;
 mod support;
