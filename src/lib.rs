@@ -28,7 +28,7 @@
 //!
 //! // The model was asked to repeat the end of what it wrote, and to go on.
 //! let mut splice = Splice::new(&document, Expect::Anchor, &Limits::default());
-//! for fragment in ["ns\": [{\"title\": \"One\"}, {\"title", "\": \"Two\"}]", "}"] {
+//! for fragment in ["tions\": [{\"title\": \"One\"}, {\"title", "\": \"Two\"}]", "}"] {
 //!     splice.feed(&mut document, fragment)?;
 //! }
 //! let seam = splice.finish(&mut document)?;
