@@ -6,6 +6,8 @@ mod chat;
 #[cfg(feature = "client")]
 mod client;
 mod fuzz;
+#[cfg(all(feature = "proxy", feature = "sim"))]
+mod proxy;
 #[cfg(feature = "sim")]
 mod sim;
 mod sse;
