@@ -288,17 +288,17 @@ impl Relay {
             }
         }
         let transport = if hangup == Hangup::Closed { End::Closed } else { End::Dropped };
+        if torn && matches!(self.phase, Phase::Healthy { adopt: false }) && !self.digest.text.is_empty() {
+            // Its text counts: it leaves with the blank line that it lacks.
+            let rest = std::mem::take(&mut self.pending);
+            self.send(now, rest);
+            self.send(now, Bytes::from_static(b"\n\n"));
+        }
         match self.phase {
             // How the call ended is known from its last event.
             Phase::Healthy { .. } if self.finish_sent => self.passed(now, hangup),
             Phase::Healthy { adopt: false } if !self.session.would_continue(&transport) => self.passed(now, hangup),
             _ => {
-                if torn && matches!(self.phase, Phase::Healthy { adopt: false }) {
-                    // Its text counts: it leaves with the blank line that it lacks.
-                    let rest = std::mem::take(&mut self.pending);
-                    self.send(now, rest);
-                    self.send(now, Bytes::from_static(b"\n\n"));
-                }
                 let end = self.end.take().unwrap_or(transport);
                 self.end_call(now, end);
             }
