@@ -336,7 +336,7 @@ impl Session {
             Phase::Waiting(_) | Phase::Continuing(..) => self.limits.first_byte.max(self.limits.idle),
             Phase::Done => return None,
         };
-        Some(self.heard_at + patience)
+        Some(self.heard_at.saturating_add(patience))
     }
 
     fn is_continued(&self, reason: &Finish) -> bool {
@@ -478,7 +478,8 @@ impl Session {
             return;
         }
         self.continuations += 1;
-        self.heard_at = now + wait;
+        let at = now.saturating_add(wait);
+        self.heard_at = at;
         let request = if self.document.root_start().is_some() {
             let splice = Splice::new(&self.document, self.expect, &self.limits);
             let anchor = splice.anchor().and_then(|anchor| self.document.text().get(anchor.range.clone()));
@@ -497,7 +498,7 @@ impl Session {
             }
             Request { number: self.continuations, turn: None }
         };
-        self.outputs.push_back(Output::Call { request, at: now + wait });
+        self.outputs.push_back(Output::Call { request, at });
     }
 
     /// Closes what was delivered and says so; says that it failed where there is nothing to close.

@@ -17,9 +17,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::{End, Input, Outcome, Reason, Request, Session, Status};
+use crate::json::edit::Edits;
+use crate::json::walk::{self, Raw};
 use crate::limits::Limits;
 use crate::provider::chat::{Reader, Writer};
 use crate::provider::{Delta, Finish, Kind, add_usage};
@@ -56,14 +58,20 @@ pub struct Relay {
     digest: Digest,
     limits: Limits,
     phase: Phase,
-    /// Raw bytes of the open call that have not left: they begin at `forwarded`.
-    pending: Bytes,
+    /// Raw bytes of the open call that have not left: first the rest of the chunks before, then the chunk that is being
+    /// read. They begin at `forwarded`.
+    pending: BytesMut,
+    chunk: Bytes,
     forwarded: u64,
-    /// Something of the first answer has left.
-    has_sent: bool,
+    /// A chunk with a choice has left: the client knows the answer's id and role.
+    introduced: bool,
     /// A finish reason, or `[DONE]`, has left as it came.
     finish_sent: bool,
     done_sent: bool,
+    /// The text is not all of the answer: tool calls, a refusal, several choices.
+    opaque: bool,
+    /// The call that ended last lost its connection.
+    dropped: bool,
     /// How the call that is open is going to end, once its last events have been read.
     end: Option<End>,
     /// Usage of the call that is open, and of all before it.
@@ -139,19 +147,23 @@ struct Digest {
     usage: Option<String>,
     error: Option<String>,
     done: bool,
-    /// Tool calls, or a choice other than the first.
+    /// Tool calls, a refusal, or a choice other than the first.
     opaque: bool,
-    /// Reasoning or a refusal: nothing for the document, but nothing to drop either.
+    /// Reasoning, or an event that is no chunk: nothing for the document, but nothing to drop either.
     other: bool,
+    /// The event could be read as a piece of an answer.
+    chunk: bool,
 }
 
 impl Digest {
-    fn read(&mut self, reader: &mut Reader, event: &Event<'_>) {
+    /// Reads an event; returns its data if that is `wanted`, to be written anew.
+    fn read(&mut self, reader: &mut Reader, writer: &mut Writer, event: Event<'_>, wanted: bool) -> Option<String> {
+        writer.observe(&event.data);
         self.text.clear();
         *self = Self { text: std::mem::take(&mut self.text), ..Self::default() };
         let kind = reader.read(&event.event, &event.data, |delta| match delta {
             Delta::Text { choice: 0, text } => self.text.push_str(text),
-            Delta::Reasoning { choice: 0, .. } | Delta::Refusal { choice: 0, .. } => self.other = true,
+            Delta::Reasoning { choice: 0, .. } | Delta::Refusal { choice: 0, text: "" } => self.other = true,
             Delta::Finish { choice: 0, reason } => self.finish = Some(reason),
             Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => self.error = Some(message.to_owned()),
@@ -159,6 +171,8 @@ impl Digest {
             _ => self.opaque = true,
         });
         self.other |= kind == Kind::Other;
+        self.chunk = kind == Kind::Chunk;
+        wanted.then(|| event.data.into_owned())
     }
 
     /// How the call ends with this event, if it does.
@@ -189,11 +203,14 @@ impl Relay {
             digest: Digest::default(),
             limits,
             phase: Phase::Healthy { adopt: false },
-            pending: Bytes::new(),
+            pending: BytesMut::new(),
+            chunk: Bytes::new(),
             forwarded: 0,
-            has_sent: false,
+            introduced: false,
             finish_sent: false,
             done_sent: false,
+            opaque: false,
+            dropped: false,
             end: None,
             usage: None,
             usages: None,
@@ -226,26 +243,26 @@ impl Relay {
             Phase::Blind => return self.send(now, bytes),
             _ => self.session.handle_input(now, Input::Sign),
         }
-        let raw = matches!(self.phase, Phase::Healthy { adopt: false });
-        if raw {
+        if matches!(self.phase, Phase::Healthy { adopt: false }) {
             // Usually nothing waits, and the chunk leaves as it is.
-            self.pending =
-                if self.pending.is_empty() { bytes.clone() } else { [&self.pending[..], &bytes[..]].concat().into() };
+            if self.pending.is_empty() {
+                self.chunk = bytes.clone();
+            } else {
+                self.pending.extend_from_slice(&bytes);
+            }
         }
         let mut input: &[u8] = &bytes;
         while !matches!(self.phase, Phase::Done | Phase::Blind) {
             let adopt = matches!(self.phase, Phase::Healthy { adopt: true });
-            let (start, data) = match self.decoder.next_event(&mut input) {
+            let (end, data) = match self.decoder.next_event(&mut input) {
                 Ok(None) => break,
                 Ok(Some(event)) => {
-                    self.writer.observe(&event.data);
-                    self.digest.read(&mut self.reader, &event);
-                    (event.range.start, adopt.then(|| event.data.into_owned()))
+                    (event.range.end, self.digest.read(&mut self.reader, &mut self.writer, event, adopt))
                 }
                 Err(error) => return self.undecodable(now, &error),
             };
             let call = self.session.calls();
-            self.event(now, start, data);
+            self.event(now, end, data);
             if self.session.calls() != call {
                 // The call is over: what else it sent belongs to nobody.
                 break;
@@ -253,6 +270,7 @@ impl Relay {
         }
         if matches!(self.phase, Phase::Healthy { adopt: false }) {
             self.forward(now, self.decoder.boundary());
+            self.pending.extend_from_slice(&std::mem::take(&mut self.chunk));
             // A block without end that is made of comments alone reaches no cap of the decoder's.
             if self.pending.len() > self.limits.event.saturating_mul(2) {
                 self.go_blind(now);
@@ -271,34 +289,28 @@ impl Relay {
         if hangup == Hangup::Closed {
             // Several servers end without the last blank line: what stands there is an event all the same.
             let adopt = matches!(self.phase, Phase::Healthy { adopt: true });
-            let last = match self.decoder.finish() {
-                Ok(Some(event)) => {
-                    self.digest.read(&mut self.reader, &event);
-                    Some((event.range.start, adopt.then(|| event.data.into_owned())))
-                }
-                _ => None,
-            };
-            if let Some((start, data)) = last {
-                torn = true;
+            if let Ok(Some(event)) = self.decoder.finish() {
+                let end = event.range.end;
+                let data = self.digest.read(&mut self.reader, &mut self.writer, event, adopt);
+                torn = self.digest.chunk;
                 let call = self.session.calls();
-                self.event(now, start, data);
+                self.event(now, end, data);
                 if self.session.calls() != call || self.phase == Phase::Done {
                     return;
                 }
             }
         }
         let transport = if hangup == Hangup::Closed { End::Closed } else { End::Dropped };
-        if torn && matches!(self.phase, Phase::Healthy { adopt: false }) && !self.digest.text.is_empty() {
-            // Its text counts: it leaves with the blank line that it lacks.
-            let rest = std::mem::take(&mut self.pending);
-            self.send(now, rest);
-            self.send(now, Bytes::from_static(b"\n\n"));
-        }
         match self.phase {
             // How the call ended is known from its last event.
             Phase::Healthy { .. } if self.finish_sent => self.passed(now, hangup),
             Phase::Healthy { adopt: false } if !self.session.would_continue(&transport) => self.passed(now, hangup),
             _ => {
+                if torn && matches!(self.phase, Phase::Healthy { adopt: false }) {
+                    // What it says counts: it leaves with the blank line that it lacks.
+                    self.forward_all(now);
+                    self.send(now, Bytes::from_static(b"\n\n"));
+                }
                 let end = self.end.take().unwrap_or(transport);
                 self.end_call(now, end);
             }
@@ -307,10 +319,15 @@ impl Relay {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due, unless something comes.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let keep_alive = match self.phase {
-            Phase::Withheld | Phase::Continuing => Some(self.sent_at + self.limits.keep_alive),
-            _ => None,
+        let waits = match self.phase {
+            Phase::Withheld | Phase::Continuing => true,
+            // The original request is going to be sent again; before its answer the client hears from nobody else.
+            Phase::Healthy { .. } => !self.opened,
+            Phase::Blind | Phase::Done => false,
         };
+        let keep_alive = Some(self.sent_at.saturating_add(self.limits.keep_alive))
+            // Without a pause in between there would be nothing but comments.
+            .filter(|_| waits && !self.limits.keep_alive.is_zero());
         let silence = self.silence();
         keep_alive.into_iter().chain(silence).min()
     }
@@ -338,13 +355,13 @@ impl Relay {
         }
     }
 
-    /// One event, as the digest has it. It began at `start`; `data` is its text where it must be written anew.
-    fn event(&mut self, now: Duration, start: u64, data: Option<String>) {
+    /// One event, as the digest has it. It ended at `end`; `data` is its text where it must be written anew.
+    fn event(&mut self, now: Duration, end: u64, data: Option<String>) {
         if self.digest.usage.is_some() {
             self.usage = self.digest.usage.take();
         }
         match self.phase {
-            Phase::Healthy { adopt } => self.healthy_event(now, start, adopt, data),
+            Phase::Healthy { .. } => self.healthy_event(now, end, data),
             Phase::Withheld => {
                 if self.digest.done || self.digest.error.is_some() {
                     let end = self.end.take().unwrap_or(End::Closed);
@@ -370,38 +387,52 @@ impl Relay {
         }
     }
 
-    fn healthy_event(&mut self, now: Duration, start: u64, adopt: bool, data: Option<String>) {
-        self.done_sent |= self.digest.done && !adopt;
+    fn healthy_event(&mut self, now: Duration, at: u64, data: Option<String>) {
+        self.done_sent |= self.digest.done && data.is_none();
         if self.finish_sent {
             return;
         }
         if self.digest.opaque {
+            self.opaque = true;
             self.session.pass();
         }
         if !self.digest.text.is_empty() {
             self.session.handle_input(now, Input::Text(&self.digest.text));
         }
-        let end = self.digest.end();
-        let Some(end) = end else {
+        let Some(end) = self.digest.end() else {
+            self.introduced |= self.writer.has_seen_choice();
             if let Some(data) = data.filter(|_| !self.digest.is_empty()) {
                 self.write(now, |writer, out| writer.adopt(out, &data));
             }
             return;
         };
-        if !adopt && !self.session.would_continue(&end) {
-            self.finish_sent = true;
-            return;
-        }
-        // The terminal event is kept back; text that came with it is not.
-        if !adopt {
-            self.forward(now, start);
+        let continued = self.session.would_continue(&end);
+        match data {
+            None if !continued => {
+                self.finish_sent = true;
+                self.end = Some(end);
+                return;
+            }
+            // The terminal event is kept back; text that came with it is not.
+            None => {
+                self.forward_blocks(now, at);
+                if !self.digest.text.is_empty() {
+                    let text = std::mem::take(&mut self.digest.text);
+                    self.write(now, |writer, out| writer.text(out, &text));
+                    self.introduced = true;
+                }
+            }
+            Some(data) => match &end {
+                End::Finished(_) if self.digest.opaque || self.digest.other || !self.digest.text.is_empty() => {
+                    self.write(now, |writer, out| writer.adopt(out, &unfinished(&data)));
+                }
+                End::Error(_) if !continued => self.write(now, |writer, out| writer.adopt(out, &data)),
+                _ => {}
+            },
         }
         self.pending.clear();
+        self.chunk.clear();
         self.phase = Phase::Withheld;
-        if !self.digest.text.is_empty() {
-            let text = std::mem::take(&mut self.digest.text);
-            self.write(now, |writer, out| writer.text(out, &text));
-        }
         if matches!(end, End::Finished(_)) {
             self.end = Some(end);
         } else {
@@ -415,6 +446,7 @@ impl Relay {
             add_usage(&mut self.usages, &usage);
         }
         self.end = None;
+        self.dropped = !matches!(end, End::Finished(_) | End::Closed | End::Error(_));
         self.session.handle_input(now, Input::End(end));
         self.drain(now);
     }
@@ -429,12 +461,16 @@ impl Relay {
                     self.decoder = Decoder::new(&self.limits);
                     self.reader = Reader::new();
                     self.pending.clear();
+                    self.chunk.clear();
                     self.forwarded = 0;
                     self.opened = false;
-                    let untouched = self.session.is_first();
-                    self.phase = match (untouched, self.has_sent) {
-                        (true, sent) => Phase::Healthy { adopt: sent },
-                        (false, _) => Phase::Continuing,
+                    if !self.introduced {
+                        // What was kept back has given the answer no name.
+                        self.writer = Writer::new();
+                    }
+                    self.phase = match self.session.is_first() {
+                        true => Phase::Healthy { adopt: self.introduced },
+                        false => Phase::Continuing,
                     };
                     if at > now {
                         self.keep_alive(now);
@@ -458,12 +494,16 @@ impl Relay {
             (Status::Complete, None) => Some(Finish::Stop.as_str()),
             (Status::Passed, None) => None,
         };
-        let fence = self.session.document().has_fence() && self.session.is_spliced();
+        let fence = if self.session.is_spliced() {
+            self.session.document().has_fence().then_some(CLOSING_FENCE)
+        } else {
+            self.open_fence().filter(|_| outcome.finish.is_none())
+        };
         let usages = self.usages.take();
         let mut out = Vec::new();
         if let Some(reason) = reason {
-            if fence {
-                self.writer.text(&mut out, CLOSING_FENCE);
+            if let Some(fence) = fence {
+                self.writer.text(&mut out, fence);
             }
             let report = Some(report.as_str());
             self.writer.finish(&mut out, reason, report.filter(|_| usages.is_none()));
@@ -473,8 +513,10 @@ impl Relay {
             self.writer.done(&mut out);
         } else if outcome.status == Status::Failed {
             Encoder::event(&mut out, None, None, &failure(&report));
-        } else {
+        } else if self.dropped {
             hangup = Hangup::Dropped;
+        } else if self.digest.done {
+            self.writer.done(&mut out);
         }
         self.send(now, out.into());
         self.end_with(outcome, hangup);
@@ -482,13 +524,16 @@ impl Relay {
 
     /// The first answer stands as it came.
     fn passed(&mut self, now: Duration, hangup: Hangup) {
-        let whole = self.session.document().is_complete();
+        // Of an answer that is more than its text, or that is not read any more, nobody knows what was lost.
+        let whole = self.session.document().is_complete() && !self.opaque && self.phase != Phase::Blind;
         let mut hangup = hangup;
-        let rest = std::mem::take(&mut self.pending);
         if hangup == Hangup::Dropped && whole {
             // Only the end of the stream was lost, nothing of the document.
             let mut out = Vec::new();
             if !self.finish_sent {
+                if let Some(fence) = self.open_fence() {
+                    self.writer.text(&mut out, fence);
+                }
                 self.writer.finish(&mut out, Finish::Stop.as_str(), None);
             }
             if !self.done_sent {
@@ -497,9 +542,11 @@ impl Relay {
             self.send(now, out.into());
             hangup = Hangup::Closed;
         } else {
-            self.send(now, rest);
+            self.forward_all(now);
         }
-        self.session.handle_input(now, Input::End(End::Closed));
+        let end = self.end.take().unwrap_or(End::Closed);
+        self.session.pass();
+        self.session.handle_input(now, Input::End(end));
         let outcome = std::iter::from_fn(|| self.session.poll_output()).find_map(|output| match output {
             super::Output::Done(outcome) => Some(outcome),
             _ => None,
@@ -525,16 +572,46 @@ impl Relay {
 
     fn go_blind(&mut self, now: Duration) {
         self.phase = Phase::Blind;
-        let rest = std::mem::take(&mut self.pending);
-        self.send(now, rest);
+        self.forward_all(now);
+    }
+
+    /// What closes a fence that the first answer left open behind its root; of half a line of backticks the rest.
+    fn open_fence(&self) -> Option<&'static str> {
+        let document = self.session.document();
+        let end = document.root_start()? + document.root()?.len();
+        let tail = document.text().get(end..).filter(|_| document.has_fence())?;
+        match tail.trim() {
+            "" if tail.ends_with('\n') => Some("```"),
+            "`" => Some("``"),
+            "``" => Some("`"),
+            begun if begun.starts_with("```") => None,
+            _ => Some(CLOSING_FENCE),
+        }
     }
 
     /// Lets raw bytes go, up to an absolute offset.
     fn forward(&mut self, now: Duration, to: u64) {
-        let length = to.saturating_sub(self.forwarded).min(self.pending.len() as u64);
-        self.forwarded += length;
-        let bytes = self.pending.split_to(length as usize);
+        let length = usize::try_from(to.saturating_sub(self.forwarded)).unwrap_or(usize::MAX);
+        let waiting = length.min(self.pending.len());
+        let read = (length - waiting).min(self.chunk.len());
+        self.forwarded += (waiting + read) as u64;
+        let bytes = self.pending.split_to(waiting).freeze();
         self.send(now, bytes);
+        let bytes = self.chunk.split_to(read);
+        self.send(now, bytes);
+    }
+
+    fn forward_all(&mut self, now: Duration) {
+        self.forward(now, u64::MAX);
+    }
+
+    /// Lets the raw bytes go that stand before the block which ends at an absolute offset: other blocks before it, and
+    /// the end of a line break whose beginning has left.
+    fn forward_blocks(&mut self, now: Duration, end: u64) {
+        let raw = if self.pending.is_empty() { &self.chunk[..] } else { &self.pending[..] };
+        let length = usize::try_from(end.saturating_sub(self.forwarded)).unwrap_or(usize::MAX).min(raw.len());
+        let start = last_block(&raw[..length]);
+        self.forward(now, self.forwarded + start as u64);
     }
 
     fn write(&mut self, now: Duration, write: impl FnOnce(&Writer, &mut Vec<u8>)) {
@@ -551,15 +628,47 @@ impl Relay {
 
     fn send(&mut self, now: Duration, bytes: Bytes) {
         if !bytes.is_empty() {
-            self.has_sent = true;
             self.sent_at = now;
             self.outputs.push_back(Output::Bytes(bytes));
         }
     }
 }
 
+/// Where the last block of `raw` begins, which ends with its blank line or at the end.
+fn last_block(raw: &[u8]) -> usize {
+    let (mut start, mut line, mut at) = (0, 0, 0);
+    while at < raw.len() {
+        let length = match raw[at..] {
+            [b'\r', b'\n', ..] => 2,
+            [b'\r' | b'\n', ..] => 1,
+            _ => 0,
+        };
+        let is_blank = length > 0 && line == at;
+        at += length.max(1);
+        if length > 0 {
+            line = at;
+        }
+        if is_blank && at < raw.len() {
+            start = at;
+        }
+    }
+    start
+}
+
+/// A chunk without its finish and its usage, which are written where the answer ends.
+fn unfinished(data: &str) -> String {
+    let mut edits = Edits::default();
+    if let Some(root) = Raw::root(data).filter(|_| walk::is_valid(data)) {
+        if let Some(choice) = root.member("choices").and_then(|choices| choices.elements().next()) {
+            edits.object(choice, &[], &[("finish_reason", "null")]);
+        }
+        edits.object(root, &["usage"], &[]);
+    }
+    edits.apply(data)
+}
+
 /// Ends a fence that was sent open, behind the root.
-pub(super) const CLOSING_FENCE: &str = "\n```";
+pub(crate) const CLOSING_FENCE: &str = "\n```";
 
 /// The error that ends an answer of which nothing came.
 pub(super) fn failure(report: &str) -> String {

@@ -8,6 +8,7 @@ mod client;
 mod fuzz;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
+mod relay;
 #[cfg(feature = "sim")]
 mod sim;
 mod sse;

@@ -48,6 +48,11 @@ impl Writer {
         }
     }
 
+    /// Whether a chunk with a choice was among what it has taken.
+    pub(crate) fn has_seen_choice(&self) -> bool {
+        self.is_settled
+    }
+
     /// A chunk with `text` as more content.
     pub fn text(&self, out: &mut Vec<u8>, text: &str) {
         self.open(out);

@@ -1,0 +1,671 @@
+//! Event streams through a relay, without sockets and clocks.
+
+use std::fs;
+use std::time::Duration;
+
+use bytes::Bytes;
+use restitch::Limits;
+use restitch::provider::Finish;
+use restitch::session::relay::{Hangup, Output, Relay};
+use restitch::session::{End, Outcome, Request, Status};
+use restitch::sse::Decoder;
+use serde_json::{Value, json};
+
+use crate::support::{Rng, chunks, corpus, random_cuts};
+
+const NOW: Duration = Duration::ZERO;
+const DONE: &str = "data: [DONE]\n\n";
+
+/// What a call is answered with.
+#[derive(Clone, Debug)]
+enum Reply {
+    Body(String, Hangup),
+    Rejected(End),
+}
+
+fn closed(body: impl Into<String>) -> Reply {
+    Reply::Body(body.into(), Hangup::Closed)
+}
+
+fn dropped(body: impl Into<String>) -> Reply {
+    Reply::Body(body.into(), Hangup::Dropped)
+}
+
+#[derive(Debug)]
+struct Ended {
+    body: String,
+    requests: Vec<Request>,
+    outcome: Outcome,
+    hangup: Hangup,
+}
+
+impl Ended {
+    fn chunks(&self) -> Vec<Value> {
+        let mut decoder = Decoder::new(&Limits::default());
+        let mut input = self.body.as_bytes();
+        let mut chunks = Vec::new();
+        while let Some(event) = decoder.next_event(&mut input).unwrap() {
+            chunks.push(serde_json::from_str(&event.data).unwrap_or(Value::Null));
+        }
+        chunks
+    }
+
+    fn text(&self) -> String {
+        let chunks = self.chunks();
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
+    }
+
+    fn finishes(&self) -> Vec<String> {
+        let chunks = self.chunks();
+        let reason = |chunk: &Value| Some(chunk["choices"][0]["finish_reason"].as_str()?.to_owned());
+        chunks.iter().filter_map(reason).collect()
+    }
+
+    fn count(&self, pattern: &str) -> usize {
+        self.body.matches(pattern).count()
+    }
+}
+
+/// Feeds the replies, one a call, each in one piece.
+fn run(replies: &[Reply]) -> Ended {
+    run_with(&mut Relay::new(Limits::default(), false), replies, |body| vec![body.to_vec()])
+}
+
+fn run_with(relay: &mut Relay, replies: &[Reply], mut split: impl FnMut(&[u8]) -> Vec<Vec<u8>>) -> Ended {
+    let mut replies = replies.iter();
+    let mut body = Vec::new();
+    let mut requests = Vec::new();
+    let mut next = Some(replies.next().unwrap());
+    loop {
+        let mut ended = None;
+        if let Some(reply) = next.take() {
+            match reply {
+                Reply::Rejected(end) => relay.handle_rejection(NOW, end.clone()),
+                Reply::Body(bytes, hangup) => {
+                    if !requests.is_empty() {
+                        relay.handle_open(NOW);
+                    }
+                    let mut over = false;
+                    for piece in split(bytes.as_bytes()) {
+                        relay.handle_bytes(NOW, Bytes::from(piece));
+                        let settled = body.len();
+                        over |= drain(relay, &mut body, &mut requests, &mut next, &mut replies, &mut ended);
+                        assert!(body.len() >= settled);
+                        if over {
+                            break;
+                        }
+                    }
+                    if !over {
+                        relay.handle_hangup(NOW, *hangup);
+                    }
+                }
+            }
+        }
+        drain(relay, &mut body, &mut requests, &mut next, &mut replies, &mut ended);
+        if let Some((outcome, hangup)) = ended {
+            assert!(relay.poll_output().is_none());
+            return Ended { body: String::from_utf8(body).unwrap(), requests, outcome, hangup };
+        }
+        assert!(next.is_some(), "nothing is asked for and nothing is over");
+    }
+}
+
+/// Takes all outputs; whether the open call is over.
+fn drain<'r>(
+    relay: &mut Relay,
+    body: &mut Vec<u8>,
+    requests: &mut Vec<Request>,
+    next: &mut Option<&'r Reply>,
+    replies: &mut impl Iterator<Item = &'r Reply>,
+    ended: &mut Option<(Outcome, Hangup)>,
+) -> bool {
+    let mut over = false;
+    while let Some(output) = relay.poll_output() {
+        match output {
+            Output::Bytes(bytes) => body.extend_from_slice(&bytes),
+            Output::Call { request, .. } => {
+                requests.push(request);
+                *next = Some(replies.next().expect("more is asked for than the test answers"));
+                over = true;
+            }
+            Output::Done { outcome, hangup } => {
+                *ended = Some((outcome, hangup));
+                over = true;
+            }
+            _ => {}
+        }
+    }
+    over
+}
+
+fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+fn role(id: &str) -> String {
+    event(&json!({"id": id, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}))
+}
+
+fn text(id: &str, text: &str) -> String {
+    event(&json!({"id": id, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]}))
+}
+
+fn finish(id: &str, reason: &str) -> String {
+    event(&json!({"id": id, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
+}
+
+fn usage(id: &str, prompt: u32, completion: u32) -> String {
+    event(&json!({"id": id, "choices": [], "usage": {
+        "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}}))
+}
+
+fn tool(id: &str, arguments: &str, finish: Option<&str>) -> String {
+    let call = json!({"index": 0, "id": "call_1", "function": {"name": "f", "arguments": arguments}});
+    event(&json!({"id": id, "choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish}]}))
+}
+
+/// Streams that are not restitch's to change: each passes byte for byte and is over as it was.
+#[test]
+fn what_is_not_continued_passes_unchanged() {
+    let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
+    let cases: Vec<(&str, Reply)> = vec![
+        ("whole", closed(role("a") + &text("a", "[1]") + &finish("a", "stop") + &usage("a", 1, 2) + DONE)),
+        ("length on a closed root", closed(text("a", "[1]") + &finish("a", "length") + DONE)),
+        ("no finish on a closed root", closed(text("a", "[1]"))),
+        ("an error behind a closed root", closed(text("a", "[1]") + error)),
+        ("prose", closed(text("a", "Hello") + &finish("a", "stop") + DONE)),
+        ("prose at its limit", closed(text("a", "Hello") + &finish("a", "length") + DONE)),
+        ("prose that is dropped", dropped(role("a") + &text("a", "Hello") + "data: {\"id\":\"a\",\"cho")),
+        ("prose without a finish", closed(text("a", "Hello"))),
+        ("prose with an unterminated end", closed(text("a", "Hello") + text("a", " you").trim_end())),
+        ("prose with an error", closed(text("a", "Hello") + error)),
+        ("prose dropped behind its finish", dropped(text("a", "Hello") + &finish("a", "stop"))),
+        ("filtered", closed(text("a", "[1, 2") + &finish("a", "content_filter") + DONE)),
+        ("an unknown reason", closed(text("a", "[1, 2") + &finish("a", "eos_budget") + DONE)),
+        ("malformed", closed(text("a", "{'a': 1, ") + &text("a", "'b'") + &finish("a", "length") + DONE)),
+        ("malformed and dropped", dropped(text("a", "{'a': 1, ") + &text("a", "'b'"))),
+        ("a tool call", closed(role("a") + &tool("a", "{\"a\": 1}", None) + &finish("a", "tool_calls") + DONE)),
+        ("a tool call at the limit", closed(tool("a", "{\"a\": 1", None) + &finish("a", "length") + DONE)),
+        ("a tool call that is dropped", dropped(tool("a", "{\"a\": 1", None))),
+        ("a tool call behind whole text", dropped(text("a", "[1]") + &tool("a", "{\"a\": 1", None))),
+        ("an empty answer", closed(role("a") + &finish("a", "stop") + DONE)),
+        ("a byte order mark", closed(format!("\u{feff}{}{}", text("a", "[1]"), finish("a", "stop")))),
+        ("CRLF", closed((role("a") + &text("a", "[1]") + &finish("a", "length") + DONE).replace('\n', "\r\n"))),
+        ("CR", closed((role("a") + &text("a", "[1]") + &finish("a", "length") + DONE).replace('\n', "\r"))),
+        (
+            "comments, ids, other events",
+            closed(
+                ": hello\n\nid: 7\nretry: 5\n\n".to_owned()
+                    + &text("a", "[1")
+                    + ": ping\n\nevent: ping\ndata: {}\n\n"
+                    + &text("a", "]")
+                    + &finish("a", "stop")
+                    + ": bye\n\n"
+                    + DONE,
+            ),
+        ),
+        ("an unterminated [DONE]", closed(text("a", "[1]") + &finish("a", "stop") + "data: [DONE]")),
+        ("two finishes", closed(text("a", "[1]") + &finish("a", "stop") + &finish("a", "stop") + DONE)),
+        (
+            "choices",
+            closed(
+                text("a", "[1, ")
+                    + &event(&json!({"id": "a", "choices": [{"index": 1, "delta": {"content": "[2, "}}]}))
+                    + &finish("a", "length")
+                    + DONE,
+            ),
+        ),
+    ];
+    let mut rng = Rng::new(3);
+    for (name, reply) in cases {
+        let Reply::Body(body, hangup) = &reply else { panic!("a stream is expected") };
+        for round in 0..40 {
+            let mut relay = Relay::new(Limits::default(), false);
+            let ended = run_with(&mut relay, std::slice::from_ref(&reply), |body| match round {
+                0 => vec![body.to_vec()],
+                1 => body.iter().map(|&byte| vec![byte]).collect(),
+                _ => chunks(body, &random_cuts(body.len(), &mut rng)).iter().map(|piece| piece.to_vec()).collect(),
+            });
+            assert_eq!(ended.body, *body, "{name}");
+            assert_eq!(ended.hangup, *hangup, "{name}");
+            assert_eq!(ended.outcome.status, Status::Passed, "{name}");
+            assert_eq!((ended.outcome.continuations, ended.outcome.failures), (0, 0), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_stop_is_believed_where_the_request_has_stop_sequences() {
+    let body = text("a", "[1, 2") + &finish("a", "stop") + DONE;
+    let mut relay = Relay::new(Limits::default(), true);
+    let ended = run_with(&mut relay, &[closed(body.clone())], |body| vec![body.to_vec()]);
+    assert_eq!(ended.body, body);
+    assert_eq!(ended.outcome.status, Status::Passed);
+    assert_eq!((ended.outcome.continuations, ended.outcome.finish), (0, Some(Finish::Stop)));
+}
+
+/// Whatever ends the first answer, and however its bytes are split, the client gets the same bytes.
+#[test]
+fn chunking_is_invisible() {
+    let cut = text("a", "{\"k\": \"v\", ") + &text("a", "\"list\": [10, 2");
+    let rest = role("b")
+        + &text("b", "```json\n{\"k\": \"v\", \"li")
+        + &text("b", "st\": [10, 20]}")
+        + &text("b", "\n```")
+        + &finish("b", "stop")
+        + &usage("b", 7, 5)
+        + DONE;
+    let with_text =
+        event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"content": "0"}, "finish_reason": "length"}]}));
+    let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
+    let first: Vec<Reply> = vec![
+        closed(role("a") + &cut + &finish("a", "length") + &usage("a", 3, 4) + DONE),
+        closed(role("a") + &cut + ": ping\n\n: pong\n\n" + &finish("a", "length") + ": ping\n\n" + DONE),
+        closed(cut.clone() + &with_text + &usage("a", 3, 4) + DONE),
+        closed(cut.clone() + error + DONE),
+        closed(cut.clone() + DONE),
+        closed(cut.clone()),
+        closed(cut.trim_end()),
+        closed(cut.trim_end().to_owned() + "\n"),
+        dropped(cut.clone() + &text("a", "0, 30")[..40]),
+        dropped(cut.clone() + ": pi"),
+    ];
+    let mut rng = Rng::new(11);
+    for first in first {
+        for newline in ["\n", "\r\n", "\r"] {
+            let with = |reply: &Reply| match reply {
+                Reply::Body(body, hangup) => Reply::Body(body.replace('\n', newline), *hangup),
+                other => other.clone(),
+            };
+            let replies = [with(&first), with(&closed(rest.clone()))];
+            let whole = run(&replies);
+            let context = format!("{newline:?} {first:?}\n{}", whole.body);
+            assert_eq!(whole.text(), "{\"k\": \"v\", \"list\": [10, 20]}", "{context}");
+            assert_eq!(whole.finishes(), ["stop"], "{context}");
+            assert_eq!(whole.outcome.status, Status::Complete, "{context}");
+            assert_eq!(whole.count("[DONE]"), 1, "{context}");
+            // The lines of an event end as the upstream ends them, and no half of a line end is lost at a seam.
+            assert!(!whole.body.contains("\r\n\rdata"), "{context}");
+            for round in 0..60 {
+                let mut relay = Relay::new(Limits::default(), false);
+                let split = run_with(&mut relay, &replies, |body| match round {
+                    0 => body.iter().map(|&byte| vec![byte]).collect(),
+                    _ => chunks(body, &random_cuts(body.len(), &mut rng)).iter().map(|piece| piece.to_vec()).collect(),
+                });
+                assert_eq!(split.body, whole.body, "{context}");
+                assert_eq!(
+                    (split.outcome, split.requests, split.hangup),
+                    (whole.outcome.clone(), whole.requests.clone(), whole.hangup)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn usage_is_summed_and_comes_once() {
+    let first = role("a") + &text("a", "[1, 2") + &finish("a", "length") + &usage("a", 10, 4) + DONE;
+    let second = role("b") + &text("b", "[1, 20,") + &finish("b", "length") + &usage("b", 30, 3) + DONE;
+    let third = role("c") + &text("c", "[1, 20, 3]") + &finish("c", "stop") + &usage("c", 50, 2) + DONE;
+    let ended = run(&[closed(first), closed(second), closed(third)]);
+    assert_eq!(ended.text(), "[1, 20, 3]");
+    let chunks = ended.chunks();
+    let usages: Vec<_> = chunks.iter().filter(|chunk| chunk["usage"].is_object()).collect();
+    assert_eq!(usages.len(), 1);
+    assert_eq!(usages[0]["usage"], json!({"prompt_tokens": 90, "completion_tokens": 9, "total_tokens": 99}));
+    assert_eq!(usages[0]["restitch"], json!({"status": "complete", "continuations": 2, "failures": 0}));
+    assert!(chunks.iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "a"));
+}
+
+/// A comment is nothing of an answer: the role chunk is still to come.
+#[test]
+fn a_resend_brings_the_role_if_none_has_left() {
+    let whole = role("b") + &text("b", "[1]") + &finish("b", "stop") + DONE;
+    let busy = End::Rejected { reason: "busy".into(), transient: true, retry_after: None };
+    let cases = [
+        vec![dropped(": hello\n\n"), closed(whole.clone())],
+        vec![dropped(""), Reply::Rejected(busy.clone()), closed(whole.clone())],
+        vec![dropped(": hello\n\n"), Reply::Rejected(busy), closed(whole.clone())],
+        vec![dropped(event(&json!({"id": "", "choices": [], "prompt_filter_results": []}))), closed(whole.clone())],
+    ];
+    for replies in cases {
+        let ended = run(&replies);
+        assert_eq!(ended.count("\"role\""), 1, "{replies:?}\n{}", ended.body);
+        assert_eq!(ended.text(), "[1]");
+        assert_eq!(ended.finishes(), ["stop"]);
+        assert_eq!(ended.hangup, Hangup::Closed);
+    }
+    let ended = run(&[dropped(role("a")), closed(whole)]);
+    assert_eq!(ended.count("\"role\""), 1, "{}", ended.body);
+    assert!(ended.chunks().iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "a"));
+}
+
+/// What was kept back has not named the answer.
+#[test]
+fn an_answer_is_named_by_the_call_whose_chunks_left() {
+    let error =
+        event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}],
+        "error": {"message": "busy"}}));
+    let ended = run(&[
+        closed(error),
+        dropped(role("b") + &text("b", "[1, 2")),
+        closed(text("c", "[1, 20]") + &finish("c", "stop") + DONE),
+    ]);
+    assert_eq!(ended.text(), "[1, 20]");
+    assert!(ended.chunks().iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "b"), "{}", ended.body);
+}
+
+#[test]
+fn an_unterminated_first_event_names_the_answer() {
+    let ended =
+        run(&[closed(text("a", "[1, 2").trim_end()), closed(text("b", "[1, 20]") + &finish("b", "stop") + DONE)]);
+    assert_eq!(ended.text(), "[1, 20]");
+    assert!(ended.chunks().iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "a"), "{}", ended.body);
+}
+
+/// The original request was sent again behind a role chunk, and its answer is not to be continued.
+#[test]
+fn an_answer_to_a_resend_ends_as_it_does_upstream() {
+    let first = dropped(role("a"));
+    let done = |body: String| run(&[first.clone(), closed(body)]);
+
+    let ended = done(role("b") + &text("b", "Hello") + &finish("b", "length") + DONE);
+    assert_eq!(
+        (ended.text().as_str(), ended.finishes(), ended.hangup),
+        ("Hello", vec!["length".into()], Hangup::Closed)
+    );
+
+    let ended = done(role("b") + &text("b", "Hello"));
+    assert_eq!((ended.text().as_str(), ended.finishes().len(), ended.hangup), ("Hello", 0, Hangup::Closed));
+
+    let ended = done(text("b", "Hello") + DONE);
+    assert_eq!((ended.text().as_str(), ended.count("[DONE]"), ended.hangup), ("Hello", 1, Hangup::Closed));
+
+    let ended = run(&[first.clone(), dropped(role("b") + &text("b", "Hello"))]);
+    assert_eq!((ended.text().as_str(), ended.hangup), ("Hello", Hangup::Dropped));
+
+    let ended = done(text("b", "Hello") + "data: {\"error\":{\"message\":\"overloaded\"}}\n\n");
+    assert_eq!((ended.text().as_str(), ended.count("overloaded"), ended.hangup), ("Hello", 1, Hangup::Closed));
+
+    // Some servers send a whole tool call together with the finish.
+    for body in [
+        tool("b", "{\"a\": 1}", Some("tool_calls")) + &usage("b", 1, 2) + DONE,
+        tool("b", "{\"a\": 1}", None) + &finish("b", "tool_calls") + &usage("b", 1, 2) + DONE,
+    ] {
+        let ended = done(body);
+        assert_eq!(ended.count("call_1"), 1, "{}", ended.body);
+        assert_eq!((ended.finishes(), ended.count("[DONE]")), (vec!["tool_calls".into()], 1), "{}", ended.body);
+        assert_eq!(ended.count("prompt_tokens"), 1);
+        assert!(ended.chunks().iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "a"));
+    }
+}
+
+/// What the client has of a refusal is an answer, and no document: it is not told twice.
+#[test]
+fn a_refusal_is_not_asked_for_again() {
+    let refusal = event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"refusal": "I can't"}}]}));
+    let ended = run(&[dropped(role("a") + &refusal)]);
+    assert_eq!((ended.body, ended.hangup), (role("a") + &refusal, Hangup::Dropped));
+    // An empty one is none.
+    let empty = event(
+        &json!({"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "", "refusal": ""}}]}),
+    );
+    let ended = run(&[dropped(empty), closed(text("b", "[1]") + &finish("b", "stop") + DONE)]);
+    assert_eq!(ended.text(), "[1]");
+}
+
+/// Only the end of the stream was lost: it is written, and a fence that is open is closed.
+#[test]
+fn a_whole_document_gets_its_end() {
+    for (body, expected) in [
+        (text("a", "[1]"), "[1]"),
+        (text("a", "```json\n[1]"), "```json\n[1]\n```"),
+        (text("a", "```json\n[1]\n"), "```json\n[1]\n```"),
+        (text("a", "```json\n[1]\n``"), "```json\n[1]\n```"),
+        (text("a", "```json\n[1]\n```"), "```json\n[1]\n```"),
+        (text("a", "```json\n[1]\n```\nThere."), "```json\n[1]\n```\nThere."),
+    ] {
+        let ended = run(&[dropped(role("a") + &body + "data: {\"id\":")]);
+        assert_eq!(ended.text(), expected);
+        assert_eq!((ended.finishes(), ended.count("[DONE]"), ended.hangup), (vec!["stop".into()], 1, Hangup::Closed));
+    }
+    // With the finish there, nothing of the text is missing.
+    let ended = run(&[dropped(text("a", "[1]") + &finish("a", "length"))]);
+    assert_eq!(ended.body, text("a", "[1]") + &finish("a", "length") + DONE);
+    let ended = run(&[dropped(text("a", "[1]") + &finish("a", "stop") + DONE)]);
+    assert_eq!(ended.body, text("a", "[1]") + &finish("a", "stop") + DONE);
+    assert_eq!(ended.hangup, Hangup::Closed);
+}
+
+#[test]
+fn an_open_fence_is_closed_behind_the_root() {
+    let begin = "{\"text\": \"It was a dark and stormy night.\", \"list\": [1, 2";
+    let whole = format!("{begin}0]}}");
+    let first = dropped(role("a") + &text("a", &format!("```json\n{begin}")));
+    for rest in [whole.clone(), format!("```json\n{whole}\n```"), format!("```json\n{whole}")] {
+        let ended = run(&[first.clone(), closed(role("b") + &text("b", &rest) + &finish("b", "stop") + DONE)]);
+        assert_eq!(ended.text(), format!("```json\n{whole}\n```"), "{rest}");
+        assert_eq!(ended.outcome.status, Status::Complete);
+    }
+    let nothing = || closed(role("b") + &finish("b", "stop") + DONE);
+    let ended = run(&[first, nothing(), nothing(), nothing()]);
+    assert_eq!(ended.text(), format!("```json\n{begin}]}}\n```"));
+    assert_eq!(ended.finishes(), ["length"]);
+    assert_eq!(
+        ended.chunks().iter().rev().nth(1).unwrap()["restitch"],
+        json!({"status": "closed", "continuations": 3, "failures": 3, "filled": []})
+    );
+}
+
+/// An event above the cap is not read, but it passes, and so does all that follows.
+#[test]
+fn what_cannot_be_read_passes_unseen() {
+    let limits = Limits { event: 200, line: 200, ..Limits::default() };
+    let huge = text("a", &"x".repeat(300));
+    let before = role("a") + &text("a", "[\"");
+    for (body, hangup) in [
+        (before.clone() + &huge + &text("a", "\"") + &finish("a", "length") + DONE, Hangup::Closed),
+        (before.clone() + &huge + &text("a", "\""), Hangup::Dropped),
+        (before.clone() + &huge[..250], Hangup::Dropped),
+        (before + ":" + &"c".repeat(500), Hangup::Dropped),
+        // Nothing is written into the middle of an event.
+        (text("a", "[1]") + &huge[..250], Hangup::Dropped),
+    ] {
+        for size in [1, 7, 64, 10_000] {
+            let mut relay = Relay::new(limits.clone(), false);
+            let reply = Reply::Body(body.clone(), hangup);
+            let ended = run_with(&mut relay, &[reply], |body| body.chunks(size).map(<[u8]>::to_vec).collect());
+            assert_eq!((ended.body.as_str(), ended.hangup), (body.as_str(), hangup), "{size}");
+            assert_eq!((ended.outcome.status, ended.outcome.continuations), (Status::Passed, 0));
+        }
+    }
+    // In a continuation it is one failure.
+    let mut relay = Relay::new(limits, false);
+    let whole = text("b", "[1, 20]") + &finish("b", "stop") + DONE;
+    let replies = [dropped(text("a", "[1, 2")), closed(huge), closed(whole)];
+    let ended = run_with(&mut relay, &replies, |body| vec![body.to_vec()]);
+    assert_eq!((ended.text().as_str(), ended.outcome.failures), ("[1, 20]", 1));
+}
+
+/// "Never" is a legal patience.
+#[test]
+fn limits_at_their_ends() {
+    let never = Limits {
+        idle: Duration::MAX,
+        first_byte: Duration::MAX,
+        keep_alive: Duration::MAX,
+        backoff: Duration::MAX,
+        ..Limits::default()
+    };
+    let mut relay = Relay::new(never, false);
+    let now = Duration::from_secs(7);
+    relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
+    assert!(relay.poll_timeout().is_some_and(|due| due > Duration::from_secs(1 << 40)));
+    relay.handle_hangup(now, Hangup::Dropped);
+    let wait = Some(Duration::MAX);
+    relay.handle_rejection(now, End::Rejected { reason: "busy".into(), transient: true, retry_after: wait });
+    assert!(relay.poll_timeout().is_some_and(|due| due > Duration::from_secs(1 << 40)));
+
+    // No time between two comments would be a stream of nothing else.
+    let mut relay = Relay::new(Limits { keep_alive: Duration::ZERO, ..Limits::default() }, false);
+    relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
+    relay.handle_hangup(now, Hangup::Dropped);
+    assert!(relay.poll_timeout().is_some_and(|due| due > now));
+}
+
+/// While nothing of the document was delivered the client waits, too, and is told that the stream lives.
+#[test]
+fn comments_come_while_a_resend_is_waited_for() {
+    let busy = End::Rejected { reason: "busy".into(), transient: true, retry_after: Some(Duration::from_secs(8)) };
+    let mut relay = Relay::new(Limits::default(), false);
+    relay.handle_hangup(NOW, Hangup::Dropped);
+    relay.handle_rejection(NOW, busy);
+    let comments = |relay: &mut Relay| {
+        std::iter::from_fn(|| relay.poll_output())
+            .filter(|output| matches!(output, Output::Bytes(bytes) if bytes.starts_with(b":")))
+            .count()
+    };
+    assert_eq!(comments(&mut relay), 1);
+    assert_eq!(relay.poll_timeout(), Some(Duration::from_secs(5)));
+    relay.handle_timeout(Duration::from_secs(5));
+    assert_eq!(comments(&mut relay), 1);
+}
+
+/// A fault at every byte of a continuation, and a second one at a seeded place of the next.
+#[test]
+fn a_fault_at_every_byte_of_a_continuation() {
+    let document = r#"{"title": "caf\u00e9 \ud83d\ude00", "rows": [[1, -2.5e3, true], [2, 0.125, null]], "end": "s"}"#;
+    let answer = |id: &str, from: usize, fence: bool| {
+        let mut body = role(id);
+        let open = if fence { "```json\n" } else { "" };
+        body += &text(id, open);
+        for piece in document[from..].as_bytes().chunks(7) {
+            body += &text(id, std::str::from_utf8(piece).unwrap());
+        }
+        body + &finish(id, "stop") + &usage(id, 1, 1) + DONE
+    };
+    let anchored = |request: &Request, id: &str, fence: bool| match &request.turn {
+        None => answer(id, 0, false),
+        Some(turn) => answer(id, turn.delivered.trim_end().len() - turn.anchor.len(), fence),
+    };
+    let first = answer("a", 0, false);
+    let cut = first.len() * 6 / 10;
+    let mut rng = Rng::new(5);
+    for fence in [false, true] {
+        for at in 0..2400 {
+            for hangup in [Hangup::Dropped, Hangup::Closed] {
+                // Two faults right behind the anchor bring nothing new twice; that ends the loop elsewhere.
+                let mut relay = Relay::new(Limits { repeats: 3, ..Limits::default() }, false);
+                relay.handle_bytes(NOW, Bytes::from(first.as_bytes()[..cut].to_vec()));
+                relay.handle_hangup(NOW, Hangup::Dropped);
+                let (mut body, mut calls, mut ended) = (Vec::new(), 0, None);
+                let mut asked = None;
+                loop {
+                    while let Some(output) = relay.poll_output() {
+                        match output {
+                            Output::Bytes(bytes) => body.extend_from_slice(&bytes),
+                            Output::Call { request, .. } => asked = Some(request),
+                            Output::Done { outcome, hangup } => ended = Some((outcome, hangup)),
+                            _ => {}
+                        }
+                    }
+                    if ended.is_some() {
+                        break;
+                    }
+                    // Nothing new is asked for: the call that is open has not been ended by its bytes.
+                    let Some(request) = asked.take() else {
+                        relay.handle_hangup(NOW, hangup);
+                        continue;
+                    };
+                    calls += 1;
+                    let mut reply = anchored(&request, "b", fence);
+                    reply.truncate(match calls {
+                        1 => at.min(reply.len()),
+                        2 => rng.below(reply.len()),
+                        _ => reply.len(),
+                    });
+                    relay.handle_open(NOW);
+                    relay.handle_bytes(NOW, Bytes::from(reply));
+                }
+                let (outcome, hangup) = ended.unwrap();
+                let body = String::from_utf8(body).unwrap();
+                let ended = Ended { body, requests: Vec::new(), outcome, hangup };
+                assert_eq!(ended.text(), document, "at {at}, fence {fence}\n{}", ended.body);
+                assert_eq!((ended.outcome.status, ended.hangup), (Status::Complete, Hangup::Closed), "at {at}");
+                assert_eq!((ended.finishes(), ended.count("[DONE]")), (vec!["stop".to_owned()], 1), "at {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_caps_end_the_loop() {
+    let first = || dropped(text("a", "[1"));
+    // Every call brings a little: the cap on continuations ends it, not the failures.
+    let more =
+        |n: u32| dropped(text("b", &format!("[{}", (1..n + 2).map(|n| n.to_string()).collect::<Vec<_>>().join(", "))));
+    let replies: Vec<_> = std::iter::once(first()).chain((1..=8).map(more)).collect();
+    let ended = run(&replies);
+    assert_eq!(ended.outcome.status, Status::Closed);
+    assert_eq!((ended.outcome.continuations, ended.finishes()), (8, vec!["length".to_owned()]));
+    assert_eq!(ended.text(), "[1, 2, 3, 4, 5, 6, 7, 8, 9]");
+
+    let mut relay = Relay::new(Limits { continuations: 0, ..Limits::default() }, false);
+    let ended = run_with(&mut relay, &[first()], |body| vec![body.to_vec()]);
+    assert_eq!((ended.text().as_str(), ended.outcome.status), ("[1]", Status::Closed));
+
+    // Nothing at all, ever: an error, and no invented document.
+    let ended = run(&[dropped(""), dropped(""), dropped("")]);
+    assert_eq!((ended.outcome.status, ended.outcome.failures), (Status::Failed, 3));
+    assert!(ended.body.starts_with("data: {\"error\":"), "{}", ended.body);
+    assert!(ended.finishes().is_empty() && !ended.body.contains("[DONE]"));
+}
+
+/// Recorded streams that end healthy pass byte for byte in any chunking.
+#[test]
+fn recorded_streams_pass_unchanged() {
+    let Some(folder) = corpus().map(|corpus| corpus.join("streams/openai-chat")) else { return };
+    let mut rng = Rng::new(17);
+    let (mut covered, mut continued) = (0, Vec::new());
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "sse")) {
+        let body = fs::read(path).unwrap();
+        for round in 0..6 {
+            let cuts = match round {
+                0 => Vec::new(),
+                1 if body.len() < 1 << 16 => (1..body.len()).collect(),
+                _ => random_cuts(body.len(), &mut rng),
+            };
+            let mut relay = Relay::new(Limits::default(), false);
+            let (mut out, mut over) = (Vec::new(), None);
+            let mut drain = |relay: &mut Relay, over: &mut Option<Hangup>| {
+                while let Some(output) = relay.poll_output() {
+                    match output {
+                        Output::Bytes(bytes) => out.extend_from_slice(&bytes),
+                        Output::Done { hangup, .. } => *over = Some(hangup),
+                        Output::Call { .. } => *over = Some(Hangup::Dropped),
+                        _ => {}
+                    }
+                }
+                assert!(over.is_some() || body.starts_with(&out), "{}", path.display());
+            };
+            for piece in chunks(&body, &cuts) {
+                relay.handle_bytes(NOW, Bytes::copy_from_slice(piece));
+                drain(&mut relay, &mut over);
+            }
+            if over.is_none() {
+                relay.handle_hangup(NOW, Hangup::Closed);
+                drain(&mut relay, &mut over);
+            }
+            if over == Some(Hangup::Dropped) {
+                continued.push(path.file_name().unwrap().to_string_lossy().into_owned());
+                break;
+            }
+            assert!(out == body, "{}", path.display());
+        }
+        covered += 1;
+    }
+    assert!(covered > 0);
+    println!("covered: {covered} recorded streams, of which are continued: {continued:?}");
+}
