@@ -42,7 +42,7 @@ pub(super) struct Driver<G, S, F, Fut, E> {
     reopen: F,
     pub(super) rejection: fn(&E) -> End,
     pub(super) observer: Option<Observer>,
-    /// The upstream's last error, for an answer that ends as it did.
+    /// The error of the last call, for an answer that ends with it.
     error: Option<E>,
     pub(super) outcome: Option<Outcome>,
     origin: Instant,
@@ -108,6 +108,8 @@ where
             match output {
                 Output::Call { request, at } => {
                     self.hang_up();
+                    // The call that failed is about to be made good.
+                    self.error = None;
                     self.call = Some((request, at));
                 }
                 Output::Done { outcome, hangup } => {
@@ -141,6 +143,7 @@ where
                 }
                 Err(error) => {
                     let end = (self.rejection)(&error);
+                    self.error = Some(error);
                     self.engine.rejected(now, end);
                 }
             }
@@ -174,7 +177,8 @@ where
             }
             return true;
         }
-        let next = self.origin + next;
+        // A patience without end is a patience of centuries: the clock holds no more.
+        let next = self.origin.checked_add(next).unwrap_or_else(|| self.origin + FOREVER);
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(next)));
         // Most deadlines move with every chunk and never pass: the timer is only set again when it goes off too early,
         // or would go off too late.
@@ -194,3 +198,5 @@ impl<G: fmt::Debug, S, F, Fut, E> fmt::Debug for Driver<G, S, F, Fut, E> {
             .finish_non_exhaustive()
     }
 }
+
+const FOREVER: Duration = Duration::from_secs(1 << 32);

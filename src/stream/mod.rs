@@ -5,6 +5,7 @@
 
 mod driver;
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,7 +16,7 @@ use futures_core::Stream;
 
 use crate::Limits;
 use crate::session::relay::{self, Hangup, Relay};
-use crate::session::{self, End, Input, Outcome, Request, Session};
+use crate::session::{self, End, Input, Outcome, Request, Session, Status};
 use driver::{Driver, Engine, Step};
 
 /// A chat/completions event stream, made whole: bytes in, bytes out.
@@ -52,7 +53,6 @@ use driver::{Driver, Engine, Step};
 /// ```
 ///
 /// [`chat::continuation`]: crate::provider::chat::continuation
-#[derive(Debug)]
 pub struct Stitch<S, F, Fut, E>(Driver<Relay, S, F, Fut, E>);
 
 /// Text deltas, made whole: strings in, strings out.
@@ -78,7 +78,6 @@ pub struct Stitch<S, F, Fut, E>(Driver<Relay, S, F, Fut, E>);
 /// assert_eq!(stream.outcome().unwrap().status, Status::Complete);
 /// # });
 /// ```
-#[derive(Debug)]
 pub struct StitchText<S, F, Fut, E>(Driver<Deltas, S, F, Fut, E>);
 
 impl<S, F, Fut, E> Stitch<S, F, Fut, E>
@@ -136,7 +135,7 @@ where
 
     /// With other limits.
     pub fn with(first: S, reopen: F, limits: Limits) -> Self {
-        Self(Driver::new(Deltas { session: Session::new(limits), opened: true, first: None }, first, reopen))
+        Self(Driver::new(Deltas::new(limits), first, reopen))
     }
 
     /// How an error of `reopen` counts; see [`Stitch::on_rejection`].
@@ -185,6 +184,19 @@ where
     }
 }
 
+// Not derived: neither streams nor closures need to be printed.
+impl<S, F, Fut, E> fmt::Debug for Stitch<S, F, Fut, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stitch").field(&self.0).finish()
+    }
+}
+
+impl<S, F, Fut, E> fmt::Debug for StitchText<S, F, Fut, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StitchText").field(&self.0).finish()
+    }
+}
+
 impl Engine for Relay {
     type Chunk = Bytes;
 
@@ -227,6 +239,26 @@ struct Deltas {
     opened: bool,
     /// Text of a first answer leaves as it came.
     first: Option<String>,
+    /// The end of the text comes from elsewhere than the first answer.
+    spliced: bool,
+    /// The session is done; its closing fence has left.
+    outcome: Option<Outcome>,
+}
+
+impl Deltas {
+    fn new(limits: Limits) -> Self {
+        Self { session: Session::new(limits), opened: true, first: None, spliced: false, outcome: None }
+    }
+
+    fn done(&self, outcome: Outcome) -> relay::Output {
+        // An error of an answer that is not continued, or of which nothing came, is the reader's to see; a clean end
+        // is not changed.
+        let lost = match outcome.status {
+            Status::Passed => !self.session.document().is_complete(),
+            status => status == Status::Failed,
+        };
+        relay::Output::Done { outcome, hangup: if lost { Hangup::Dropped } else { Hangup::Closed } }
+    }
 }
 
 impl Engine for Deltas {
@@ -267,19 +299,25 @@ impl Engine for Deltas {
         if let Some(text) = self.first.take() {
             return Some(Step::Item(text));
         }
+        if let Some(outcome) = self.outcome.take() {
+            return Some(Step::Other(self.done(outcome)));
+        }
         self.session.poll_output().map(|output| match output {
             session::Output::Text(text) => Step::Item(text),
             session::Output::Seam { seam, elapsed } => Step::Other(relay::Output::Seam { seam, elapsed }),
             session::Output::Failed(reason) => Step::Other(relay::Output::Failed(reason)),
             session::Output::Call { request, at } => {
                 self.opened = false;
+                self.spliced |= request.turn.is_some();
                 Step::Other(relay::Output::Call { request, at })
             }
             session::Output::Done(outcome) => {
-                // An error of an answer that is not continued is the reader's to see; a clean end is not changed.
-                let mirrored = outcome.status == session::Status::Passed && !self.session.document().is_complete();
-                let hangup = if mirrored { Hangup::Dropped } else { Hangup::Closed };
-                Step::Other(relay::Output::Done { outcome, hangup })
+                let spliced = self.spliced || outcome.status == Status::Closed;
+                if spliced && self.session.document().has_fence() {
+                    self.outcome = Some(outcome);
+                    return Step::Item(relay::CLOSING_FENCE.to_owned());
+                }
+                Step::Other(self.done(outcome))
             }
         })
     }

@@ -12,4 +12,6 @@ mod relay;
 #[cfg(feature = "sim")]
 mod sim;
 mod sse;
+#[cfg(feature = "stream")]
+mod stream;
 mod support;

@@ -1,0 +1,502 @@
+//! The stream adapters, on a paused clock.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use restitch::Limits;
+use restitch::session::{End, Request, Status};
+use restitch::stream::{Stitch, StitchText};
+use serde_json::json;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio_stream::{Stream, StreamExt};
+
+const DONE: &str = "data: [DONE]\n\n";
+
+/// What an upstream does next. At the end of its steps it ends.
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u64),
+    Send(String),
+    Fail,
+    Stall,
+}
+
+use Step::{Fail, Send, Stall, Wait};
+
+/// An upstream that does as it is told, in items of any type, and counts while it lives.
+struct Upstream {
+    steps: VecDeque<Step>,
+    pause: Option<Pin<Box<Sleep>>>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Lost {
+    Connection,
+    Busy(Option<u64>),
+    Forbidden,
+}
+
+impl Upstream {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<String, Lost>>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                std::task::ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            match self.steps.front() {
+                None => return Poll::Ready(None),
+                Some(Stall) => return Poll::Pending,
+                _ => {}
+            }
+            match self.steps.pop_front() {
+                Some(Wait(ms)) => self.pause = Some(Box::pin(sleep(Duration::from_millis(ms)))),
+                Some(Send(text)) => return Poll::Ready(Some(Ok(text))),
+                _ => return Poll::Ready(Some(Err(Lost::Connection))),
+            }
+        }
+    }
+}
+
+/// As bytes.
+struct Wire(Upstream);
+
+impl Stream for Wire {
+    type Item = Result<Bytes, Lost>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll(cx).map(|item| item.map(|item| item.map(Bytes::from)))
+    }
+}
+
+/// As text deltas.
+struct Deltas(Upstream);
+
+impl Stream for Deltas {
+    type Item = Result<String, Lost>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll(cx)
+    }
+}
+
+/// How a further call is answered, after so many milliseconds.
+type Answer = (u64, Result<Vec<Step>, Lost>);
+
+/// The calls that were made, and when.
+#[derive(Clone)]
+struct Calls {
+    origin: Instant,
+    made: Arc<Mutex<Vec<(u64, Request)>>>,
+    open: Arc<AtomicUsize>,
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+}
+
+impl Calls {
+    fn new(answers: Vec<Answer>) -> Self {
+        Self {
+            origin: Instant::now(),
+            made: Arc::default(),
+            open: Arc::default(),
+            answers: Arc::new(Mutex::new(answers.into())),
+        }
+    }
+
+    fn upstream(&self, steps: Vec<Step>) -> Upstream {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        Upstream { steps: steps.into(), pause: None, open: Arc::clone(&self.open) }
+    }
+
+    async fn reopen(self, request: Request) -> Result<Upstream, Lost> {
+        self.made.lock().unwrap().push((self.elapsed(), request));
+        // Counts as open from the call on, answered or not.
+        let upstream = self.upstream(Vec::new());
+        let (wait, answer) = self.answers.lock().unwrap().pop_front().expect("more is asked for than is answered");
+        sleep(Duration::from_millis(wait)).await;
+        answer.map(|steps| {
+            let mut upstream = upstream;
+            upstream.steps = steps.into();
+            upstream
+        })
+    }
+
+    fn elapsed(&self) -> u64 {
+        self.origin.elapsed().as_millis() as u64
+    }
+
+    fn times(&self) -> Vec<u64> {
+        self.made.lock().unwrap().iter().map(|(at, _)| *at).collect()
+    }
+
+    fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+}
+
+fn rejection(error: &Lost) -> End {
+    let (transient, retry_after) = match error {
+        Lost::Busy(seconds) => (true, seconds.map(Duration::from_secs)),
+        _ => (false, None),
+    };
+    End::Rejected { reason: format!("{error:?}"), transient, retry_after }
+}
+
+type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T, Lost>> + std::marker::Send>>;
+
+fn stitch(calls: &Calls, first: Vec<Step>, limits: Limits) -> Boxed<Bytes> {
+    let calls = calls.clone();
+    let first = Wire(calls.upstream(first));
+    let reopen = move |request| {
+        let calls = calls.clone();
+        async move { calls.reopen(request).await.map(Wire) }
+    };
+    Box::pin(Stitch::with(first, reopen, limits, false).on_rejection(rejection))
+}
+
+/// Everything that comes, with the time at which it came.
+async fn all(calls: &Calls, mut stream: Boxed<Bytes>) -> Vec<(u64, String)> {
+    let mut items = Vec::new();
+    while let Some(item) = stream.next().await {
+        let item = item.map_or_else(|error| format!("{error:?}"), |bytes| String::from_utf8(bytes.to_vec()).unwrap());
+        items.push((calls.elapsed(), item));
+    }
+    assert!(stream.next().await.is_none(), "a stream that is over stays so");
+    items
+}
+
+fn chunk(text: &str) -> Step {
+    let chunk = json!({"id": "a", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
+    Send(format!("data: {chunk}\n\n"))
+}
+
+fn finish(reason: &str) -> Step {
+    let chunk = json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
+    Send(format!("data: {chunk}\n\n{DONE}"))
+}
+
+fn comments(items: &[(u64, String)]) -> Vec<u64> {
+    items.iter().filter(|(_, item)| item.starts_with(':')).map(|(at, _)| *at).collect()
+}
+
+fn text(items: &[(u64, String)]) -> String {
+    let mut text = String::new();
+    for line in items.iter().flat_map(|(_, item)| item.lines()) {
+        let chunk = line.strip_prefix("data: ").and_then(|data| serde_json::from_str::<serde_json::Value>(data).ok());
+        text.push_str(chunk.as_ref().and_then(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).unwrap_or(""));
+    }
+    text
+}
+
+fn busy() -> Answer {
+    (0, Err(Lost::Busy(None)))
+}
+
+fn rest() -> Answer {
+    (0, Ok(vec![chunk("[1, 20]"), finish("stop")]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn rejected_calls_wait_twice_as_long_each_up_to_a_cap() {
+    let limits = Limits { failures: 9, continuations: 20, ..Limits::default() };
+    let calls = Calls::new((0..7).map(|_| busy()).chain([rest()]).collect());
+    let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], limits)).await;
+    assert_eq!(text(&items), "[1, 20]");
+    // 0.2 · 2ⁿ seconds after each failure: 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, and 10 instead of 12.8.
+    assert_eq!(calls.times(), [0, 200, 600, 1400, 3000, 6200, 12_600, 22_600]);
+    // A comment at the start of each wait, and every five seconds of silence.
+    assert_eq!(comments(&items), [0, 200, 600, 1400, 3000, 6200, 11_200, 12_600, 17_600]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_counts_up_to_the_cap() {
+    for (seconds, at) in [(0, 0), (2, 2000), (10, 10_000), (60, 10_000), (u64::MAX, 10_000)] {
+        let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(seconds)))), rest()]);
+        let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+        assert_eq!((calls.times(), text(&items)), (vec![0, at], "[1, 20]".to_owned()));
+    }
+    // What is not going to pass by waiting is asked for again at once.
+    let calls = Calls::new(vec![(0, Err(Lost::Forbidden)), rest()]);
+    all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+    assert_eq!(calls.times(), [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resend_waits_and_lives_like_a_continuation() {
+    let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(7)))), rest()]);
+    let items = all(&calls, stitch(&calls, vec![Fail], Limits::default())).await;
+    assert_eq!((calls.times(), text(&items)), (vec![0, 7000], "[1, 20]".to_owned()));
+    assert_eq!(comments(&items), [0, 5000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn comments_come_while_a_continuation_is_awaited() {
+    // The head comes after 12 s, then nothing for 9 s.
+    let calls = Calls::new(vec![(12_000, Ok(vec![Wait(9000), chunk("[1, 20]"), finish("stop")]))]);
+    let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+    assert_eq!(comments(&items), [5000, 10_000, 15_000, 20_000]);
+    assert_eq!(text(&items), "[1, 20]");
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_counts_as_a_cut_where_a_document_is_owed() {
+    // In the first answer, 60 s after the last byte, whatever that was.
+    let first = vec![chunk("[1, "), Wait(59_000), Send(": ping\n\n".into()), Wait(59_000), chunk("2"), Stall];
+    let calls = Calls::new(vec![rest()]);
+    let items = all(&calls, stitch(&calls, first, Limits::default())).await;
+    assert_eq!((calls.times(), text(&items)), (vec![178_000], "[1, 20]".to_owned()));
+
+    // Behind a finish that was kept back.
+    let calls = Calls::new(vec![rest()]);
+    let length =
+        Send(r#"data: {"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#.to_owned() + "\n\n");
+    all(&calls, stitch(&calls, vec![chunk("[1, 2"), length, Stall], Limits::default())).await;
+    assert_eq!(calls.times(), [60_000]);
+
+    // In a continuation that has answered: 60 s; in one that has not: 300 s.
+    let calls = Calls::new(vec![(0, Ok(vec![Stall])), (400_000, Ok(vec![])), rest()]);
+    let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+    assert_eq!((calls.times(), text(&items)), (vec![0, 60_000, 360_000], "[1, 20]".to_owned()));
+
+    // Before anything of the document: 300 s.
+    let calls = Calls::new(vec![rest()]);
+    all(&calls, stitch(&calls, vec![Stall], Limits::default())).await;
+    assert_eq!(calls.times(), [300_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_elsewhere_is_nobodys_concern() {
+    let tool = json!({"id": "a", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]}}]});
+    for first in [
+        vec![chunk("Hello"), Stall],
+        vec![chunk("[1]"), Stall],
+        vec![chunk("{'a"), Stall],
+        vec![Send(format!("data: {tool}\n\n")), Stall],
+        vec![chunk("Hello"), finish("stop"), Stall],
+    ] {
+        let calls = Calls::new(vec![]);
+        let mut stream = stitch(&calls, first, Limits::default());
+        let silent = loop {
+            match timeout(Duration::from_secs(1_000_000), stream.next()).await {
+                Err(_) => break true,
+                Ok(None) => break false,
+                Ok(Some(item)) => assert!(item.is_ok()),
+            }
+        };
+        assert!(silent);
+        assert_eq!(calls.open(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn patience_without_end() {
+    let never = Duration::MAX;
+    let limits = Limits { idle: never, first_byte: never, keep_alive: never, backoff: never, ..Limits::default() };
+    let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(5)))), (1_000_000_000, rest().1)]);
+    let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Wait(100_000_000), Fail], limits.clone())).await;
+    assert_eq!(text(&items), "[1, 20]");
+
+    let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(u64::MAX))))]);
+    let mut stream = stitch(&calls, vec![chunk("[1, 2"), Fail], limits);
+    let waits = async { while stream.next().await.is_some() {} };
+    assert!(timeout(Duration::from_secs(1_000_000_000), waits).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_an_answer_that_passes_is_the_readers() {
+    let calls = Calls::new(vec![]);
+    let items = all(&calls, stitch(&calls, vec![chunk("Hello"), Fail], Limits::default())).await;
+    assert_eq!(items.last().unwrap().1, "Connection");
+    assert_eq!(calls.open(), 0);
+
+    // The one of a call before is not: that call was made good.
+    let calls = Calls::new(vec![(0, Ok(vec![chunk("Hello")]))]);
+    let items = all(&calls, stitch(&calls, vec![chunk(""), Fail], Limits::default())).await;
+    assert_eq!(text(&items), "Hello");
+    assert!(items.iter().all(|(_, item)| item != "Connection"), "{items:?}");
+}
+
+/// The upstream call is gone at once, wherever the reader leaves.
+#[tokio::test(start_paused = true)]
+async fn dropping_an_adapter_drops_the_call() {
+    let length =
+        Send(r#"data: {"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#.to_owned() + "\n\n");
+    let cut = || vec![chunk("[1, 2"), Fail];
+    let scenes: Vec<(&str, Vec<Step>, Vec<Answer>, usize)> = vec![
+        ("before the first byte", vec![Stall], vec![], 1),
+        ("healthy", vec![chunk("[1"), Stall], vec![], 1),
+        ("withheld", vec![chunk("[1"), length, Stall], vec![], 1),
+        ("waiting to retry", cut(), vec![(0, Err(Lost::Busy(Some(9))))], 0),
+        ("before a continuation's head", cut(), vec![(9000, Ok(vec![]))], 1),
+        ("continuing", cut(), vec![(0, Ok(vec![chunk("[1, 20"), Stall]))], 1),
+    ];
+    for (scene, first, answers, open) in scenes {
+        let calls = Calls::new(answers);
+        let mut stream = stitch(&calls, first, Limits::default());
+        while let Ok(Some(_)) = timeout(Duration::from_millis(100), stream.next()).await {}
+        assert_eq!(calls.open(), open, "{scene}");
+        drop(stream);
+        assert_eq!(calls.open(), 0, "{scene}");
+    }
+
+    let calls = Calls::new(vec![]);
+    let mut stream = texts(&calls, vec![Send("[1".into()), Stall], Limits::default());
+    assert_eq!(stream.next().await, Some(Ok("[1".into())));
+    assert_eq!(calls.open(), 1);
+    drop(stream);
+    assert_eq!(calls.open(), 0);
+}
+
+/// At most one call is open at a time: the one before is dropped before the next is made.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_over_before_the_next_begins() {
+    let first = vec![chunk("[1, 2"), finish("length"), Stall];
+    let calls = Calls::new(vec![(5000, rest().1)]);
+    let mut stream = stitch(&calls, first, Limits::default());
+    while stream.next().await.is_some() {
+        assert!(calls.open() <= 1);
+    }
+    assert_eq!(calls.times(), [0]);
+}
+
+/// A poll that is given up loses nothing.
+#[tokio::test(start_paused = true)]
+async fn polls_can_be_abandoned() {
+    let first = vec![Wait(30), chunk("[1, "), Wait(30), chunk("2"), Wait(30), Fail];
+    let answers = || {
+        vec![
+            (30, Err(Lost::Busy(None))),
+            (30, Ok(vec![Wait(30), chunk("[1, 2"), Wait(30), chunk("0]"), finish("stop")])),
+        ]
+    };
+    let calls = Calls::new(answers());
+    let expected: String =
+        all(&calls, stitch(&calls, first.clone(), Limits::default())).await.into_iter().map(|item| item.1).collect();
+
+    let calls = Calls::new(answers());
+    let mut stream = stitch(&calls, first, Limits::default());
+    let mut seen = String::new();
+    loop {
+        match timeout(Duration::from_millis(7), stream.next()).await {
+            Err(_) => {}
+            Ok(None) => break,
+            Ok(Some(item)) => seen.push_str(std::str::from_utf8(&item.unwrap()).unwrap()),
+        }
+    }
+    assert_eq!(seen, expected);
+    assert_eq!(calls.times().len(), 2);
+}
+
+#[test]
+fn adapters_can_be_sent() {
+    fn sent<T: std::marker::Send>(_: &T) {}
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let calls = Calls::new(vec![]);
+        sent(&stitch(&calls, vec![], Limits::default()));
+        let first = || tokio_stream::iter([Ok::<_, std::io::Error>(Bytes::new())]);
+        let stream = Stitch::new(first(), move |_| async move { Ok(first()) });
+        sent(&stream);
+        assert!(stream.outcome().is_none() && format!("{stream:?}").contains("Driver"));
+    });
+}
+
+fn texts(calls: &Calls, first: Vec<Step>, limits: Limits) -> Boxed<String> {
+    Box::pin(stitch_text(calls, first, limits))
+}
+
+type Reopen = Box<dyn FnMut(Request) -> Reopening + std::marker::Send>;
+type Reopening = Pin<Box<dyn Future<Output = Result<Deltas, Lost>> + std::marker::Send>>;
+
+fn stitch_text(calls: &Calls, first: Vec<Step>, limits: Limits) -> StitchText<Deltas, Reopen, Reopening, Lost> {
+    let calls = calls.clone();
+    let first = Deltas(calls.upstream(first));
+    let reopen: Reopen = Box::new(move |request| {
+        let calls = calls.clone();
+        Box::pin(async move { calls.reopen(request).await.map(Deltas) })
+    });
+    StitchText::with(first, reopen, limits).on_rejection(rejection)
+}
+
+/// The loop's paths over text deltas: what comes, how it ends, and when the calls were made.
+#[tokio::test(start_paused = true)]
+async fn text_deltas() {
+    let say = |text: &str| Send(text.to_owned());
+    let answer = |text: &str| (0, Ok(vec![say(text)]));
+    let cut = || vec![say("[1, "), say("2"), Fail];
+    let scenes: Vec<(&str, Vec<Step>, Vec<Answer>, &str, Status, Vec<u64>)> = vec![
+        ("whole", vec![say("[1, "), say("2]")], vec![], "[1, 2]", Status::Passed, vec![]),
+        ("whole, then an error", vec![say("[1]"), Fail], vec![], "[1]", Status::Passed, vec![]),
+        ("prose", vec![say("Hello")], vec![], "Hello", Status::Passed, vec![]),
+        ("cut by an error", cut(), vec![answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0]),
+        ("cut by an end", vec![say("[1, 2")], vec![answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0]),
+        ("silent", vec![say("[1, 2"), Stall], vec![answer("[1, 20]")], "[1, 20]", Status::Complete, vec![60_000]),
+        (
+            "twice",
+            cut(),
+            vec![(0, Ok(vec![say("[1, 20, 3"), Fail])), answer("[1, 20, 30]")],
+            "[1, 20, 30]",
+            Status::Complete,
+            vec![0, 0],
+        ),
+        ("busy", cut(), vec![busy(), busy(), answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0, 200, 600]),
+        ("a refusal", cut(), vec![answer("I can't."), answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0, 0]),
+        ("nothing at first", vec![Fail], vec![answer("[1]")], "[1]", Status::Complete, vec![0]),
+        (
+            "empty deltas",
+            vec![say(""), say("[1"), say(""), Fail],
+            vec![(0, Ok(vec![say(""), say("[1"), say(""), say(", 2]")]))],
+            "[1, 2]",
+            Status::Complete,
+            vec![0],
+        ),
+        ("given up", cut(), vec![answer(""), answer(""), answer("")], "[1, 2]", Status::Closed, vec![0, 0, 0]),
+        (
+            "a fence",
+            vec![say("```json\n{\"text\": \"It was a dark and stormy night.\", \"n\": 1"), Fail],
+            vec![answer("{\"text\": \"It was a dark and stormy night.\", \"n\": 12}")],
+            "```json\n{\"text\": \"It was a dark and stormy night.\", \"n\": 12}\n```",
+            Status::Complete,
+            vec![0],
+        ),
+        (
+            "a fence, given up",
+            vec![say("```json\n[1"), Fail],
+            vec![answer(""), answer(""), answer("")],
+            "```json\n[1]\n```",
+            Status::Closed,
+            vec![0, 0, 0],
+        ),
+    ];
+    for (scene, first, answers, expected, status, times) in scenes {
+        let calls = Calls::new(answers);
+        let mut stream = stitch_text(&calls, first, Limits::default());
+        let mut seen = String::new();
+        while let Some(delta) = stream.next().await {
+            seen.push_str(&delta.unwrap());
+        }
+        assert_eq!(seen, expected, "{scene}");
+        assert_eq!(stream.outcome().unwrap().status, status, "{scene}");
+        assert_eq!(calls.times(), times, "{scene}");
+        assert_eq!(calls.open(), 0, "{scene}");
+    }
+
+    // An error of prose is the reader's, and so is the last one where nothing came at all.
+    let calls = Calls::new(vec![]);
+    let items: Vec<_> = texts(&calls, vec![say("Hello"), Fail], Limits::default()).collect().await;
+    assert_eq!(items, [Ok("Hello".to_owned()), Err(Lost::Connection)]);
+    let calls = Calls::new(vec![(0, Ok(vec![Fail])), (0, Err(Lost::Forbidden))]);
+    let items: Vec<_> = texts(&calls, vec![Fail], Limits::default()).collect().await;
+    assert_eq!(items, [Err(Lost::Forbidden)]);
+}
