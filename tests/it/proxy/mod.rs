@@ -1,5 +1,8 @@
 //! The proxy over sockets, in front of the scripted model server.
 
+mod clients;
+mod raw;
+
 use std::time::Duration;
 
 use http_body_util::BodyExt;
