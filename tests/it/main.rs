@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
+mod document;
 mod fuzz;
+mod json;
 mod sse;
 mod support;
