@@ -5,5 +5,7 @@
 mod document;
 mod fuzz;
 mod json;
+mod overlap;
+mod splice;
 mod sse;
 mod support;
