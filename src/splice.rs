@@ -184,6 +184,10 @@ struct Trial {
     passed: bool,
 }
 
+/// Places that are tried at once. An anchor that occurs more often in one fragment decides nothing, and each trial
+/// takes every byte.
+const TRIALS: usize = 32;
+
 impl Splice {
     /// A splice at the end of the document's text. O(depth), and a search for the anchor.
     pub fn new(document: &Document, expect: Expect, limits: &Limits) -> Self {
@@ -368,17 +372,14 @@ impl Splice {
         if matches!(byte, b'{' | b'[') && self.bracket.is_none() {
             self.bracket = Some(length - 1);
         }
-        let mut hits = [None; 2];
+        // The anchor and what is repeated from the beginning on may end at the same byte: what was asked for is tried.
+        let mut found: Option<(Alignment, bool, usize)> = None;
         matcher.feed(delivered, &self.held, |hit| {
-            let free = usize::from(hits[0].is_some());
-            hits[free] = Some(hit);
-        });
-        for hit in hits.into_iter().flatten() {
-            let (alignment, expected, overlap) = match hit {
+            let claim = match hit {
                 Hit::Anchor { start } => {
                     if self.bracket.is_some_and(|bracket| bracket < start) {
                         // What precedes it is no envelope: it counts only as the end of a restart.
-                        continue;
+                        return;
                     }
                     // Behind text that is legal at the cut it may stand in the next row, which is like the last one.
                     let is_first = start <= self.begin;
@@ -388,11 +389,13 @@ impl Splice {
                 }
                 Hit::Overlap { start, has_anchor: true, .. } => (Alignment::Restart, true, tail - start),
                 Hit::Overlap { start, is_evidence: true, .. } => (Alignment::Overlap, false, tail - start),
-                Hit::Overlap { .. } => continue,
+                Hit::Overlap { .. } => return,
             };
-            if self.trials.iter().any(|trial| trial.start == length && trial.alignment != Alignment::Exact) {
-                continue;
+            if found.is_none_or(|(_, expected, _)| !expected) {
+                found = Some(claim);
             }
+        });
+        if let Some((alignment, expected, overlap)) = found.filter(|_| self.trials.len() < TRIALS) {
             let expected = expected && self.expect != Expect::Exact;
             let free = self.cut_token.is_none();
             self.trials.push(Trial::new(document, alignment, expected, length, overlap, white.len(), free));
@@ -422,7 +425,8 @@ impl Splice {
     }
 
     /// The fragment may begin elsewhere as well, and nothing decides: the expected alignment is not among the living,
-    /// and what is repeated is more than a piece of the string that was cut, so it may be the next row of a table.
+    /// and what is repeated is more than a piece of the string that was cut, so it may be the next row of a table, or
+    /// it stands behind text that is legal at the cut, so a long string may say the same thing again.
     fn has_rival(&self, document: &Document, trial: &Trial) -> bool {
         if trial.expected {
             return false;
@@ -432,7 +436,10 @@ impl Splice {
         }
         let repeated_from = self.tail - trial.overlap.min(self.tail);
         let token = document.root_start().zip(self.cut_token).map(|(root, token)| root + token);
-        self.exact_is_alive() && !(document.machine().in_string() && token.is_some_and(|token| repeated_from > token))
+        let is_piece_of_string = trial.alignment == Alignment::Overlap
+            && document.machine().in_string()
+            && token.is_some_and(|token| repeated_from > token);
+        self.exact_is_alive() && !is_piece_of_string
     }
 
     /// The trial that has won, if one has: what was asked for before what convinces, that before what is merely legal.

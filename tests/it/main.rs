@@ -5,7 +5,9 @@
 mod document;
 mod fuzz;
 mod json;
+mod layers;
 mod overlap;
+mod session;
 mod splice;
 mod sse;
 mod support;

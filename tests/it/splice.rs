@@ -91,11 +91,12 @@ impl Table {
             Status::Complete => row.wrong += 1,
             _ => row.failed += 1,
         }
-        if sure && !right && row.examples.len() < 3 {
+        // What is wrong in silence is shown first.
+        if sure && !right && (row.examples.len() < 3 || stitched.status == Status::Complete && row.wrong < 9) {
             let tail: String = document[..cut].chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
             let begun: Vec<String> = answers.iter().map(|answer| answer.chars().take(80).collect()).collect();
             let seams: Vec<_> = stitched.seams.iter().map(|seam| (seam.alignment, seam.overlap)).collect();
-            row.examples.push(format!("{:?} …{tail:?} + {begun:?} {seams:?}", stitched.status));
+            row.examples.insert(0, format!("{:?} …{tail:?} + {begun:?} {seams:?}", stitched.status));
         }
     }
 
@@ -130,7 +131,9 @@ fn anchored_continuations_give_the_document() {
         for (name, answers) in ANCHORED {
             // The whole document again is its own evidence: nothing rests on the anchor alone.
             let answers = answers(document, cut, anchor);
-            table.count(name, document, cut, &answers, Expect::Any, !anchor.ambiguous);
+            // All that a restart repeats is held, and there is a cap on that.
+            let fits = name != "the whole again" || cut < Limits::default().held;
+            table.count(name, document, cut, &answers, Expect::Any, !anchor.ambiguous && fits);
         }
     });
     table.print();
@@ -152,17 +155,26 @@ fn exact_continuations_of_a_prefix_give_the_document() {
     assert_eq!((row.failed, row.wrong), (0, 0), "{:?}", row.examples);
 }
 
+/// The rest begins as a tail of the delivered text ends that holds the whole anchor: it can't be told from an answer
+/// that has honoured the anchor, and what was asked for decides (rule 2 of the specification).
+fn looks_honoured(document: &str, cut: usize, anchor: &Anchor) -> bool {
+    let rest = document[cut..].trim_start();
+    let starts = (0..=anchor.range.start).filter(|&start| document.is_char_boundary(start));
+    starts.map(|start| &document[start..anchor.range.end]).any(|tail| rest.starts_with(tail))
+}
+
 /// Without the asked anchor: never wrong in silence, and hardly ever refused.
 #[test]
 fn exact_continuations_in_place_of_the_anchor() {
     let mut table = Table::default();
-    for_every_cut(30, |document, cut, _| {
+    for_every_cut(30, |document, cut, anchor| {
         let rest = document[cut..].to_owned();
+        let sure = !looks_honoured(document, cut, anchor);
         for (name, expect) in [("exact, anchor asked", Expect::Anchor), ("exact, nothing known", Expect::Any)] {
-            table.count(name, document, cut, std::slice::from_ref(&rest), expect, true);
+            table.count(name, document, cut, std::slice::from_ref(&rest), expect, sure);
         }
-        table.count("exact, fenced", document, cut, &[format!("```json\n{rest}\n```")], Expect::Anchor, true);
-        table.count("exact, prose behind", document, cut, &[format!("{rest}\n\nDone.")], Expect::Anchor, true);
+        table.count("exact, fenced", document, cut, &[format!("```json\n{rest}\n```")], Expect::Anchor, sure);
+        table.count("exact, prose behind", document, cut, &[format!("{rest}\n\nDone.")], Expect::Anchor, sure);
     });
     table.print();
     for (name, row) in &table.0 {
@@ -187,8 +199,9 @@ fn repeating_rows_are_not_merged_by_accident() {
     for text in &texts {
         for cut in 1..text.len() {
             let rest = text[cut..].to_owned();
-            table.count("exact", text, cut, std::slice::from_ref(&rest), Expect::Any, true);
             let anchor = Anchor::of(&text[..cut], 2048).unwrap();
+            let sure = !looks_honoured(text, cut, &anchor);
+            table.count("exact", text, cut, std::slice::from_ref(&rest), Expect::Any, sure);
             table.count("anchor", text, cut, &[from_anchor(text, &anchor)], Expect::Any, !anchor.ambiguous);
             table.count("the whole again", text, cut, std::slice::from_ref(text), Expect::Any, true);
         }
@@ -339,6 +352,31 @@ fn several_cuts_in_a_row() {
         "covered: {seams} seams in {} documents, {recorded} of them recorded; {skipped} ambiguous",
         documents.len()
     );
+}
+
+/// A repeat that begins before the anchor, inside the string that was cut: what precedes the anchor is no envelope,
+/// and counts because it repeats what was delivered before it.
+#[test]
+fn more_than_the_anchor_is_repeated() {
+    let text = "{\"title\": \"The quick brown fox jumps over the lazy dog while the band plays on and on\"}";
+    for cut in 55..text.len() - 1 {
+        for start in 11..cut - 41 {
+            let (joined, seam, _) = splice_in(&text[..cut], &text[start..], Expect::Any, &Limits::default(), &[]);
+            assert_eq!(joined, text, "cut at {cut}, repeated from {start}: {seam:?}");
+            // White space at the fragment's start is nobody's, at the cut it belongs to the overlap.
+            let from = start + usize::from(text[start..].starts_with(' '));
+            assert_eq!(seam.unwrap().overlap, cut - from);
+        }
+    }
+}
+
+/// Work, not time: an anchor that the fragment repeats at every byte opens only so many trials.
+#[test]
+fn a_period_does_not_open_a_trial_at_every_byte() {
+    let delivered = format!("[\"{}", "a".repeat(5000));
+    let fragment = format!("x{}", "a".repeat(60_000));
+    let (joined, seam, _) = splice_in(&delivered, &fragment, Expect::Anchor, &Limits::default(), &[]);
+    assert_eq!((joined, seam), (delivered, Err(Failure::Undecided)));
 }
 
 #[test]
