@@ -414,6 +414,8 @@ impl Splice {
             self.fenced = true;
             self.bracket = None;
             self.begin = self.line;
+            // White space may follow the fence, too.
+            self.begun = false;
             matcher.begin(self.begin);
             self.try_exact(document, self.begin);
         }

@@ -69,13 +69,15 @@ impl Matcher {
     /// at `root` again.
     pub fn new(delivered: &str, anchor: &Anchor, root: usize, window: usize) -> Self {
         let end = delivered.trim_end().len();
-        let anchor_text = delivered.get(anchor.range.clone()).unwrap_or_default().as_bytes().to_vec();
         let root = root.min(end);
+        // A short text is its own anchor, with the fence before its root: an answer may have another envelope, or none.
+        let anchor_start = anchor.range.start.max(root);
+        let anchor_text = delivered.get(anchor_start..anchor.range.end).unwrap_or_default().as_bytes().to_vec();
         let from = if end - root <= window { root } else { end - window };
         Self {
             failure: failure_function(&anchor_text),
             anchor: anchor_text,
-            anchor_start: anchor.range.start,
+            anchor_start,
             end,
             matched: 0,
             begin: 0,

@@ -343,7 +343,9 @@ fn some_ends_are_not_continued() {
 #[test]
 fn what_is_no_json_passes() {
     let ends = [stop(), length(), End::Closed, End::Dropped, End::Silent];
-    for text in ["Hello, I am", "See [1] and {2", "[1, 2} and", "{\"a\": nul1", "```python\n[1, ", "```\nx = [1, "] {
+    for text in
+        ["Hello, I am", "See [1] and {2", "[1, 2} and", "{\"a\": nul1", "Look:\n```python\n[1, ", "```\nx = [1, "]
+    {
         for end in &ends {
             let mut driver = Driver::new(Limits::default());
             driver.session.handle_input(START, Input::Text(text));
@@ -358,12 +360,23 @@ fn what_is_no_json_passes() {
     driver.end(stop()).ended(Status::Passed, 0, 0);
 }
 
+/// The anchor of a short text is all of it, with what stands before its root. An answer may repeat that, or begin at
+/// the root, in an envelope of its own or in none.
 #[test]
 fn a_fence_before_the_root_is_continued() {
-    let mut driver = Driver::new(Limits::default());
-    driver.call("Here it is:\n```json\n{\"a\": \"b", length()).call("```json\n{\"a\": \"bc\"}\n```", stop());
-    driver.ended(Status::Complete, 1, 0);
-    assert_eq!(driver.client, "Here it is:\n```json\n{\"a\": \"bc\"}");
+    for before in ["Here it is:\n```json\n", "```\n", "```json\n  "] {
+        for root in ["{\"a\": \"b", "[", "{\"title\": \"something that is long enough to have an anchor of its own"] {
+            let rest = if root == "[" { "1]" } else { "c\"}" };
+            for envelope in [before, "", "```json\n", "Sure:\n\n```\n"] {
+                let mut driver = Driver::new(Limits::default());
+                driver.call(&format!("{before}{root}"), length());
+                driver.call(&format!("{envelope}{root}{rest}\n```"), stop());
+                assert!(driver.outcome.is_some(), "{before:?}, {root:?}, {envelope:?}: {:?}", driver.failures);
+                driver.ended(Status::Complete, 1, 0);
+                assert_eq!(driver.client, format!("{before}{root}{rest}"));
+            }
+        }
+    }
 }
 
 #[test]
@@ -405,7 +418,11 @@ fn random_scripts_end_within_the_caps() {
         let mut driver = Driver::new(Limits::default());
         for _ in 0..40 {
             for _ in 0..rng.below(4) {
-                let piece = if rng.below(3) == 0 { driver.client.clone() } else { (*rng.pick(&pieces)).to_owned() };
+                let piece = match rng.below(9) {
+                    0 | 1 => driver.client.clone(),
+                    2 => format!("{}{}", driver.client, driver.session.document().completion().suffix),
+                    _ => (*rng.pick(&pieces)).to_owned(),
+                };
                 let before = driver.client.clone();
                 // The first answer's text is settled as far as it is JSON; what breaks it passes through unseen.
                 driver.session.handle_input(driver.now, Input::Text(&piece));
@@ -466,7 +483,7 @@ fn stitched_parts() {
     check(&[], Status::Failed, "", 0);
     check(&["", " "], Status::Failed, "", 2);
     check(&["hello"], Status::Failed, "", 0);
-    check(&["", "[1"], Status::Closed, "[1]", 1);
+    check(&["", "[1"], Status::Closed, "[]", 1);
     // More failures than a live loop allows: parts are what there is.
     let mut parts = vec!["[1, "];
     parts.extend(["no"; 20]);
