@@ -5,6 +5,7 @@
 //! package of this crate has its tests but not the `fuzz` crate.
 
 pub(crate) mod json;
+pub(crate) mod splice;
 pub(crate) mod sse;
 
 use std::{fs, path::Path};
@@ -28,6 +29,11 @@ fn over_kept(name: &str, body: fn(&[u8])) {
 #[test]
 fn json_kept() {
     over_kept("json", json::check);
+}
+
+#[test]
+fn splice_kept() {
+    over_kept("splice", splice::check);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use restitch::splice::{Alignment, Expect, Failure, Seam, Splice};
 use restitch::{Document, Limits};
 
 use crate::document::{all_documents, cuts};
+use crate::fuzz::splice::{check as fuzz_body, random_input};
 use crate::json::INLINE;
 use crate::support::{Rng, random_cuts};
 
@@ -33,7 +34,10 @@ fn from_anchor(document: &str, anchor: &Anchor) -> String {
 }
 
 /// Continuations that repeat the anchor; each must give the document.
-const ANCHORED: [(&str, Answers); 12] = [
+const ANCHORED: [(&str, Answers); 13] = [
+    ("anchor, fence and blank line", |doc, _, anchor| {
+        vec![format!("```json\n\n  {}\n\n```", from_anchor(doc, anchor))]
+    }),
     ("anchor", |doc, _, anchor| vec![from_anchor(doc, anchor)]),
     ("anchor, fenced", |doc, _, anchor| vec![format!("```json\n{}\n```\n", from_anchor(doc, anchor))]),
     ("anchor, fence never closed", |doc, _, anchor| vec![format!("```json\n{}", from_anchor(doc, anchor))]),
@@ -472,5 +476,16 @@ fn what_breaks_behind_the_seam_is_told_and_kept() {
         let (joined, seam, _) = splice_in(&text[..cut], &fragment, Expect::Anchor, &Limits::default(), &[]);
         assert_eq!(joined, text[..40]);
         assert!(matches!(seam, Err(Failure::Malformed(error)) if error.offset == 40), "{seam:?}");
+    }
+}
+
+/// The fuzz body over pieces of documents: restarts, repeats, envelopes and rubbish in every order.
+#[test]
+fn random_scripts_keep_every_promise() {
+    let mut rng = Rng::new(31);
+    for _ in 0..4000 {
+        let input = random_input(&mut rng, &INLINE);
+        println!("{}", String::from_utf8_lossy(&input)); // Shown if the body panics.
+        fuzz_body(&input);
     }
 }
