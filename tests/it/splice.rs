@@ -421,7 +421,7 @@ fn garbage_is_not_held_without_end() {
 #[test]
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
-    let cases: [(&str, &str, Expect, &str, Result<(Alignment, usize), Failure>); 21] = [
+    let cases: [(&str, &str, Expect, &str, Result<(Alignment, usize), Failure>); 22] = [
         ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
@@ -435,6 +435,14 @@ fn seams_by_hand() {
         ("[1,\n  ", "[1, 2]", Expect::Any, "[1,\n   2]", Ok((Restart, 3))),
         ("[1,\n  ", "[1,2]", Expect::Any, "[1,\n  2]", Ok((Restart, 3))),
         ("[1, 2", "[1, 2", Expect::Any, "[1, 2", Ok((Repeat, 5))),
+        // An envelope is no overlap, and a tail that is shorter than the anchor is a repeat, too.
+        (
+            "[1, \"a b c d e f g h\"",
+            "```\n\"a b c d e f g h\"",
+            Expect::Any,
+            "[1, \"a b c d e f g h\"",
+            Ok((Repeat, 17)),
+        ),
         ("[1, 2", "[1, 2, 3", Expect::Any, "[1, 2, 3", Ok((Anchor, 5))),
         // The anchor has begun, and all that it brings is told by the next call.
         ("{\"a\": \"Hel", "{\"a\":", Expect::Any, "{\"a\": \"Hel", Err(Failure::NoAlignment)),
