@@ -18,6 +18,8 @@ pub mod close;
 mod console;
 pub mod inspect;
 mod jsonl;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod stitch;
 
 use console::Console;
@@ -26,6 +28,10 @@ use console::Console;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "restitch", version, after_help = EXIT_CODES)]
 pub enum Args {
+    // The commands that run a server come first: they are what most people look for.
+    /// Runs a scripted model server that cuts its answers and misbehaves on request.
+    #[cfg(feature = "sim")]
+    Sim(sim::Args),
     /// Joins the parts of a cut-off JSON document.
     Stitch(stitch::Args),
     /// Shows where a text stops and what a continuation needs.
@@ -40,6 +46,8 @@ pub enum Args {
 pub fn run(args: &Args) -> Exit {
     let mut console = Console::new();
     let result = match args {
+        #[cfg(feature = "sim")]
+        Args::Sim(args) => sim::run(args, &mut console),
         Args::Stitch(args) => stitch::run(args, &mut console),
         Args::Inspect(args) => inspect::run(args, &mut console),
         Args::Close(args) => close::run(args, &mut console),
@@ -147,4 +155,35 @@ impl Parsed {
             console.note(format_args!("{name}: there is no JSON in the text"));
         }
     }
+}
+
+/// Runs a server's future to its end. Only commands that need a runtime have one.
+///
+/// # Errors
+/// The system gives no resources for one.
+#[cfg(feature = "server")]
+fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
+}
+
+/// Ready when the process is asked to end: by Ctrl-C, or by SIGTERM where there are signals. From the call on, which
+/// needs a runtime around it, they no longer kill it.
+#[cfg(feature = "server")]
+fn interrupted() -> io::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        })
+    }
+    #[cfg(not(unix))]
+    Ok(async {
+        // Without a handler the system's own ends the process just as well.
+        let _ = tokio::signal::ctrl_c().await;
+    })
 }
