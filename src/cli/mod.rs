@@ -16,6 +16,7 @@ use crate::{Document, Limits};
 pub mod check;
 pub mod close;
 mod console;
+pub mod decode;
 pub mod inspect;
 mod jsonl;
 #[cfg(feature = "sim")]
@@ -40,6 +41,8 @@ pub enum Args {
     Close(close::Args),
     /// Validates JSON strictly, and tells what is cut from what is wrong.
     Check(check::Args),
+    /// Reads the text and the tool calls out of a recorded response body.
+    Decode(decode::Args),
 }
 
 /// Runs a command on the process's own standard streams.
@@ -52,6 +55,7 @@ pub fn run(args: &Args) -> Exit {
         Args::Inspect(args) => inspect::run(args, &mut console),
         Args::Close(args) => close::run(args, &mut console),
         Args::Check(args) => check::run(args, &mut console),
+        Args::Decode(args) => decode::run(args, &mut console),
     };
     match result.and_then(|()| console.flush()) {
         Ok(()) => {}
@@ -114,6 +118,7 @@ Of several files or lines the worst counts: 0, 3, 4, 1 from good to bad.
 Examples:
   restitch check answer.json
   restitch close < cut.json | jq .
+  restitch decode first.sse > first.json
   restitch stitch first.json second.json
 
 `-`, or no file, is standard input. `restitch COMMAND --help` has more examples.";

@@ -32,6 +32,7 @@ pub struct Args {
 
 const EXAMPLES: &str = r#"Examples:
   restitch stitch first.json second.json > whole.json
+  restitch decode second.sse | restitch stitch --expect anchor first.json -
   restitch stitch --json part*.txt | jq .seams
   echo '{"id": 1, "parts": ["[1, 2", ", 3]"], "expect": "exact"}' | restitch stitch --jsonl
 
