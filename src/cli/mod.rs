@@ -166,14 +166,14 @@ impl Parsed {
 ///
 /// # Errors
 /// The system gives no resources for one.
-#[cfg(feature = "server")]
+#[cfg(feature = "sim")]
 fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
 }
 
 /// Ready when the process is asked to end: by Ctrl-C, or by SIGTERM where there are signals. From the call on, which
 /// needs a runtime around it, they no longer kill it.
-#[cfg(feature = "server")]
+#[cfg(feature = "sim")]
 fn interrupted() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
