@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
 mod chat;
+#[cfg(feature = "cli")]
+mod cli;
 #[cfg(feature = "client")]
 mod client;
 mod fuzz;
