@@ -1,4 +1,50 @@
 //! restitch makes cut-off LLM output whole.
+//!
+//! Bytes come in, one seamless stream and one valid JSON document go out. Modules are stages; where do bytes go next?
+//! To the next one down the page.
+//!
+//! ```text
+//!  upstream bytes                                                                        downstream bytes
+//!       │                                                                                      ▲
+//!       ▼                                                                                      │
+//!  sse::Decoder ─▶ provider::Reader ─▶ splice::Splice ─▶ Document ─▶ session ─▶ provider::Writer ─▶ sse::Encoder
+//!  (events, each    (deltas, finish,    (where does the    (text +    (finish,    (the continuation's text as events
+//!   with its raw     usage, error)       fragment begin?)   machine)   continue,   of the first response)
+//!   byte range)                                                        retry,
+//!                                                                      give up)
+//! ```
+//!
+//! The engine does no I/O: it is pushed bytes and the time, and says what is to be done. A document is cut and goes
+//! on, without being parsed again:
+//!
+//! ```
+//! use restitch::splice::{Expect, Splice};
+//! use restitch::{Document, Limits};
+//!
+//! let mut document = Document::new(1024);
+//! document.push(r#"{"sections": [{"title": "One"}, {"title": "Tw"#)?;
+//! assert_eq!(document.cut().path, "/sections/1/title");
+//! assert_eq!(document.complete().unwrap(), r#"{"sections": [{"title": "One"}, {"title": "Tw"}]}"#);
+//!
+//! // The model was asked to repeat the end of what it wrote, and to go on.
+//! let mut splice = Splice::new(&document, Expect::Anchor, &Limits::default());
+//! for fragment in ["tions\": [{\"title\": \"One\"}, {\"title", "\": \"Two\"}]", "}"] {
+//!     splice.feed(&mut document, fragment)?;
+//! }
+//! let seam = splice.finish(&mut document)?;
+//! assert_eq!((seam.offset, seam.alignment.as_str()), (45, "anchor"));
+//! assert_eq!(document.root(), Some(r#"{"sections": [{"title": "One"}, {"title": "Two"}]}"#));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | none | the engine |
+//! | `stream` | adapters around any `Stream` of bytes or text deltas |
+//! | `client` | an HTTP client for the providers |
+//! | `proxy` | the proxy |
+//! | `sim` | a scripted model server to test against |
+//! | `cli`, `app` | the commands; with the proxy and the model server |
 #![forbid(unsafe_code)]
 
 // Layer 0
@@ -15,6 +61,19 @@ pub mod provider;
 pub mod splice;
 // Layer 5
 pub mod session;
+// Layer 6
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "stream")]
+pub mod stream;
+// Layer 7
+#[cfg(feature = "proxy")]
+pub mod proxy;
+#[cfg(feature = "sim")]
+pub mod sim;
+// Layer 8
+#[cfg(feature = "cli")]
+pub mod cli;
 
 pub use document::{Checkpoint, Cut, Document, clean_encoding};
 pub use error::{SyntaxError, SyntaxErrorKind};

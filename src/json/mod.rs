@@ -4,10 +4,13 @@
 //! [`Document`](crate::Document)) lends it where a path or a suffix is to be printed.
 
 mod close;
+pub mod edit;
 pub mod envelope;
 mod machine;
 mod scan;
 mod stack;
+pub mod string;
+pub mod walk;
 
 pub use close::Completion;
 pub use machine::{CutState, Machine};

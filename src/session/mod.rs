@@ -11,6 +11,8 @@
 //! A session does no I/O and has no clock: `now` is a duration since any fixed moment. Drain
 //! [`poll_output`](Session::poll_output) after every input.
 
+pub mod body;
+pub mod relay;
 mod request;
 mod stitch;
 
@@ -46,8 +48,8 @@ use crate::splice::{Alignment, Expect, Failure, Seam, Splice};
 ///
 /// session.handle_input(now, Input::Text("{\"items\": [1, 20, 3]}"));
 /// session.handle_input(now, Input::End(End::Closed));
-/// assert!(matches!(session.poll_output(), Some(Output::Text(text)) if text == "0, 3]}"));
 /// assert!(matches!(session.poll_output(), Some(Output::Seam { seam, .. }) if seam.path == "/items/1"));
+/// assert!(matches!(session.poll_output(), Some(Output::Text(text)) if text == "0, 3]}"));
 /// let Some(Output::Done(outcome)) = session.poll_output() else { panic!() };
 /// assert_eq!(outcome.status, Status::Complete);
 /// ```
@@ -62,6 +64,8 @@ pub struct Session {
     malformed: Option<SyntaxError>,
     /// Somebody has said that this answer is not to be continued.
     opaque: bool,
+    /// The end of the text is to come, or came, from elsewhere than the first answer.
+    spliced: bool,
     /// `stop` is what a stop sequence gives, too.
     has_stop: bool,
     /// Calls after the first.
@@ -131,7 +135,7 @@ pub enum Output {
     /// Text that goes on where the text before it ended. The first answer's own text is not among it: that leaves as
     /// it came.
     Text(String),
-    /// A continuation was joined.
+    /// A continuation was joined; its text follows.
     Seam {
         /// Where and how.
         seam: Seam,
@@ -247,6 +251,7 @@ impl Session {
             phase: Phase::First,
             malformed: None,
             opaque: false,
+            spliced: false,
             has_stop: false,
             continuations: 0,
             failures: 0,
@@ -277,6 +282,16 @@ impl Session {
     /// No continuation has been asked for: text of the call that is open leaves as it comes.
     pub fn is_first(&self) -> bool {
         matches!(self.phase, Phase::First)
+    }
+
+    /// The end of the text is not the first answer's own.
+    pub(super) fn is_spliced(&self) -> bool {
+        self.spliced
+    }
+
+    /// Calls that were asked for after the first.
+    pub fn calls(&self) -> u32 {
+        self.continuations
     }
 
     /// Nothing follows.
@@ -345,11 +360,10 @@ impl Session {
                 let was_joined = splice.seam().is_some();
                 // A failure is told once, when the call ends.
                 let _ = splice.feed(&mut self.document, text);
-                let seam = splice.seam().filter(|_| !was_joined).cloned();
-                self.settled(before);
-                if let Some(seam) = seam {
+                if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
                     self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
                 }
+                self.settled(before);
             }
             Phase::Waiting(_) | Phase::Done => {}
         }
@@ -372,7 +386,7 @@ impl Session {
     fn end(&mut self, now: Duration, end: End) {
         match self.phase {
             Phase::First => self.end_of_first(now, end),
-            Phase::Waiting(_) | Phase::Continuing(..) => self.end_of_continuation(now, end),
+            Phase::Waiting(_) | Phase::Continuing(..) => self.end_of_continuation(now, &end),
             Phase::Done => {}
         }
     }
@@ -380,7 +394,8 @@ impl Session {
     fn end_of_first(&mut self, now: Duration, end: End) {
         if !self.would_continue(&end) {
             let finish = if let End::Finished(reason) = end { Some(reason) } else { None };
-            self.done(Status::Passed, Vec::new(), finish);
+            let asked_again = self.continuations > 0 && self.document.is_complete();
+            self.done(if asked_again { Status::Complete } else { Status::Passed }, Vec::new(), finish);
             return;
         }
         self.cut_at = now;
@@ -391,24 +406,23 @@ impl Session {
         }
     }
 
-    fn end_of_continuation(&mut self, now: Duration, end: End) {
+    fn end_of_continuation(&mut self, now: Duration, end: &End) {
         self.begin_continuing();
         let Phase::Continuing(mut splice, delivered) = std::mem::replace(&mut self.phase, Phase::Done) else { return };
-        if let End::Rejected { reason, .. } = &end {
+        if let End::Rejected { reason, .. } = end {
             self.cut_at = self.cut_at.min(now);
-            self.failed(now, Reason::Rejected(reason.clone()), &end);
+            self.failed(now, Reason::Rejected(reason.clone()), end);
             return;
         }
         let before = self.document.text().len();
         let was_joined = splice.seam().is_some();
         let merged = splice.finish(&mut self.document);
-        self.settled(before);
-        if let Some(seam) = splice.seam().filter(|_| !was_joined) {
-            let elapsed = now.saturating_sub(self.cut_at);
-            self.outputs.push_back(Output::Seam { seam: seam.clone(), elapsed });
+        if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
+            self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
         }
+        self.settled(before);
         self.cut_at = now;
-        let finish = if let End::Finished(reason) = &end { Some(reason.clone()) } else { None };
+        let finish = if let End::Finished(reason) = end { Some(reason.clone()) } else { None };
         if self.document.is_complete() {
             self.done(Status::Complete, Vec::new(), finish);
             return;
@@ -419,9 +433,9 @@ impl Session {
         }
         match merged {
             Err(Failure::Empty) if !matches!(end, End::Finished(_)) => {
-                self.failed(now, Reason::Nothing(end.clone()), &end);
+                self.failed(now, Reason::Nothing(end.clone()), end);
             }
-            Err(failure) => self.failed(now, Reason::Merge(failure), &end),
+            Err(failure) => self.failed(now, Reason::Merge(failure), end),
             Ok(seam) => {
                 let progress = self.document.text().len() > delivered;
                 debug_assert!(progress || seam.alignment != Alignment::Exact);
@@ -468,12 +482,14 @@ impl Session {
             let anchor = splice.anchor().and_then(|anchor| self.document.text().get(anchor.range.clone()));
             let turn = Turn::new(self.document.text(), anchor.unwrap_or_default());
             self.phase = Phase::Waiting(Box::new(splice));
+            self.spliced = true;
             Request { number: self.continuations, turn: Some(turn) }
         } else {
             if self.document.text().is_empty() {
                 self.document = Document::with_roots(self.limits.depth, self.roots);
                 self.phase = Phase::First;
             } else {
+                self.spliced = true;
                 // White space or the opening of a fence has left: the root that belongs there is waited for.
                 self.phase = Phase::Waiting(Box::new(Splice::new(&self.document, self.expect, &self.limits)));
             }
@@ -488,6 +504,7 @@ impl Session {
             self.done(Status::Failed, Vec::new(), finish);
             return;
         }
+        self.spliced = true;
         let completion = self.document.completion();
         let before = self.document.text().len();
         let pushed = self.document.push(&completion.suffix);
@@ -498,7 +515,11 @@ impl Session {
 
     fn done(&mut self, status: Status, filled: Vec<String>, finish: Option<Finish>) {
         self.phase = Phase::Done;
+        self.outputs.push_back(Output::Done(Outcome { filled, finish, ..self.outcome(status) }));
+    }
+
+    fn outcome(&self, status: Status) -> Outcome {
         let (continuations, failures) = (self.continuations, self.failures);
-        self.outputs.push_back(Output::Done(Outcome { status, continuations, failures, filled, finish }));
+        Outcome { status, continuations, failures, filled: Vec::new(), finish: None }
     }
 }

@@ -2,12 +2,21 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
+mod chat;
+#[cfg(feature = "cli")]
+mod cli;
+#[cfg(feature = "client")]
+mod client;
 mod document;
 mod fuzz;
 mod json;
 mod layers;
 mod overlap;
+#[cfg(all(feature = "proxy", feature = "sim"))]
+mod proxy;
 mod session;
+#[cfg(feature = "sim")]
+mod sim;
 mod splice;
 mod sse;
 mod support;

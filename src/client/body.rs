@@ -1,0 +1,98 @@
+//! One type for every request body, so that the client has one connection pool.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, SizeHint};
+
+/// Why a body failed while it was sent.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A request's body: bytes that are there, or ones that are still to come.
+pub struct Body(UnsyncBoxBody<Bytes, BodyError>);
+
+impl Body {
+    /// No bytes.
+    pub fn empty() -> Self {
+        Self::full(Bytes::new())
+    }
+
+    /// Bytes that are all there. They are sent with their length.
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        Self::wrap(Full::new(bytes.into()))
+    }
+
+    /// Bytes as they come, sent in chunks.
+    pub fn stream<S, E>(stream: S) -> Self
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<BodyError> + 'static,
+    {
+        Self::wrap(StreamBody::new(Frames(Box::pin(stream))))
+    }
+
+    /// Another body, such as the one of a request that is passed on.
+    pub fn wrap<B>(body: B) -> Self
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BodyError>,
+    {
+        Self(body.map_err(Into::into).boxed_unsync())
+    }
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl<B: Into<Bytes>> From<B> for Body {
+    fn from(bytes: B) -> Self {
+        Self::full(bytes)
+    }
+}
+
+impl fmt::Debug for Body {
+    /// The size alone: bodies hold what users said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Body").field(&hyper::body::Body::size_hint(self)).finish()
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Pin::new(&mut self.get_mut().0).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
+/// A stream of bytes as a stream of frames.
+struct Frames<S>(Pin<Box<S>>);
+
+impl<S, E> Stream for Frames<S>
+where
+    S: Stream<Item = Result<Bytes, E>>,
+{
+    type Item = Result<Frame<Bytes>, E>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.get_mut().0.as_mut().poll_next(cx);
+        next.map(|item| item.map(|bytes| bytes.map(Frame::data)))
+    }
+}

@@ -1,0 +1,230 @@
+//! The inside of JSON strings: escapes read, escapes written.
+//!
+//! Works on what stands between two quotes. Knows surrogate pairs that a wire splits over two strings; knows nothing of
+//! where a string begins or ends, and expects text that a validity check has let through.
+
+use memchr::memchr;
+
+/// Decodes the escapes of one channel whose text arrives as a sequence of JSON strings.
+///
+/// A model's tokens may divide a character outside the basic plane, and some servers then send its two surrogates
+/// (RFC 8259 section 7) in two strings. The first half waits here for the second one. A half that stays alone has no
+/// UTF-8 form: it is removed and counted.
+///
+/// ```
+/// use restitch::json::string::Unescaper;
+///
+/// let (mut unescaper, mut text) = (Unescaper::default(), String::new());
+/// unescaper.push(r"a\n\ud83d", &mut text);
+/// assert!(unescaper.is_waiting());
+/// unescaper.push(r"\ude00", &mut text);
+/// assert_eq!(text, "a\n😀");
+/// assert_eq!(unescaper.finish(), 0);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Unescaper {
+    /// A high surrogate that ended the last string; in `0xD800..=0xDBFF`.
+    high: Option<u16>,
+    removed: u64,
+}
+
+impl Unescaper {
+    /// Appends to `out` what the next string of the channel says; `raw` is the text between its quotes.
+    ///
+    /// An empty string leaves a waiting half waiting. A backslash that begins no escape stays as it is.
+    pub fn push(&mut self, raw: &str, out: &mut String) {
+        let mut rest = raw;
+        while let Some(backslash) = memchr(b'\\', rest.as_bytes()) {
+            let (plain, escape) = rest.split_at(backslash);
+            self.plain(plain, out);
+            rest = self.escape(escape, out);
+        }
+        self.plain(rest, out);
+    }
+
+    /// Whether a first half waits for the next string.
+    pub fn is_waiting(&self) -> bool {
+        self.high.is_some()
+    }
+
+    /// How many halves of surrogate pairs were removed so far.
+    pub fn removed(&self) -> u64 {
+        self.removed
+    }
+
+    /// The channel has ended: a half that still waits stays alone. Returns how many were removed in all.
+    pub fn finish(mut self) -> u64 {
+        self.drop_waiting();
+        self.removed
+    }
+
+    fn plain(&mut self, text: &str, out: &mut String) {
+        if !text.is_empty() {
+            self.drop_waiting();
+            out.push_str(text);
+        }
+    }
+
+    /// Reads the escape at the start of `text`, which begins with a backslash; returns what follows it.
+    fn escape<'a>(&mut self, text: &'a str, out: &mut String) -> &'a str {
+        let decoded = match text.as_bytes().get(1) {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                if let Some(unit) = text.get(2..6).and_then(hex4) {
+                    self.unit(unit, out);
+                    return text.get(6..).unwrap_or_default();
+                }
+                self.plain("\\", out);
+                return text.get(1..).unwrap_or_default();
+            }
+            _ => {
+                self.plain("\\", out);
+                return text.get(1..).unwrap_or_default();
+            }
+        };
+        self.drop_waiting();
+        out.push(decoded);
+        text.get(2..).unwrap_or_default()
+    }
+
+    /// Takes one UTF-16 code unit.
+    fn unit(&mut self, unit: u16, out: &mut String) {
+        match unit {
+            0xD800..=0xDBFF => {
+                self.drop_waiting();
+                self.high = Some(unit);
+            }
+            0xDC00..=0xDFFF => match self.high.take() {
+                Some(high) => out.extend(char::decode_utf16([high, unit]).flatten()),
+                None => self.removed += 1,
+            },
+            _ => {
+                self.drop_waiting();
+                out.extend(char::from_u32(unit.into()));
+            }
+        }
+    }
+
+    fn drop_waiting(&mut self) {
+        self.removed += u64::from(self.high.take().is_some());
+    }
+}
+
+/// Appends `text` as the body of a JSON string, without its quotes.
+///
+/// Escapes what RFC 8259 section 7 demands and nothing else: `"`, `\` and the control characters below U+0020.
+pub fn escape_into(out: &mut Vec<u8>, text: &str) {
+    escaped(text, |piece| out.extend_from_slice(piece.as_bytes()));
+}
+
+/// `text` as a whole JSON string, quotes included.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    escaped(text, |piece| out.push_str(piece));
+    out.push('"');
+    out
+}
+
+/// Gives `text` with its escapes in pieces: runs that need none, and escapes.
+fn escaped(text: &str, mut put: impl FnMut(&str)) {
+    let mut copied = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        put(&text[copied..at]);
+        copied = at + 1;
+        match byte {
+            b'"' => put("\\\""),
+            b'\\' => put("\\\\"),
+            b'\n' => put("\\n"),
+            b'\r' => put("\\r"),
+            b'\t' => put("\\t"),
+            0x08 => put("\\b"),
+            0x0c => put("\\f"),
+            _ => {
+                let digit = |nibble: u8| &HEX[usize::from(nibble)..][..1];
+                put("\\u00");
+                put(digit(byte >> 4));
+                put(digit(byte & 15));
+            }
+        }
+    }
+    put(&text[copied..]);
+}
+
+/// Four hexadecimal digits and nothing else: `from_str_radix` alone would let a sign through.
+fn hex4(digits: &str) -> Option<u16> {
+    if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) { u16::from_str_radix(digits, 16).ok() } else { None }
+}
+
+const HEX: &str = "0123456789abcdef";
+
+#[cfg(test)]
+mod tests {
+    use super::{Unescaper, escape_into, quoted};
+
+    fn check(pieces: &[&str], text: &str, removed: u64) {
+        let (mut unescaper, mut out) = (Unescaper::default(), String::new());
+        for piece in pieces {
+            unescaper.push(piece, &mut out);
+        }
+        assert_eq!((out.as_str(), unescaper.finish()), (text, removed), "{pieces:?}");
+    }
+
+    #[test]
+    fn escapes_are_decoded() {
+        check(&["plain"], "plain", 0);
+        check(&[r#"\"\\\/\b\f\n\r\t"#], "\"\\/\u{8}\u{c}\n\r\t", 0);
+        check(&[r"\u0041\u00e9\u20AC\u0000"], "A\u{e9}\u{20ac}\0", 0);
+        check(&[r"é\u00e9é"], "ééé", 0);
+    }
+
+    #[test]
+    fn surrogates_join_within_and_across_strings() {
+        check(&[r"\ud83d\ude00"], "😀", 0);
+        check(&[r"\ud83d", r"\ude00"], "😀", 0);
+        check(&[r"a\uD83D", "", r"\uDE00b"], "a😀b", 0);
+    }
+
+    #[test]
+    fn lone_surrogates_are_removed_and_counted() {
+        check(&[r"a\ud83d"], "a", 1);
+        check(&[r"\ude00a"], "a", 1);
+        check(&[r"\ud83d", "a", r"\ude00"], "a", 2);
+        check(&[r"\ud83d\ud83d\ude00"], "😀", 1);
+        check(&[r"\ud83d\n\ude00\u0041"], "\nA", 2);
+        check(&[r"\ud83d\u0041"], "A", 1);
+    }
+
+    #[test]
+    fn what_is_no_escape_stays() {
+        check(&[r"\x", "\\", r"\u12", r"\u+123", r"\uééé", r"\é"], r"\x\\u12\u+123\uééé\é", 0);
+        check(&[r"\ud83d\x"], r"\x", 1);
+    }
+
+    #[test]
+    fn only_what_must_be_is_escaped() {
+        let mut out = Vec::new();
+        escape_into(&mut out, "a\"\\/\u{8}\u{c}\n\r\t\u{0}\u{1f}\u{7f}é😀\u{2028}");
+        assert_eq!(out, "a\\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u001f\u{7f}é😀\u{2028}".as_bytes());
+        assert_eq!(quoted(""), r#""""#);
+        assert_eq!(quoted("\u{7}x\""), r#""\u0007x\"""#);
+    }
+
+    #[test]
+    fn written_and_read_is_the_same() {
+        let all: String = (0..=0x2fff).chain(0x1f5ff..0x1f650).filter_map(char::from_u32).collect();
+        let written = quoted(&all);
+        assert_eq!(serde_json::from_str::<String>(&written).unwrap(), all);
+        check(&[&written[1..written.len() - 1]], &all, 0);
+    }
+}

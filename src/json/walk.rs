@@ -1,0 +1,462 @@
+//! Spans inside a JSON text: the members of an object, the elements of an array, each as it is written.
+//!
+//! Reads a text that is known to be valid ([`is_valid`]); of any other text it gives some spans and stops, without a
+//! panic and without reading a byte more than once a level. Knows no document that is still growing: that is the
+//! machine's work.
+//!
+//! ```
+//! use restitch::json::walk;
+//!
+//! let text = r#"{"choices": [{"index": 0}], "usage": null}"#;
+//! let choices = walk::member(text, "choices").unwrap();
+//! assert_eq!(choices.as_str(), r#"[{"index": 0}]"#);
+//! assert_eq!(choices.range(), 12..26);
+//! let index = choices.elements().next().unwrap().member("index").unwrap();
+//! assert_eq!((index.as_u64(), index.offset()), (Some(0), 23));
+//! ```
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::{memchr, memchr2};
+
+use super::Machine;
+use super::string::Unescaper;
+use crate::limits::Limits;
+
+/// One value exactly as it is written, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raw<'a> {
+    /// Never empty; its first byte tells the kind.
+    text: &'a str,
+    offset: usize,
+}
+
+/// What a value is, told by its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    /// `{…}`
+    Object,
+    /// `[…]`
+    Array,
+    /// `"…"`
+    String,
+    /// A number of any form.
+    Number,
+    /// `true` or `false`
+    Bool,
+    /// `null`
+    Null,
+}
+
+impl<'a> Raw<'a> {
+    /// The value that `text` begins with, white space aside; its offsets count from the start of `text`.
+    pub fn root(text: &'a str) -> Option<Self> {
+        let start = skip_space(text.as_bytes(), 0);
+        Self::cut(text, 0, start, value_end(text.as_bytes(), start)?)
+    }
+
+    /// The value's text, with its quotes or brackets.
+    pub fn as_str(&self) -> &'a str {
+        self.text
+    }
+
+    /// Where the value begins, in bytes of the text that was walked first, however deep the value is.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The value's bytes in the text that was walked first.
+    pub fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.text.len()
+    }
+
+    /// What the value is.
+    pub fn kind(&self) -> ValueKind {
+        match self.text.as_bytes().first() {
+            Some(b'{') => ValueKind::Object,
+            Some(b'[') => ValueKind::Array,
+            Some(b'"') => ValueKind::String,
+            Some(b't' | b'f') => ValueKind::Bool,
+            Some(b'n') => ValueKind::Null,
+            _ => ValueKind::Number,
+        }
+    }
+
+    /// Whether the value is `null`.
+    pub fn is_null(&self) -> bool {
+        self.kind() == ValueKind::Null
+    }
+
+    /// A string's text between its quotes, escapes unread.
+    pub fn inner(&self) -> Option<&'a str> {
+        self.text.strip_prefix('"')?.strip_suffix('"')
+    }
+
+    /// A string's text, escapes read. Halves of surrogate pairs without the other half are left out.
+    pub fn decode(&self) -> Option<Cow<'a, str>> {
+        let inner = self.inner()?;
+        if memchr(b'\\', inner.as_bytes()).is_none() {
+            return Some(Cow::Borrowed(inner));
+        }
+        let mut out = String::with_capacity(inner.len());
+        Unescaper::default().push(inner, &mut out);
+        Some(Cow::Owned(out))
+    }
+
+    /// A number without sign, fraction and exponent that fits.
+    pub fn as_u64(&self) -> Option<u64> {
+        if self.kind() == ValueKind::Number { self.text.parse().ok() } else { None }
+    }
+
+    /// `true` or `false`.
+    pub fn as_bool(&self) -> Option<bool> {
+        self.text.parse().ok()
+    }
+
+    /// The members of an object, in order, duplicates and all; of another value none.
+    pub fn members(&self) -> Members<'a> {
+        Members(Cursor::inside(*self, ValueKind::Object))
+    }
+
+    /// The elements of an array; of another value none.
+    pub fn elements(&self) -> Elements<'a> {
+        Elements(Cursor::inside(*self, ValueKind::Array))
+    }
+
+    /// The value of the member with this key, escapes in keys read. Of duplicates the last one, as `serde_json` and
+    /// Python's `json` have it.
+    pub fn member(&self, key: &str) -> Option<Raw<'a>> {
+        self.members().filter(|(name, _)| name.decode().is_some_and(|name| name == key)).last().map(|(_, value)| value)
+    }
+
+    /// The span `start..end` of `text`, which itself begins at `base` of the text that was walked first.
+    fn cut(text: &'a str, base: usize, start: usize, end: usize) -> Option<Self> {
+        Some(Self { text: text.get(start..end)?, offset: base + start })
+    }
+}
+
+/// The members of the object that `text` is; see [`Raw::members`].
+pub fn members(text: &str) -> Members<'_> {
+    Members(Raw::root(text).map_or(Cursor::END, |root| root.members().0))
+}
+
+/// The elements of the array that `text` is; see [`Raw::elements`].
+pub fn elements(text: &str) -> Elements<'_> {
+    Elements(Raw::root(text).map_or(Cursor::END, |root| root.elements().0))
+}
+
+/// The value of one member of the object that `text` is; see [`Raw::member`].
+pub fn member<'a>(text: &'a str, key: &str) -> Option<Raw<'a>> {
+    Raw::root(text)?.member(key)
+}
+
+/// An object's members: key (a string) and value. Made by [`members`] and [`Raw::members`].
+#[derive(Clone, Debug)]
+pub struct Members<'a>(Cursor<'a>);
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Raw<'a>, Raw<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.step(|cursor, start| {
+            let bytes = cursor.text.as_bytes();
+            let key_end = string_end(bytes, start)?;
+            let colon = skip_space(bytes, key_end);
+            if bytes.get(colon) != Some(&b':') {
+                return None;
+            }
+            let value = skip_space(bytes, colon + 1);
+            let end = value_end(bytes, value)?;
+            Some(((cursor.cut(start, key_end)?, cursor.cut(value, end)?), end))
+        })
+    }
+}
+
+/// An array's elements. Made by [`elements`] and [`Raw::elements`].
+#[derive(Clone, Debug)]
+pub struct Elements<'a>(Cursor<'a>);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Raw<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.step(|cursor, start| {
+            let end = value_end(cursor.text.as_bytes(), start)?;
+            Some((cursor.cut(start, end)?, end))
+        })
+    }
+}
+
+/// A place between the items of one container.
+#[derive(Clone, Copy, Debug)]
+struct Cursor<'a> {
+    /// The container's text.
+    text: &'a str,
+    /// Where `text` begins in the text that was walked first.
+    base: usize,
+    /// Behind the opener or behind an item; 0 once there is nothing more.
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    const END: Self = Self { text: "", base: 0, at: 0 };
+
+    fn inside(value: Raw<'a>, kind: ValueKind) -> Self {
+        if value.kind() == kind { Self { text: value.text, base: value.offset, at: 1 } } else { Self::END }
+    }
+
+    /// Moves past the comma that is due between items and reads one; the closer, or anything unexpected, is the end.
+    fn step<T>(&mut self, read: impl FnOnce(&Self, usize) -> Option<(T, usize)>) -> Option<T> {
+        let at = std::mem::take(&mut self.at);
+        if at == 0 {
+            return None;
+        }
+        let bytes = self.text.as_bytes();
+        let mut start = skip_space(bytes, at);
+        if at > 1 {
+            if bytes.get(start) != Some(&b',') {
+                return None;
+            }
+            start = skip_space(bytes, start + 1);
+        }
+        let (item, end) = read(self, start)?;
+        self.at = end;
+        Some(item)
+    }
+
+    fn cut(&self, start: usize, end: usize) -> Option<Raw<'a>> {
+        Raw::cut(self.text, self.base, start, end)
+    }
+}
+
+/// Whether `text` is one JSON value by the grammar of RFC 8259, with white space around it.
+///
+/// As the grammar has it, an escape may name half a surrogate pair: wires send such strings. More than the default
+/// [`Limits::depth`] of open containers is not valid here.
+pub fn is_valid(text: &str) -> bool {
+    let mut machine = Machine::new(Limits::default().depth);
+    let Ok(root) = machine.feed(text.as_bytes()) else { return false };
+    skip_space(text.as_bytes(), root) == text.len() && machine.finish().is_ok()
+}
+
+fn skip_space(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
+}
+
+/// Where the string ends whose opening quote is at `quote`; `None` if there is no quote or no end.
+fn string_end(bytes: &[u8], quote: usize) -> Option<usize> {
+    if *bytes.get(quote)? != b'"' {
+        return None;
+    }
+    let mut at = quote + 1;
+    loop {
+        at += memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
+/// Where the value ends that begins at `start`. Brackets are counted, not matched: in valid text that is the same.
+fn value_end(bytes: &[u8], start: usize) -> Option<usize> {
+    match *bytes.get(start)? {
+        b'"' => string_end(bytes, start),
+        b'{' | b'[' => {
+            let (mut at, mut depth) = (start, 0usize);
+            loop {
+                match *bytes.get(at)? {
+                    b'"' => {
+                        at = string_end(bytes, at)?;
+                        continue;
+                    }
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => depth -= 1,
+                    _ => {}
+                }
+                at += 1;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+        }
+        b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
+            let scalar = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+            Some(start + bytes[start..].iter().take_while(scalar).count())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Raw, ValueKind, elements, is_valid, member, members};
+
+    #[test]
+    fn members_with_keys_and_spans() {
+        let text = " { \"a\" : 1 ,\"b\":[ {\"c\":\"}\\\"]\"} ], \"é\\n\" : null } ";
+        let found: Vec<_> =
+            members(text).map(|(key, value)| (key.decode().unwrap().into_owned(), value.as_str())).collect();
+        let expected = [("a", "1"), ("b", "[ {\"c\":\"}\\\"]\"} ]"), ("é\n", "null")];
+        assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value)));
+        for (key, value) in members(text) {
+            assert_eq!(&text[key.range()], key.as_str());
+            assert_eq!(&text[value.range()], value.as_str());
+        }
+    }
+
+    #[test]
+    fn offsets_stay_absolute_below() {
+        let text = r#"  [0, {"k": [true, {"x": "y"}]}]"#;
+        let object = elements(text).nth(1).unwrap();
+        let inner = object.member("k").unwrap().elements().nth(1).unwrap().member("x").unwrap();
+        assert_eq!((inner.as_str(), &text[inner.range()]), ("\"y\"", "\"y\""));
+        assert_eq!(inner.inner(), Some("y"));
+    }
+
+    #[test]
+    fn kinds() {
+        let kinds: Vec<_> = elements(r#"[{}, [], "", -1.5e+3, true, false, null]"#).map(|value| value.kind()).collect();
+        use ValueKind::*;
+        assert_eq!(kinds, [Object, Array, String, Number, Bool, Bool, Null]);
+        assert_eq!(
+            elements("[12, -1, 1.0, \"1\"]").map(|value| value.as_u64()).collect::<Vec<_>>()[..2],
+            [Some(12), None]
+        );
+    }
+
+    #[test]
+    fn the_last_duplicate_wins_and_keys_are_decoded() {
+        assert_eq!(member(r#"{"a":1,"\u0061":2,"b":3}"#, "a").unwrap().as_str(), "2");
+        assert_eq!(member(r#"{"a":1}"#, "b"), None);
+        assert_eq!(member("[1]", "a"), None);
+    }
+
+    #[test]
+    fn empty_and_scalar_texts_have_no_items() {
+        for text in ["{}", "[]", "{ }", "1", "\"a\"", "", "  ", "null"] {
+            assert_eq!((members(text).count(), elements(text).count()), (0, 0), "{text}");
+        }
+    }
+
+    #[test]
+    fn broken_texts_end_the_walk() {
+        let texts = [
+            "{",
+            "{\"",
+            "{\"a",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":}",
+            "{\"a\" 1}",
+            "{\"a\":[}",
+            "{\"a\":\"\\",
+            "{a:1}",
+            "{,}",
+            "{\"a\":1,",
+            "}",
+            "]",
+            "[,]",
+            "[1 2",
+            "{\"a\":@}",
+            "\u{feff}{}",
+            "[\"\\\"",
+            "{\"é",
+        ];
+        for text in texts {
+            assert!(!is_valid(text), "{text}");
+            assert!(members(text).count() <= 1, "{text}");
+            assert!(elements(text).count() <= 1, "{text}");
+        }
+    }
+
+    /// Whatever the bytes are, the walk ends; of a prefix of valid text it gives a prefix of the members.
+    #[test]
+    fn every_prefix_and_every_damaged_byte() {
+        let text = r#"{"a":[1,{"b":"\ud83d"}],"é":{"c":null,"d":[[],{}]},"f":-0.5e1}"#;
+        assert!(is_valid(text));
+        let whole: Vec<_> = members(text).collect();
+        for end in (0..text.len()).filter(|&end| text.is_char_boundary(end)) {
+            assert!(!is_valid(&text[..end]));
+            assert!(Raw::root(&text[..end]).is_none());
+        }
+        for at in 0..text.len() {
+            for byte in [b'"', b'\\', b'{', b']', b',', b':', b'x'] {
+                let mut damaged = text.as_bytes().to_vec();
+                damaged[at] = byte;
+                let damaged = String::from_utf8_lossy(&damaged);
+                assert!(members(&damaged).count() <= whole.len() + 2);
+            }
+        }
+    }
+
+    #[test]
+    fn validity_is_the_grammar() {
+        let valid = [
+            "0",
+            "-0",
+            "-0.0e-0",
+            "1E+9",
+            "10",
+            "\"\"",
+            "\"\\ud83d\"",
+            "\"\\u12aF\"",
+            " [ ] ",
+            "[[[[]]]]",
+            "{\"\":{}}",
+            "[1 , 2]",
+            "{\"a\":1,\"a\":2}",
+            "true",
+            "\t\r\nnull",
+            "\"\u{7f}\"",
+        ];
+        for text in valid {
+            assert!(is_valid(text), "{text}");
+        }
+        let invalid = [
+            "",
+            " ",
+            "01",
+            "1.",
+            ".1",
+            "+1",
+            "-",
+            "1e",
+            "1e+",
+            "0x1",
+            "NaN",
+            "tru",
+            "truex",
+            "nul",
+            "[1,]",
+            "{\"a\":1,}",
+            "[1}",
+            "{\"a\"]",
+            "{\"a\",1}",
+            "{1:2}",
+            "\"\n\"",
+            "\"\\x\"",
+            "\"\\u12g4\"",
+            "\"\\u+123\"",
+            "\"a",
+            "1 2",
+            "[1] ]",
+            "'a'",
+            "\u{a0}1",
+            "{\"a\":1 \"b\":2}",
+            "[1 2]",
+        ];
+        for text in invalid {
+            assert!(!is_valid(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_no_recursion() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(200_000), "]".repeat(200_000));
+        assert!(!is_valid(&deep));
+        assert_eq!(member(&deep, "a").unwrap().as_str().len(), 400_000);
+    }
+}

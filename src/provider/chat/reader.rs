@@ -1,0 +1,392 @@
+//! Reads the events of a chat stream.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::memchr;
+
+use crate::json::string::Unescaper;
+use crate::json::walk::{self, Raw, ValueKind};
+use crate::provider::{Delta, Finish, Kind};
+
+/// Reads one stream, event by event.
+///
+/// It holds halves of surrogate pairs whose other half may come in a later event, and what the last event looked like
+/// around its text.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    /// Channels whose last string ended in half a surrogate pair; [`WAITING`] at most.
+    waiting: Vec<(Channel, Unescaper)>,
+    /// Where strings with escapes are decoded.
+    scratch: String,
+    removed: u64,
+    /// Whether an event of this stream had a `delta`.
+    has_deltas: bool,
+    familiar: Option<Familiar>,
+    /// The choice and the place, between its quotes, of the last content string that was read in full.
+    content: Option<(u32, Range<usize>)>,
+}
+
+/// What stood around the text of an event that held one text delta and nothing else.
+///
+/// Nearly all of a stream is such events, and they differ in the text alone. Equal bytes before the string leave a
+/// parser in an equal state, and so an equal rest behind it says the same: only the string has to be looked at.
+#[derive(Clone, Debug, Default)]
+struct Familiar {
+    choice: u32,
+    /// Up to the opening quote, with it.
+    before: String,
+    /// From the closing quote on.
+    behind: String,
+}
+
+impl Familiar {
+    /// The body of the string, if everything around it is as it was.
+    fn string<'a>(&self, data: &'a str) -> Option<&'a str> {
+        let inner = data.strip_prefix(&self.before)?.strip_suffix(&self.behind)?;
+        is_string_body(inner.as_bytes()).then_some(inner)
+    }
+}
+
+/// The bytes are what may stand between two quotes. Stricter than the grammar: `\u` is left to the full reader.
+fn is_string_body(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = match byte {
+            b'\\' => match behind.split_first() {
+                Some((b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', behind)) => behind,
+                _ => return false,
+            },
+            b'"' | ..0x20 => return false,
+            _ => behind,
+        };
+    }
+    true
+}
+
+/// One sequence of strings that together are a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Channel {
+    Text(u32),
+    Refusal(u32),
+    Reasoning(u32),
+    Arguments(u32, u32),
+}
+
+impl Reader {
+    /// A reader for one stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads one event and calls `on` for each delta in it; returns what the event was.
+    ///
+    /// `event_type` is the event's name (`message` when it has none), `data` its data. The order is that of the wire
+    /// by choices; in a choice thoughts, text, refusal and tool calls come before its finish, and usage and an error
+    /// come after all choices, wherever the server put them. Data that is not valid JSON is [`Kind::Other`], except
+    /// in an event named `error`.
+    ///
+    /// What servers do differently: content as an array of parts, thoughts as `reasoning_content`, `reasoning` or
+    /// parts, a whole `message` where a `delta` is due (read only in streams without any `delta`, since others repeat
+    /// in it what they have sent), tool calls without an index (the place in the array counts), `function_call`
+    /// (tool call 0), an empty string for no finish, usage in `x_groq`.
+    pub fn read(&mut self, event_type: &str, data: &str, mut on: impl FnMut(Delta<'_>)) -> Kind {
+        let data = data.trim_matches([' ', '\t', '\r', '\n']);
+        if event_type == MESSAGE
+            && self.waiting.is_empty()
+            && let Some(familiar) = &self.familiar
+            && let Some(inner) = familiar.string(data)
+        {
+            let choice = familiar.choice;
+            let text = self.unescape(Channel::Text(choice), inner);
+            on(Delta::Text { choice, text });
+            return Kind::Chunk;
+        }
+        if data == "[DONE]" {
+            on(Delta::Done);
+            return Kind::Done;
+        }
+        self.content = None;
+        let mut deltas = 0;
+        let kind = self.read_fully(event_type, data, &mut |delta| {
+            deltas += 1;
+            on(delta);
+        });
+        if deltas == 1
+            && kind == Kind::Chunk
+            && event_type == MESSAGE
+            && let Some((choice, span)) = self.content.take()
+            && let (Some(before), Some(behind)) = (data.get(..span.start), data.get(span.end..))
+        {
+            let familiar = self.familiar.get_or_insert_default();
+            familiar.choice = choice;
+            before.clone_into(&mut familiar.before);
+            behind.clone_into(&mut familiar.behind);
+        }
+        kind
+    }
+
+    fn read_fully(&mut self, event_type: &str, data: &str, on: &mut impl FnMut(Delta<'_>)) -> Kind {
+        let root = Raw::root(data).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(data));
+        let Some(root) = root else {
+            if event_type != "error" {
+                return Kind::Other;
+            }
+            on(Delta::Error { message: data, raw: data });
+            return Kind::Error;
+        };
+
+        let (mut choices, mut usage, mut groq, mut error, mut object) = (None, None, None, None, None);
+        for (key, value) in root.members() {
+            match &*key.decode().unwrap_or_default() {
+                "choices" => choices = Some(value),
+                "usage" => usage = Some(value),
+                "x_groq" => groq = Some(value),
+                "error" => error = Some(value),
+                "object" => object = Some(value),
+                _ => {}
+            }
+        }
+        let mut error = error.filter(says_error);
+        for (at, choice) in choices.into_iter().flat_map(|choices| choices.elements()).enumerate() {
+            error = error.or(self.choice(choice, at, on));
+        }
+        // Groq once reported it in a member of its own only.
+        let is_usage = |usage: &Raw<'_>| usage.kind() == ValueKind::Object;
+        let usage = usage.filter(is_usage).or(groq.and_then(|groq| groq.member("usage")).filter(is_usage));
+        if let Some(usage) = usage {
+            on(Delta::Usage { raw: usage.as_str() });
+        }
+
+        // FastChat and older vLLM mark the object itself as the error.
+        let is_error = event_type == "error" || object.and_then(|object| object.inner()) == Some("error");
+        if let Some(error) = error.or(is_error.then_some(root)) {
+            on(Delta::Error { message: &message(error), raw: error.as_str() });
+            return Kind::Error;
+        }
+        if choices.is_some() || usage.is_some() { Kind::Chunk } else { Kind::Other }
+    }
+
+    /// How many halves of surrogate pairs were removed because the other half did not come.
+    pub fn removed(&self) -> u64 {
+        self.removed
+    }
+
+    /// The stream has ended: halves that still wait stay alone. Returns how many were removed in all.
+    pub fn finish(&mut self) -> u64 {
+        self.removed += self.waiting.drain(..).count() as u64;
+        self.removed
+    }
+
+    /// Reads one choice; returns its own error (OpenRouter puts one beside the finish).
+    fn choice<'a>(&mut self, raw: Raw<'a>, at: usize, on: &mut impl FnMut(Delta<'_>)) -> Option<Raw<'a>> {
+        let (mut index, mut delta, mut message, mut finish, mut error) = (None, None, None, None, None);
+        for (key, value) in raw.members() {
+            match &*key.decode().unwrap_or_default() {
+                "index" => index = Some(value),
+                "delta" => delta = Some(value),
+                "message" => message = Some(value),
+                "finish_reason" => finish = Some(value),
+                "error" => error = Some(value),
+                _ => {}
+            }
+        }
+        let choice = position(index, at);
+        let delta = delta.filter(|delta| delta.kind() == ValueKind::Object);
+        self.has_deltas |= delta.is_some();
+        if let Some(delta) = delta.or(message.filter(|_| !self.has_deltas)) {
+            self.delta(delta, choice, on);
+        }
+        if let Some(word) = finish.and_then(|finish| finish.decode()).filter(|word| !word.is_empty()) {
+            on(Delta::Finish { choice, reason: Finish::from(&*word) });
+        }
+        error.filter(says_error)
+    }
+
+    fn delta(&mut self, raw: Raw<'_>, choice: u32, on: &mut impl FnMut(Delta<'_>)) {
+        let (mut content, mut reasoning, mut reasoning_content, mut refusal) = (None, None, None, None);
+        let (mut tool_calls, mut function_call) = (None, None);
+        for (key, value) in raw.members() {
+            match &*key.decode().unwrap_or_default() {
+                "content" => content = Some(value),
+                "reasoning" => reasoning = Some(value),
+                "reasoning_content" => reasoning_content = Some(value),
+                "refusal" => refusal = Some(value),
+                "tool_calls" => tool_calls = Some(value),
+                "function_call" => function_call = Some(value),
+                _ => {}
+            }
+        }
+        // Servers that send both names send the same text under both.
+        let thoughts = |raw: &Raw<'_>| raw.inner().is_some_and(|inner| !inner.is_empty());
+        if let Some(thoughts) = reasoning_content.filter(thoughts).or(reasoning.filter(thoughts)) {
+            self.text(Channel::Reasoning(choice), thoughts, on);
+        }
+        if let Some(content) = content {
+            if content.kind() == ValueKind::String {
+                self.content = Some((choice, content.offset() + 1..content.range().end - 1));
+            }
+            self.text(Channel::Text(choice), content, on);
+            for part in content.elements() {
+                self.part(part, choice, on);
+            }
+        }
+        if let Some(refusal) = refusal {
+            self.text(Channel::Refusal(choice), refusal, on);
+        }
+        for (at, call) in tool_calls.into_iter().flat_map(|calls| calls.elements()).enumerate() {
+            let index = position(call.member("index"), at);
+            self.call(choice, index, call.member("id"), call.member("function"), on);
+        }
+        if let Some(call) = function_call.filter(|call| call.kind() == ValueKind::Object) {
+            self.call(choice, 0, None, Some(call), on);
+        }
+    }
+
+    /// One part of a content array: `{"type":"text","text":…}`, `{"type":"refusal","refusal":…}` or Mistral's
+    /// `{"type":"thinking","thinking":[{"type":"text","text":…}]}`.
+    fn part(&mut self, part: Raw<'_>, choice: u32, on: &mut impl FnMut(Delta<'_>)) {
+        for (key, value) in part.members() {
+            match &*key.decode().unwrap_or_default() {
+                "text" => self.text(Channel::Text(choice), value, on),
+                "refusal" => self.text(Channel::Refusal(choice), value, on),
+                "thinking" => {
+                    self.text(Channel::Reasoning(choice), value, on);
+                    for text in value.elements().filter_map(|thought| thought.member("text")) {
+                        self.text(Channel::Reasoning(choice), text, on);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Passes on the text of a string, an empty one too; of another value nothing.
+    fn text(&mut self, channel: Channel, raw: Raw<'_>, on: &mut impl FnMut(Delta<'_>)) {
+        let Some(inner) = raw.inner() else { return };
+        let text = self.unescape(channel, inner);
+        match channel {
+            Channel::Text(choice) => on(Delta::Text { choice, text }),
+            Channel::Refusal(choice) => on(Delta::Refusal { choice, text }),
+            // Servers without thoughts send an empty string for none.
+            Channel::Reasoning(_) if text.is_empty() => {}
+            Channel::Reasoning(choice) => on(Delta::Reasoning { choice, text }),
+            Channel::Arguments(..) => {}
+        }
+    }
+
+    fn call(
+        &mut self,
+        choice: u32,
+        index: u32,
+        id: Option<Raw<'_>>,
+        function: Option<Raw<'_>>,
+        on: &mut impl FnMut(Delta<'_>),
+    ) {
+        let word =
+            |raw: Option<Raw<'_>>| raw.and_then(|raw| Some(raw.decode()?.into_owned())).filter(|w| !w.is_empty());
+        let (id, name) = (word(id), word(function.and_then(|function| function.member("name"))));
+        let arguments = function.and_then(|function| function.member("arguments"));
+        let arguments = match arguments {
+            // Some servers send the arguments of a whole call as JSON instead of as its text.
+            Some(raw) if raw.kind() == ValueKind::Object => raw.as_str(),
+            Some(raw) => self.unescape(Channel::Arguments(choice, index), raw.inner().unwrap_or_default()),
+            None => "",
+        };
+        on(Delta::ToolCall { choice, index, id: id.as_deref(), name: name.as_deref(), arguments });
+    }
+
+    /// Decodes the next string of a channel, joining a surrogate pair that began in the one before.
+    fn unescape<'s>(&'s mut self, channel: Channel, raw: &'s str) -> &'s str {
+        let place = self.waiting.iter().position(|(other, _)| *other == channel);
+        if place.is_none() && memchr(b'\\', raw.as_bytes()).is_none() {
+            return raw;
+        }
+        let mut unescaper = place.map(|place| self.waiting.swap_remove(place).1).unwrap_or_default();
+        let before = unescaper.removed();
+        self.scratch.clear();
+        unescaper.push(raw, &mut self.scratch);
+        self.removed += unescaper.removed() - before;
+        if unescaper.is_waiting() {
+            if self.waiting.len() < WAITING {
+                self.waiting.push((channel, unescaper));
+            } else {
+                self.removed += 1;
+            }
+        }
+        &self.scratch
+    }
+}
+
+/// `index` as written, or the place in the array where a server leaves it out.
+fn position(index: Option<Raw<'_>>, at: usize) -> u32 {
+    let written = index.and_then(|index| index.as_u64()).and_then(|index| u32::try_from(index).ok());
+    written.unwrap_or_else(|| u32::try_from(at).unwrap_or(u32::MAX))
+}
+
+/// Whether the value of an `error` member says that there is one.
+fn says_error(error: &Raw<'_>) -> bool {
+    !matches!(error.as_str(), "null" | "false" | "\"\"")
+}
+
+/// What an error says to people: a string itself, of an object the first of `message`, `error` and `detail` that is a
+/// string, else all of it.
+fn message(error: Raw<'_>) -> Cow<'_, str> {
+    let text = |raw: Raw<'_>| raw.decode().filter(|text| !text.is_empty()).map(Cow::into_owned);
+    let found = text(error).or_else(|| ["message", "error", "detail"].iter().find_map(|key| text(error.member(key)?)));
+    found.map_or(Cow::Borrowed(error.as_str()), Cow::Owned)
+}
+
+/// The type of an event that names none.
+const MESSAGE: &str = "message";
+
+/// Channels that may wait for the second half of a pair at once. A stream has a few choices and calls; a server that
+/// opens more than these with half a character each has those halves removed.
+const WAITING: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deltas(reader: &mut Reader, data: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        let kind = reader.read("message", data, |delta| seen.push(format!("{delta:?}")));
+        seen.push(format!("{kind:?}"));
+        seen
+    }
+
+    #[test]
+    fn a_familiar_event_says_what_a_full_reading_says() {
+        let event = |text: &str, rest: &str| {
+            format!(r#"{{"id":"x","choices":[{{"index":0,"delta":{{"content":"{text}"}},"finish_reason":{rest}}}]}}"#)
+        };
+        let mut events = Vec::new();
+        for rest in ["null", "null", "\"stop\"", "null}],\"usage\":{\"a\":1},\"b\":[{\"c\":1"] {
+            let bodies = [
+                "plain",
+                "",
+                "é 😀",
+                r#"\n\"\\"#,
+                r"\u00e9",
+                r"\ud83d",
+                r"\ude00",
+                r"\",
+                "\n",
+                r#"","finish_reason":"length","x":""#,
+                r#"a","content":"b"#,
+                r#"{\"a\": [1, 2"#,
+                r"\x",
+                "plain again",
+            ];
+            events.extend(bodies.iter().map(|body| event(body, rest)));
+        }
+        let (mut familiar, mut full) = (Reader::new(), Reader::new());
+        let mut hits = 0;
+        for event in &events {
+            hits += usize::from(familiar.familiar.as_ref().is_some_and(|f| f.string(event).is_some()));
+            full.familiar = None;
+            assert_eq!(deltas(&mut familiar, event), deltas(&mut full, event), "{event}");
+        }
+        assert!(hits > 8, "{hits} events were familiar");
+    }
+}

@@ -1,0 +1,134 @@
+//! Writes events that go on with a chat stream.
+
+use crate::json::edit::Edits;
+use crate::json::string::escape_into;
+use crate::json::walk::{self, Raw, ValueKind};
+
+/// Writes chunks that look like those of the answer the client already reads.
+///
+/// Every method appends one whole event with its blank line to `out`. `restitch` is raw JSON that becomes the chunk's
+/// last member, `"restitch"`.
+#[derive(Clone, Debug, Default)]
+pub struct Writer {
+    /// The members that every chunk repeats, as the first answer wrote them: `"id":"…","object":"…",` …
+    head: String,
+    /// The first choice's index, as written.
+    index: String,
+    /// Set by the first chunk that has choices: all further ones are passed over.
+    is_settled: bool,
+}
+
+impl Writer {
+    /// A writer that has seen no chunk yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the members to repeat from the data of an event, if it is the first chunk of the answer.
+    ///
+    /// A chunk without choices is only provisional: Azure begins with one whose id and model are empty.
+    pub fn observe(&mut self, data: &str) {
+        if self.is_settled || !walk::is_valid(data) {
+            return;
+        }
+        let choices = walk::member(data, "choices").filter(|choices| choices.kind() == ValueKind::Array);
+        if choices.is_none() && walk::member(data, "id").is_none() {
+            return;
+        }
+        self.head.clear();
+        for (key, value) in walk::members(data) {
+            if key.decode().is_some_and(|name| REPEATED.contains(&&*name)) {
+                self.head.extend([key.as_str(), ":", value.as_str(), ","]);
+            }
+        }
+        if let Some(first) = choices.and_then(|choices| choices.elements().next()) {
+            let index = first.member("index").filter(|index| index.kind() == ValueKind::Number);
+            self.index = index.map_or("0", |index| index.as_str()).to_owned();
+            self.is_settled = true;
+        }
+    }
+
+    /// A chunk with `text` as more content.
+    pub fn text(&self, out: &mut Vec<u8>, text: &str) {
+        self.open(out);
+        out.extend_from_slice(b"[{\"index\":");
+        out.extend_from_slice(self.index().as_bytes());
+        out.extend_from_slice(b",\"delta\":{\"content\":\"");
+        escape_into(out, text);
+        out.extend_from_slice(b"\"},\"finish_reason\":null}]");
+        close(out, None);
+    }
+
+    /// The chunk that ends the answer for `reason`.
+    pub fn finish(&self, out: &mut Vec<u8>, reason: &str, restitch: Option<&str>) {
+        self.open(out);
+        out.extend_from_slice(b"[{\"index\":");
+        out.extend_from_slice(self.index().as_bytes());
+        out.extend_from_slice(b",\"delta\":{},\"finish_reason\":\"");
+        escape_into(out, reason);
+        out.extend_from_slice(b"\"}]");
+        close(out, restitch);
+    }
+
+    /// The chunk with usage and without choices; `usage_raw` is a JSON object.
+    pub fn usage(&self, out: &mut Vec<u8>, usage_raw: &str, restitch: Option<&str>) {
+        self.open(out);
+        out.extend_from_slice(b"[],\"usage\":");
+        raw_into(out, usage_raw);
+        close(out, restitch);
+    }
+
+    /// Another answer's chunk as one of this answer: the members that are the same in all chunks are exchanged, every
+    /// other byte stays.
+    pub fn adopt(&self, out: &mut Vec<u8>, data: &str) {
+        let head = format!("{{{}}}", self.head.trim_end_matches(','));
+        let ours: Vec<_> = walk::members(&head)
+            .filter_map(|(key, value)| Some((key.decode()?.into_owned(), value.as_str())))
+            .collect();
+        out.extend_from_slice(b"data: ");
+        match Raw::root(data).filter(|_| walk::is_valid(data)) {
+            Some(root) => {
+                let set: Vec<_> = ours.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+                let mut edits = Edits::default();
+                edits.object(root, &[], &set);
+                raw_into(out, &edits.apply(data));
+            }
+            None => raw_into(out, data),
+        }
+        out.extend_from_slice(b"\n\n");
+    }
+
+    /// The wire's own end.
+    pub fn done(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"data: [DONE]\n\n");
+    }
+
+    fn open(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"data: {");
+        raw_into(out, if self.head.is_empty() { UNSEEN } else { &self.head });
+        out.extend_from_slice(b"\"choices\":");
+    }
+
+    fn index(&self) -> &str {
+        if self.index.is_empty() { "0" } else { &self.index }
+    }
+}
+
+fn close(out: &mut Vec<u8>, restitch: Option<&str>) {
+    if let Some(restitch) = restitch {
+        out.extend_from_slice(b",\"restitch\":");
+        raw_into(out, restitch);
+    }
+    out.extend_from_slice(b"}\n\n");
+}
+
+/// Raw JSON on one line: a line end would end the field. In valid JSON it can only be white space.
+fn raw_into(out: &mut Vec<u8>, raw: &str) {
+    out.extend(raw.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
+}
+
+/// Members that are the same in all chunks of an answer and that clients look at.
+const REPEATED: [&str; 7] = ["id", "object", "created", "model", "system_fingerprint", "service_tier", "provider"];
+
+/// What stands for them when the answer broke off before its first chunk.
+const UNSEEN: &str = r#""id":"chatcmpl-restitch","object":"chat.completion.chunk","created":0,"model":"","#;

@@ -1,0 +1,129 @@
+//! The usage of several calls as one: an addition of JSON objects whose members differ from server to server.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::json::walk::{self, Raw, ValueKind};
+
+/// Adds the usage object `raw` to `total`.
+///
+/// Numbers of one key are added, in objects inside too (`completion_tokens_details`), to eight levels. `null` gives way
+/// to whatever the other side has. Of anything else (a tier's name, an array) the first one stays, and so do the
+/// order of the members and the first side when the second is no JSON object.
+///
+/// ```
+/// let mut total = None;
+/// restitch::provider::add_usage(&mut total, r#"{"total_tokens": 3, "details": {"cached": null}}"#);
+/// restitch::provider::add_usage(&mut total, r#"{"total_tokens": 4, "details": {"cached": 1}}"#);
+/// assert_eq!(total.as_deref(), Some(r#"{"total_tokens":7,"details":{"cached":1}}"#));
+/// ```
+pub fn add_usage(total: &mut Option<String>, raw: &str) {
+    let object = |text| Raw::root(text).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(text));
+    let Some(more) = object(raw) else { return };
+    let sum = match total.as_deref().and_then(object) {
+        Some(first) => {
+            let mut sum = String::new();
+            add(first, more, DEPTH, &mut sum);
+            sum
+        }
+        None => more.as_str().to_owned(),
+    };
+    *total = Some(sum);
+}
+
+/// Writes the sum of two values. Calls itself [`DEPTH`] times at most, whatever the input is.
+fn add(first: Raw<'_>, second: Raw<'_>, depth: usize, out: &mut String) {
+    match (first.kind(), second.kind()) {
+        (ValueKind::Object, ValueKind::Object) if depth > 0 => {
+            let mut others: BTreeMap<Cow<'_, str>, (Raw<'_>, Raw<'_>)> = BTreeMap::new();
+            for (key, value) in second.members() {
+                others.insert(key.decode().unwrap_or_default(), (key, value));
+            }
+            let mut separator = '{';
+            for (key, value) in first.members() {
+                out.extend([std::mem::replace(&mut separator, ',')]);
+                out.extend([key.as_str(), ":"]);
+                match others.remove(&key.decode().unwrap_or_default()) {
+                    Some((_, other)) => add(value, other, depth - 1, out),
+                    None => out.push_str(value.as_str()),
+                }
+            }
+            for (key, value) in second.members() {
+                // Only the last of duplicates is in `others`.
+                let name = key.decode().unwrap_or_default();
+                if others.get(&name).is_some_and(|(last, _)| last.offset() == key.offset()) {
+                    out.extend([std::mem::replace(&mut separator, ',')]);
+                    out.extend([key.as_str(), ":", value.as_str()]);
+                }
+            }
+            out.push_str(if separator == '{' { "{}" } else { "}" });
+        }
+        (ValueKind::Number, ValueKind::Number) => match sum(first.as_str(), second.as_str()) {
+            Some(sum) => out.push_str(&sum),
+            None => out.push_str(first.as_str()),
+        },
+        (ValueKind::Null, _) => out.push_str(second.as_str()),
+        _ => out.push_str(first.as_str()),
+    }
+}
+
+/// Whole numbers add up exactly, others as floating point; `None` if the sum is no number of JSON.
+fn sum(first: &str, second: &str) -> Option<String> {
+    let whole = |text: &str| text.parse::<i128>().ok();
+    if let Some(sum) = whole(first).zip(whole(second)).and_then(|(first, second)| first.checked_add(second)) {
+        return Some(sum.to_string());
+    }
+    let sum = first.parse::<f64>().ok()? + second.parse::<f64>().ok()?;
+    sum.is_finite().then(|| sum.to_string())
+}
+
+/// How many objects inside one another are added; what is deeper is taken from the first side. Providers use two.
+const DEPTH: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::add_usage;
+
+    fn check(parts: &[&str], expected: Option<&str>) {
+        let mut total = None;
+        for part in parts {
+            add_usage(&mut total, part);
+        }
+        assert_eq!(total.as_deref(), expected, "{parts:?}");
+    }
+
+    #[test]
+    fn numbers_are_added_on_all_levels() {
+        check(&[r#"{"a": 1}"#], Some(r#"{"a": 1}"#));
+        check(&[r#"{"b":1,"a":2}"#, r#"{"a":3,"b":4}"#, r#"{"a":1}"#], Some(r#"{"b":5,"a":6}"#));
+        check(
+            &[r#"{"d":{"x":1,"y":{"z":2}}}"#, r#"{"d":{"y":{"z":3,"w":4}}}"#],
+            Some(r#"{"d":{"x":1,"y":{"z":5,"w":4}}}"#),
+        );
+        check(&[r#"{"cost":0.25,"t":1}"#, r#"{"cost":0.5,"t":1.5}"#], Some(r#"{"cost":0.75,"t":2.5}"#));
+        check(&[r#"{"a":9007199254740993}"#, r#"{"a":2}"#], Some(r#"{"a":9007199254740995}"#));
+        check(&[r#"{"a":1e308}"#, r#"{"a":1e308}"#], Some(r#"{"a":1e308}"#));
+    }
+
+    #[test]
+    fn what_is_no_number_stays() {
+        check(&[r#"{"a":null,"b":1,"c":null}"#, r#"{"a":2,"b":null,"c":null}"#], Some(r#"{"a":2,"b":1,"c":null}"#));
+        check(&[r#"{"a":null}"#, r#"{"a":{"b":1}}"#], Some(r#"{"a":{"b":1}}"#));
+        check(&[r#"{"tier":"default","l":[1]}"#, r#"{"tier":"flex","l":[2]}"#], Some(r#"{"tier":"default","l":[1]}"#));
+        check(&[r#"{"a":1}"#, r#"{"a":"1"}"#], Some(r#"{"a":1}"#));
+        check(&["{}", "{}"], Some("{}"));
+        check(&["{}", r#"{"a":1,"\u0061":2}"#], Some(r#"{"\u0061":2}"#));
+    }
+
+    #[test]
+    fn what_is_no_object_is_passed_over() {
+        check(&["null", "", "[1]", "{"], None);
+        check(&["null", r#"{"a":1}"#, "7"], Some(r#"{"a":1}"#));
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let deep = format!("{}1{}", "{\"a\":".repeat(1_000), "}".repeat(1_000));
+        check(&[&deep, &deep], Some(&deep));
+    }
+}

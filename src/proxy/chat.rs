@@ -1,0 +1,231 @@
+//! Chat completions: which answers are read, and the calls that make them whole.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::{BodyExt, BodyStream, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::Proxy;
+use super::body::Flushed;
+use super::upstream::{self, Head};
+use crate::client::{Body, BodyError};
+use crate::provider::chat;
+use crate::session::body::{Output, Whole};
+use crate::session::relay;
+use crate::session::{End, Request, Status};
+use crate::stream::Stitch;
+
+/// A chat completion that the proxy can read and ask for again.
+#[derive(Clone, Debug)]
+pub(super) struct Conversation {
+    pub(super) proxy: Arc<Proxy>,
+    pub(super) head: Head,
+    /// The request's body, as it came: text, since it is JSON.
+    pub(super) body: Bytes,
+    pub(super) request: chat::Request,
+}
+
+/// Why a further call brought no stream.
+#[derive(Debug)]
+pub(super) struct Refused(End);
+
+impl From<BodyError> for Refused {
+    fn from(error: BodyError) -> Self {
+        Self(End::Error(error.to_string()))
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            End::Error(reason) | End::Rejected { reason, .. } => f.write_str(reason),
+            _ => f.write_str("the upstream broke off"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Conversation {
+    /// Answers with the first call's response, made whole where it is an answer in the expected form.
+    pub(super) async fn answer(self, response: Response<Incoming>) -> Response<Body> {
+        if !is_readable(response.status(), response.headers()) {
+            return passed(response);
+        }
+        match (self.request.stream, media_type(response.headers())) {
+            (true, Some("text/event-stream")) => self.stream(response),
+            (false, Some("application/json")) => self.whole(response).await,
+            _ => passed(response),
+        }
+    }
+
+    fn stream(self, response: Response<Incoming>) -> Response<Body> {
+        let (mut parts, first) = response.into_parts();
+        // The stream may become longer than the first answer announced.
+        parts.headers.remove(CONTENT_LENGTH);
+        let (limits, has_stop) = (self.proxy.limits.clone(), self.request.has_stop);
+        let proxy = Arc::clone(&self.proxy);
+        let conversation = Arc::new(self);
+        let reopen = move |request: Request| {
+            let conversation = Arc::clone(&conversation);
+            async move { conversation.reopen(&request).await }
+        };
+        let stitch = Stitch::with(Frames(BodyStream::new(first)), reopen, limits, has_stop)
+            .on_rejection(|refused: &Refused| refused.0.clone())
+            .observe(move |output| proxy.observed(output));
+        Response::from_parts(parts, Body::wrap(Flushed::new(Body::stream(stitch))))
+    }
+
+    /// Makes a further call and checks that it is answered with a stream.
+    async fn reopen(&self, request: &Request) -> Result<Frames, Refused> {
+        let response = self.call(request).await.map_err(Refused)?;
+        match media_type(response.headers()) {
+            Some("text/event-stream") => Ok(Frames(BodyStream::new(response.into_body()))),
+            other => {
+                Err(Refused(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
+            }
+        }
+    }
+
+    /// Makes a further call.
+    async fn call(&self, request: &Request) -> Result<Response<Incoming>, End> {
+        let original = std::str::from_utf8(&self.body).ok();
+        let body = match &request.turn {
+            None => Some(self.body.clone()),
+            Some(turn) => original
+                .and_then(|original| chat::continuation(original, &turn.delivered, &turn.prompt))
+                .map(Bytes::from),
+        };
+        let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
+        let response = upstream::send(&self.proxy.client, &self.head, Body::full(body)).await;
+        let response = response.map_err(|error| rejected(error.to_string(), true))?;
+        let status = response.status();
+        if is_readable(status, response.headers()) {
+            return Ok(response);
+        }
+        Err(End::Rejected {
+            reason: format!("the upstream answered {status}"),
+            transient: status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error(),
+            retry_after: retry_after(response.headers()),
+        })
+    }
+
+    /// The whole body, and with it one response.
+    async fn whole(self, response: Response<Incoming>) -> Response<Body> {
+        let (mut parts, body) = response.into_parts();
+        let limits = &self.proxy.limits;
+        let mut whole = Whole::new(limits.clone(), self.request.has_stop);
+        let origin = Instant::now();
+        match read(body, limits.event).await {
+            Ok(body) => whole.handle_body(origin.elapsed(), &body),
+            Err(end) => whole.handle_end(origin.elapsed(), end),
+        }
+        loop {
+            match whole.poll_output() {
+                Some(Output::Call { request, at }) => {
+                    self.proxy.observed(&relay::Output::Call { request: request.clone(), at });
+                    sleep_until(origin + at).await;
+                    let call = async {
+                        let response = self.call(&request).await?;
+                        read(response.into_body(), limits.event).await
+                    };
+                    let patience = limits.first_byte.max(limits.idle);
+                    let answer = timeout(patience, call).await.unwrap_or(Err(End::Silent));
+                    match answer {
+                        Ok(body) => whole.handle_body(origin.elapsed(), &body),
+                        Err(end) => whole.handle_end(origin.elapsed(), end),
+                    }
+                }
+                Some(Output::Seam { seam, elapsed }) => self.proxy.observed(&relay::Output::Seam { seam, elapsed }),
+                Some(Output::Failed(reason)) => self.proxy.observed(&relay::Output::Failed(reason)),
+                Some(Output::Done { body, outcome }) => {
+                    if outcome.status == Status::Failed {
+                        parts.status = StatusCode::BAD_GATEWAY;
+                    }
+                    let hangup = relay::Hangup::Closed;
+                    self.proxy.observed(&relay::Output::Done { outcome, hangup });
+                    parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+                    return Response::from_parts(parts, Body::full(body));
+                }
+                // Every input is answered with a call or an end.
+                None => return super::serve::error(StatusCode::BAD_GATEWAY, "the upstream's answer led nowhere"),
+            }
+        }
+    }
+}
+
+/// Passes a response on as it came.
+pub(super) fn passed(response: Response<Incoming>) -> Response<Body> {
+    response.map(|body| Body::wrap(Flushed::new(body)))
+}
+
+/// The response is an answer, and not compressed against the request's wish.
+fn is_readable(status: StatusCode, headers: &HeaderMap) -> bool {
+    let encoded =
+        headers.get(CONTENT_ENCODING).is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    status == StatusCode::OK && !encoded
+}
+
+fn media_type(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let name = value.split(';').next()?.trim();
+    ["text/event-stream", "application/json"].into_iter().find(|known| name.eq_ignore_ascii_case(known))
+}
+
+async fn read(body: Incoming, cap: usize) -> Result<String, End> {
+    match Limited::new(body, cap).collect().await {
+        // What is not UTF-8 is no JSON either; the reader says so.
+        Ok(body) => Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(End::Error(format!("the answer is larger than {cap} bytes")))
+        }
+        Err(_) => Err(End::Dropped),
+    }
+}
+
+fn rejected(reason: String, transient: bool) -> End {
+    End::Rejected { reason, transient, retry_after: None }
+}
+
+/// `Retry-After`: seconds, or a date ([RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)).
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: a date is compared with the clock")]
+    let now = SystemTime::now();
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// The data of a response's frames.
+pub(super) struct Frames(BodyStream<Incoming>);
+
+impl futures_core::Stream for Frames {
+    type Item = Result<Bytes, Refused>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        use std::task::Poll;
+        loop {
+            return match std::pin::Pin::new(&mut self.0).poll_next(cx) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => Poll::Ready(Some(Ok(data))),
+                    // Trailers.
+                    Err(_) => continue,
+                },
+                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Refused(End::Error(error.to_string()))))),
+                Poll::Ready(None) => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            };
+        }
+    }
+}

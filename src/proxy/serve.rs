@@ -1,0 +1,222 @@
+//! Connections and routes.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::Proxy;
+use super::chat::{self, Conversation};
+use super::upstream::{self, Head};
+use crate::client::{Body, BodyError};
+use crate::provider;
+
+/// A proxy that listens. Dropping it closes the socket and drains in the background.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    /// Told when no more connections are wanted.
+    stop: watch::Sender<bool>,
+    accept: JoinHandle<()>,
+}
+
+impl Server {
+    /// The address it listens on, with the real port.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// `http://` and the address, without a path.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Closes the socket and waits until every answer under way has ended.
+    pub async fn shutdown(self) {
+        self.stop.send_replace(true);
+        // The task ends on its own; a panic in it has been reported.
+        let _ = self.accept.await;
+    }
+
+    /// Serves until `signal` is ready, then drains.
+    pub async fn serve_until(self, signal: impl Future<Output = ()>) {
+        signal.await;
+        self.shutdown().await;
+    }
+}
+
+pub(super) async fn bind(proxy: Proxy, addr: SocketAddr) -> io::Result<Server> {
+    let listener = TcpListener::bind(addr).await?;
+    let addr = listener.local_addr()?;
+    let (stop, stopped) = watch::channel(false);
+    let accept = tokio::spawn(accept(listener, Arc::new(proxy), stopped));
+    Ok(Server { addr, stop, accept })
+}
+
+async fn accept(listener: TcpListener, proxy: Arc<Proxy>, mut stopped: watch::Receiver<bool>) {
+    let graceful = GracefulShutdown::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => connection(stream, Arc::clone(&proxy), &graceful),
+                Err(error) => {
+                    // Mostly a lack of file descriptors, which others must give back first.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(ACCEPT_AGAIN).await;
+                }
+            },
+            // Told to stop, or the server was dropped.
+            _ = stopped.changed() => break,
+        }
+    }
+    drop(listener);
+    graceful.shutdown().await;
+}
+
+fn connection(stream: TcpStream, proxy: Arc<Proxy>, graceful: &GracefulShutdown) {
+    // Without it small events wait for the acknowledgement of the one before.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "no TCP_NODELAY");
+    }
+    let read_ahead = proxy.limits.read_ahead.max(SMALLEST_BUFFER);
+    let service = service_fn(move |request| {
+        let proxy = Arc::clone(&proxy);
+        async move { Ok::<_, Infallible>(respond(proxy, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        // One flat buffer is what makes the read-ahead: hyper polls a response's body until it is full, writes what
+        // is there in one call, and stops polling while the client takes nothing.
+        .writev(false)
+        .max_buf_size(read_ahead)
+        .serve_connection(TokioIo::new(stream), service);
+    let connection = graceful.watch(connection);
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    });
+}
+
+async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> {
+    if request.uri().path() == "/healthz" {
+        return Response::new(Body::full("ok\n"));
+    }
+    if request.uri().path_and_query().is_none() || request.method() == Method::CONNECT {
+        return error(StatusCode::BAD_REQUEST, "a request needs a path");
+    }
+    let mut response = route(proxy, request).await;
+    upstream::remove_hop_by_hop(response.headers_mut());
+    response
+}
+
+async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> {
+    let is_chat = request.method() == Method::POST && request.uri().path().ends_with("/chat/completions");
+    let (parts, body) = request.into_parts();
+    let head = Head::new(parts);
+    if !is_chat {
+        return pass(&proxy, &head, Body::wrap(body)).await;
+    }
+    let body = match collect(body, proxy.limits.body).await {
+        Ok(Collected::Whole(body)) => body,
+        Ok(Collected::Larger(body)) => return pass(&proxy, &head, body).await,
+        Err(cause) => return error(StatusCode::BAD_REQUEST, &format!("the request's body broke off: {cause}")),
+    };
+    match provider::chat::Request::parse(&body) {
+        Some(request) if request.n <= 1 => {
+            let head = head.plain();
+            match upstream::send(&proxy.client, &head, Body::full(body.clone())).await {
+                Ok(response) => Conversation { proxy, head, body, request }.answer(response).await,
+                Err(cause) => unreachable(&cause),
+            }
+        }
+        _ => pass(&proxy, &head, Body::full(body)).await,
+    }
+}
+
+async fn pass(proxy: &Proxy, head: &Head, body: Body) -> Response<Body> {
+    match upstream::send(&proxy.client, head, body).await {
+        Ok(response) => chat::passed(response),
+        Err(cause) => unreachable(&cause),
+    }
+}
+
+fn unreachable(cause: &crate::client::Error) -> Response<Body> {
+    tracing::warn!(%cause, "the upstream can't be reached");
+    error(StatusCode::BAD_GATEWAY, &format!("the upstream can't be reached: {cause}"))
+}
+
+/// An error of the proxy's own, in the shape of the API.
+pub(super) fn error(status: StatusCode, message: &str) -> Response<Body> {
+    let body = serde_json::json!({"error": {"message": message, "type": "proxy_error", "param": null, "code": null}});
+    let mut response = Response::new(Body::full(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+enum Collected {
+    Whole(Bytes),
+    /// More than the cap: what was read, and the rest behind it.
+    Larger(Body),
+}
+
+async fn collect(mut body: Incoming, cap: usize) -> Result<Collected, BodyError> {
+    if body.size_hint().lower() > cap as u64 {
+        return Ok(Collected::Larger(Body::wrap(body)));
+    }
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            read.extend_from_slice(&data);
+        }
+        if read.len() > cap {
+            return Ok(Collected::Larger(Body::wrap(Prefixed { read: Some(read.freeze()), rest: body })));
+        }
+    }
+    Ok(Collected::Whole(read.freeze()))
+}
+
+/// What was read already, then the rest.
+struct Prefixed {
+    read: Option<Bytes>,
+    rest: Incoming,
+}
+
+impl hyper::body::Body for Prefixed {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>> {
+        if let Some(read) = self.read.take() {
+            return std::task::Poll::Ready(Some(Ok(hyper::body::Frame::data(read))));
+        }
+        std::pin::Pin::new(&mut self.rest).poll_frame(cx)
+    }
+}
+
+/// hyper refuses smaller buffers.
+const SMALLEST_BUFFER: usize = 8192;
+/// A request's head that takes longer is nobody's.
+const HEADERS: Duration = Duration::from_secs(300);
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);

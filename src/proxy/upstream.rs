@@ -1,0 +1,66 @@
+//! Requests that go out, and the headers that may pass in either direction.
+
+use http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts;
+use http::{Request, Response};
+use hyper::body::Incoming;
+
+use crate::client::{Body, Client, Error};
+
+/// Sends a client's request to the upstream: its method, path and headers, with another body.
+pub(super) async fn send(client: &Client, head: &Head, body: Body) -> Result<Response<Incoming>, Error> {
+    let mut request = Request::new(body);
+    *request.method_mut() = head.0.method.clone();
+    let path = head.0.uri.path_and_query().map_or("/", |path| path.as_str());
+    *request.uri_mut() = client.upstream().uri_for(path);
+    *request.headers_mut() = head.0.headers.clone();
+    client.send(request).await
+}
+
+/// A client's request without its body, as it goes to the upstream.
+#[derive(Clone, Debug)]
+pub(super) struct Head(Parts);
+
+impl Head {
+    /// Takes out what is between the client and the proxy alone. The body's length is told by the body.
+    pub(super) fn new(mut parts: Parts) -> Self {
+        remove_hop_by_hop(&mut parts.headers);
+        for name in [HOST, CONTENT_LENGTH, EXPECT] {
+            parts.headers.remove(name);
+        }
+        let ours: Vec<_> = parts.headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
+        for name in ours {
+            parts.headers.remove(name);
+        }
+        Self(parts)
+    }
+
+    /// The answer is going to be read here.
+    pub(super) fn plain(mut self) -> Self {
+        self.0.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        self
+    }
+}
+
+/// Headers that are for the proxy, and end here.
+const OURS: &str = "x-restitch";
+
+/// The headers of one connection ([RFC 9110, section 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)),
+/// those that `Connection` names among them.
+pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    let fixed = [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+    let old = ["keep-alive", "proxy-connection"].map(HeaderName::from_static);
+    for name in named.into_iter().chain(fixed).chain(old) {
+        headers.remove(name);
+    }
+}

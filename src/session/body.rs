@@ -1,0 +1,135 @@
+//! Answers that are not streamed: whole bodies through a session.
+//!
+//! The same loop as for streams, with one difference: a body has left nothing behind until it is whole, so the client
+//! waits, and gets one response.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::relay::{CLOSING_FENCE, failure};
+use super::{End, Input, Outcome, Reason, Request, Session, Status};
+use crate::limits::Limits;
+use crate::provider::chat::{read_body, write_body};
+use crate::provider::{Delta, Finish, add_usage};
+use crate::splice::Seam;
+
+/// A chat/completions body, made whole. Drain [`poll_output`](Self::poll_output) after every input.
+#[derive(Debug)]
+pub struct Whole {
+    session: Session,
+    /// The body that the response is made from: the first one that had an answer in it.
+    first: Option<String>,
+    usages: Option<String>,
+    outputs: VecDeque<Output>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Output {
+    /// A call is to be made, not before `at`.
+    Call {
+        /// What to ask for.
+        request: Request,
+        /// Since the same moment as `now`.
+        at: Duration,
+    },
+    /// A continuation was joined.
+    Seam {
+        /// Where and how.
+        seam: Seam,
+        /// From the end of the call before.
+        elapsed: Duration,
+    },
+    /// A call failed.
+    Failed(Reason),
+    /// The response's body. For [`Status::Failed`] it is an error.
+    Done {
+        /// The first answer's body, edited by spans; unchanged where the answer passed.
+        body: String,
+        /// How the answer came about.
+        outcome: Outcome,
+    },
+}
+
+impl Whole {
+    /// Before the first body. `has_stop`: the request names stop sequences.
+    pub fn new(limits: Limits, has_stop: bool) -> Self {
+        let mut session = Session::new(limits);
+        session.has_stop(has_stop);
+        Self { session, first: None, usages: None, outputs: VecDeque::new() }
+    }
+
+    /// The session, for a look at the document.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// A call has answered with this body.
+    pub fn handle_body(&mut self, now: Duration, body: &str) {
+        let mut text = String::new();
+        let mut end = End::Closed;
+        let mut usage = None;
+        let mut opaque = false;
+        let known = read_body(body, |delta| match delta {
+            Delta::Text { choice: 0, text: more } => text.push_str(more),
+            Delta::Finish { choice: 0, reason } => end = End::Finished(reason),
+            Delta::Usage { raw } => usage = Some(raw.to_owned()),
+            Delta::Error { message, .. } => end = End::Error(message.to_owned()),
+            Delta::Reasoning { choice: 0, .. } | Delta::Refusal { choice: 0, .. } | Delta::Done => {}
+            _ => opaque = true,
+        });
+        if self.session.is_first() {
+            self.first = Some(body.to_owned());
+            if opaque || !known || matches!(end, End::Error(_)) {
+                self.session.pass();
+            }
+        }
+        if let Some(usage) = usage {
+            add_usage(&mut self.usages, &usage);
+        }
+        if !text.is_empty() {
+            self.session.handle_input(now, Input::Text(&text));
+        }
+        self.handle_end(now, end);
+    }
+
+    /// A call has failed, or its body was cut off.
+    pub fn handle_end(&mut self, now: Duration, end: End) {
+        self.session.handle_input(now, Input::End(end));
+        while let Some(output) = self.session.poll_output() {
+            let output = match output {
+                super::Output::Text(_) => continue,
+                super::Output::Seam { seam, elapsed } => Output::Seam { seam, elapsed },
+                super::Output::Failed(reason) => Output::Failed(reason),
+                super::Output::Call { request, at } => Output::Call { request, at },
+                super::Output::Done(outcome) => Output::Done { body: self.body(&outcome), outcome },
+            };
+            self.outputs.push_back(output);
+        }
+    }
+
+    /// What is to be done next. `None`: nothing, until there is more input.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn body(&mut self, outcome: &Outcome) -> String {
+        let report = outcome.report();
+        let first = self.first.take();
+        let reason = match (outcome.status, &outcome.finish) {
+            (Status::Failed, _) => return failure(&report),
+            (Status::Passed, _) if outcome.continuations == 0 => return first.unwrap_or_default(),
+            (Status::Closed, Some(reason @ Finish::ContentFilter)) => reason.as_str(),
+            (Status::Closed, _) => Finish::Length.as_str(),
+            (_, Some(reason)) => reason.as_str(),
+            (_, None) => Finish::Stop.as_str(),
+        };
+        let mut text = self.session.document().text().to_owned();
+        if self.session.is_spliced() && self.session.document().has_fence() {
+            text.push_str(CLOSING_FENCE);
+        }
+        let first = first.unwrap_or_default();
+        write_body(&first, &text, reason, self.usages.as_deref(), Some(&report)).unwrap_or(first)
+    }
+}

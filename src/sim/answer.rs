@@ -1,0 +1,360 @@
+//! What a step's answer says, and its form in chat/completions: as an event stream or as one body.
+//!
+//! Knows no sockets: it makes frames, and says how the last of them is followed.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::call::Continuation;
+use super::script::{Behaviour, End, Step};
+
+/// An answer's text and its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    /// How many bytes of the document it has that had not been delivered.
+    pub(super) delivered: usize,
+    pub(super) end: End,
+    /// The finish that goes with the end, if one is sent.
+    pub(super) finish: Option<&'static str>,
+}
+
+impl Answer {
+    /// What `step` makes of the document.
+    pub(super) fn new(step: &Step, document: &str, continuation: Option<&Continuation>) -> Self {
+        let rest = continuation.map_or(document, |c| &document[c.position..]);
+        let (mut delivered, mut whole) = (0, false);
+        let text = match (step.behaviour, envelope(step.behaviour, continuation.is_none())) {
+            (behaviour, Some((before, after))) => {
+                let garbage = behaviour == Behaviour::Garbage;
+                let limit = if garbage { GOOD_BYTES.min(rest.len().saturating_sub(1)) } else { rest.len() };
+                delivered = floor_char_boundary(rest, step.bytes.unwrap_or(limit));
+                whole = delivered == rest.len();
+                let mut text = before.concat();
+                if let Some(c) = continuation.filter(|_| behaviour != Behaviour::Exact) {
+                    text.push_str(&c.anchor);
+                    text.push_str(&c.gap);
+                }
+                text.push_str(&rest[..delivered]);
+                if whole || garbage {
+                    text.push_str(after);
+                }
+                text
+            }
+            (Behaviour::Repeat, None) => continuation.map(|c| c.delivered.clone()).unwrap_or_default(),
+            (Behaviour::Prose, None) => PROSE.to_owned(),
+            (Behaviour::Refusal, None) => REFUSAL.to_owned(),
+            (_, None) => String::new(),
+        };
+        // What delivers nothing of the document on purpose has said all that it wanted; a repeat was cut again.
+        let stops = whole || matches!(step.behaviour, Behaviour::Prose | Behaviour::Refusal | Behaviour::Empty);
+        let usual = if stops { End::Stop } else { End::Length };
+        let end = if step.behaviour == Behaviour::Drop { End::Drop } else { step.end.unwrap_or(usual) };
+        let finish = match if matches!(end, End::Reset(_)) { usual } else { end } {
+            End::Length => Some("length"),
+            End::Stop => Some("stop"),
+            End::Filter => Some("content_filter"),
+            _ => None,
+        };
+        Self { text, delivered, end, finish }
+    }
+}
+
+/// What stands before the text of the document, and what follows it where it is finished; `None` for behaviours that
+/// have no such text.
+fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str], &'static str)> {
+    Some(match behaviour {
+        Behaviour::Answer | Behaviour::Anchor | Behaviour::Exact => (&[], ""),
+        Behaviour::Fence => (&[FENCE], FENCE_END),
+        Behaviour::FenceOpen => (&[FENCE], ""),
+        Behaviour::Preamble if first => (&[PREAMBLE, FENCE], FENCE_END),
+        Behaviour::Preamble => (&[PREAMBLE_THEN], ""),
+        Behaviour::PreambleFence => (&[PREAMBLE_THEN, FENCE], FENCE_END),
+        Behaviour::Epilogue => (&[], EPILOGUE),
+        Behaviour::Garbage => (&[], GARBAGE),
+        _ => return None,
+    })
+}
+
+/// What is the same in all of a response's JSON.
+pub(super) struct Header<'a> {
+    /// Counts the server's answers, so that each has an id and a time of its own.
+    pub(super) number: u64,
+    pub(super) model: &'a str,
+    pub(super) prompt_tokens: usize,
+}
+
+impl Header<'_> {
+    /// The members before `choices`, in a provider's order. `object` is `chat.completion` or its `.chunk`.
+    fn open(&self, object: &str) -> String {
+        format!(
+            r#"{{"id":"chatcmpl-sim-{}","object":"{object}","created":{},"model":{},"system_fingerprint":"fp_sim","#,
+            self.number,
+            CREATED + self.number,
+            Value::from(self.model),
+        )
+    }
+
+    fn usage(&self, text: &str) -> Value {
+        let (prompt, completion) = (self.prompt_tokens, text.len() / 4);
+        json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
+    }
+}
+
+/// The data frames of one response's body, in order.
+pub(super) enum Frames {
+    /// One event a frame. Boxed since it is many times as large as the other.
+    Events(Box<Events>),
+    /// One frame, or the rest of it: none.
+    Body(Option<Bytes>),
+}
+
+impl Iterator for Frames {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        match self {
+            Self::Events(events) => events.next(),
+            Self::Body(body) => body.take(),
+        }
+    }
+}
+
+/// An answer as events. They are written when they are asked for: an event is many times as long as its text.
+pub(super) struct Events {
+    answer: Answer,
+    /// Where the next delta begins in the text.
+    at: usize,
+    /// Characters a delta.
+    chunk: usize,
+    /// What each event begins with, `data: ` included.
+    open: String,
+    /// The usage at the end, if it was asked for. All other events then have a `usage` of `null`.
+    usage: Option<Value>,
+    stage: Stage,
+}
+
+/// What comes next.
+#[derive(Clone, Copy)]
+enum Stage {
+    Role,
+    Text,
+    Finish,
+    Usage,
+    Done,
+    Error,
+    Over,
+}
+
+impl Events {
+    pub(super) fn new(answer: Answer, header: &Header<'_>, chunk: usize, include_usage: bool) -> Self {
+        let open = format!("data: {}", header.open("chat.completion.chunk"));
+        let usage = include_usage.then(|| header.usage(&answer.text));
+        Self { answer, at: 0, chunk: chunk.max(1), open, usage, stage: Stage::Role }
+    }
+
+    fn event(&self, delta: &str, finish: Option<&str>) -> Bytes {
+        let usage = if self.usage.is_some() { r#","usage":null"# } else { "" };
+        Bytes::from(format!(
+            "{}\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":{}}}]{usage}}}\n\n",
+            self.open,
+            Value::from(finish),
+        ))
+    }
+
+    /// The next delta's text, not empty.
+    fn delta(&mut self) -> Option<&str> {
+        let rest = &self.answer.text[self.at..];
+        let length = rest.char_indices().nth(self.chunk).map_or(rest.len(), |(at, _)| at);
+        self.at += length;
+        (length > 0).then_some(&rest[..length])
+    }
+}
+
+impl Iterator for Events {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match self.stage {
+                Stage::Role => {
+                    self.stage = Stage::Text;
+                    return Some(self.event(r#"{"role":"assistant","content":""}"#, None));
+                }
+                Stage::Text => {
+                    if let Some(text) = self.delta() {
+                        let delta = format!(r#"{{"content":{}}}"#, Value::from(text));
+                        return Some(self.event(&delta, None));
+                    }
+                    self.stage = match self.answer.end {
+                        End::Length | End::Stop | End::Filter | End::Reset(_) => Stage::Finish,
+                        End::Done => Stage::Done,
+                        End::Error => Stage::Error,
+                        End::Drop | End::Eof | End::Stall => Stage::Over,
+                    };
+                }
+                Stage::Finish => {
+                    self.stage = Stage::Usage;
+                    return Some(self.event("{}", self.answer.finish));
+                }
+                Stage::Usage => {
+                    self.stage = Stage::Done;
+                    if let Some(usage) = &self.usage {
+                        return Some(Bytes::from(format!("{}\"choices\":[],\"usage\":{usage}}}\n\n", self.open)));
+                    }
+                }
+                Stage::Done => {
+                    self.stage = Stage::Over;
+                    return Some(Bytes::from_static(b"data: [DONE]\n\n"));
+                }
+                Stage::Error => {
+                    self.stage = Stage::Over;
+                    return Some(Bytes::from(format!("data: {}\n\n", upstream_error())));
+                }
+                Stage::Over => return None,
+            }
+        }
+    }
+}
+
+/// An answer as one JSON body.
+pub(super) fn body(answer: &Answer, header: &Header<'_>) -> String {
+    if answer.end == End::Error {
+        return upstream_error().to_string();
+    }
+    format!(
+        "{}\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{},\"refusal\":null}},\
+         \"logprobs\":null,\"finish_reason\":{}}}],\"usage\":{}}}",
+        header.open("chat.completion"),
+        Value::from(answer.text.as_str()),
+        Value::from(answer.finish),
+        header.usage(&answer.text),
+    )
+}
+
+/// The body of an error, as OpenAI writes it.
+pub(super) fn error(kind: &str, code: Option<&str>, message: &str) -> Value {
+    json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
+}
+
+fn upstream_error() -> Value {
+    error("server_error", Some("upstream_error"), "The server had an error while it processed your request.")
+}
+
+/// The largest offset up to `at` where a character of `text` begins, or its length.
+fn floor_char_boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+const FENCE: &str = "```json\n";
+const FENCE_END: &str = "\n```";
+
+// No `{` or `[` in any of these: a client that sends them back shows by its first opener where the root begins.
+const PREAMBLE: &str = "Here is the document you asked for:\n\n";
+const PREAMBLE_THEN: &str = "Sure, here is the rest:\n\n";
+const EPILOGUE: &str = "\n\nLet me know if you need anything else.";
+const PROSE: &str = "A document needs a purpose first.\nWhat is it for, and who will read it?";
+const REFUSAL: &str = "I'm sorry, but I can't help with that.";
+
+/// A control character is illegal in every state of the grammar, also within a string and right after a number, so
+/// that what stands before it is exactly what was delivered.
+const GARBAGE: &str = "\u{1}<<< lost the thread >>>";
+
+/// Bytes that precede garbage where the step names no number: more than a token's rest, less than a delta.
+const GOOD_BYTES: usize = 8;
+
+/// The time of answer 0, in seconds since 1970. A constant keeps answers the same from run to run.
+const CREATED: u64 = 1_750_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = r#"{"name": "Zoë", "n": 12}"#;
+
+    /// The step's answer: text, delivered bytes, finish.
+    fn first(step: &str) -> (String, usize, Option<&'static str>) {
+        let script: super::super::Script = step.parse().unwrap();
+        let answer = Answer::new(&script.first()[0], DOCUMENT, None);
+        (answer.text, answer.delivered, answer.finish)
+    }
+
+    /// Cut before `Zo`, behind a white space that the anchor leaves out.
+    fn then(step: &str) -> (String, usize, Option<&'static str>) {
+        let script: super::super::Script = format!("|{step}").parse().unwrap();
+        let continuation = Continuation {
+            delivered: "```json\n{\"name\": ".into(),
+            anchor: "\"name\":".into(),
+            gap: " ".into(),
+            position: 9,
+        };
+        let answer = Answer::new(&script.then()[0], DOCUMENT, Some(&continuation));
+        (answer.text, answer.delivered, answer.finish)
+    }
+
+    #[test]
+    fn first_answers() {
+        let all = DOCUMENT.len();
+        let fenced = format!("```json\n{DOCUMENT}");
+        let preamble = "Here is the document you asked for:\n\n```json\n";
+        let cases = [
+            ("answer", DOCUMENT.to_owned(), all, Some("stop")),
+            ("answer@9", r#"{"name": "#.into(), 9, Some("length")),
+            // Within the two bytes of `ë`.
+            ("answer@13", r#"{"name": "Zo"#.into(), 12, Some("length")),
+            ("answer@0", String::new(), 0, Some("length")),
+            ("answer@99999", DOCUMENT.into(), all, Some("stop")),
+            ("answer!length", DOCUMENT.into(), all, Some("length")),
+            ("answer@9!stop", r#"{"name": "#.into(), 9, Some("stop")),
+            ("answer@9!filter", r#"{"name": "#.into(), 9, Some("content_filter")),
+            ("answer@9!drop=5", r#"{"name": "#.into(), 9, Some("length")),
+            ("answer!drop=5", DOCUMENT.into(), all, Some("stop")),
+            ("answer!eof", DOCUMENT.into(), all, None),
+            ("fence", format!("{fenced}\n```"), all, Some("stop")),
+            ("fence@9", "```json\n{\"name\": ".into(), 9, Some("length")),
+            ("fence-open", fenced, all, Some("stop")),
+            ("preamble", format!("{preamble}{DOCUMENT}\n```"), all, Some("stop")),
+            ("preamble@1", format!("{preamble}{{"), 1, Some("length")),
+            ("epilogue", format!("{DOCUMENT}\n\nLet me know if you need anything else."), all, Some("stop")),
+            ("epilogue@1", "{".into(), 1, Some("length")),
+            ("garbage", "{\"name\":\u{1}<<< lost the thread >>>".into(), 8, Some("length")),
+            ("garbage@2!stop", "{\"\u{1}<<< lost the thread >>>".into(), 2, Some("stop")),
+            ("prose", PROSE.into(), 0, Some("stop")),
+            ("refusal", "I'm sorry, but I can't help with that.".into(), 0, Some("stop")),
+            ("empty", String::new(), 0, Some("stop")),
+            ("empty!length", String::new(), 0, Some("length")),
+        ];
+        for (step, text, delivered, finish) in cases {
+            assert_eq!(first(step), (text, delivered, finish), "{step}");
+        }
+    }
+
+    #[test]
+    fn continuations() {
+        let rest = r#""Zoë", "n": 12}"#;
+        let all = rest.len();
+        let anchored = format!("\"name\": {rest}");
+        let cases = [
+            ("anchor", anchored.clone(), all, Some("stop")),
+            ("anchor@3", r#""name": "Zo"#.into(), 3, Some("length")),
+            ("exact", rest.into(), all, Some("stop")),
+            ("exact@1", "\"".into(), 1, Some("length")),
+            ("fence", format!("```json\n{anchored}\n```"), all, Some("stop")),
+            ("fence@1", "```json\n\"name\": \"".into(), 1, Some("length")),
+            ("fence-open", format!("```json\n{anchored}"), all, Some("stop")),
+            ("preamble", format!("Sure, here is the rest:\n\n{anchored}"), all, Some("stop")),
+            ("preamble-fence", format!("Sure, here is the rest:\n\n```json\n{anchored}\n```"), all, Some("stop")),
+            ("epilogue", format!("{anchored}\n\nLet me know if you need anything else."), all, Some("stop")),
+            ("repeat", "```json\n{\"name\": ".into(), 0, Some("length")),
+            ("garbage@3", "\"name\": \"Zo\u{1}<<< lost the thread >>>".into(), 3, Some("length")),
+            ("refusal", "I'm sorry, but I can't help with that.".into(), 0, Some("stop")),
+        ];
+        for (step, text, delivered, finish) in cases {
+            assert_eq!(then(step), (text, delivered, finish), "{step}");
+        }
+    }
+}

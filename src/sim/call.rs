@@ -1,0 +1,334 @@
+//! What a request asks for: which conversation it belongs to, and whether it is its first call or a continuation.
+//!
+//! Knows the messages of chat/completions and the form of a continuation request, and not which step answers it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use http::{HeaderMap, Method, StatusCode};
+use serde_json::Value;
+
+use super::script::{Script, Step};
+
+/// One request that the server received, and what it was answered with. Written before the answer's first byte leaves.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Call {
+    /// The request's method.
+    pub method: Method,
+    /// Its path, with the query.
+    pub path: String,
+    /// Its headers. The values of those that carry secrets are replaced by `[redacted]`.
+    pub headers: HeaderMap,
+    /// Its body, with what is not UTF-8 replaced.
+    pub body: String,
+    /// What it was taken for.
+    pub kind: CallKind,
+    /// The step that answered it; `None` where no step was taken.
+    pub step: Option<Step>,
+    /// Bytes of the document that the step sets out to deliver. A reset at a byte of the body may deliver less.
+    pub delivered: usize,
+    /// The response's status; `None` where the connection was closed instead.
+    pub status: Option<StatusCode>,
+}
+
+/// What a request was taken for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// A call for a document from its beginning.
+    First,
+    /// A call for the rest of one.
+    Continuation {
+        /// The text that the answer was asked to repeat first.
+        anchor: String,
+        /// How many bytes of the document had been delivered.
+        position: usize,
+    },
+    /// Neither: another path, or a body that was refused.
+    Other,
+}
+
+/// A request for an answer, understood.
+pub(super) struct Asked {
+    /// The same for all calls for one document.
+    pub(super) conversation: u64,
+    /// What the prompt says instead of the server's own script.
+    pub(super) script: Option<Script>,
+    pub(super) continuation: Option<Continuation>,
+    pub(super) stream: bool,
+    pub(super) include_usage: bool,
+    /// Bytes of all messages, the base of the prompt's token count.
+    pub(super) prompt_bytes: usize,
+}
+
+/// What a continuation request says.
+pub(super) struct Continuation {
+    /// The text delivered so far, envelope included.
+    pub(super) delivered: String,
+    /// The text between the tags.
+    pub(super) anchor: String,
+    /// White space between the anchor's end and the cut, which follows a repeated anchor.
+    pub(super) gap: String,
+    /// How many bytes of the document the delivered text has.
+    pub(super) position: usize,
+}
+
+/// Why a request gets no step: a status and a message that names the client's mistake.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    pub(super) status: StatusCode,
+    pub(super) message: String,
+}
+
+impl Mistake {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+}
+
+impl Asked {
+    /// Reads a request's body. `document` tells where in it a continuation stands.
+    pub(super) fn read(body: &[u8], document: &str) -> Result<Self, Mistake> {
+        let bad = |message: String| Mistake::new(StatusCode::BAD_REQUEST, message);
+        let body: Value = serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
+        let messages = match body.get("messages").and_then(Value::as_array) {
+            Some(messages) if !messages.is_empty() => messages.as_slice(),
+            _ => return Err(bad("`messages` is no array, or an empty one".into())),
+        };
+        let continuation = match last_turn(messages) {
+            None => None,
+            Some((_, None, _)) => {
+                return Err(Mistake::new(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "a continuation is asked for, but no assistant message before it has the delivered text",
+                ));
+            }
+            Some((_, Some(delivered), anchor)) => Some(Continuation::read(delivered, anchor, document)?),
+        };
+        let mut prompt = messages;
+        while let Some((begin, Some(_), _)) = last_turn(prompt) {
+            prompt = &prompt[..begin];
+        }
+        let script = match prompt.iter().filter(|m| role(m) == "user").filter_map(|m| own_script(&text(m))).next_back()
+        {
+            None => None,
+            Some(script) => Some(script.parse().map_err(|e| bad(format!("the prompt's script: {e}")))?),
+        };
+        let mut hasher = DefaultHasher::new();
+        for message in prompt {
+            message.to_string().hash(&mut hasher);
+        }
+        let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
+        Ok(Self {
+            conversation: hasher.finish(),
+            script,
+            continuation,
+            stream: flag(body.get("stream")),
+            include_usage: flag(body.pointer("/stream_options/include_usage")),
+            prompt_bytes: messages.iter().map(|message| message.to_string().len()).sum(),
+        })
+    }
+}
+
+impl Continuation {
+    fn read(delivered: String, anchor: String, document: &str) -> Result<Self, Mistake> {
+        let position = position(document, &delivered)?;
+        let end = delivered.trim_end_matches(WHITE_SPACE).len();
+        let begin = end.checked_sub(anchor.trim_end_matches(WHITE_SPACE).len());
+        let gap = begin.and_then(|begin| delivered.get(begin..)?.strip_prefix(anchor.as_str()));
+        let Some(gap) = gap.map(str::to_owned) else {
+            return Err(Mistake::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                format!("the overlap context is not the end of the delivered text: {:?}", tail(&anchor)),
+            ));
+        };
+        Ok(Self { delivered, anchor, gap, position })
+    }
+}
+
+/// How many bytes of `document` the text `delivered` has, whatever fence or preamble stands before its root.
+fn position(document: &str, delivered: &str) -> Result<usize, Mistake> {
+    // A document that is no object or array has no opener to look for; then nothing may stand before it.
+    let begin = document.len() - document.trim_start_matches(WHITE_SPACE).len();
+    let (begin, root) = if document[begin..].starts_with(OPENERS) {
+        (begin, delivered.find(OPENERS).map_or("", |at| &delivered[at..]))
+    } else {
+        (0, delivered)
+    };
+    let expected = &document[begin..];
+    if expected.starts_with(root) {
+        return Ok(begin + root.len());
+    }
+    let same = expected.bytes().zip(root.bytes()).take_while(|(a, b)| a == b).count();
+    let shown = |text: &str| String::from_utf8_lossy(&text.as_bytes()[same..text.len().min(same + 24)]).into_owned();
+    Err(Mistake::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        format!(
+            "the delivered text is no prefix of the document: at byte {} it has {:?} instead of {:?}",
+            begin + same,
+            shown(root),
+            shown(expected),
+        ),
+    ))
+}
+
+/// If the last user message asks for a continuation: where its turn begins, the delivered text of the assistant
+/// message before it, if there is one, and the anchor.
+fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
+    let user = messages.iter().rposition(|message| role(message) == "user")?;
+    let anchor = anchor(&text(&messages[user]))?.to_owned();
+    let assistant = messages[..user].iter().rposition(|message| role(message) == "assistant");
+    Some((assistant.unwrap_or(user), assistant.map(|at| text(&messages[at])), anchor))
+}
+
+/// The text between a line `<overlap_context>` and a line `</overlap_context>`, both with the same number, if any.
+fn anchor(text: &str) -> Option<&str> {
+    let mut begin = 0;
+    for line in text.split_inclusive('\n') {
+        begin += line.len();
+        let Some(suffix) = tag(line, "<overlap_context") else { continue };
+        let line_break = if line.ends_with("\r\n") { "\r\n" } else { "\n" };
+        let mut end = begin;
+        for line in text[begin..].split_inclusive('\n') {
+            if tag(line, "</overlap_context") == Some(suffix) {
+                let between = &text[begin..end];
+                return Some(between.strip_suffix(line_break).unwrap_or(between));
+            }
+            end += line.len();
+        }
+    }
+    None
+}
+
+/// The suffix of the tag that is all of `line`: empty, or `_` and a number.
+fn tag<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let suffix = line.strip_prefix(name)?.strip_suffix('>')?;
+    let digits = suffix.strip_prefix('_').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    (suffix.is_empty() || digits).then_some(suffix)
+}
+
+/// The last `[[script: …]]` of a prompt.
+fn own_script(text: &str) -> Option<String> {
+    let begin = text.rfind(SCRIPT)? + SCRIPT.len();
+    let end = text[begin..].find("]]")?;
+    Some(text[begin..begin + end].to_owned())
+}
+
+fn role(message: &Value) -> &str {
+    message.get("role").and_then(Value::as_str).unwrap_or("")
+}
+
+/// A message's text: a string, or the text parts of an array.
+fn text(message: &Value) -> String {
+    match message.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),
+        _ => String::new(),
+    }
+}
+
+/// The last characters of a text, for messages.
+fn tail(text: &str) -> &str {
+    let begin = text.char_indices().rev().nth(39).map_or(0, |(at, _)| at);
+    &text[begin..]
+}
+
+/// How a prompt brings its own script: `[[script: …]]`.
+const SCRIPT: &str = "[[script:";
+
+/// White space of RFC 8259.
+const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+
+const OPENERS: [char; 2] = ['{', '['];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const DOCUMENT: &str = r#"{"a": [1, 2, 3], "b": "text"}"#;
+
+    fn ask(messages: &Value) -> Result<Asked, Mistake> {
+        Asked::read(json!({ "messages": messages }).to_string().as_bytes(), DOCUMENT)
+    }
+
+    #[test]
+    fn anchors_stand_between_lines() {
+        let cases = [
+            ("Go on.\n<overlap_context>\nabc\n</overlap_context>\nThanks.", Some("abc")),
+            ("<overlap_context>\nabc\n</overlap_context>", Some("abc")),
+            ("<overlap_context>\r\nabc\r\n</overlap_context>\r\n", Some("abc")),
+            ("<overlap_context>\nabc\r\n</overlap_context>", Some("abc\r")),
+            ("<overlap_context>\n\n a\nb \n\n</overlap_context>", Some("\n a\nb \n")),
+            ("<overlap_context>\n</overlap_context>", Some("")),
+            ("<overlap_context_2>\n</overlap_context>\n</overlap_context_2>", Some("</overlap_context>")),
+            ("repeat <overlap_context> inline\n<overlap_context_7>\nx\n</overlap_context_7>", Some("x")),
+            ("<overlap_context>\nabc\n</overlap_context_2>", None),
+            ("<overlap_context> abc </overlap_context>", None),
+            ("<overlap_context_x>\nabc\n</overlap_context_x>", None),
+            ("<overlap_context_>\nabc\n</overlap_context_>", None),
+            ("nothing", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(anchor(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_position_is_the_length_of_the_delivered_root() {
+        let envelopes = ["", "```json\n", "Here it is:\n\n```json\n", "\n  "];
+        for envelope in envelopes {
+            for cut in 0..=DOCUMENT.len() {
+                let delivered = format!("{envelope}{}", &DOCUMENT[..cut]);
+                assert_eq!(position(DOCUMENT, &delivered).unwrap(), cut, "{delivered:?}");
+            }
+        }
+        assert_eq!(position(" \n[1, 2]", "[1").unwrap(), 4);
+        assert_eq!(position("plain text", "plain").unwrap(), 5);
+        let mistake = position(DOCUMENT, r#"{"a": [1, 22, 3]"#).unwrap_err();
+        assert_eq!(mistake.status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(
+            mistake.message,
+            r#"the delivered text is no prefix of the document: at byte 11 it has "2, 3]" instead of ", 3], \"b\": \"text\"}""#,
+        );
+        assert!(position(DOCUMENT, &format!("{DOCUMENT}{DOCUMENT}")).is_err());
+    }
+
+    #[test]
+    fn a_continuation_belongs_to_the_conversation_of_its_first_call() {
+        let prompt = json!({"role": "user", "content": "a document"});
+        let more = |anchor: &str| json!({"role": "user", "content": format!("Go on.\n<overlap_context>\n{anchor}\n</overlap_context>")});
+        let said = |text: &str| json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
+
+        let first = ask(&json!([prompt])).unwrap();
+        assert!(first.continuation.is_none());
+        let second = ask(&json!([prompt, said(r#"{"a": [1, "#), more("[1,")])).unwrap();
+        assert_eq!(second.conversation, first.conversation);
+        let continuation = second.continuation.unwrap();
+        assert_eq!((continuation.anchor.as_str(), continuation.gap.as_str(), continuation.position), ("[1,", " ", 10));
+        // A client that keeps its earlier continuation turns.
+        let third = ask(&json!([prompt, said(r#"{"a""#), more(r#""a""#), said(r#"{"a": ["#), more("["),])).unwrap();
+        assert_eq!(third.conversation, first.conversation);
+        assert_eq!(third.continuation.unwrap().position, 7);
+        // Another prompt is another conversation.
+        assert_ne!(ask(&json!([{"role": "user", "content": "another"}])).unwrap().conversation, first.conversation);
+
+        let status = |messages: Value| ask(&messages).map(|_| ()).unwrap_err().status.as_u16();
+        assert_eq!(status(json!([prompt, more("x")])), 422);
+        assert_eq!(status(json!([prompt, said(r#"{"a": [1"#), more("[2")])), 422);
+        assert_eq!(status(json!([prompt, said(r#"{"a": [1"#), more(r#"very long {"a": [1"#)])), 422);
+        assert_eq!(status(json!([])), 400);
+    }
+
+    #[test]
+    fn a_prompt_brings_its_own_script() {
+        let with = |content: &str| ask(&json!([{"role": "user", "content": content}]));
+        assert!(with("plain").unwrap().script.is_none());
+        let script = with("One [[script: 500 | exact]] document").unwrap().script.unwrap();
+        assert_eq!(script.to_string(), "500 | exact");
+        let mistake = with("[[script: bogus]]").map(|_| ()).unwrap_err();
+        assert_eq!(mistake.message, "the prompt's script: no behaviour is called `bogus` (byte 1)");
+    }
+}

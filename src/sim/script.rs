@@ -1,0 +1,478 @@
+//! What a scripted server does, call by call: steps, their text form, and where a text form goes wrong.
+//!
+//! Knows nothing of HTTP, documents or conversations; it only names what shall happen.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The steps of a conversation: what its first calls are answered with, and what its continuations.
+///
+/// The text form is `FIRST… | THEN…`. Steps are separated by white space, `,` or `;`; a step is
+/// `BEHAVIOUR[@BYTES][!END]`. The n-th first call takes the n-th first step, and after the last one the first again.
+/// The n-th continuation since then takes the n-th `then` step; the last one repeats. An empty side means `answer`
+/// before the bar and `anchor` behind it. The [module](super) lists behaviours and ends.
+///
+/// ```
+/// use restitch::sim::Script;
+///
+/// let script: Script = "answer@200!length | refusal, anchor@300!drop; exact".parse()?;
+/// assert_eq!(script.to_string(), "answer@200!length | refusal anchor@300!drop exact");
+///
+/// let error = "answer@200!lenght".parse::<Script>().unwrap_err();
+/// assert_eq!(error.to_string(), "no end is called `lenght` (byte 11)");
+/// # Ok::<(), restitch::sim::ScriptError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// Never empty.
+    first: Vec<Step>,
+    /// Never empty.
+    then: Vec<Step>,
+}
+
+impl Script {
+    /// The steps of first calls, at least one.
+    pub fn first(&self) -> &[Step] {
+        &self.first
+    }
+
+    /// The steps of continuations, at least one.
+    pub fn then(&self) -> &[Step] {
+        &self.then
+    }
+}
+
+/// One whole answer, and one that repeats its anchor to every continuation.
+impl Default for Script {
+    fn default() -> Self {
+        Self { first: vec![Step::plain(Behaviour::Answer)], then: vec![Step::plain(Behaviour::Anchor)] }
+    }
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for step in &self.first {
+            write!(f, "{step} ")?;
+        }
+        f.write_str("|")?;
+        for step in &self.then {
+            write!(f, " {step}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Script {
+    type Err = ScriptError;
+
+    fn from_str(text: &str) -> Result<Self, ScriptError> {
+        let (first, then) = match text.split_once('|') {
+            None => (text, None),
+            Some((first, then)) => (first, Some(then)),
+        };
+        let mut script = Self::default();
+        let steps = steps(first, 0, Side::First)?;
+        if !steps.is_empty() {
+            script.first = steps;
+        }
+        if let Some(then) = then {
+            let base = first.len() + 1;
+            if let Some(at) = then.find('|') {
+                return Err(ScriptError { kind: ScriptErrorKind::SecondBar, offset: base + at });
+            }
+            let steps = self::steps(then, base, Side::Then)?;
+            if !steps.is_empty() {
+                script.then = steps;
+            }
+        }
+        Ok(script)
+    }
+}
+
+/// What one call is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What the answer says.
+    pub behaviour: Behaviour,
+    /// Bytes of the document's remaining text that it delivers, moved back to a character's edge; `None` is all.
+    pub bytes: Option<usize>,
+    /// How it ends; `None` is [`End::Stop`] where it reached the document's end, [`End::Length`] where it was cut.
+    pub end: Option<End>,
+}
+
+impl Step {
+    fn plain(behaviour: Behaviour) -> Self {
+        Self { behaviour, bytes: None, end: None }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.behaviour)?;
+        if let Some(bytes) = self.bytes {
+            write!(f, "@{bytes}")?;
+        }
+        if let Some(end) = self.end {
+            write!(f, "!{end}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What an answer says. The [module](super) has the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Behaviour {
+    /// The document and nothing else. First calls only.
+    Answer,
+    /// No JSON at all. First calls only.
+    Prose,
+    /// The asked anchor, verbatim, and what follows it. Continuations only.
+    Anchor,
+    /// What follows the delivered text, without a repeat. Continuations only.
+    Exact,
+    /// A continuation behind prose and a code fence. Continuations only: the [`Preamble`](Self::Preamble) of a first
+    /// answer has its fence already.
+    PreambleFence,
+    /// The delivered text once more and nothing new. Continuations only.
+    Repeat,
+    /// Behind a code fence that is closed where the document ends.
+    Fence,
+    /// Behind a code fence that is never closed.
+    FenceOpen,
+    /// Behind prose; in a first answer also behind a fence.
+    Preamble,
+    /// With prose after the end of the document.
+    Epilogue,
+    /// A few good bytes, then ones that no JSON text can have there.
+    Garbage,
+    /// "I'm sorry, but I can't help with that."
+    Refusal,
+    /// A role and a finish, no text.
+    Empty,
+    /// The connection is dropped before any text: after the role chunk, or after the head of a whole answer.
+    Drop,
+    /// The connection is closed before the first byte of a response.
+    Hangup,
+    /// An HTTP error, 400 to 599, with a JSON body.
+    Status {
+        /// The status code.
+        code: u16,
+        /// The value of `Retry-After`, in seconds.
+        retry_after: Option<u32>,
+    },
+}
+
+impl Behaviour {
+    /// Whether `@BYTES` means something: only where the answer has text of the document.
+    fn takes_bytes(self) -> bool {
+        !matches!(self, Self::Prose | Self::Repeat | Self::Refusal | Self::Empty) && self.takes_end()
+    }
+
+    /// Whether `!END` means something: not where the behaviour is an end itself.
+    fn takes_end(self) -> bool {
+        !matches!(self, Self::Drop | Self::Hangup | Self::Status { .. })
+    }
+
+    fn fits(self, side: Side) -> bool {
+        match self {
+            Self::Answer | Self::Prose => side == Side::First,
+            Self::Anchor | Self::Exact | Self::PreambleFence | Self::Repeat => side == Side::Then,
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Display for Behaviour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Status { code, retry_after } = self {
+            write!(f, "{code}")?;
+            return retry_after.map_or(Ok(()), |seconds| write!(f, "~{seconds}"));
+        }
+        let name = BEHAVIOURS.iter().find(|(_, behaviour)| behaviour == self).map_or("", |&(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+/// How an answer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// `finish_reason: "length"`.
+    Length,
+    /// `finish_reason: "stop"`; a lie where the document goes on.
+    Stop,
+    /// `finish_reason: "content_filter"`.
+    Filter,
+    /// The connection is dropped after the text, without the end of the chunked body.
+    Drop,
+    /// The connection is dropped after exactly this many bytes of the response's body, counted before chunked
+    /// framing, whatever event that splits. Up to there the answer ends as if no end had been named; if it is
+    /// shorter, it ends whole.
+    Reset(u64),
+    /// The body ends cleanly, without a finish and without `[DONE]`.
+    Eof,
+    /// `[DONE]` without a finish.
+    Done,
+    /// An error inside the stream, then a clean end. A whole answer is replaced by the error.
+    Error,
+    /// Nothing more comes, and the connection stays open until the peer leaves.
+    Stall,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Reset(bytes) = self {
+            return write!(f, "drop={bytes}");
+        }
+        f.write_str(ENDS.iter().find(|(_, end)| end == self).map_or("", |&(name, _)| name))
+    }
+}
+
+/// Why a text is no script, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptError {
+    /// What was wrong.
+    pub kind: ScriptErrorKind,
+    /// Byte offset of the part that was wrong.
+    pub offset: usize,
+}
+
+/// What was wrong with a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScriptErrorKind {
+    /// No behaviour has this name.
+    UnknownBehaviour(String),
+    /// No end has this name.
+    UnknownEnd(String),
+    /// A count of bytes or seconds that is no number, or too large.
+    InvalidNumber(String),
+    /// A status that is no HTTP error.
+    InvalidStatus(u16),
+    /// A behaviour that only first calls have stands behind the bar, or the other way round.
+    Misplaced(Behaviour),
+    /// `@BYTES` after a behaviour that delivers nothing of the document.
+    UnexpectedBytes(Behaviour),
+    /// `!END` after a behaviour that is an end itself.
+    UnexpectedEnd(Behaviour),
+    /// A script has one bar, between first calls and continuations.
+    SecondBar,
+}
+
+impl fmt::Display for ScriptErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownBehaviour(name) => write!(f, "no behaviour is called `{name}`"),
+            Self::UnknownEnd(name) => write!(f, "no end is called `{name}`"),
+            Self::InvalidNumber(text) => write!(f, "`{text}` is no number that fits"),
+            Self::InvalidStatus(code) => write!(f, "{code} is no HTTP error, which are 400 to 599"),
+            Self::Misplaced(behaviour) if behaviour.fits(Side::First) => {
+                write!(f, "`{behaviour}` answers first calls and cannot stand behind the `|`")
+            }
+            Self::Misplaced(behaviour) => {
+                write!(f, "`{behaviour}` continues an answer and cannot stand before the `|`")
+            }
+            Self::UnexpectedBytes(behaviour) => {
+                write!(f, "`{behaviour}` delivers nothing of the document and takes no `@`")
+            }
+            Self::UnexpectedEnd(behaviour) => write!(f, "`{behaviour}` is an end itself and takes no `!`"),
+            Self::SecondBar => f.write_str("a second `|`"),
+        }
+    }
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (byte {})", self.kind, self.offset)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+/// The two kinds of calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    First,
+    Then,
+}
+
+/// The steps in `text`, which starts at byte `base` of the script.
+fn steps(text: &str, base: usize, side: Side) -> Result<Vec<Step>, ScriptError> {
+    let mut steps = Vec::new();
+    let mut at = 0;
+    for word in text.split(|c: char| c.is_whitespace() || c == ',' || c == ';') {
+        if !word.is_empty() {
+            steps.push(step(word, base + at, side)?);
+        }
+        // All separators but some white space are one byte long, so the length of the separator is looked up.
+        at += word.len();
+        at += text[at..].chars().next().map_or(0, char::len_utf8);
+    }
+    Ok(steps)
+}
+
+fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
+    let fail = |kind, offset| Err(ScriptError { kind, offset: base + offset });
+    let (head, end) = match word.split_once('!') {
+        None => (word, None),
+        Some((head, end)) => (head, Some((end, head.len()))),
+    };
+    let (name, bytes) = match head.split_once('@') {
+        None => (head, None),
+        Some((name, bytes)) => (name, Some((bytes, name.len()))),
+    };
+    let behaviour = behaviour(name, base)?;
+    if !behaviour.fits(side) {
+        return fail(ScriptErrorKind::Misplaced(behaviour), 0);
+    }
+    let mut step = Step::plain(behaviour);
+    if let Some((bytes, at)) = bytes {
+        if !behaviour.takes_bytes() {
+            return fail(ScriptErrorKind::UnexpectedBytes(behaviour), at);
+        }
+        step.bytes = Some(number(bytes, base + at + 1)?);
+    }
+    if let Some((end, at)) = end {
+        if !behaviour.takes_end() {
+            return fail(ScriptErrorKind::UnexpectedEnd(behaviour), at);
+        }
+        step.end = Some(match end.split_once('=') {
+            Some(("drop", bytes)) => End::Reset(number(bytes, base + at + 1 + "drop=".len())?),
+            _ => match ENDS.iter().find(|(known, _)| *known == end) {
+                Some(&(_, end)) => end,
+                None => return fail(ScriptErrorKind::UnknownEnd(end.to_owned()), at + 1),
+            },
+        });
+    }
+    Ok(step)
+}
+
+fn behaviour(name: &str, offset: usize) -> Result<Behaviour, ScriptError> {
+    if let Some(&(_, behaviour)) = BEHAVIOURS.iter().find(|(known, _)| *known == name) {
+        return Ok(behaviour);
+    }
+    let fail = |kind| Err(ScriptError { kind, offset });
+    let (code, wait) = match name.split_once('~') {
+        None => (name, None),
+        Some((code, wait)) => (code, Some(wait)),
+    };
+    if code.len() != 3 || !code.bytes().all(|b| b.is_ascii_digit()) {
+        return fail(ScriptErrorKind::UnknownBehaviour(name.to_owned()));
+    }
+    let code: u16 = number(code, offset)?;
+    if !(400..600).contains(&code) {
+        return fail(ScriptErrorKind::InvalidStatus(code));
+    }
+    let retry_after = wait.map(|wait| number(wait, offset + 4)).transpose()?;
+    Ok(Behaviour::Status { code, retry_after })
+}
+
+/// Digits alone: what Rust also accepts, a leading `+`, would not come back from `Display` as it was.
+fn number<T: FromStr>(text: &str, offset: usize) -> Result<T, ScriptError> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    match text.parse() {
+        Ok(number) if digits => Ok(number),
+        _ => Err(ScriptError { kind: ScriptErrorKind::InvalidNumber(text.to_owned()), offset }),
+    }
+}
+
+/// Every behaviour but the statuses, by name.
+const BEHAVIOURS: &[(&str, Behaviour)] = &[
+    ("answer", Behaviour::Answer),
+    ("prose", Behaviour::Prose),
+    ("anchor", Behaviour::Anchor),
+    ("exact", Behaviour::Exact),
+    ("preamble-fence", Behaviour::PreambleFence),
+    ("repeat", Behaviour::Repeat),
+    ("fence", Behaviour::Fence),
+    ("fence-open", Behaviour::FenceOpen),
+    ("preamble", Behaviour::Preamble),
+    ("epilogue", Behaviour::Epilogue),
+    ("garbage", Behaviour::Garbage),
+    ("refusal", Behaviour::Refusal),
+    ("empty", Behaviour::Empty),
+    ("drop", Behaviour::Drop),
+    ("hangup", Behaviour::Hangup),
+];
+
+/// Every end but the reset, by name.
+const ENDS: &[(&str, End)] = &[
+    ("length", End::Length),
+    ("stop", End::Stop),
+    ("filter", End::Filter),
+    ("drop", End::Drop),
+    ("eof", End::Eof),
+    ("done", End::Done),
+    ("error", End::Error),
+    ("stall", End::Stall),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every name, count and end comes back as it was written.
+    #[test]
+    fn the_text_form_round_trips() {
+        for side in [Side::First, Side::Then] {
+            for &(name, behaviour) in BEHAVIOURS {
+                if !behaviour.fits(side) {
+                    continue;
+                }
+                let mut words = vec![name.to_owned()];
+                if behaviour.takes_bytes() {
+                    words.push(format!("{name}@17"));
+                }
+                if behaviour.takes_end() {
+                    words.extend(ENDS.iter().map(|(end, _)| format!("{name}!{end}")));
+                    words.push(format!("{name}!drop=12"));
+                }
+                for word in words {
+                    assert_eq!(step(&word, 0, side).unwrap().to_string(), word);
+                }
+            }
+        }
+        for text in ["answer@200!length | refusal anchor@300!drop exact@120 anchor", "429~2 500 | 599"] {
+            let script: Script = text.parse().unwrap();
+            assert_eq!(script.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn empty_sides_have_defaults() {
+        for text in ["", "|", "answer", " answer | anchor ", ",;|\n", "|anchor"] {
+            assert_eq!(text.parse::<Script>().unwrap(), Script::default(), "{text:?}");
+        }
+        assert_eq!(Script::default().to_string(), "answer | anchor");
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let cases = [
+            ("answr", "no behaviour is called `answr` (byte 0)"),
+            ("answer  , fenc", "no behaviour is called `fenc` (byte 10)"),
+            ("answer\u{2003}fenc", "no behaviour is called `fenc` (byte 9)"),
+            ("answer | exact@1 foo", "no behaviour is called `foo` (byte 17)"),
+            ("answer@", "`` is no number that fits (byte 7)"),
+            ("answer@+1", "`+1` is no number that fits (byte 7)"),
+            ("answer@99999999999999999999", "`99999999999999999999` is no number that fits (byte 7)"),
+            ("answer@1!lenght", "no end is called `lenght` (byte 9)"),
+            ("answer!", "no end is called `` (byte 7)"),
+            ("answer!drop=x", "`x` is no number that fits (byte 12)"),
+            ("answer!stop@3", "no end is called `stop@3` (byte 7)"),
+            ("399", "399 is no HTTP error, which are 400 to 599 (byte 0)"),
+            ("4290", "no behaviour is called `4290` (byte 0)"),
+            ("429~x", "`x` is no number that fits (byte 4)"),
+            ("500!stop", "`500` is an end itself and takes no `!` (byte 3)"),
+            ("drop@3", "`drop` delivers nothing of the document and takes no `@` (byte 4)"),
+            ("answer | refusal@3", "`refusal` delivers nothing of the document and takes no `@` (byte 16)"),
+            ("exact", "`exact` continues an answer and cannot stand before the `|` (byte 0)"),
+            ("answer|answer", "`answer` answers first calls and cannot stand behind the `|` (byte 7)"),
+            ("answer | anchor | anchor", "a second `|` (byte 16)"),
+        ];
+        for (text, message) in cases {
+            assert_eq!(text.parse::<Script>().unwrap_err().to_string(), message, "{text:?}");
+        }
+    }
+}

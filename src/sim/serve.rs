@@ -1,0 +1,460 @@
+//! Sockets, connections and routes.
+//!
+//! What an answer says is decided in the modules above; here it leaves, delayed, cut and dropped as they say.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Frame, Incoming};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Sleep, sleep};
+use tracing::{debug, warn};
+
+use super::Sim;
+use super::answer::{self, Answer, Events, Frames, Header};
+use super::call::{Asked, Call, CallKind, Mistake};
+use super::script::{Behaviour, End};
+use super::state::State;
+use crate::Limits;
+
+/// A model server that listens. Dropping it closes its socket and every connection.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    /// Accepts, and owns the tasks of all connections.
+    accept: JoinHandle<()>,
+}
+
+impl Server {
+    /// The address it listens on, with the real port.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// `http://` and the address, without a path. OpenAI clients want `/v1` behind it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// The requests received so far, oldest first. The last 10,000 are kept, and 64 MiB of their bodies.
+    pub fn calls(&self) -> Vec<Call> {
+        self.shared.state().log.calls().cloned().collect()
+    }
+
+    /// How many scripted answers are under way.
+    pub fn open(&self) -> usize {
+        self.shared.counts.borrow().open
+    }
+
+    /// Waits until `calls` requests or more have been received in all.
+    pub async fn received(&self, calls: usize) {
+        self.wait(|counts| counts.received >= calls).await;
+    }
+
+    /// Waits until no scripted answer is under way: each has ended, was dropped, or its peer has left.
+    pub async fn idle(&self) {
+        self.wait(|counts| counts.open == 0).await;
+    }
+
+    /// Serves until `signal` is ready, then closes the socket and every connection.
+    pub async fn serve_until(self, signal: impl Future<Output = ()>) {
+        signal.await;
+        self.shutdown().await;
+    }
+
+    /// Closes the socket and every connection; afterwards the port is free.
+    pub async fn shutdown(mut self) {
+        self.accept.abort();
+        // A task that was aborted has nothing to say.
+        let _ = (&mut self.accept).await;
+    }
+
+    async fn wait(&self, until: impl FnMut(&Counts) -> bool) {
+        // It can only fail when the sender is gone, and `self` holds it.
+        let _ = self.shared.counts.subscribe().wait_for(until).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accept.abort();
+    }
+}
+
+pub(super) async fn bind(sim: Sim, addr: SocketAddr) -> io::Result<Server> {
+    let listener = TcpListener::bind(addr).await?;
+    let addr = listener.local_addr()?;
+    let shared = Arc::new(Shared { sim, state: Mutex::default(), counts: watch::Sender::default() });
+    let accept = tokio::spawn(accept(listener, Arc::clone(&shared)));
+    Ok(Server { addr, shared, accept })
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    sim: Sim,
+    state: Mutex<State>,
+    counts: watch::Sender<Counts>,
+}
+
+impl Shared {
+    /// A panic elsewhere leaves the state whole: each change of it is complete when it is made.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What tests wait for.
+#[derive(Debug, Default)]
+struct Counts {
+    received: usize,
+    open: usize,
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // Dropped with this task, and the connections with it.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => drop(connections.spawn(connection(stream, Arc::clone(&shared)))),
+                Err(error) => {
+                    // Mostly a lack of file descriptors, which others must give back first.
+                    warn!(%error, "cannot accept a connection");
+                    sleep(ACCEPT_AGAIN).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "no TCP_NODELAY");
+    }
+    let cut = Arc::new(AtomicBool::new(false));
+    let io = CutIo { io: TokioIo::new(stream), cut: Arc::clone(&cut) };
+    let service = service_fn(|request| respond(Arc::clone(&shared), Arc::clone(&cut), request));
+    // No timer is set, so that there is no time-out: a test server waits for its tests, also on a paused clock.
+    if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
+        debug!(%error, "a connection ended early");
+    }
+}
+
+/// The connection is to be closed without a response. An error is how hyper is told so.
+#[derive(Debug)]
+struct Hangup;
+
+impl fmt::Display for Hangup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the script hangs up")
+    }
+}
+
+impl std::error::Error for Hangup {}
+
+type Reply = Response<Either<Full<Bytes>, Delivery>>;
+
+async fn respond(shared: Arc<Shared>, cut: Arc<AtomicBool>, request: Request<Incoming>) -> Result<Reply, Hangup> {
+    let (parts, body) = request.into_parts();
+    let (body, too_large) = match Limited::new(body, Limits::default().body).collect().await {
+        Ok(body) => (body.to_bytes(), false),
+        Err(error) if error.is::<LengthLimitError>() => (Bytes::new(), true),
+        // The peer has left in the middle of its request.
+        Err(_) => return Err(Hangup),
+    };
+    let mut call = Call {
+        method: parts.method.clone(),
+        path: parts.uri.to_string(),
+        headers: redacted(&parts.headers),
+        body: String::from_utf8_lossy(&body).into_owned(),
+        kind: CallKind::Other,
+        step: None,
+        delivered: 0,
+        status: None,
+    };
+    let reply = if too_large {
+        let mistake = Mistake::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 32 MiB");
+        Ok(refuse(&mistake))
+    } else {
+        route(&shared, &cut, &parts, &body, &mut call)
+    };
+    call.status = reply.as_ref().ok().map(Response::status);
+    debug!(method = %call.method, path = parts.uri.path(), status = ?call.status, step = ?call.step, "request");
+    shared.state().log.push(call);
+    shared.counts.send_modify(|counts| counts.received += 1);
+    reply
+}
+
+fn route(
+    shared: &Arc<Shared>,
+    cut: &Arc<AtomicBool>,
+    parts: &Parts,
+    body: &[u8],
+    call: &mut Call,
+) -> Result<Reply, Hangup> {
+    let path = parts.uri.path();
+    if parts.method == Method::POST && path.ends_with("/chat/completions") {
+        return match Asked::read(body, &shared.sim.document) {
+            Ok(asked) => complete(shared, cut, &asked, call),
+            Err(mistake) => Ok(refuse(&mistake)),
+        };
+    }
+    if parts.method == Method::GET && path.ends_with("/models") {
+        let model = json!({"id": shared.sim.model, "object": "model", "created": 0, "owned_by": "restitch"});
+        return Ok(json_reply(StatusCode::OK, &json!({"object": "list", "data": [model]})));
+    }
+    if parts.method == Method::GET && path == "/healthz" {
+        return Ok(json_reply(StatusCode::OK, &json!({"status": "ok"})));
+    }
+    Ok(refuse(&Mistake::new(StatusCode::NOT_FOUND, format!("nothing answers {} {path}", parts.method))))
+}
+
+/// Takes the conversation's next step.
+fn complete(shared: &Arc<Shared>, cut: &Arc<AtomicBool>, asked: &Asked, call: &mut Call) -> Result<Reply, Hangup> {
+    let sim = &shared.sim;
+    let continuation = asked.continuation.as_ref();
+    let script = asked.script.as_ref().unwrap_or(&sim.script);
+    let (step, number) = {
+        let mut state = shared.state();
+        state.answers += 1;
+        (state.conversations.next(asked.conversation, continuation.is_some(), script), state.answers)
+    };
+    let answer = Answer::new(&step, &sim.document, continuation);
+    call.step = Some(step);
+    call.delivered = answer.delivered;
+    call.kind = continuation
+        .map_or(CallKind::First, |c| CallKind::Continuation { anchor: c.anchor.clone(), position: c.position });
+    match step.behaviour {
+        Behaviour::Hangup => return Err(Hangup),
+        Behaviour::Status { code, retry_after } => return Ok(status(code, retry_after)),
+        _ => {}
+    }
+
+    let header = Header { number, model: &sim.model, prompt_tokens: asked.prompt_bytes / 4 };
+    let ending = match answer.end {
+        End::Drop => Ending::Cut,
+        End::Stall => Ending::Stall,
+        _ => Ending::Clean,
+    };
+    let left = match answer.end {
+        End::Reset(bytes) => Some(bytes),
+        _ => None,
+    };
+    let mut response = Response::builder();
+    let frames = if asked.stream {
+        response = response.header(CONTENT_TYPE, "text/event-stream").header(CACHE_CONTROL, "no-cache");
+        Frames::Events(Box::new(Events::new(answer, &header, sim.chunk, asked.include_usage)))
+    } else {
+        let mut body = Bytes::from(answer::body(&answer, &header));
+        // The length is that of the whole body, so that the peer can see that some is missing.
+        response = response.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, body.len());
+        match (ending, step.behaviour) {
+            (Ending::Clean, _) => {}
+            (_, Behaviour::Drop) => body.clear(),
+            _ => body.truncate(body.len() / 2),
+        }
+        Frames::Body(Some(body))
+    };
+    let delivery = Delivery {
+        frames,
+        ending,
+        left,
+        delay: sim.delay,
+        pause: None,
+        cut: Arc::clone(cut),
+        _open: Open::new(shared),
+    };
+    Ok(built(response.body(Either::Right(delivery))))
+}
+
+fn status(code: u16, retry_after: Option<u32>) -> Reply {
+    let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let (kind, code) = match status {
+        StatusCode::TOO_MANY_REQUESTS => ("requests", "rate_limit_exceeded"),
+        status if status.is_server_error() => ("server_error", "server_error"),
+        _ => ("invalid_request_error", "scripted"),
+    };
+    let message = format!("The script says {}.", status.as_u16());
+    let mut reply = json_reply(status, &answer::error(kind, Some(code), &message));
+    if let Some(seconds) = retry_after {
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    reply
+}
+
+fn refuse(mistake: &Mistake) -> Reply {
+    json_reply(mistake.status, &answer::error("invalid_request_error", None, &mistake.message))
+}
+
+fn json_reply(status: StatusCode, body: &Value) -> Reply {
+    let body = Full::new(Bytes::from(body.to_string()));
+    built(Response::builder().status(status).header(CONTENT_TYPE, "application/json").body(Either::Left(body)))
+}
+
+/// All headers are constants or numbers, so that nothing is left to fail; an empty 500 if something did.
+fn built(response: http::Result<Reply>) -> Reply {
+    response.unwrap_or_else(|_| {
+        let mut response = Response::new(Either::Left(Full::default()));
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    })
+}
+
+fn redacted(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    for (name, value) in &mut headers {
+        if SECRETS.contains(&name.as_str()) {
+            *value = HeaderValue::from_static("[redacted]");
+        }
+    }
+    headers
+}
+
+/// A response's body on its way.
+struct Delivery {
+    frames: Frames,
+    ending: Ending,
+    /// Bytes until the connection is cut, if it is cut at a byte.
+    left: Option<u64>,
+    delay: Duration,
+    /// The wait before the next frame; `None` before the first, and where there is no delay.
+    pause: Option<Pin<Box<Sleep>>>,
+    /// Tells the connection's socket to close once it has flushed.
+    cut: Arc<AtomicBool>,
+    _open: Open,
+}
+
+/// What follows the last frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Clean,
+    Cut,
+    Stall,
+}
+
+impl Body for Delivery {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        if let Some(pause) = &mut this.pause {
+            ready!(pause.as_mut().poll(cx));
+            this.pause = None;
+        }
+        let frame = if this.left == Some(0) { None } else { this.frames.next() };
+        let Some(mut frame) = frame else {
+            let ending = if this.left == Some(0) { Ending::Cut } else { this.ending };
+            return match ending {
+                Ending::Clean => Poll::Ready(None),
+                // Nothing wakes a stalled body. hyper sees when the peer leaves, since it reads meanwhile.
+                Ending::Stall => Poll::Pending,
+                // A body that is pending is followed by a flush, and the socket then closes: see `CutIo`.
+                Ending::Cut => {
+                    this.cut.store(true, Ordering::Relaxed);
+                    Poll::Pending
+                }
+            };
+        };
+        if let Some(left) = &mut this.left {
+            frame.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= frame.len() as u64;
+        }
+        if !this.delay.is_zero() {
+            this.pause = Some(Box::pin(sleep(this.delay)));
+        }
+        Poll::Ready(Some(Ok(Frame::data(frame))))
+    }
+}
+
+/// Counts an answer as under way while it lives.
+struct Open(Arc<Shared>);
+
+impl Open {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.counts.send_modify(|counts| counts.open += 1);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.counts.send_modify(|counts| counts.open -= 1);
+    }
+}
+
+/// A socket that fails once all was flushed after `cut` was set.
+///
+/// A body that fails makes hyper close the connection at once, with what it has buffered. But "dropped after byte N"
+/// shall mean that N bytes have left, however slowly the peer reads, so the body only asks for the cut, and the
+/// failure comes from the flush after it.
+struct CutIo {
+    io: TokioIo<TcpStream>,
+    cut: Arc<AtomicBool>,
+}
+
+impl Read for CutIo {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
+    }
+}
+
+impl Write for CutIo {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.io).poll_flush(cx))?;
+        if this.cut.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(io::Error::other("the script drops the connection")));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write_vectored(cx, bufs)
+    }
+}
+
+/// Headers whose values never reach the log.
+const SECRETS: [&str; 6] = ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
+
+/// The wait after a failed accept.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);

@@ -1,0 +1,150 @@
+//! What the server remembers: how far each conversation has come, and the last calls. Both are bounded.
+//!
+//! Knows neither sockets nor what an answer says.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::call::Call;
+use super::script::{Script, Step};
+
+/// All that changes while the server runs.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// Answers so far.
+    pub(super) answers: u64,
+    pub(super) conversations: Conversations,
+    pub(super) log: Log,
+}
+
+/// How far each conversation has come in its script.
+#[derive(Debug, Default)]
+pub(super) struct Conversations {
+    progress: HashMap<u64, Progress>,
+    /// The keys of `progress`, oldest first.
+    order: VecDeque<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    first: usize,
+    then: usize,
+}
+
+impl Conversations {
+    /// The step of a conversation's next call of this kind.
+    pub(super) fn next(&mut self, key: u64, continuation: bool, script: &Script) -> Step {
+        let progress = self.progress.entry(key).or_insert_with(|| {
+            self.order.push_back(key);
+            Progress::default()
+        });
+        let step = if continuation {
+            let steps = script.then();
+            let at = progress.then.min(steps.len() - 1);
+            progress.then = at + 1;
+            steps[at]
+        } else {
+            let steps = script.first();
+            let at = progress.first % steps.len();
+            *progress = Progress { first: at + 1, then: 0 };
+            steps[at]
+        };
+        if self.order.len() > CONVERSATIONS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.progress.remove(&oldest);
+        }
+        step
+    }
+}
+
+/// The last calls.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    calls: VecDeque<Call>,
+    /// The sum of their bodies' lengths.
+    bytes: usize,
+}
+
+impl Log {
+    /// Oldest first.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter()
+    }
+
+    pub(super) fn push(&mut self, call: Call) {
+        self.bytes += call.body.len();
+        self.calls.push_back(call);
+        while self.calls.len() > CALLS || (self.bytes > CALL_BYTES && self.calls.len() > 1) {
+            let Some(oldest) = self.calls.pop_front() else { break };
+            self.bytes -= oldest.body.len();
+        }
+    }
+}
+
+/// Conversations remembered: far more than run at once. A forgotten one starts its script again.
+const CONVERSATIONS: usize = 10_000;
+
+/// Calls kept in the log.
+const CALLS: usize = 10_000;
+
+/// Bytes of bodies kept in the log; the last call is kept whatever its size.
+const CALL_BYTES: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_wrap_around_and_the_last_continuation_repeats() {
+        let script: Script = "answer fence | refusal anchor".parse().unwrap();
+        let mut conversations = Conversations::default();
+        let mut step = |key, continuation| conversations.next(key, continuation, &script).to_string();
+        assert_eq!(step(1, false), "answer");
+        assert_eq!(step(1, true), "refusal");
+        assert_eq!(step(1, true), "anchor");
+        assert_eq!(step(1, true), "anchor");
+        // Another conversation has its own place.
+        assert_eq!(step(2, false), "answer");
+        assert_eq!(step(2, true), "refusal");
+        // A first call begins the continuations anew.
+        assert_eq!(step(1, false), "fence");
+        assert_eq!(step(1, true), "refusal");
+        assert_eq!(step(1, false), "answer");
+    }
+
+    #[test]
+    fn conversations_are_bounded() {
+        let script: Script = "answer fence".parse().unwrap();
+        let mut conversations = Conversations::default();
+        for key in 0..=CONVERSATIONS as u64 {
+            conversations.next(key, false, &script);
+        }
+        assert_eq!((conversations.progress.len(), conversations.order.len()), (CONVERSATIONS, CONVERSATIONS));
+        assert_eq!(conversations.next(1, false, &script).to_string(), "fence");
+        assert_eq!(conversations.next(0, false, &script).to_string(), "answer", "the oldest was forgotten");
+    }
+
+    #[test]
+    fn the_log_keeps_the_last_calls() {
+        let call = |body: String| Call {
+            method: http::Method::GET,
+            path: "/".into(),
+            headers: http::HeaderMap::new(),
+            body,
+            kind: super::super::CallKind::Other,
+            step: None,
+            delivered: 0,
+            status: None,
+        };
+        let mut log = Log::default();
+        for at in 0..CALLS + 2 {
+            log.push(call(at.to_string()));
+        }
+        assert_eq!((log.calls().count(), log.calls().next().unwrap().body.as_str()), (CALLS, "2"));
+        // A body that fills the log stays, alone.
+        log.push(call("x".repeat(CALL_BYTES + 1)));
+        assert_eq!((log.calls().count(), log.bytes), (1, CALL_BYTES + 1));
+        log.push(call("y".into()));
+        assert_eq!((log.calls().count(), log.bytes), (1, 1));
+    }
+}

@@ -1,0 +1,726 @@
+//! The chat wire: recorded streams against their index, then each behaviour with its expected value.
+
+use std::fs;
+
+use proptest::prelude::*;
+use restitch::Limits;
+use restitch::json::walk;
+use restitch::provider::chat::{self, Reader, Request, Writer};
+use restitch::provider::{Delta, Finish, Kind, Transcript};
+use restitch::sse::Decoder;
+use serde_json::{Value, json};
+
+use crate::support::corpus;
+
+/// Name and data of each event of a body; one that no blank line ends counts too.
+fn events(body: &[u8]) -> Vec<(String, String)> {
+    let (mut decoder, mut rest, mut events) = (Decoder::new(&Limits::default()), body, Vec::new());
+    while let Some(event) = decoder.next_event(&mut rest).unwrap() {
+        events.push((event.event.into_owned(), event.data.into_owned()));
+    }
+    events.extend(decoder.finish().unwrap().map(|event| (event.event.into_owned(), event.data.into_owned())));
+    events
+}
+
+fn strings(map: &std::collections::BTreeMap<String, String>) -> Value {
+    json!(map)
+}
+
+#[test]
+fn recorded_streams_say_what_the_index_says() {
+    let Some(folder) = corpus().map(|corpus| corpus.join("streams")) else { return };
+    let index = fs::read_to_string(folder.join("index.jsonl")).unwrap();
+    let mut covered = 0;
+    for row in index.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        if row["dialect"] != "openai-chat" || row["done_mismatch"].as_array().is_some_and(|list| !list.is_empty()) {
+            continue;
+        }
+        let file = row["file"].as_str().unwrap();
+        let body = fs::read(folder.join(file)).unwrap();
+
+        let (mut reader, mut whole) = (Reader::new(), Transcript::default());
+        // Three bodies are examples with one object a line, without the event-stream format around them.
+        let events = match file.ends_with(".ndjson") {
+            true => std::str::from_utf8(&body)
+                .unwrap()
+                .lines()
+                .map(|line| ("message".to_owned(), line.to_owned()))
+                .collect(),
+            false => events(&body),
+        };
+        for (name, data) in events {
+            reader.read(&name, &data, |delta| whole.push(&delta));
+        }
+        // One server reports its error on a line `error: {…}`. The event-stream format knows no such field, so that no
+        // event carries it; given as one, its message is the one of the index.
+        for line in row["nonsse_lines"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if let Some(data) = line.strip_prefix("error:") {
+                assert_eq!(reader.read("error", data, |delta| whole.push(&delta)), Kind::Error);
+            }
+        }
+
+        assert_eq!(strings(&whole.text), row["text"], "{file}");
+        assert_eq!(strings(&whole.reasoning), row["reasoning"], "{file}");
+        assert_eq!(strings(&whole.refusal), row["refusal"], "{file}");
+        assert_eq!(strings(&whole.finish), row["finish"], "{file}");
+        assert_eq!(json!(whole.terminal), row["terminal"], "{file}");
+        assert_eq!(json!(whole.error), row["error"]["message"], "{file}");
+        let usage: Value = whole.usage.as_deref().map_or(Value::Null, |raw| serde_json::from_str(raw).unwrap());
+        assert_eq!(usage, row["usage"], "{file}");
+        let calls = row["tool_args"].as_object().unwrap();
+        assert_eq!(whole.tool_args.len(), calls.len(), "{file}");
+        for (slot, call) in calls {
+            let found = &whole.tool_args[slot];
+            assert_eq!(json!(found.id), call["id"], "{file} {slot}");
+            assert_eq!(json!(found.name), call["name"], "{file} {slot}");
+            assert_eq!(json!(found.args), call["args"], "{file} {slot}");
+        }
+        assert_eq!(reader.finish(), 0, "{file}");
+        covered += 1;
+    }
+    assert!(covered > 0);
+    println!("covered: {covered} recorded chat streams");
+}
+
+/// One delta on one line.
+fn show(delta: &Delta<'_>) -> String {
+    match delta {
+        Delta::Text { choice, text } => format!("text {choice} {text:?}"),
+        Delta::Refusal { choice, text } => format!("refusal {choice} {text:?}"),
+        Delta::Reasoning { choice, text } => format!("reasoning {choice} {text:?}"),
+        Delta::ToolCall { choice, index, id, name, arguments } => {
+            format!("call {choice}.{index} {} {} {arguments:?}", id.unwrap_or("-"), name.unwrap_or("-"))
+        }
+        Delta::Finish { choice, reason } => format!("finish {choice} {reason}"),
+        Delta::Usage { raw } => format!("usage {raw}"),
+        Delta::Error { message, raw } => format!("error {message:?} {raw}"),
+        Delta::Done => "done".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Reads events (a name before `|` if it isn't `message`) and compares their deltas and the last one's kind.
+fn check(data: &[&str], deltas: &[&str], kind: Kind) {
+    let (mut reader, mut found, mut last) = (Reader::new(), Vec::new(), Kind::Other);
+    for data in data {
+        let (name, data) = data.split_once('|').unwrap_or(("message", data));
+        last = reader.read(name, data, |delta| found.push(show(&delta)));
+    }
+    assert_eq!(found, deltas, "{data:?}");
+    assert_eq!(last, kind, "{data:?}");
+}
+
+/// A chunk whose first choice has these members.
+fn choice(members: &str) -> String {
+    format!(r#"{{"id":"c","choices":[{{{members}}}]}}"#)
+}
+
+fn check_choice(members: &str, deltas: &[&str]) {
+    check(&[&choice(members)], deltas, Kind::Chunk);
+}
+
+#[test]
+fn text_comes_as_string_or_parts() {
+    check_choice(r#""index":0,"delta":{"role":"assistant","content":"a\"b"}"#, &[r#"text 0 "a\"b""#]);
+    check_choice(r#""index":2,"delta":{"content":"x"}"#, &[r#"text 2 "x""#]);
+    check_choice(r#""delta":{"content":"x"}"#, &[r#"text 0 "x""#]);
+    check_choice(r#""index":0,"delta":{"content":""}"#, &[r#"text 0 """#]);
+    check_choice(r#""index":0,"delta":{"content":null}"#, &[]);
+    check_choice(r#""index":0,"delta":{}"#, &[]);
+    check_choice(r#""index":0,"delta":null"#, &[]);
+    check_choice(r#""\u0069ndex":1,"delt\u0061":{"\u0063ontent":"x"}"#, &[r#"text 1 "x""#]);
+    check_choice(
+        r#""index":0,"delta":{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}"#,
+        &[r#"text 0 "a""#, r#"text 0 "b""#],
+    );
+    check_choice(
+        r#""index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}"#,
+        &[r#"reasoning 0 "hm""#],
+    );
+    check_choice(r#""index":0,"delta":{"content":[{"type":"refusal","refusal":"no"}]}"#, &[r#"refusal 0 "no""#]);
+}
+
+#[test]
+fn several_choices() {
+    check(
+        &[
+            r#"{"choices":[{"index":1,"delta":{"content":"b"}},{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}"#,
+        ],
+        &[r#"text 1 "b""#, r#"text 0 "a""#, "finish 0 stop"],
+        Kind::Chunk,
+    );
+}
+
+#[test]
+fn thoughts_and_refusals() {
+    check_choice(r#""index":0,"delta":{"reasoning_content":"r"}"#, &[r#"reasoning 0 "r""#]);
+    check_choice(
+        r#""index":0,"delta":{"content":"","reasoning":"r","reasoning_details":[{}]}"#,
+        &[r#"reasoning 0 "r""#, r#"text 0 """#],
+    );
+    check_choice(r#""index":0,"delta":{"reasoning":"r","reasoning_content":"r"}"#, &[r#"reasoning 0 "r""#]);
+    check_choice(r#""index":0,"delta":{"reasoning":"r","reasoning_content":null}"#, &[r#"reasoning 0 "r""#]);
+    check_choice(r#""index":0,"delta":{"reasoning":{"a":1},"refusal":"no"}"#, &[r#"refusal 0 "no""#]);
+}
+
+#[test]
+fn finish_follows_the_text_and_may_come_twice() {
+    check_choice(
+        r#""finish_reason":"length","index":0,"delta":{"content":"x"}"#,
+        &[r#"text 0 "x""#, "finish 0 length"],
+    );
+    let last = choice(r#""index":0,"delta":{},"finish_reason":"stop""#);
+    check(&[&last, &last], &["finish 0 stop", "finish 0 stop"], Kind::Chunk);
+    check_choice(r#""index":0,"delta":{},"finish_reason":null"#, &[]);
+    check_choice(r#""index":0,"delta":{},"finish_reason":"""#, &[]);
+    for (word, reason) in [
+        ("stop", Finish::Stop),
+        ("length", Finish::Length),
+        ("tool_calls", Finish::ToolCalls),
+        ("function_call", Finish::FunctionCall),
+        ("content_filter", Finish::ContentFilter),
+        ("model_length", Finish::Other("model_length".to_owned())),
+    ] {
+        assert_eq!(Finish::from(word), reason);
+        assert_eq!(reason.as_str(), word);
+    }
+}
+
+#[test]
+fn usage_alone_or_with_choices() {
+    check(&[r#"{"choices":[],"usage":{"total_tokens": 3}}"#], &[r#"usage {"total_tokens": 3}"#], Kind::Chunk);
+    check(
+        &[r#"{"usage":{"t":1},"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#],
+        &[r#"text 0 "x""#, "finish 0 stop", r#"usage {"t":1}"#],
+        Kind::Chunk,
+    );
+    check(&[r#"{"usage":{"t":1}}"#], &[r#"usage {"t":1}"#], Kind::Chunk);
+    check(&[r#"{"choices":[],"usage":null}"#], &[], Kind::Chunk);
+    check(&[r#"{"choices":[],"x_groq":{"id":"r","usage":{"t":1}}}"#], &[r#"usage {"t":1}"#], Kind::Chunk);
+    check(&[r#"{"choices":[],"usage":{"t":2},"x_groq":{"usage":{"t":1}}}"#], &[r#"usage {"t":2}"#], Kind::Chunk);
+    check(&[r#"{"choices":[],"prompt_filter_results":[]}"#], &[], Kind::Chunk);
+}
+
+#[test]
+fn the_end_and_what_is_no_chunk() {
+    check(&["[DONE]"], &["done"], Kind::Done);
+    check(&[" [DONE]\r\n"], &["done"], Kind::Done);
+    for data in ["", "{}", "[]", "null", "ping", "[DONE", r#"{"type":"ping"}"#, r#"{"usage":null}"#] {
+        check(&[data], &[], Kind::Other);
+    }
+    // A chunk that broke off is not read in part.
+    let whole = choice(r#""index":0,"delta":{"content":"x"}"#);
+    for end in 0..whole.len() {
+        check(&[&whole[..end]], &[], Kind::Other);
+    }
+    check(&[&format!("{whole}}}")], &[], Kind::Other);
+    check(&[&whole.replace("\"x\"", "\"\n\"")], &[], Kind::Other);
+}
+
+#[test]
+fn errors_inside_the_stream() {
+    check(
+        &[r#"{"error":{"message":"slow\ndown","code":429}}"#],
+        &[r#"error "slow\ndown" {"message":"slow\ndown","code":429}"#],
+        Kind::Error,
+    );
+    check(&[r#"{"error":"gone"}"#], &[r#"error "gone" "gone""#], Kind::Error);
+    check(&[r#"{"error":{"code":500}}"#], &[r#"error "{\"code\":500}" {"code":500}"#], Kind::Error);
+    check(&[r#"error|{"error":{"message":"m"}}"#], &[r#"error "m" {"message":"m"}"#], Kind::Error);
+    check(&[r#"error|{"message":"m"}"#], &[r#"error "m" {"message":"m"}"#], Kind::Error);
+    check(&[r#"error|{"detail":"d"}"#], &[r#"error "d" {"detail":"d"}"#], Kind::Error);
+    check(&["error|upstream is gone"], &[r#"error "upstream is gone" upstream is gone"#], Kind::Error);
+    check(
+        &[r#"{"object":"error","message":"m","code":400}"#],
+        &[r#"error "m" {"object":"error","message":"m","code":400}"#],
+        Kind::Error,
+    );
+    // OpenRouter: an error beside a choice that ends with it.
+    check(
+        &[
+            r#"{"error":{"code":502,"message":"m"},"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"error"}]}"#,
+        ],
+        &[r#"text 0 "x""#, "finish 0 error", r#"error "m" {"code":502,"message":"m"}"#],
+        Kind::Error,
+    );
+    check(
+        &[r#"{"choices":[{"error":{"message":"m"},"finish_reason":"error"}]}"#],
+        &["finish 0 error", r#"error "m" {"message":"m"}"#],
+        Kind::Error,
+    );
+    check(&[r#"{"error":null,"choices":[]}"#], &[], Kind::Chunk);
+}
+
+#[test]
+fn tool_calls_in_pieces() {
+    let begin =
+        r#""delta":{"tool_calls":[{"index":1,"id":"i","type":"function","function":{"name":"f","arguments":""}}]}"#;
+    let more = r#""delta":{"tool_calls":[{"index":1,"function":{"arguments":"{\"a"}}]}"#;
+    let last = r#""delta":{"tool_calls":[{"index":1,"id":"i","function":{"name":"","arguments":"\":1}"}}]}"#;
+    let data = [choice(begin), choice(more), choice(last)];
+    let data: Vec<_> = data.iter().map(String::as_str).collect();
+    check(&data, &[r#"call 0.1 i f """#, r#"call 0.1 - - "{\"a""#, r#"call 0.1 i - "\":1}""#], Kind::Chunk);
+
+    let (mut reader, mut whole) = (Reader::new(), Transcript::default());
+    for data in data {
+        reader.read("message", data, |delta| whole.push(&delta));
+    }
+    let call = &whole.tool_args["0.1"];
+    assert_eq!((call.id.as_deref(), call.name.as_deref(), &*call.args), (Some("i"), Some("f"), r#"{"a":1}"#));
+}
+
+#[test]
+fn tool_calls_of_other_shapes() {
+    // No index, as Mistral sends them.
+    check_choice(
+        r#""delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g","arguments":"[]"}}]}"#,
+        &[r#"call 0.0 a f "{}""#, r#"call 0.1 b g "[]""#],
+    );
+    check_choice(
+        r#""delta":{"tool_calls":[{"index":0,"id":null,"function":{"name":null,"arguments":null}}]}"#,
+        &[r#"call 0.0 - - """#],
+    );
+    check_choice(
+        r#""delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"k": 1}}}]}"#,
+        &[r#"call 0.0 a f "{\"k\": 1}""#],
+    );
+    check_choice(r#""delta":{"tool_calls":null}"#, &[]);
+    check_choice(r#""delta":{"function_call":{"name":"f","arguments":"{"}}"#, &[r#"call 0.0 - f "{""#]);
+    check_choice(r#""delta":{"function_call":null}"#, &[]);
+}
+
+#[test]
+fn a_message_where_a_delta_is_due() {
+    check_choice(
+        r#""index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop""#,
+        &[r#"text 0 "whole""#, "finish 0 stop"],
+    );
+    check_choice(r#""index":0,"message":{"content":"x"},"delta":{"content":"x"}"#, &[r#"text 0 "x""#]);
+    // A server that repeats the whole text at the end is not read twice.
+    check(
+        &[&choice(r#""index":0,"delta":{"content":"x"}"#), &choice(r#""index":0,"message":{"content":"x"}"#)],
+        &[r#"text 0 "x""#],
+        Kind::Chunk,
+    );
+}
+
+#[test]
+fn surrogates_split_over_deltas() {
+    let text = |index: u32, content: &str| choice(&format!(r#""index":{index},"delta":{{"content":"{content}"}}"#));
+    let data = [text(0, r"a\ud83d"), text(1, r"\uD83D"), text(0, r"\ude00b"), text(1, r"\uDE01")];
+    let data: Vec<_> = data.iter().map(String::as_str).collect();
+    check(&data, &[r#"text 0 "a""#, r#"text 1 """#, r#"text 0 "😀b""#, r#"text 1 "😁""#], Kind::Chunk);
+
+    let (mut reader, mut whole) = (Reader::new(), Transcript::default());
+    for content in [r"\ud83d", "a", r"\ude00", r"b\ud83d"] {
+        reader.read("message", &text(0, content), |delta| whole.push(&delta));
+    }
+    assert_eq!(whole.text["0"], "ab");
+    assert_eq!((reader.removed(), reader.finish(), reader.finish()), (2, 3, 3));
+
+    // The channels of one choice have nothing to do with one another.
+    let call = |arguments: &str| {
+        choice(&format!(r#""delta":{{"tool_calls":[{{"function":{{"arguments":"{arguments}"}}}}]}}"#))
+    };
+    let data = [call(r"\ud83d"), text(0, r"\ude00"), call(r"\ude00")];
+    let data: Vec<_> = data.iter().map(String::as_str).collect();
+    check(&data, &[r#"call 0.0 - - """#, r#"text 0 """#, r#"call 0.0 - - "😀""#], Kind::Chunk);
+
+    // However many channels wait, memory is bounded and nothing is lost uncounted.
+    let mut reader = Reader::new();
+    for index in 0..100 {
+        reader.read("message", &text(index, r"\ud83d"), |_| {});
+    }
+    assert_eq!((reader.removed(), reader.finish()), (36, 100));
+}
+
+/// What a writer that has seen `observed` writes with `write`.
+fn written(observed: &[&str], write: impl Fn(&Writer, &mut Vec<u8>)) -> String {
+    let mut writer = Writer::new();
+    for data in observed {
+        writer.observe(data);
+    }
+    let mut out = Vec::new();
+    write(&writer, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn chunks_look_like_the_first_answer() {
+    let first = r#"{"id":"c1","object":"chat.completion.chunk","created":17,"model":"m","service_tier":"default","system_fingerprint":null,"choices":[{"index":3,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"abc"}"#;
+    let head = r#"data: {"id":"c1","object":"chat.completion.chunk","created":17,"model":"m","service_tier":"default","system_fingerprint":null,"choices":"#;
+    assert_eq!(
+        written(&[first], |writer, out| writer.text(out, "a\"\n😀")),
+        format!("{head}[{{\"index\":3,\"delta\":{{\"content\":\"a\\\"\\n😀\"}},\"finish_reason\":null}}]}}\n\n"),
+    );
+    assert_eq!(
+        written(&[first], |writer, out| writer.finish(out, "stop", None)),
+        format!("{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\n"),
+    );
+    assert_eq!(
+        written(&[first], |writer, out| writer.finish(out, "length", Some("{\"cuts\":1}"))),
+        format!(
+            "{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"length\"}}],\"restitch\":{{\"cuts\":1}}}}\n\n"
+        ),
+    );
+    assert_eq!(
+        written(&[first], |writer, out| writer.usage(out, "{\n  \"total_tokens\": 7\r\n}", Some("{}"))),
+        format!("{head}[],\"usage\":{{  \"total_tokens\": 7}},\"restitch\":{{}}}}\n\n"),
+    );
+    assert_eq!(written(&[first], Writer::done), "data: [DONE]\n\n");
+}
+
+#[test]
+fn the_first_chunk_with_choices_is_the_model() {
+    let azure = r#"{"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[]}"#;
+    let first = r#"{"choices":[{"index":0,"delta":{}}],"created":17,"id":"c1"}"#;
+    let second = r#"{"id":"c2","choices":[{"index":1,"delta":{}}]}"#;
+    let expected =
+        "data: {\"created\":17,\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    let finish = |writer: &Writer, out: &mut Vec<u8>| writer.finish(out, "stop", None);
+    assert_eq!(written(&["[DONE]", "{\"id\":", r#"{"type":"ping"}"#, azure, first, second], finish), expected);
+    assert_eq!(
+        written(&[azure], finish),
+        "data: {\"created\":0,\"id\":\"\",\"model\":\"\",\"object\":\"\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+    );
+    assert_eq!(
+        written(&[], |writer, out| writer.text(out, "x")),
+        "data: {\"id\":\"chatcmpl-restitch\",\"object\":\"chat.completion.chunk\",\"created\":0,\"model\":\"\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n",
+    );
+}
+
+#[test]
+fn what_is_written_reads_as_what_was_meant() {
+    let text = "\u{0}\u{1f}\"\\/\n\r\t é😀\u{2028}data: x";
+    let body = written(&[], |writer, out| {
+        writer.text(out, text);
+        writer.finish(out, "le\"ngth", None);
+        writer.usage(out, r#"{"t":1}"#, Some("[1]"));
+        writer.done(out);
+    });
+    let (mut reader, mut found) = (Reader::new(), Vec::new());
+    for (name, data) in events(body.as_bytes()) {
+        reader.read(&name, &data, |delta| found.push(show(&delta)));
+    }
+    assert_eq!(
+        found,
+        [format!("text 0 {text:?}"), "finish 0 le\"ngth".into(), "usage {\"t\":1}".into(), "done".into()]
+    );
+}
+
+#[test]
+fn bodies_are_read() {
+    let read = |body: &str| {
+        let mut found = Vec::new();
+        let is_answer = chat::read_body(body, |delta| found.push(show(&delta)));
+        (is_answer, found)
+    };
+    let body = r#"{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\":","refusal":null},"finish_reason":"length"}],"usage":{"t":1}}"#;
+    assert_eq!(
+        read(body),
+        (true, vec![r#"text 0 "{\"a\":""#.into(), "finish 0 length".into(), r#"usage {"t":1}"#.into()])
+    );
+    let body = r#"{"choices":[{"message":{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"tool_calls":[{"id":"i","function":{"name":"f","arguments":"{}"}}]}}]}"#;
+    assert_eq!(read(body), (true, vec![r#"text 0 "a""#.into(), r#"text 0 "b""#.into(), r#"call 0.0 i f "{}""#.into()]));
+    assert_eq!(read(r#"{"error":{"message":"m"}}"#), (true, vec![r#"error "m" {"message":"m"}"#.into()]));
+    for body in ["", "{}", "<html>", r#"{"choices":["#] {
+        assert_eq!(read(body), (false, vec![]));
+    }
+}
+
+#[test]
+fn bodies_are_edited_by_spans() {
+    let body = "{\n  \"id\": \"c\",\n  \"choices\": [\n    {\n      \"index\": 0,\n      \"message\": {\n        \"role\": \"assistant\",\n        \"content\": [{\"type\": \"text\", \"text\": \"a\"}]\n      },\n      \"finish_reason\": \"length\"\n    }, {\"index\": 1}\n  ],\n  \"usage\": {\"t\": 1},\n  \"x\": 1.50\n}\n";
+    let expected = "{\n  \"id\": \"c\",\n  \"choices\": [\n    {\n      \"index\": 0,\n      \"message\": {\n        \"role\": \"assistant\",\n        \"content\": \"a\\\"b\"\n      },\n      \"finish_reason\": \"stop\"\n    }, {\"index\": 1}\n  ],\n  \"usage\": {\"t\":2},\n  \"x\": 1.50,\"restitch\":{\"cuts\":1}\n}\n";
+    let edited = chat::write_body(body, "a\"b", "stop", Some(r#"{"t":2}"#), Some(r#"{"cuts":1}"#));
+    assert_eq!(edited.as_deref(), Some(expected));
+
+    assert_eq!(
+        chat::write_body(r#"{"choices":[{"message":{}}]}"#, "a", "stop", Some("{}"), Some("1")).as_deref(),
+        Some(r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],"usage":{},"restitch":1}"#),
+    );
+    assert_eq!(
+        chat::write_body(
+            r#"{"choices":[{"finish_reason":null,"message":{"content":null}}],"usage":1}"#,
+            "",
+            "stop",
+            None,
+            None
+        )
+        .as_deref(),
+        Some(r#"{"choices":[{"finish_reason":"stop","message":{"content":""}}],"usage":1}"#),
+    );
+    for body in ["", "{}", r#"{"choices":[]}"#, r#"{"choices":[{"message":null}]}"#, r#"{"choices":[{"message":{}}]"#] {
+        assert_eq!(chat::write_body(body, "", "stop", None, None), None);
+    }
+}
+
+#[test]
+fn requests_are_read() {
+    let check = |body: &str, expected: Option<(bool, u64, bool, bool)>| {
+        let found = Request::parse(body.as_bytes());
+        assert_eq!(found.map(|found| (found.stream, found.n, found.has_stop, found.include_usage)), expected, "{body}");
+    };
+    check(r#"{"messages":[]}"#, Some((false, 1, false, false)));
+    check(
+        r#"{"stream":true,"n":2,"stop":["a"],"stream_options":{"include_usage":true},"messages":[{}]}"#,
+        Some((true, 2, true, true)),
+    );
+    check(r#"{"messages":[],"stop":"x","n":null,"stream":null,"stream_options":null}"#, Some((false, 1, true, false)));
+    check(r#"{"messages":[],"stop":[],"stream":false}"#, Some((false, 1, false, false)));
+    check(r#"{"messages":[],"stop":null}"#, Some((false, 1, false, false)));
+    check(r#" {"messages":"x","stre\u0061m":false,"stream":true,"messages":[]} "#, Some((true, 1, false, false)));
+    for body in ["", "[]", "{}", r#"{"messages":{}}"#, r#"{"messages":[],"messages":null}"#, r#"{"messages":[]"#] {
+        check(body, None);
+    }
+    assert_eq!(Request::parse(b"{\"messages\":[],\"x\":\"\xff\"}"), None);
+    assert_eq!(chat::again("{ }"), "{ }");
+}
+
+fn check_continuation(body: &str, expected: &str) {
+    assert_eq!(chat::continuation(body, "{\"a", "go\non").as_deref(), Some(expected), "{body}");
+}
+
+#[test]
+fn continuations_append_two_turns() {
+    let turns = r#"{"role":"assistant","content":"{\"a"},{"role":"user","content":"go\non"}"#;
+    check_continuation(r#"{"messages":[]}"#, &format!(r#"{{"messages":[{turns}]}}"#));
+    check_continuation(
+        "{\n  \"model\": \"m\",\n  \"messages\": [\n    {\"role\": \"user\"}\n  ],\n  \"temperature\": 0.10\n}\n",
+        &format!(
+            "{{\n  \"model\": \"m\",\n  \"messages\": [\n    {{\"role\": \"user\"}},{turns}\n  ],\n  \"temperature\": 0.10\n}}\n"
+        ),
+    );
+    // The last of duplicates is the one that servers read.
+    check_continuation(
+        r#"{"messages":[1],"mess\u0061ges":[2]}"#,
+        &format!(r#"{{"messages":[1],"mess\u0061ges":[2,{turns}]}}"#),
+    );
+    for body in ["", "{}", r#"{"messages":1}"#, r#"{"messages":[}"#] {
+        assert_eq!(chat::continuation(body, "", ""), None);
+    }
+}
+
+#[test]
+fn continuations_leave_out_what_forces_a_shape() {
+    let turns = r#"{"role":"assistant","content":"{\"a"},{"role":"user","content":"go\non"}"#;
+    let expected = format!(r#"{{"messages":[{turns}]}}"#);
+    check_continuation(r#"{"response_format":{"type":"json_object"},"messages":[]}"#, &expected);
+    check_continuation(r#"{"messages":[],"response_format":{"type":"json_object"}}"#, &expected);
+    check_continuation(
+        r#"{"response_format":1,"messages":[],"\u0072esponse_format":2,"response_format":3}"#,
+        &expected,
+    );
+    check_continuation(
+        r#"{"tools":[{}],"tool_choice":"auto","messages":[],"parallel_tool_calls":true,"functions":[{}],"function_call":"auto"}"#,
+        &expected,
+    );
+    check_continuation(
+        "{\n  \"messages\": [],\n  \"response_format\": {},\n  \"stream\": true,\n  \"tools\": []\n}",
+        &format!("{{\n  \"messages\": [{turns}],\n  \"stream\": true\n}}"),
+    );
+}
+
+#[test]
+fn a_history_with_calls_keeps_its_tools() {
+    let turns = r#"{"role":"assistant","content":"{\"a"},{"role":"user","content":"go\non"}"#;
+    for message in [r#"{"role":"tool"}"#, r#"{"role":"function"}"#, r#"{"tool_calls":[{}]}"#, r#"{"function_call":{}}"#]
+    {
+        check_continuation(
+            &format!(r#"{{"tools":[{{}}],"messages":[{message}],"response_format":{{}}}}"#),
+            &format!(r#"{{"tools":[{{}}],"messages":[{message},{turns}],"tool_choice":"none"}}"#),
+        );
+        check_continuation(
+            &format!(
+                r#"{{"tool_choice":{{"type":"function"}},"tools":[{{}}],"parallel_tool_calls":true,"messages":[{message}]}}"#
+            ),
+            &format!(
+                r#"{{"tool_choice":"none","tools":[{{}}],"parallel_tool_calls":true,"messages":[{message},{turns}]}}"#
+            ),
+        );
+        check_continuation(
+            &format!(r#"{{"functions":[{{}}],"function_call":"auto","messages":[{message}]}}"#),
+            &format!(r#"{{"functions":[{{}}],"function_call":"none","messages":[{message},{turns}]}}"#),
+        );
+        // A choice without tools is an error at OpenAI.
+        check_continuation(
+            &format!(r#"{{"messages":[{message}],"tools":[],"tool_choice":"auto"}}"#),
+            &format!(r#"{{"messages":[{message},{turns}]}}"#),
+        );
+    }
+    for message in [r#"{"tool_calls":[]}"#, r#"{"tool_calls":null,"function_call":null}"#, r#"{"role":"assistant"}"#] {
+        check_continuation(
+            &format!(r#"{{"tools":[{{}}],"messages":[{message}]}}"#),
+            &format!(r#"{{"messages":[{message},{turns}]}}"#),
+        );
+    }
+}
+
+/// Any JSON value, as text with odd white space.
+fn any_value() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        any::<i32>().prop_map(|number| number.to_string()),
+        any::<String>().prop_map(|text| json!(text).to_string()),
+        Just(r#""none""#.to_owned()),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|list| format!("[ {}]", list.join(" ,"))),
+            prop::collection::vec((any_key(), inner), 0..4).prop_map(|members| object(&members)),
+        ]
+    })
+}
+
+/// A key that the edits look for, at times written with an escape, or any other.
+fn any_key() -> impl Strategy<Value = String> {
+    let known = prop::sample::select(vec![
+        "response_format",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "functions",
+        "function_call",
+        "tool_calls",
+        "role",
+        "content",
+        "stream",
+        "messages",
+    ]);
+    prop_oneof![
+        4 => known.clone().prop_map(|key| format!("\"{key}\"")),
+        1 => known.prop_map(|key| format!("\"\\u{:04x}{}\"", u32::from(key.as_bytes()[0]), &key[1..])),
+        1 => any::<String>().prop_map(|text| json!(text).to_string()),
+    ]
+}
+
+fn object(members: &[(String, String)]) -> String {
+    let members: Vec<_> = members.iter().map(|(key, value)| format!("{key} :\n{value}")).collect();
+    format!("{{ {} }}", members.join(", "))
+}
+
+fn any_message() -> impl Strategy<Value = String> {
+    let role = prop::sample::select(vec!["user", "assistant", "tool", "function"]);
+    prop_oneof![role.prop_map(|role| json!({"role": role, "content": "x"}).to_string()), any_value()]
+}
+
+/// The continuation as `serde_json` would build it.
+fn expected_continuation(body: &str, delivered: &str, prompt: &str) -> Option<Value> {
+    let mut value: Value = serde_json::from_str(body).unwrap();
+    let filled = |value: &Value| value.as_array().is_some_and(|list| !list.is_empty());
+    let root = value.as_object_mut()?;
+    let messages = root.get_mut("messages")?.as_array_mut()?;
+    let has_calls = messages.iter().any(|message| {
+        message["role"] == "tool"
+            || message["role"] == "function"
+            || filled(&message["tool_calls"])
+            || message["function_call"].is_object()
+    });
+    messages.push(json!({"role": "assistant", "content": delivered}));
+    messages.push(json!({"role": "user", "content": prompt}));
+    root.remove("response_format");
+    if has_calls && root.get("tools").is_some_and(filled) {
+        root.insert("tool_choice".to_owned(), json!("none"));
+    } else {
+        root.retain(|key, _| !["tools", "tool_choice", "parallel_tool_calls"].contains(&key.as_str()));
+    }
+    if has_calls && root.get("functions").is_some_and(filled) {
+        root.insert("function_call".to_owned(), json!("none"));
+    } else {
+        root.retain(|key, _| !["functions", "function_call"].contains(&key.as_str()));
+    }
+    Some(value)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn random_requests_are_edited_as_a_tree_would_be(
+        mut members in prop::collection::vec((any_key(), any_value()), 0..8),
+        messages in prop::collection::vec(any_message(), 0..4),
+        place in 0usize..8,
+        delivered in any::<String>(),
+        prompt in any::<String>(),
+    ) {
+        let messages = format!("[{} ]", messages.join(" , "));
+        members.insert(place.min(members.len()), ("\"messages\"".to_owned(), messages));
+        let body = object(&members);
+        let edited = chat::continuation(&body, &delivered, &prompt);
+        let edited = edited.map(|edited| serde_json::from_str::<Value>(&edited).unwrap());
+        prop_assert_eq!(edited, expected_continuation(&body, &delivered, &prompt));
+    }
+
+    #[test]
+    fn random_bodies_are_edited_as_a_tree_would_be(
+        extra in prop::collection::vec((any_key(), any_value()), 0..4),
+        message in prop::collection::vec((any_key(), any_value()), 0..4),
+        text in any::<String>(),
+    ) {
+        let body = |choices: String| {
+            let mut members = extra.clone();
+            members.push(("\"choices\"".to_owned(), choices));
+            object(&members)
+        };
+        let body = body(format!("[ {} ,0]", object(&[("\"message\"".to_owned(), object(&message))])));
+        let edited = chat::write_body(&body, &text, "stop", Some(r#"{"t":1}"#), Some("{}")).unwrap();
+        let mut expected: Value = serde_json::from_str(&body).unwrap();
+        expected["choices"][0]["message"]["content"] = json!(text);
+        expected["choices"][0]["finish_reason"] = json!("stop");
+        expected["usage"] = json!({"t": 1});
+        expected["restitch"] = json!({});
+        prop_assert_eq!(serde_json::from_str::<Value>(&edited).unwrap(), expected);
+    }
+
+    #[test]
+    fn walking_finds_what_a_tree_has(members in prop::collection::vec((any_key(), any_value()), 0..8)) {
+        let text = object(&members);
+        prop_assert!(walk::is_valid(&text));
+        let tree: Value = serde_json::from_str(&text).unwrap();
+        let mut walked = serde_json::Map::new();
+        for (key, value) in walk::members(&text) {
+            prop_assert_eq!(&text[value.range()], value.as_str());
+            walked.insert(key.decode().unwrap().into_owned(), serde_json::from_str(value.as_str()).unwrap());
+        }
+        prop_assert_eq!(Value::Object(walked), tree);
+    }
+
+    #[test]
+    fn no_data_is_a_panic(data in "[\\[\\]{}\",:\\\\ud83acehinot1 ]{0,40}", at in 0usize..200, with in any::<u8>()) {
+        let mut reader = Reader::new();
+        reader.read("message", &data, |_| {});
+        for value in walk::members(&data).map(|(_, value)| value).chain(walk::elements(&data)) {
+            prop_assert_eq!(&data[value.range()], value.as_str());
+        }
+        let mut damaged = choice(r#""index":0,"delta":{"content":"\ud83d","tool_calls":[{"function":{"arguments":"{}"}}]}"#).into_bytes();
+        let len = damaged.len();
+        damaged[at % len] = with;
+        reader.read("message", &String::from_utf8_lossy(&damaged), |_| {});
+        chat::continuation(&data, "", "");
+    }
+}
+
+#[test]
+fn validity_agrees_with_the_json_test_suite() {
+    let Some(folder) = corpus().map(|corpus| corpus.join("JSONTestSuite")) else { return };
+    let mut files = vec![folder];
+    let mut covered = 0;
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        // Texts are UTF-8 when they come here.
+        let Ok(text) = String::from_utf8(fs::read(&path).unwrap()) else { continue };
+        match name.split_once('_') {
+            Some(("y", _)) => assert!(walk::is_valid(&text), "{name}"),
+            Some(("n", _)) => assert!(!walk::is_valid(&text), "{name}"),
+            _ => continue,
+        }
+        covered += 1;
+    }
+    assert!(covered > 0);
+    println!("covered: {covered} texts of JSONTestSuite");
+}

@@ -1,0 +1,129 @@
+//! The HTTP client, in front of servers that are a socket and a few lines of text.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::BodyExt;
+use restitch::client::{Body, Client, Error, Upstream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Accepts one connection, answers each request on it that ends in one of `ends`, and returns all that it read.
+async fn server(ends: &'static [&'static str]) -> (Client, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = Upstream::parse(&format!("http://{}/prefix/", listener.local_addr().unwrap())).unwrap();
+    let seen = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut seen = Vec::new();
+        for end in ends {
+            while !seen.ends_with(end.as_bytes()) {
+                assert_ne!(socket.read_buf(&mut seen).await.unwrap(), 0);
+            }
+            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        }
+        String::from_utf8(seen).unwrap()
+    });
+    (Client::new(upstream).unwrap(), seen)
+}
+
+/// Sends a request and reads the body of its response.
+async fn send(client: &Client, request: Request<Body>) -> Bytes {
+    let call = async { client.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes() };
+    timeout(Duration::from_secs(30), call).await.unwrap()
+}
+
+#[tokio::test]
+async fn requests_share_a_connection_and_name_the_upstream() {
+    let (client, seen) = server(&["\r\n\r\n", "hello"]).await;
+    let uri = client.upstream().uri_for("/v1/models?a=b");
+    let request = Request::get(uri).header("host", "evil.example").body(Body::empty()).unwrap();
+    assert_eq!(send(&client, request).await, "ok");
+    let uri = client.upstream().uri_for("http://evil.example/../x");
+    let request = Request::post(uri).header("authorization", "Bearer key").body("hello".into()).unwrap();
+    assert_eq!(send(&client, request).await, "ok");
+
+    let seen = seen.await.unwrap();
+    let host = client.upstream().to_string();
+    let host = host.strip_prefix("http://").unwrap().strip_suffix("/prefix").unwrap();
+    assert_eq!(
+        seen,
+        format!(
+            "GET /prefix/v1/models?a=b HTTP/1.1\r\nhost: {host}\r\n\r\n\
+             POST /prefix/x HTTP/1.1\r\nauthorization: Bearer key\r\nhost: {host}\r\ncontent-length: 5\r\n\r\nhello"
+        ),
+    );
+}
+
+/// Two pieces that are both there.
+struct Pieces(Vec<&'static str>);
+
+impl futures_core::Stream for Pieces {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.0.pop().map(|piece| Ok(Bytes::from(piece))))
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_body_goes_out_in_chunks() {
+    let (client, seen) = server(&["\r\n0\r\n\r\n"]).await;
+    let body = Body::stream(Pieces(vec!["world", "hello "]));
+    send(&client, Request::post(client.upstream().uri_for("/")).body(body).unwrap()).await;
+    assert!(seen.await.unwrap().ends_with("\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n"));
+}
+
+#[tokio::test]
+async fn a_request_for_another_host_is_not_sent() {
+    let client = Client::new(Upstream::parse("http://127.0.0.1:1").unwrap()).unwrap();
+    for uri in ["http://127.0.0.1:2/x", "https://127.0.0.1:1/x", "/x"] {
+        let error = client.send(Request::get(uri).body(Body::empty()).unwrap()).await.unwrap_err();
+        assert!(matches!(error, Error::Foreign(_)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn failures_say_whether_there_was_a_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let call = || client.send(Request::get(client.upstream().uri_for("/")).body(Body::empty()).unwrap());
+    let (answer, ()) = tokio::join!(call(), async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
+    });
+    assert!(!answer.unwrap_err().is_connect());
+    drop(listener);
+    let error = timeout(Duration::from_secs(30), call()).await.unwrap().unwrap_err();
+    assert!(error.is_connect());
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+/// Where the system has certificate roots, a server without TLS is no upstream; where it has none, no client comes
+/// about. Either way it is an error that says so.
+#[tokio::test]
+async fn https_needs_tls_and_roots() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = Upstream::parse(&format!("https://{}", listener.local_addr().unwrap())).unwrap();
+    let client = match Client::new(upstream) {
+        Ok(client) => client,
+        Err(error) => {
+            assert!(error.to_string().starts_with("https needs the system's certificate roots: "), "{error}");
+            return;
+        }
+    };
+    let request = Request::get(client.upstream().uri_for("/")).body(Body::empty()).unwrap();
+    let (answer, ()) = tokio::join!(timeout(Duration::from_secs(30), client.send(request)), async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        // The client says what is wrong before it leaves; closing first would lose our answer.
+        let _ = socket.read_to_end(&mut Vec::new()).await;
+    });
+    let error = answer.unwrap().unwrap_err();
+    assert!(error.is_connect(), "{error}");
+}
