@@ -195,9 +195,9 @@ fn repeating_rows_are_not_merged_by_accident() {
     let row = "{\"id\": 12, \"name\": \"the same\"},";
     let texts = [
         format!("[{}{{\"id\": 13}}]", row.repeat(12)),
-        format!("[{}]", vec!["[0,0,0,0,0,0,0,0,0,0]"; 12].join(",")),
+        format!("[{}]", ["[0,0,0,0,0,0,0,0,0,0]"; 12].join(",")),
         format!("[{}]", vec!["0"; 200].join(",")),
-        format!("[{}]", vec!["\"abcdefghijklmnopqrstuvwxyz\""; 9].join(",\n")),
+        format!("[{}]", ["\"abcdefghijklmnopqrstuvwxyz\""; 9].join(",\n")),
         format!("{{\"x\": \"{}\"}}", "na ".repeat(60)),
     ];
     for text in &texts {
@@ -417,11 +417,14 @@ fn garbage_is_not_held_without_end() {
     }
 }
 
+/// The alignment and the overlap, or why there is none.
+type Joined = Result<(Alignment, usize), Failure>;
+
 /// By hand: the document, the fragment, what becomes of them.
 #[test]
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
-    let cases: [(&str, &str, Expect, &str, Result<(Alignment, usize), Failure>); 22] = [
+    let cases: [(&str, &str, Expect, &str, Joined); 22] = [
         ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
