@@ -534,13 +534,24 @@ impl Trial {
     /// trial lives on.
     fn feed(&mut self, byte: u8, white: &[u8], cut_token: Option<usize>) -> bool {
         if self.skip > 0 {
-            if white.get(white.len() - self.skip) == Some(&byte) {
+            let at = white.len() - self.skip;
+            if white.get(at) == Some(&byte) {
                 self.skip -= 1;
                 self.start += 1;
                 self.overlap += 1;
                 return true;
             }
             self.skip = 0;
+            // A character that only begins as that white space does is new from its first byte on.
+            let is_inside = |&byte: &u8| (0x80..0xc0).contains(&byte);
+            if white.get(at).is_some_and(is_inside) {
+                let begun = 1 + white[..at].iter().rev().take_while(|&byte| is_inside(byte)).count();
+                self.start -= begun;
+                self.overlap -= begun;
+                if self.machine.feed(&white[at - begun..at]).is_err() {
+                    return false;
+                }
+            }
         }
         if self.machine.is_done() {
             return true;

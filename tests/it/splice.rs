@@ -424,7 +424,7 @@ type Joined = Result<(Alignment, usize), Failure>;
 #[test]
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
-    let cases: [(&str, &str, Expect, &str, Joined); 22] = [
+    let cases: [(&str, &str, Expect, &str, Joined); 25] = [
         ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
@@ -457,6 +457,10 @@ fn seams_by_hand() {
         ("[\"abc", "[\"abcd\"] and so on", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
         // In a bracketed preamble the anchor is no anchor.
         ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abc", Err(Failure::NoAlignment)),
+        // White space of several bytes that the fragment leaves out, before a character that begins as it does.
+        ("[\"mot\u{a0}", "[\"mot»\"]", Expect::Any, "[\"mot\u{a0}»\"]", Ok((Anchor, 5))),
+        ("[\"mot\u{3000}", "[\"mot\u{3000}、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 8))),
+        ("[\"mot\u{3000}", "[\"mot、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 5))),
         ("[\"é", "[\"éé\"]", Expect::Any, "[\"éé\"]", Ok((Anchor, 4))),
     ];
     for (delivered, fragment, expect, text, outcome) in cases {
