@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use restitch::SyntaxErrorKind;
 use restitch::json::Machine;
+use serde_json::Value;
 
 use crate::fuzz::json::{Verdict, agrees_with_serde, check as fuzz_body, oracle, oracle_verdict, verdict};
 use crate::support::{Rng, corpus, splits};
@@ -163,6 +164,21 @@ fn errors_are_named_and_placed() {
             assert_eq!(verdict(text, 4, &cuts), (Verdict::Wrong(offset), Some(kind)), "{shown}, cut at {cuts:?}");
         }
         assert_eq!(oracle_verdict(text, 4), Verdict::Wrong(offset));
+    }
+}
+
+/// Every first byte of a UTF-8 sequence with every second one, and the edges of the rest.
+#[test]
+fn utf_8_is_what_the_standard_library_says() {
+    for first in 0x80..=0xff {
+        for second in 0..=0xff {
+            for rest in [&b"\"]"[..], b"\x80\"]", b"\xbf\xbf\"]", b"\x80\xc0\"]"] {
+                let text = [b"[\"", &[first, second][..], rest].concat();
+                let (seen, _) = verdict(&text, 4, &[]);
+                assert_eq!(seen, oracle_verdict(&text, 4), "{text:02x?}");
+                assert_eq!(seen == Verdict::Valid, serde_json::from_slice::<Value>(&text).is_ok(), "{text:02x?}");
+            }
+        }
     }
 }
 

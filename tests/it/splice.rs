@@ -424,7 +424,7 @@ type Joined = Result<(Alignment, usize), Failure>;
 #[test]
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
-    let cases: [(&str, &str, Expect, &str, Joined); 25] = [
+    let cases: [(&str, &str, Expect, &str, Joined); 26] = [
         ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
@@ -454,6 +454,7 @@ fn seams_by_hand() {
         (" ", "sorry", Expect::Any, " ", Err(Failure::Empty)),
         // An envelope that closes where the grammar refuses it is no error.
         ("[\"abc", "```json\n[\"abcd\", \"e\n```", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
+        ("[\"abc", "```json\n[\"abcd\", \"e\n```\n\n[That] is all.", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
         ("[\"abc", "[\"abcd\"] and so on", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
         // In a bracketed preamble the anchor is no anchor.
         ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abc", Err(Failure::NoAlignment)),
@@ -466,6 +467,9 @@ fn seams_by_hand() {
     for (delivered, fragment, expect, text, outcome) in cases {
         let (joined, seam, _) = splice_in(delivered, fragment, expect, &Limits::default(), &[]);
         let why = format!("{delivered:?} + {fragment:?}: {seam:?}");
+        let bytewise: Vec<usize> = (1..fragment.len()).collect();
+        let split = splice_in(delivered, fragment, expect, &Limits::default(), &bytewise);
+        assert_eq!((&split.0, &split.1), (&joined, &seam), "{why}, byte by byte");
         assert_eq!(joined, text, "{why}");
         match (&outcome, &seam) {
             // A short text is its own anchor and its own root: both names are right.
