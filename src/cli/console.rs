@@ -70,6 +70,19 @@ impl Console {
         Ok(())
     }
 
+    /// Writes a part of a text and shows it at once.
+    #[cfg(all(feature = "proxy", feature = "sim"))]
+    pub(super) fn show(&mut self, part: &str) -> io::Result<()> {
+        self.out.write_all(part.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// People see the output as it comes.
+    #[cfg(all(feature = "proxy", feature = "sim"))]
+    pub(super) fn is_terminal(&self) -> bool {
+        self.out.get_ref().is_terminal()
+    }
+
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
