@@ -7,10 +7,16 @@ mod chat;
 mod cli;
 #[cfg(feature = "client")]
 mod client;
+mod document;
 mod fuzz;
+mod json;
+mod layers;
+mod overlap;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
+mod session;
 #[cfg(feature = "sim")]
 mod sim;
+mod splice;
 mod sse;
 mod support;
