@@ -1,6 +1,6 @@
 //! `restitch proxy`: what clients point their base URL at.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -48,7 +48,12 @@ Then point any OpenAI client at it, with its own key:
 one ends at once."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(args.log).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_max_level(args.log)
+        .with_target(false)
+        .init();
     let limits = Limits {
         continuations: args.continuations,
         idle: Duration::from_secs(args.idle),
