@@ -339,6 +339,16 @@ fn a_checkpoint_of_what_was_forgotten_is_refused() {
     assert!(document.restore(&early));
     assert!(!document.restore(&late), "its text is gone");
     assert_eq!(document.text(), "[1");
+    // Other text of that length does not bring it back, and what was kept stays good.
+    document.push(", {\"b\": 2}").unwrap();
+    let later = document.checkpoint();
+    assert!(!document.restore(&late), "other text stands there");
+    document.push("]").unwrap();
+    assert!(document.restore(&later));
+    assert_eq!((document.text(), document.complete().as_deref()), ("[1, {\"b\": 2}", Some("[1, {\"b\": 2}]")));
+    assert!(document.restore(&early));
+    assert!(!document.restore(&later));
+    assert!(document.restore(&early), "a place is good as often as one comes back");
 }
 
 #[test]

@@ -29,7 +29,8 @@ fn legal_starts(text: &str) -> Vec<usize> {
         let is_unicode = text[at..].starts_with("\\u");
         let digits: Vec<char> = text[at..].chars().skip(2).take(2).map(|digit| digit.to_ascii_lowercase()).collect();
         let high = is_unicode && matches!(digits[..], ['d', '8' | '9' | 'a' | 'b']);
-        if !c.is_whitespace() && !(behind_high && is_unicode) {
+        let second_half = behind_high && is_unicode;
+        if !c.is_whitespace() && !second_half {
             legal.push(at);
         }
         behind_high = high;

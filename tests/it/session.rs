@@ -315,7 +315,8 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
 #[test]
 fn some_ends_are_not_continued() {
     let open = "{\"a\": [1, ";
-    for (finish, has_stop) in [(Finish::ContentFilter, false), (Finish::Stop, true)] {
+    let unknown = Finish::Other("paused".to_owned());
+    for (finish, has_stop) in [(Finish::ContentFilter, false), (unknown, false), (Finish::Stop, true)] {
         let mut driver = Driver::new(Limits::default());
         driver.session.has_stop(has_stop);
         driver.call(open, End::Finished(finish.clone()));

@@ -195,9 +195,9 @@ fn repeating_rows_are_not_merged_by_accident() {
     let row = "{\"id\": 12, \"name\": \"the same\"},";
     let texts = [
         format!("[{}{{\"id\": 13}}]", row.repeat(12)),
-        format!("[{}]", vec!["[0,0,0,0,0,0,0,0,0,0]"; 12].join(",")),
+        format!("[{}]", ["[0,0,0,0,0,0,0,0,0,0]"; 12].join(",")),
         format!("[{}]", vec!["0"; 200].join(",")),
-        format!("[{}]", vec!["\"abcdefghijklmnopqrstuvwxyz\""; 9].join(",\n")),
+        format!("[{}]", ["\"abcdefghijklmnopqrstuvwxyz\""; 9].join(",\n")),
         format!("{{\"x\": \"{}\"}}", "na ".repeat(60)),
     ];
     for text in &texts {
@@ -417,11 +417,14 @@ fn garbage_is_not_held_without_end() {
     }
 }
 
+/// The alignment and the overlap, or why there is none.
+type Joined = Result<(Alignment, usize), Failure>;
+
 /// By hand: the document, the fragment, what becomes of them.
 #[test]
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
-    let cases: [(&str, &str, Expect, &str, Result<(Alignment, usize), Failure>); 21] = [
+    let cases: [(&str, &str, Expect, &str, Joined); 25] = [
         ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
@@ -435,6 +438,14 @@ fn seams_by_hand() {
         ("[1,\n  ", "[1, 2]", Expect::Any, "[1,\n   2]", Ok((Restart, 3))),
         ("[1,\n  ", "[1,2]", Expect::Any, "[1,\n  2]", Ok((Restart, 3))),
         ("[1, 2", "[1, 2", Expect::Any, "[1, 2", Ok((Repeat, 5))),
+        // An envelope is no overlap, and a tail that is shorter than the anchor is a repeat, too.
+        (
+            "[1, \"a b c d e f g h\"",
+            "```\n\"a b c d e f g h\"",
+            Expect::Any,
+            "[1, \"a b c d e f g h\"",
+            Ok((Repeat, 17)),
+        ),
         ("[1, 2", "[1, 2, 3", Expect::Any, "[1, 2, 3", Ok((Anchor, 5))),
         // The anchor has begun, and all that it brings is told by the next call.
         ("{\"a\": \"Hel", "{\"a\":", Expect::Any, "{\"a\": \"Hel", Err(Failure::NoAlignment)),
@@ -446,6 +457,10 @@ fn seams_by_hand() {
         ("[\"abc", "[\"abcd\"] and so on", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
         // In a bracketed preamble the anchor is no anchor.
         ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abc", Err(Failure::NoAlignment)),
+        // White space of several bytes that the fragment leaves out, before a character that begins as it does.
+        ("[\"mot\u{a0}", "[\"mot»\"]", Expect::Any, "[\"mot\u{a0}»\"]", Ok((Anchor, 5))),
+        ("[\"mot\u{3000}", "[\"mot\u{3000}、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 8))),
+        ("[\"mot\u{3000}", "[\"mot、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 5))),
         ("[\"é", "[\"éé\"]", Expect::Any, "[\"éé\"]", Ok((Anchor, 4))),
     ];
     for (delivered, fragment, expect, text, outcome) in cases {
