@@ -37,7 +37,7 @@ impl Console {
 
     /// Tells people something. What standard error makes of it is no matter of ours.
     pub(super) fn note(&self, words: impl fmt::Display) {
-        let _ = writeln!(io::stderr(), "restitch: {words}");
+        let _ = writeln!(io::stderr(), "restitch: {}", one_line(&words.to_string()));
     }
 
     /// Writes one answer on one line.
@@ -57,7 +57,7 @@ impl Console {
 
     /// Writes a line for people who asked for no JSON.
     pub(super) fn line(&mut self, words: impl fmt::Display) -> io::Result<()> {
-        writeln!(self.out, "{words}")
+        writeln!(self.out, "{}", one_line(&words.to_string()))
     }
 
     /// Writes a text to the byte: another command may go on with it. A terminal gets the line end that its prompt
@@ -68,6 +68,19 @@ impl Console {
             self.out.write_all(b"\n")?;
         }
         Ok(())
+    }
+
+    /// Writes a part of a text and shows it at once.
+    #[cfg(all(feature = "proxy", feature = "sim"))]
+    pub(super) fn show(&mut self, part: &str) -> io::Result<()> {
+        self.out.write_all(part.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// People see the output as it comes.
+    #[cfg(all(feature = "proxy", feature = "sim"))]
+    pub(super) fn is_terminal(&self) -> bool {
+        self.out.get_ref().is_terminal()
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
@@ -99,9 +112,14 @@ impl Console {
     /// Reads a whole file as text; tells people how many bytes were no UTF-8 and are left out.
     pub(super) fn read_text(&mut self, path: &Path) -> Option<String> {
         let bytes = self.read(path)?;
-        let (text, removed) = clean_encoding(&bytes);
-        self.note_removed(path, removed);
-        Some(text.into_owned())
+        match String::from_utf8(bytes) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                let (text, removed) = clean_encoding(error.as_bytes());
+                self.note_removed(path, removed);
+                Some(text.into_owned())
+            }
+        }
     }
 
     pub(super) fn note_removed(&self, path: &Path, removed: usize) {
@@ -126,6 +144,16 @@ impl Console {
         }
         once
     }
+}
+
+/// Control characters, line ends among them, as escapes. Names, paths and messages come from texts of strangers: as
+/// they are, they could tear a line, or move the cursor of a terminal.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    line
 }
 
 fn is_stdin(path: &Path) -> bool {

@@ -1,89 +1,97 @@
 //! `restitch demo`: a model's answer is cut, continued and joined, over real sockets.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
 
+use super::{Console, Exit, block_on};
 use crate::Limits;
 use crate::client::{Body, Client, Upstream};
 use crate::provider::{Delta, chat};
 use crate::proxy::Proxy;
 use crate::session::relay::Output;
-use crate::sim::Sim;
+use crate::sim::{Script, Sim};
 use crate::sse::Decoder;
 
-/// Streams a document through the model server and the proxy, cuts it several times, and shows how it was made whole.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  restitch demo
-  restitch demo --delay 0
-  restitch demo --script 'answer@500!drop | empty preamble@900!stop fence'")]
-pub struct Demo {
+/// Arguments of `restitch demo`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
     /// Milliseconds between two deltas; 12 on a terminal, else 0.
-    #[arg(long)]
+    #[arg(long, value_name = "MS")]
     delay: Option<u64>,
     /// What the model does: first answers `|` continuations; see `restitch sim --help`.
     #[arg(long, default_value = SCRIPT)]
-    script: crate::sim::Script,
+    script: Script,
 }
 
-/// Six cuts with different behaviours, a lost connection, a refusal and a busy server among them.
+const EXAMPLES: &str = "Examples:
+  restitch demo
+  restitch demo --delay 0
+  restitch demo --script 'answer@500!drop | empty preamble@900!stop fence'
+
+Needs no key, no network and no file: the model server and the proxy listen on free loopback ports. Ends with 0 if the
+document that arrives is the one that was sent, else with 4.";
+
+/// Six cuts with different behaviours; a lost connection, a refusal and a busy server among them.
 const SCRIPT: &str = "answer@420!length | anchor@610!drop refusal fence@480!length preamble@390!stop 503~0 \
                       exact@350!eof anchor@200!error epilogue";
 
-/// How a demo ended.
-#[derive(Debug)]
-pub enum Ending {
-    /// The document that arrived is the one that was sent.
-    Identical,
-    /// It is not.
-    Different,
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    match block_on(demo(args, console)) {
+        Ok(true) => {}
+        Ok(false) => console.verdict(Exit::Invalid),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(error),
+        Err(error) => {
+            console.note(format_args!("the demo failed: {error}"));
+            console.verdict(Exit::Io);
+        }
+    }
+    Ok(())
 }
 
-impl Demo {
-    /// Runs the demo and prints it on `out`.
-    ///
-    /// # Errors
-    /// Ports, sockets, and `out`.
-    pub async fn run(self, out: &mut impl Write) -> io::Result<Ending> {
-        let terminal = io::stdout().is_terminal();
-        let paint = Paint { on: terminal };
-        let delay = self.delay.unwrap_or(if terminal { 12 } else { 0 });
-        let document = document();
-        let loopback = ([127, 0, 0, 1], 0).into();
-        let sim = Sim::new(document.as_str(), self.script).chunk(14).delay(Duration::from_millis(delay));
-        let sim = sim.bind(loopback).await?;
+/// Whether the document that arrived is the one that was sent.
+async fn demo(args: &Args, console: &mut Console) -> io::Result<bool> {
+    let delay = args.delay.unwrap_or(if console.is_terminal() { 12 } else { 0 });
+    let document = document();
+    let loopback = ([127, 0, 0, 1], 0).into();
+    let sim = Sim::new(document.as_str(), args.script.clone()).chunk(14).delay(Duration::from_millis(delay));
+    let sim = sim.bind(loopback).await?;
 
-        let seen: Arc<Mutex<Vec<Output>>> = Arc::default();
-        let log = Arc::clone(&seen);
-        let observer = move |output: &Output| log.lock().unwrap_or_else(PoisonError::into_inner).push(output.clone());
-        let upstream = Upstream::parse(&sim.url()).map_err(io::Error::other)?;
-        let client = Client::new(upstream).map_err(io::Error::other)?;
-        let proxy = Proxy::new(client).observe(Arc::new(observer)).bind(loopback).await?;
-        writeln!(out, "model server {}   proxy {}", sim.url(), proxy.url())?;
-        writeln!(out, "one request, {} bytes of JSON; {} marks a seam\n", document.len(), paint.seam("✂"))?;
+    let seen: Arc<Mutex<Vec<Output>>> = Arc::default();
+    let log = Arc::clone(&seen);
+    let observer = move |output: &Output| log.lock().unwrap_or_else(PoisonError::into_inner).push(output.clone());
+    let upstream = Upstream::parse(&sim.url()).map_err(io::Error::other)?;
+    let client = Client::new(upstream).map_err(io::Error::other)?;
+    let proxy = Proxy::new(client).observe(Arc::new(observer)).bind(loopback).await?;
+    let mark = if console.is_terminal() { "\u{1b}[1;31m✂\u{1b}[0m" } else { "✂" };
+    console.line(format_args!("model server {}, proxy {}", sim.url(), proxy.url()))?;
+    console.line(format_args!("one request, {} bytes of JSON to come; {mark} marks a seam\n", document.len()))?;
 
-        let text = stream(&proxy.url(), &seen, &paint, out).await?;
-        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        table(&seen, out)?;
-        let calls = sim.calls().len();
-        proxy.shutdown().await;
-        sim.shutdown().await;
-        if text == document {
-            writeln!(out, "\nidentical: {} bytes from {calls} calls, and one valid JSON document", text.len())?;
-            return Ok(Ending::Identical);
-        }
-        let at = text.bytes().zip(document.bytes()).take_while(|(a, b)| a == b).count();
-        writeln!(out, "\ndifferent: {} bytes arrived of {}, and byte {at} is another", text.len(), document.len())?;
-        Ok(Ending::Different)
+    let text = stream(&proxy.url(), &seen, mark, console).await?;
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    table(&seen, console)?;
+    let calls = sim.calls().len();
+    proxy.shutdown().await;
+    sim.shutdown().await;
+    if text == document {
+        console.line(format_args!("\nidentical: {} bytes from {calls} calls, one valid JSON document", text.len()))?;
+        return Ok(true);
     }
+    let at = text.bytes().zip(document.bytes()).take_while(|(a, b)| a == b).count();
+    console.line(format_args!(
+        "\ndifferent: {} bytes arrived of {}, and byte {at} is another",
+        text.len(),
+        document.len()
+    ))?;
+    Ok(false)
 }
 
 /// Asks the proxy as any client would, and shows the text as it comes.
-async fn stream(url: &str, seen: &Mutex<Vec<Output>>, paint: &Paint, out: &mut impl Write) -> io::Result<String> {
+async fn stream(url: &str, seen: &Mutex<Vec<Output>>, mark: &str, console: &mut Console) -> io::Result<String> {
     let client = Client::new(Upstream::parse(url).map_err(io::Error::other)?).map_err(io::Error::other)?;
     let request = serde_json::json!({
         "model": "sim", "stream": true, "messages": [{"role": "user", "content": "Write the report as JSON."}],
@@ -111,16 +119,16 @@ async fn stream(url: &str, seen: &Mutex<Vec<Output>>, paint: &Paint, out: &mut i
             let mut shown = 0;
             while let Some(offset) = offsets.get(seams).filter(|&&offset| offset < text.len() + new.len()) {
                 let until = offset.saturating_sub(text.len());
-                write!(out, "{}{}", new.get(shown..until).unwrap_or_default(), paint.seam("✂"))?;
+                console.show(new.get(shown..until).unwrap_or_default())?;
+                console.show(mark)?;
                 shown = until;
                 seams += 1;
             }
-            write!(out, "{}", new.get(shown..).unwrap_or_default())?;
-            out.flush()?;
+            console.show(new.get(shown..).unwrap_or_default())?;
             text.push_str(&new);
         }
     }
-    writeln!(out, "\n")?;
+    console.show("\n\n")?;
     Ok(text)
 }
 
@@ -133,8 +141,9 @@ fn seam_offsets(seen: &[Output]) -> Vec<usize> {
 }
 
 /// What happened at each cut.
-fn table(seen: &[Output], out: &mut impl Write) -> io::Result<()> {
-    let mut rows = vec![["cut at", "byte", "continued by", "overlap", "held", "to the seam", "before it"].map(str::to_owned)];
+fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
+    let mut rows =
+        vec![["cut at", "byte", "continued by", "overlap", "held", "to the seam", "before it"].map(str::to_owned)];
     let mut failed: Vec<String> = Vec::new();
     for output in seen {
         match output {
@@ -159,20 +168,9 @@ fn table(seen: &[Output], out: &mut impl Write) -> io::Result<()> {
             // Writing to a string does not fail.
             let _ = write!(line, "{cell:<width$}  ");
         }
-        writeln!(out, "{}", line.trim_end())?;
+        console.line(line.trim_end())?;
     }
     Ok(())
-}
-
-/// Colours, on a terminal only.
-struct Paint {
-    on: bool,
-}
-
-impl Paint {
-    fn seam(&self, text: &str) -> String {
-        if self.on { format!("\u{1b}[1;31m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
 }
 
 /// A report with several kinds of sections, written as models write it.

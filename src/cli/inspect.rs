@@ -87,27 +87,18 @@ impl Answer {
         console.line(format_args!("path             {path}"))?;
         if self.json_parsing_success {
             let size = self.complete_part.len();
-            console.line(format_args!("complete part    {size} bytes: {dots}{}", one_line(end)))?;
+            console.line(format_args!("complete part    {size} bytes: {dots}{end}"))?;
         } else {
             console.line("complete part    none yet")?;
         }
         if self.overlap_context.is_empty() {
             console.line("overlap context  none")?;
         } else {
-            console.line(format_args!("overlap context  {}", one_line(&self.overlap_context)))?;
+            console.line(format_args!("overlap context  {}", self.overlap_context))?;
             console.line(format_args!("ambiguous        {}", yes_or_no(self.ambiguous)))?;
         }
         console.line(format_args!("complete         {}", yes_or_no(self.complete)))
     }
-}
-
-/// Control characters, line ends among them, as escapes: they would tear the table, or worse, move the cursor.
-fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-    }
-    line
 }
 
 /// Characters of the complete part's end that people are shown.
@@ -124,6 +115,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
     let Some(text) = console.read_text(&args.file) else { return Ok(()) };
     let parsed = Parsed::new(&text);
+    // The document has it now: of a large file one copy is enough.
+    drop(text);
     parsed.note_deviation(&args.file.display().to_string(), console);
     console.verdict(parsed.exit());
     let answer = Answer::new(&parsed);

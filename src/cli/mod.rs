@@ -17,8 +17,12 @@ pub mod check;
 pub mod close;
 mod console;
 pub mod decode;
+#[cfg(all(feature = "proxy", feature = "sim"))]
+pub mod demo;
 pub mod inspect;
 mod jsonl;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod stitch;
@@ -30,6 +34,12 @@ use console::Console;
 #[command(name = "restitch", version, after_help = EXIT_CODES)]
 pub enum Args {
     // The commands that run a server come first: they are what most people look for.
+    /// Streams a document, cuts it several times, and shows how it is made whole.
+    #[cfg(all(feature = "proxy", feature = "sim"))]
+    Demo(demo::Args),
+    /// Runs the proxy: point the base URL of any OpenAI client at it.
+    #[cfg(feature = "proxy")]
+    Proxy(proxy::Args),
     /// Runs a scripted model server that cuts its answers and misbehaves on request.
     #[cfg(feature = "sim")]
     Sim(sim::Args),
@@ -49,6 +59,10 @@ pub enum Args {
 pub fn run(args: &Args) -> Exit {
     let mut console = Console::new();
     let result = match args {
+        #[cfg(all(feature = "proxy", feature = "sim"))]
+        Args::Demo(args) => demo::run(args, &mut console),
+        #[cfg(feature = "proxy")]
+        Args::Proxy(args) => proxy::run(args, &mut console),
         #[cfg(feature = "sim")]
         Args::Sim(args) => sim::run(args, &mut console),
         Args::Stitch(args) => stitch::run(args, &mut console),
@@ -162,18 +176,18 @@ impl Parsed {
     }
 }
 
-/// Runs a server's future to its end. Only commands that need a runtime have one.
+/// Runs a server's future to its end, on all cores. Only commands that need a runtime have one.
 ///
 /// # Errors
-/// The system gives no resources for one.
-#[cfg(feature = "sim")]
-fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
+/// The system gives no resources for one, and the future's own.
+#[cfg(feature = "server")]
+fn block_on<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
 }
 
 /// Ready when the process is asked to end: by Ctrl-C, or by SIGTERM where there are signals. From the call on, which
 /// needs a runtime around it, they no longer kill it.
-#[cfg(feature = "sim")]
+#[cfg(feature = "server")]
 fn interrupted() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {

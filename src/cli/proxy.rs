@@ -1,10 +1,10 @@
 //! `restitch proxy`: what clients point their base URL at.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Console, Exit, block_on_all, interrupted};
+use super::{Console, Exit, block_on, interrupted};
 use crate::Limits;
 use crate::client::{Client, Upstream};
 use crate::proxy::Proxy;
@@ -48,25 +48,34 @@ Then point any OpenAI client at it, with its own key:
 one ends at once."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(args.log).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_max_level(args.log)
+        .with_target(false)
+        .init();
     let limits = Limits {
         continuations: args.continuations,
         idle: Duration::from_secs(args.idle),
         body: args.body,
         ..Limits::default()
     };
-    let served = block_on_all(async {
+    let served = block_on(async {
+        // Whoever reads the address may send a signal at once.
+        let first = interrupted()?;
         let client = Client::new(args.upstream.clone()).map_err(io::Error::other)?;
         let server = Proxy::new(client).limits(limits).bind(args.listen).await?;
         console.note(format_args!("listening on {}, upstream {}", server.url(), args.upstream));
-        interrupted().await?;
-        console.note("draining");
+        first.await;
+        let again = interrupted()?;
+        console.note("draining: a second signal ends at once");
         tokio::select! {
-            () = server.shutdown() => Ok(()),
-            again = interrupted() => again,
+            () = server.shutdown() => {}
+            () = again => {}
         }
+        Ok(())
     });
-    if let Err(error) = served.flatten() {
+    if let Err(error) = served {
         console.note(format_args!("{}: {error}", args.listen));
         console.verdict(Exit::Io);
     }

@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         server.serve_until(interrupted).await;
         Ok(())
     });
-    if let Err(error) = served.and_then(|served| served) {
+    if let Err(error) = served {
         console.note(format_args!("{}: {error}", args.listen));
         console.verdict(Exit::Io);
     }

@@ -249,8 +249,15 @@ fn inspect_shows_the_cut() {
         "cut              byte 3, in `string`\npath             /0\ncomplete part    5 bytes: [\"a\"]\n\
          overlap context  [\"a\nambiguous        no\ncomplete         no\n",
     );
-    let long = run(Path::new("."), &["inspect"], format!("[\"\t{}", "é".repeat(500)).as_bytes());
-    assert_eq!(long.code, 4);
+    // What people read stays on its line and in the terminal, whatever a text holds.
+    let text = format!("{{\"k\\u001b[2J\\n\": \"{}", "é".repeat(500));
+    let ran = run(Path::new("."), &["inspect"], text.as_bytes());
+    assert_eq!((ran.code, ran.out.lines().count()), (3, 6));
+    assert!(
+        ran.out.contains("path             /k\\u{1b}[2J\\n\n") && ran.out.contains("1020 bytes: …éé"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]
