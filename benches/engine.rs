@@ -1,2 +1,185 @@
-//! The engine's benchmarks.
-fn main() {}
+//! The engine's benchmarks: what a byte and a push cost, stage by stage.
+//!
+//! `cargo bench` runs them all; docs/performance.md has the tables and says how to read them.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "criterion's macro, and inputs that are written here")]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use restitch::json::Machine;
+use restitch::overlap::Anchor;
+use restitch::session::relay::{Output, Relay};
+use restitch::splice::{Expect, Splice};
+use restitch::sse::Decoder;
+use restitch::{Document, Limits};
+
+/// Sections as models write them: prose with a few escapes, a table, numbers.
+fn sections(bytes: usize) -> String {
+    let mut text = String::from("{\"title\": \"Report\", \"sections\": [");
+    let mut n = 0;
+    while text.len() < bytes {
+        let comma = if n == 0 { "" } else { ", " };
+        text.push_str(&format!(
+            "{comma}{{\"id\": {n}, \"type\": \"paragraph\", \"content\": \"Section {n} says \\\"{}\\\" – and so on, at some \
+             length, for as long as a paragraph goes on.\\n\", \"values\": [{}, -{n}.5e-3, true, null]}}",
+            n * 7919,
+            n * 31
+        ));
+        n += 1;
+    }
+    text.push_str("]}");
+    text
+}
+
+/// `text` in pieces of about so many bytes, none of which ends inside a character.
+fn pushes(text: &str, bytes: usize) -> Vec<&str> {
+    let mut rest = text;
+    let mut pushes = Vec::new();
+    while !rest.is_empty() {
+        let end = (bytes.min(rest.len())..=rest.len()).find(|&at| rest.is_char_boundary(at)).unwrap();
+        let (push, behind) = rest.split_at(end);
+        pushes.push(push);
+        rest = behind;
+    }
+    pushes
+}
+
+/// A chat stream that carries `text` in deltas of so many characters.
+fn stream(text: &str, delta: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    let characters: Vec<char> = text.chars().collect();
+    for part in characters.chunks(delta) {
+        let content: String = part.iter().collect();
+        let chunk = serde_json::json!({
+            "id": "chatcmpl-0123456789abcdef0123456789", "object": "chat.completion.chunk", "created": 1_750_000_000,
+            "model": "a-model-2026-01-01", "service_tier": "default", "system_fingerprint": "fp_0123456789",
+            "choices": [{"index": 0, "delta": {"content": content}, "logprobs": null, "finish_reason": null}],
+        });
+        out.extend_from_slice(format!("data: {chunk}\n\n").as_bytes());
+    }
+    out.extend_from_slice(b"data: [DONE]\n\n");
+    out
+}
+
+fn machine(c: &mut Criterion) {
+    let text = sections(1 << 20);
+    let mut group = c.benchmark_group("json");
+    group.throughput(Throughput::Bytes(text.len() as u64));
+    group.bench_function("machine, whole buffer", |b| {
+        b.iter(|| {
+            let mut machine = Machine::new(64);
+            machine.feed(black_box(text.as_bytes())).unwrap();
+            machine.is_done()
+        });
+    });
+    group.bench_function("machine, 4-byte pushes", |b| {
+        b.iter(|| {
+            let mut machine = Machine::new(64);
+            for push in text.as_bytes().chunks(4) {
+                machine.feed(black_box(push)).unwrap();
+                black_box(machine.cut_state());
+            }
+            machine.is_done()
+        });
+    });
+    group.bench_function("document, 4 KiB pushes", |b| {
+        let pushes = pushes(&text, 4096);
+        b.iter(|| {
+            let mut document = Document::new(64);
+            for push in &pushes {
+                document.push(black_box(push)).unwrap();
+            }
+            document.text().len()
+        });
+    });
+    group.bench_function("serde_json into Value, whole buffer", |b| {
+        b.iter(|| serde_json::from_str::<serde_json::Value>(black_box(&text)).unwrap());
+    });
+    group.finish();
+}
+
+fn seam(c: &mut Criterion) {
+    let text = sections(1 << 20);
+    let cut = text.len() / 2;
+    let cut = (cut..).find(|&at| text.is_char_boundary(at)).unwrap();
+    let mut delivered = Document::new(64);
+    delivered.push(&text[..cut]).unwrap();
+    let anchor = Anchor::of(&text[..cut], 2048).unwrap();
+    let rest = &text[anchor.range.start..cut + 4096];
+    let mut group = c.benchmark_group("seam");
+    group.bench_function("anchor of 512 KiB", |b| b.iter(|| Anchor::of(black_box(&text[..cut]), 2048)));
+    group.bench_function("checkpoint and restore", |b| {
+        b.iter(|| {
+            let checkpoint = delivered.checkpoint();
+            delivered.restore(&checkpoint)
+        });
+    });
+    let checkpoint = delivered.checkpoint();
+    group.bench_function("splice behind 512 KiB, up to the join and 4 KiB more", |b| {
+        b.iter(|| {
+            let mut splice = Splice::new(&delivered, Expect::Anchor, &Limits::default());
+            splice.feed(&mut delivered, black_box(rest)).unwrap();
+            delivered.restore(&checkpoint)
+        });
+    });
+    group.finish();
+}
+
+fn events(c: &mut Criterion) {
+    let text = sections(64 << 10);
+    let body = stream(&text, 5);
+    let count = body.windows(2).filter(|pair| pair == b"\n\n").count() as u64;
+    let mut group = c.benchmark_group("events");
+    group.throughput(Throughput::Elements(count));
+    group.bench_function("decoder", |b| {
+        b.iter(|| {
+            let mut decoder = Decoder::new(&Limits::default());
+            let mut input = black_box(body.as_slice());
+            let mut bytes = 0;
+            while let Some(event) = decoder.next_event(&mut input).unwrap() {
+                bytes += event.data.len();
+            }
+            bytes
+        });
+    });
+    let body = bytes::Bytes::from(body);
+    group.bench_function("relay, a healthy stream in reads of 16 KiB", |b| {
+        b.iter(|| {
+            let mut relay = Relay::new(Limits::default(), false);
+            let mut forwarded = 0;
+            let mut at = 0;
+            while at < body.len() {
+                let end = (at + (16 << 10)).min(body.len());
+                relay.handle_bytes(Duration::ZERO, body.slice(at..end));
+                at = end;
+                while let Some(output) = relay.poll_output() {
+                    if let Output::Bytes(bytes) = output {
+                        forwarded += bytes.len();
+                    }
+                }
+            }
+            forwarded
+        });
+    });
+    group.bench_function("serde_json into Value, the same events", |b| {
+        b.iter(|| {
+            let mut decoder = Decoder::new(&Limits::default());
+            let mut input: &[u8] = black_box(&body);
+            let mut values = 0;
+            while let Some(event) = decoder.next_event(&mut input).unwrap() {
+                values += usize::from(serde_json::from_str::<serde_json::Value>(&event.data).is_ok());
+            }
+            values
+        });
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
+    targets = machine, seam, events
+}
+criterion_main!(benches);

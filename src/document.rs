@@ -31,6 +31,10 @@ pub struct Document {
     start: Option<usize>,
     /// Fed with the root alone: its offsets count from `start`.
     machine: Machine,
+    /// How often it was set back, and of those times the ones that matter: a checkpoint that is older than one of
+    /// them and lies behind its length is of text that was forgotten. Both rise.
+    restored: u64,
+    forgotten: Vec<(u64, usize)>,
 }
 
 /// Where a text stops.
@@ -48,6 +52,7 @@ pub struct Cut {
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     length: usize,
+    restored: u64,
     opening: Opening,
     start: Option<usize>,
     machine: Machine,
@@ -61,7 +66,8 @@ impl Document {
 
     /// An empty document that takes the given roots.
     pub fn with_roots(depth: usize, roots: Roots) -> Self {
-        Self { text: String::new(), opening: Opening::new(roots), start: None, machine: Machine::new(depth) }
+        let (opening, machine) = (Opening::new(roots), Machine::new(depth));
+        Self { text: String::new(), opening, start: None, machine, restored: 0, forgotten: Vec::new() }
     }
 
     /// Appends text and returns how much of it: all, or, where the root is malformed, what stands before the
@@ -127,7 +133,7 @@ impl Document {
         self.start
     }
 
-    /// Forgets what stands behind the end of a closed root.
+    /// Forgets what stands behind the end of a closed root. No checkpoint is made between that and its coming.
     pub(crate) fn drop_tail(&mut self) {
         self.text.truncate(self.root_end());
     }
@@ -187,18 +193,23 @@ impl Document {
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             length: self.text.len(),
+            restored: self.restored,
             opening: self.opening.clone(),
             start: self.start,
             machine: self.machine.clone(),
         }
     }
 
-    /// Forgets all text since the checkpoint; nothing is parsed again. A checkpoint of another document, or of text
-    /// that was forgotten itself, is refused: the document stays as it is and `false` comes back.
+    /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. One of text
+    /// that was forgotten itself is refused: the document stays as it is and `false` comes back.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> bool {
-        if !self.text.is_char_boundary(checkpoint.length) || checkpoint.length > self.text.len() {
+        let is_gone = self.forgotten.iter().any(|&(when, to)| when > checkpoint.restored && to < checkpoint.length);
+        if is_gone || !self.text.is_char_boundary(checkpoint.length) {
             return false;
         }
+        self.restored += 1;
+        self.forgotten.retain(|&(_, to)| to < checkpoint.length);
+        self.forgotten.push((self.restored, checkpoint.length));
         self.text.truncate(checkpoint.length);
         self.opening = checkpoint.opening.clone();
         self.start = checkpoint.start;

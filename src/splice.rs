@@ -44,11 +44,16 @@ pub struct Splice {
     cap: usize,
     state: State,
     trials: Vec<Trial>,
-    line: Line,
+    /// Where the line of the fragment that is being read begins.
+    line: usize,
+    /// Where the first bracket stands that is no part of a fence: what is behind it is behind more than an envelope.
+    bracket: Option<usize>,
     /// Where the delivered text ends but for white space.
     tail: usize,
     /// Something significant has come.
     begun: bool,
+    /// Where the fragment's content begins: behind white space, or behind a fence.
+    begin: usize,
     /// A fence has opened in the fragment.
     fenced: bool,
 }
@@ -124,6 +129,9 @@ pub enum Failure {
     NoAlignment,
     /// It ended before it was certain where it begins: all of it could stand in the token that was cut, a refusal too.
     Undecided,
+    /// It fits in two places, which give different documents, and nothing decides between them: the next row of a
+    /// table, or the last one again.
+    Ambiguous,
     /// More text than [`Limits::held`] waited for the decision.
     Held(usize),
     /// It was joined and delivered up to this deviation, which is the new cut.
@@ -136,6 +144,7 @@ impl std::fmt::Display for Failure {
             Self::Empty => f.write_str("the fragment is empty"),
             Self::NoAlignment => f.write_str("the fragment fits nowhere"),
             Self::Undecided => f.write_str("the fragment ended before it was certain where it begins"),
+            Self::Ambiguous => f.write_str("the fragment fits in two places, and nothing decides between them"),
             Self::Held(bytes) => write!(f, "{bytes} bytes were held and it is not certain where the fragment begins"),
             Self::Malformed(error) => write!(f, "malformed behind the seam: {error}"),
         }
@@ -153,6 +162,8 @@ enum State {
     Joined(Seam),
     /// Behind the seam, at a byte that the grammar does not allow, in a fenced fragment: perhaps its closing fence.
     Closing(Seam, SyntaxError, String),
+    /// Behind the closing fence of the fragment: nothing that follows is its text.
+    Ended(Seam),
     Failed(Failure),
 }
 
@@ -173,14 +184,9 @@ struct Trial {
     passed: bool,
 }
 
-/// The line of the fragment that is being read, as far as an envelope is concerned.
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    /// Where it begins.
-    start: usize,
-    /// A bracket has been seen before it: what stands there is no mere envelope.
-    brackets_before: bool,
-}
+/// Places that are tried at once. An anchor that occurs more often in one fragment decides nothing, and each trial
+/// takes every byte.
+const TRIALS: usize = 32;
 
 impl Splice {
     /// A splice at the end of the document's text. O(depth), and a search for the anchor.
@@ -203,7 +209,9 @@ impl Splice {
             cap: limits.held,
             state: if root.is_some() { State::Probation } else { State::Opening(Opening::new(Roots::Containers)) },
             trials: Vec::new(),
-            line: Line::default(),
+            line: 0,
+            bracket: None,
+            begin: 0,
             tail: text.trim_end().len(),
             begun: false,
             fenced: false,
@@ -228,8 +236,12 @@ impl Splice {
         if let State::Opening(opening) = &mut self.state {
             let before = self.held.len();
             self.held.extend_from_slice(text.as_bytes());
-            self.most_held = self.most_held.max(self.held.len());
-            let Some(root) = opening.feed(text) else { return self.check_cap() };
+            let root = opening.feed(text);
+            // What waited is what stands before the root: what follows it in the same chunk did not wait.
+            let waited = root.unwrap_or(self.held.len());
+            self.most_held = self.most_held.max(waited);
+            self.check_cap(waited)?;
+            let Some(root) = root else { return Ok(()) };
             text = text.get(root - before..).unwrap_or_default();
             self.join(Alignment::Start, 0);
         }
@@ -248,7 +260,7 @@ impl Splice {
                     text = rest;
                     break;
                 }
-                self.check_cap()?;
+                self.check_cap(self.held.len())?;
             }
             if matches!(self.state, State::Probation) {
                 return Ok(());
@@ -270,7 +282,7 @@ impl Splice {
             self.decide_at_end(document);
         }
         match &self.state {
-            State::Joined(seam) => Ok(seam.clone()),
+            State::Joined(seam) | State::Ended(seam) => Ok(seam.clone()),
             State::Closing(_, error, _) => Err(Failure::Malformed(*error)),
             State::Failed(failure) => Err(failure.clone()),
             State::Opening(_) | State::Probation => Err(Failure::Empty),
@@ -280,7 +292,7 @@ impl Splice {
     /// The seam, once there is one.
     pub fn seam(&self) -> Option<&Seam> {
         match &self.state {
-            State::Joined(seam) | State::Closing(seam, ..) => Some(seam),
+            State::Joined(seam) | State::Closing(seam, ..) | State::Ended(seam) => Some(seam),
             _ => None,
         }
     }
@@ -290,8 +302,8 @@ impl Splice {
         self.held.len()
     }
 
-    fn check_cap(&mut self) -> Result<(), Failure> {
-        if self.held.len() <= self.cap {
+    fn check_cap(&mut self, waiting: usize) -> Result<(), Failure> {
+        if waiting <= self.cap {
             return Ok(());
         }
         let failure = Failure::Held(self.cap);
@@ -354,31 +366,36 @@ impl Splice {
         let length = self.held.len();
         if !self.begun && !byte.is_ascii_whitespace() {
             self.begun = true;
-            matcher.begin(length - 1);
+            self.begin = length - 1;
+            matcher.begin(self.begin);
         }
-        let mut hits = [None; 2];
+        if matches!(byte, b'{' | b'[') && self.bracket.is_none() {
+            self.bracket = Some(length - 1);
+        }
+        // The anchor and what is repeated from the beginning on may end at the same byte: what was asked for is tried.
+        let mut found: Option<(Alignment, bool, usize)> = None;
         matcher.feed(delivered, &self.held, |hit| {
-            let free = usize::from(hits[0].is_some());
-            hits[free] = Some(hit);
-        });
-        for hit in hits.into_iter().flatten() {
-            let (alignment, expected, overlap) = match hit {
+            let claim = match hit {
                 Hit::Anchor { start } => {
-                    let line = self.held.get(self.line.start..start).unwrap_or_default();
-                    let on_own_line = line.iter().all(u8::is_ascii_whitespace);
-                    if self.line.brackets_before || line.iter().any(|b| matches!(b, b'{' | b'[')) {
+                    if self.bracket.is_some_and(|bracket| bracket < start) {
                         // What precedes it is no envelope: it counts only as the end of a restart.
-                        continue;
+                        return;
                     }
-                    (Alignment::Anchor, on_own_line, length - start)
+                    // Behind text that is legal at the cut it may stand in the next row, which is like the last one.
+                    let is_first = start <= self.begin;
+                    let before = self.held.get(..start).unwrap_or_default();
+                    let on_own_line = before.iter().rev().take_while(|&&b| b != b'\n').all(u8::is_ascii_whitespace);
+                    (Alignment::Anchor, is_first || on_own_line && !self.exact_is_alive(), length - start)
                 }
                 Hit::Overlap { start, has_anchor: true, .. } => (Alignment::Restart, true, tail - start),
                 Hit::Overlap { start, is_evidence: true, .. } => (Alignment::Overlap, false, tail - start),
-                Hit::Overlap { .. } => continue,
+                Hit::Overlap { .. } => return,
             };
-            if self.trials.iter().any(|trial| trial.start == length && trial.alignment != Alignment::Exact) {
-                continue;
+            if found.is_none_or(|(_, expected, _)| !expected) {
+                found = Some(claim);
             }
+        });
+        if let Some((alignment, expected, overlap)) = found.filter(|_| self.trials.len() < TRIALS) {
             let expected = expected && self.expect != Expect::Exact;
             let free = self.cut_token.is_none();
             self.trials.push(Trial::new(document, alignment, expected, length, overlap, white.len(), free));
@@ -391,27 +408,50 @@ impl Splice {
 
     /// A line of the fragment has ended: was it the one that opens a fence?
     fn end_line(&mut self, document: &Document, matcher: &mut Matcher) {
-        let line = self.held.get(self.line.start..).unwrap_or_default();
+        let line = self.held.get(self.line..).unwrap_or_default();
+        self.line = self.held.len();
         if line.trim_ascii_start().starts_with(b"```") && !self.fenced {
             self.fenced = true;
-            let start = self.held.len();
-            matcher.begin(start);
-            self.try_exact(document, start);
-        } else {
-            self.line.brackets_before |= line.iter().any(|b| matches!(b, b'{' | b'['));
+            self.bracket = None;
+            self.begin = self.line;
+            // White space may follow the fence, too.
+            self.begun = false;
+            matcher.begin(self.begin);
+            self.try_exact(document, self.begin);
         }
-        self.line.start = self.held.len();
+    }
+
+    /// What came so far may stand at the cut.
+    fn exact_is_alive(&self) -> bool {
+        self.trials.iter().any(|trial| trial.alignment == Alignment::Exact)
+    }
+
+    /// The fragment may begin elsewhere as well, and nothing decides: the expected alignment is not among the living,
+    /// and what is repeated is more than a piece of the string that was cut, so it may be the next row of a table, or
+    /// it stands behind text that is legal at the cut, so a long string may say the same thing again.
+    fn has_rival(&self, document: &Document, trial: &Trial) -> bool {
+        if trial.expected {
+            return false;
+        }
+        if trial.alignment == Alignment::Exact {
+            return self.trials.iter().any(|rival| rival.alignment != Alignment::Exact);
+        }
+        let repeated_from = self.tail - trial.overlap.min(self.tail);
+        let token = document.root_start().zip(self.cut_token).map(|(root, token)| root + token);
+        let is_piece_of_string = trial.alignment == Alignment::Overlap
+            && document.machine().in_string()
+            && token.is_some_and(|token| repeated_from > token);
+        self.exact_is_alive() && !is_piece_of_string
     }
 
     /// The trial that has won, if one has: what was asked for before what convinces, that before what is merely legal.
     fn winner(&self, document: &Document) -> Option<Trial> {
         let best = self.trials.iter().filter(|trial| trial.passed).max_by_key(|trial| trial.rank())?;
-        if !best.expected && best.alignment == Alignment::Exact {
-            let matcher = self.matcher.as_ref()?;
-            let rival = self.trials.iter().any(|trial| trial.alignment != Alignment::Exact);
-            if rival || matcher.may_repeat(document.text(), &self.held) {
-                return None;
-            }
+        let may_repeat =
+            || self.matcher.as_ref().is_some_and(|matcher| matcher.may_repeat(document.text(), &self.held));
+        let is_exact = !best.expected && best.alignment == Alignment::Exact;
+        if self.has_rival(document, best) || is_exact && may_repeat() {
+            return None;
         }
         Some(best.clone())
     }
@@ -421,8 +461,13 @@ impl Splice {
             self.state = State::Failed(Failure::Empty);
             return;
         }
-        let nothing_new =
-            self.trials.iter().find(|trial| trial.expected && trial.alignment != Alignment::Exact && !trial.passed);
+        // Everything that came is a tail of the delivered text, and nothing significant follows it.
+        let end = self.held.trim_ascii_end().len();
+        let is_tail = |trial: &Trial| trial.alignment == Alignment::Overlap && trial.start >= end;
+        let nothing_new = self
+            .trials
+            .iter()
+            .find(|trial| (trial.expected || is_tail(trial)) && trial.alignment != Alignment::Exact && !trial.passed);
         if let Some(trial) = nothing_new {
             let overlap = trial.overlap;
             self.join(Alignment::Repeat, overlap);
@@ -431,13 +476,16 @@ impl Splice {
         let repeats = self.matcher.as_ref().is_some_and(Matcher::is_repeat);
         let best = self.trials.iter().filter(|trial| trial.passed).max_by_key(|trial| trial.rank()).cloned();
         match best {
+            Some(trial) if !repeats && self.has_rival(document, &trial) => {
+                self.state = State::Failed(Failure::Ambiguous);
+            }
             Some(trial) if !repeats || trial.machine.is_done() || trial.alignment != Alignment::Exact => {
                 let new = self.held.split_off(trial.start.min(self.held.len()));
                 self.join(trial.alignment, trial.overlap);
                 self.deliver(document, &String::from_utf8_lossy(&new));
             }
             _ if repeats => {
-                let overlap = self.held.len();
+                let overlap = self.held.len() - self.begin;
                 self.join(Alignment::Repeat, overlap);
             }
             _ if self.trials.is_empty() => self.state = State::Failed(Failure::NoAlignment),
@@ -451,7 +499,7 @@ impl Splice {
 fn after_closing(seam: Seam, error: SyntaxError, tail: String) -> State {
     let text = tail.trim_start();
     if text.starts_with("```") {
-        State::Joined(seam)
+        State::Ended(seam)
     } else if "```".starts_with(text) {
         State::Closing(seam, error, tail)
     } else {
@@ -486,13 +534,24 @@ impl Trial {
     /// trial lives on.
     fn feed(&mut self, byte: u8, white: &[u8], cut_token: Option<usize>) -> bool {
         if self.skip > 0 {
-            if white.get(white.len() - self.skip) == Some(&byte) {
+            let at = white.len() - self.skip;
+            if white.get(at) == Some(&byte) {
                 self.skip -= 1;
                 self.start += 1;
                 self.overlap += 1;
                 return true;
             }
             self.skip = 0;
+            // A character that only begins as that white space does is new from its first byte on.
+            let is_inside = |&byte: &u8| (0x80..0xc0).contains(&byte);
+            if white.get(at).is_some_and(is_inside) {
+                let begun = 1 + white[..at].iter().rev().take_while(|&byte| is_inside(byte)).count();
+                self.start -= begun;
+                self.overlap -= begun;
+                if self.machine.feed(&white[at - begun..at]).is_err() {
+                    return false;
+                }
+            }
         }
         if self.machine.is_done() {
             return true;

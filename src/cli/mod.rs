@@ -1,1 +1,208 @@
-//! The commands.
+//! The commands: a file each, and what they share.
+//!
+//! Standard output carries data and nothing else: one answer a line with `--json` and `--jsonl`, else the text that
+//! was asked for, to the byte. What people are told goes to standard error. A reader that leaves early (`| head`) ends
+//! a command quietly.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::error::SyntaxError;
+use crate::json::envelope::Roots;
+use crate::{Document, Limits};
+
+pub mod check;
+pub mod close;
+mod console;
+pub mod decode;
+#[cfg(all(feature = "proxy", feature = "sim"))]
+pub mod demo;
+pub mod inspect;
+mod jsonl;
+#[cfg(feature = "proxy")]
+pub mod proxy;
+#[cfg(feature = "sim")]
+pub mod sim;
+pub mod stitch;
+
+use console::Console;
+
+/// Makes cut-off JSON from language models whole.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "restitch", version, after_help = EXIT_CODES)]
+pub enum Args {
+    // The commands that run a server come first: they are what most people look for.
+    /// Streams a document, cuts it several times, and shows how it is made whole.
+    #[cfg(all(feature = "proxy", feature = "sim"))]
+    Demo(demo::Args),
+    /// Runs the proxy: point the base URL of any OpenAI client at it.
+    #[cfg(feature = "proxy")]
+    Proxy(proxy::Args),
+    /// Runs a scripted model server that cuts its answers and misbehaves on request.
+    #[cfg(feature = "sim")]
+    Sim(sim::Args),
+    /// Joins the parts of a cut-off JSON document.
+    Stitch(stitch::Args),
+    /// Shows where a text stops and what a continuation needs.
+    Inspect(inspect::Args),
+    /// Closes cut-off JSON: keeps what is certain, adds what must be closed.
+    Close(close::Args),
+    /// Validates JSON strictly, and tells what is cut from what is wrong.
+    Check(check::Args),
+    /// Reads the text and the tool calls out of a recorded response body.
+    Decode(decode::Args),
+}
+
+/// Runs a command on the process's own standard streams.
+pub fn run(args: &Args) -> Exit {
+    let mut console = Console::new();
+    let result = match args {
+        #[cfg(all(feature = "proxy", feature = "sim"))]
+        Args::Demo(args) => demo::run(args, &mut console),
+        #[cfg(feature = "proxy")]
+        Args::Proxy(args) => proxy::run(args, &mut console),
+        #[cfg(feature = "sim")]
+        Args::Sim(args) => sim::run(args, &mut console),
+        Args::Stitch(args) => stitch::run(args, &mut console),
+        Args::Inspect(args) => inspect::run(args, &mut console),
+        Args::Close(args) => close::run(args, &mut console),
+        Args::Check(args) => check::run(args, &mut console),
+        Args::Decode(args) => decode::run(args, &mut console),
+    };
+    match result.and_then(|()| console.flush()) {
+        Ok(()) => {}
+        // Whoever read the output has seen enough; what was found until then stands.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        Err(error) => {
+            console.note(format_args!("cannot write the output: {error}"));
+            console.verdict(Exit::Io);
+        }
+    }
+    console.exit()
+}
+
+/// How a command ended. The order is that of gravity: of several files, lines and messages the worst counts, and what
+/// could not be read at all is worse than what was read and found wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Exit {
+    /// 0: all of it is complete.
+    #[default]
+    Complete,
+    /// 3: cut, or closed where it was cut: not complete.
+    Cut,
+    /// 4: invalid, or nothing could be made of it.
+    Invalid,
+    /// 1: a file, a socket or a pipe failed.
+    Io,
+    /// 2: the arguments make no sense. Nothing was read.
+    Usage,
+}
+
+impl Exit {
+    /// The code that the process returns.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Complete => 0,
+            Self::Io => 1,
+            Self::Usage => 2,
+            Self::Cut => 3,
+            Self::Invalid => 4,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  complete
+  1  a file, a socket or a pipe failed
+  2  the arguments make no sense
+  3  cut, or closed where it was cut: not complete
+  4  invalid, or nothing could be made of it
+Of several files or lines the worst counts: 0, 3, 4, 1 from good to bad.
+
+Examples:
+  restitch check answer.json
+  restitch close < cut.json | jq .
+  restitch decode first.sse > first.json
+  restitch stitch first.json second.json
+
+`-`, or no file, is standard input. `restitch COMMAND --help` has more examples.";
+
+/// A whole text as a document, with its deviation from the grammar if it has one.
+struct Parsed {
+    document: Document,
+    deviation: Option<SyntaxError>,
+}
+
+impl Parsed {
+    fn new(text: &str) -> Self {
+        let mut document = Document::with_roots(Limits::default().depth, Roots::Any);
+        let deviation = document.push(text).err();
+        if deviation.is_none() {
+            // Fails where the root is open, which the document itself knows: only a number needs to be told.
+            let _ = document.finish();
+        }
+        Self { document, deviation }
+    }
+
+    fn exit(&self) -> Exit {
+        if self.document.is_complete() {
+            Exit::Complete
+        } else if self.deviation.is_some() || self.document.is_prose() {
+            Exit::Invalid
+        } else {
+            Exit::Cut
+        }
+    }
+
+    /// Tells people where the text leaves the grammar; `name` is the file's, or the line's.
+    fn note_deviation(&self, name: &str, console: &Console) {
+        if let Some(error) = self.deviation {
+            let path = self.document.cut().path;
+            let place = if path.is_empty() { "at the root".to_owned() } else { format!("at {path}") };
+            console.note(format_args!("{name}: {error}, {place}"));
+        } else if self.document.is_prose() {
+            console.note(format_args!("{name}: there is no JSON in the text"));
+        }
+    }
+}
+
+/// Runs a server's future to its end, on all cores. Only commands that need a runtime have one.
+///
+/// # Errors
+/// The system gives no resources for one, and the future's own.
+#[cfg(feature = "server")]
+fn block_on<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+}
+
+/// Ready when the process is asked to end: by Ctrl-C, or by SIGTERM where there are signals. From the call on, which
+/// needs a runtime around it, they no longer kill it.
+#[cfg(feature = "server")]
+fn interrupted() -> io::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        })
+    }
+    #[cfg(not(unix))]
+    Ok(async {
+        // Without a handler the system's own ends the process just as well.
+        let _ = tokio::signal::ctrl_c().await;
+    })
+}

@@ -100,13 +100,15 @@ fn end_of_escape(machine: &Machine, suffix: &mut String) -> bool {
 
 /// How many `_` make `raw` a key that the open object does not have yet: a `null` under a key that was delivered
 /// would overwrite a value in most readers. The only place that reads delivered text again, once, when a stream
-/// gives up inside a key; members of nested containers are skipped by their own frames.
+/// gives up inside a key; members of nested containers are skipped by their own frames. Keys are compared by what
+/// they say: `"\u0061"` is `"a"`.
 fn strokes_to_be_fresh(object: &Frame, text: &str, raw: &str) -> usize {
     let mut machine = Machine::new(usize::MAX);
+    let wanted = stack::decoded(raw);
     let mut longest: Option<usize> = None;
-    let body = text.get(object.start..).unwrap_or_default().as_bytes();
+    let body = text.get(object.start..).unwrap_or_default();
     let mut key = (0, 0);
-    for byte in body {
+    for byte in body.as_bytes() {
         if machine.feed(std::slice::from_ref(byte)).is_err() {
             break;
         }
@@ -114,8 +116,8 @@ fn strokes_to_be_fresh(object: &Frame, text: &str, raw: &str) -> usize {
         if frame.key != key {
             key = frame.key;
             let taken = body.get(key.0..key.1).unwrap_or_default();
-            if let Some(rest) = taken.strip_prefix(raw.as_bytes())
-                && rest.iter().all(|&b| b == b'_')
+            if let Some(rest) = stack::decoded(taken).strip_prefix(wanted.as_ref())
+                && rest.bytes().all(|b| b == b'_')
             {
                 longest = longest.max(Some(rest.len()));
             }

@@ -1,5 +1,7 @@
 //! The open containers, and the path that they spell.
 
+use std::borrow::Cow;
+
 /// What a container is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -50,16 +52,17 @@ pub(super) fn push_token(path: &mut String, frame: &Frame, text: &str) {
     }
 }
 
+/// What a key says, from the text between its quotes.
+pub(super) fn decoded(raw: &str) -> Cow<'_, str> {
+    if memchr::memchr(b'\\', raw.as_bytes()).is_none() {
+        return Cow::Borrowed(raw);
+    }
+    // A lone surrogate has no text of its own: such a key is shown as it was written.
+    serde_json::from_str(&format!("\"{raw}\"")).map_or(Cow::Borrowed(raw), Cow::Owned)
+}
+
 fn push_key(path: &mut String, raw: &str) {
-    let decoded;
-    let key = if memchr::memchr(b'\\', raw.as_bytes()).is_some() {
-        // A lone surrogate has no text of its own: such a key is shown as it was written.
-        decoded = serde_json::from_str::<String>(&format!("\"{raw}\"")).unwrap_or_else(|_| raw.to_owned());
-        decoded.as_str()
-    } else {
-        raw
-    };
-    for c in key.chars() {
+    for c in decoded(raw).chars() {
         match c {
             '~' => path.push_str("~0"),
             '/' => path.push_str("~1"),

@@ -32,8 +32,8 @@ pub struct Matcher {
 /// What the fragment repeats from its beginning on.
 #[derive(Clone, Debug)]
 enum Repeats {
-    /// Too little has come to say.
-    Unknown,
+    /// Too little has come to say: it is looked for again when so many bytes have.
+    Unknown(usize),
     /// Offsets in the delivered text at which everything that came so far stands, too.
     At(Vec<usize>),
 }
@@ -60,7 +60,8 @@ pub enum Hit {
 
 /// Characters from which on repeated text is evidence, and bytes from which on it is looked for.
 const EVIDENCE: usize = 16;
-/// Places that are followed at once. Text that stands in more of them is no evidence for any.
+/// Places that are followed at once. Text that stands in more of them is no evidence for any; when it has doubled in
+/// length, it is looked for again.
 const PLACES: usize = 256;
 
 impl Matcher {
@@ -68,19 +69,21 @@ impl Matcher {
     /// at `root` again.
     pub fn new(delivered: &str, anchor: &Anchor, root: usize, window: usize) -> Self {
         let end = delivered.trim_end().len();
-        let anchor_text = delivered.get(anchor.range.clone()).unwrap_or_default().as_bytes().to_vec();
         let root = root.min(end);
+        // A short text is its own anchor, with the fence before its root: an answer may have another envelope, or none.
+        let anchor_start = anchor.range.start.max(root);
+        let anchor_text = delivered.get(anchor_start..anchor.range.end).unwrap_or_default().as_bytes().to_vec();
         let from = if end - root <= window { root } else { end - window };
         Self {
             failure: failure_function(&anchor_text),
             anchor: anchor_text,
-            anchor_start: anchor.range.start,
+            anchor_start,
             end,
             matched: 0,
             begin: 0,
             window: from..end,
             root,
-            repeats: Repeats::Unknown,
+            repeats: Repeats::Unknown(EVIDENCE),
         }
     }
 
@@ -88,7 +91,7 @@ impl Matcher {
     pub fn begin(&mut self, offset: usize) {
         self.begin = offset;
         self.matched = 0;
-        self.repeats = Repeats::Unknown;
+        self.repeats = Repeats::Unknown(EVIDENCE);
     }
 
     /// Takes the last byte of `fragment`. Calls `hit` for what ends with it.
@@ -97,15 +100,17 @@ impl Matcher {
         if let Some(start) = self.step_anchor(byte, fragment.len()) {
             hit(Hit::Anchor { start });
         }
-        let Some(content) = fragment.get(self.begin..).filter(|content| content.len() >= EVIDENCE) else { return };
+        let Some(content) = fragment.get(self.begin..) else { return };
         let end = self.end;
         let places = match &mut self.repeats {
             Repeats::At(places) => {
                 places.retain(|&place| delivered.as_bytes().get(place + content.len() - 1) == Some(&byte));
                 places
             }
-            Repeats::Unknown => {
-                self.repeats = Repeats::At(self.find(delivered, content));
+            Repeats::Unknown(length) if content.len() < *length => return,
+            Repeats::Unknown(length) => {
+                let twice = *length * 2;
+                self.repeats = self.find(delivered, content).map_or(Repeats::Unknown(twice), Repeats::At);
                 let Repeats::At(places) = &mut self.repeats else { return };
                 places
             }
@@ -124,7 +129,9 @@ impl Matcher {
         let Some(content) = fragment.get(self.begin..) else { return false };
         match &self.repeats {
             Repeats::At(places) => !places.is_empty(),
-            Repeats::Unknown => {
+            // In more places than are followed it stands for certain.
+            Repeats::Unknown(length) if *length > EVIDENCE => true,
+            Repeats::Unknown(_) => {
                 self.anchor.starts_with(content)
                     || self.is_root(delivered, content)
                     || memmem::find(&delivered.as_bytes()[self.window.clone()], content).is_some()
@@ -150,7 +157,8 @@ impl Matcher {
         self.root < self.window.start && delivered.as_bytes()[self.root..self.window.end].starts_with(content)
     }
 
-    fn find(&self, delivered: &str, content: &[u8]) -> Vec<usize> {
+    /// Where the content stands; `None` where that is in too many places to follow.
+    fn find(&self, delivered: &str, content: &[u8]) -> Option<Vec<usize>> {
         let window = &delivered.as_bytes()[self.window.clone()];
         let mut places = Vec::new();
         if self.is_root(delivered, content) {
@@ -163,9 +171,9 @@ impl Matcher {
             places.push(self.window.start + from + at);
             from += at + 1;
             if places.len() > PLACES {
-                return Vec::new();
+                return None;
             }
         }
-        places
+        Some(places)
     }
 }

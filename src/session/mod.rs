@@ -48,8 +48,8 @@ use crate::splice::{Alignment, Expect, Failure, Seam, Splice};
 ///
 /// session.handle_input(now, Input::Text("{\"items\": [1, 20, 3]}"));
 /// session.handle_input(now, Input::End(End::Closed));
-/// assert!(matches!(session.poll_output(), Some(Output::Text(text)) if text == "0, 3]}"));
 /// assert!(matches!(session.poll_output(), Some(Output::Seam { seam, .. }) if seam.path == "/items/1"));
+/// assert!(matches!(session.poll_output(), Some(Output::Text(text)) if text == "0, 3]}"));
 /// let Some(Output::Done(outcome)) = session.poll_output() else { panic!() };
 /// assert_eq!(outcome.status, Status::Complete);
 /// ```
@@ -135,7 +135,7 @@ pub enum Output {
     /// Text that goes on where the text before it ended. The first answer's own text is not among it: that leaves as
     /// it came.
     Text(String),
-    /// A continuation was joined.
+    /// A continuation was joined; its text follows.
     Seam {
         /// Where and how.
         seam: Seam,
@@ -360,11 +360,10 @@ impl Session {
                 let was_joined = splice.seam().is_some();
                 // A failure is told once, when the call ends.
                 let _ = splice.feed(&mut self.document, text);
-                let seam = splice.seam().filter(|_| !was_joined).cloned();
-                self.settled(before);
-                if let Some(seam) = seam {
+                if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
                     self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
                 }
+                self.settled(before);
             }
             Phase::Waiting(_) | Phase::Done => {}
         }
@@ -418,11 +417,10 @@ impl Session {
         let before = self.document.text().len();
         let was_joined = splice.seam().is_some();
         let merged = splice.finish(&mut self.document);
-        self.settled(before);
-        if let Some(seam) = splice.seam().filter(|_| !was_joined) {
-            let elapsed = now.saturating_sub(self.cut_at);
-            self.outputs.push_back(Output::Seam { seam: seam.clone(), elapsed });
+        if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
+            self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
         }
+        self.settled(before);
         self.cut_at = now;
         let finish = if let End::Finished(reason) = end { Some(reason.clone()) } else { None };
         if self.document.is_complete() {

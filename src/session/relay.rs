@@ -46,7 +46,8 @@ use crate::sse::{DecodeError, Decoder, Encoder, Event};
 /// relay.handle_open(now);
 /// relay.handle_bytes(now, format!("{}data: [DONE]\n\n", chunk("[1, 2, 3]")).into());
 /// let rest: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
-/// assert!(matches!(&rest[0], Output::Bytes(bytes) if bytes.ends_with(b"\"delta\":{\"content\":\", 3]\"},\"finish_reason\":null}]}\n\n")));
+/// assert!(matches!(&rest[0], Output::Seam { seam, .. } if seam.path == "/1"));
+/// assert!(matches!(&rest[1], Output::Bytes(bytes) if bytes.ends_with(b"\"delta\":{\"content\":\", 3]\"},\"finish_reason\":null}]}\n\n")));
 /// assert!(matches!(rest.last(), Some(Output::Done { .. })));
 /// ```
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{End, Input, Outcome, Output, Session, Status};
+use super::{End, Input, Output, Reason, Session, Status};
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
-use crate::splice::{Expect, Seam};
+use crate::splice::{Alignment, Expect, Failure, Seam, Splice};
 
 /// What became of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub struct Stitched {
 
 /// Joins parts in order. A part that fails to merge is skipped: the next one is its retry.
 ///
+/// Where nothing is known of how the parts were asked for ([`Expect::Any`]), a part that could stand in the string that
+/// was cut, all of it, may be a refusal as well as a piece of the document. It is skipped, and remembered: a next part
+/// that goes on behind either reading fails, too, since nothing decides between them.
+///
 /// ```
 /// use restitch::session::{stitch, Status};
 /// use restitch::splice::Expect;
@@ -35,17 +39,46 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
     // The parts end the loop, no count does.
     let limits = Limits { continuations: u32::MAX, failures: u32::MAX, repeats: u32::MAX, ..limits.clone() };
     let now = Duration::ZERO;
-    let mut session = Session::with(limits, expect, Roots::Any);
+    let mut session = Session::with(limits.clone(), expect, Roots::Any);
     let mut stitched = Stitched { status: Status::Failed, json: String::new(), seams: Vec::new(), failures: 0 };
+    let mut skipped = String::new();
     for part in parts {
+        let whole;
+        let mut part = part;
+        if !skipped.is_empty() {
+            let behind = |before: &str, text: &str| {
+                let mut document = session.document.clone();
+                let mut splice = Splice::new(&document, expect, &limits);
+                let fed = splice.feed(&mut document, before).and_then(|()| splice.feed(&mut document, text));
+                fed.and_then(|()| splice.finish(&mut document)).ok().map(|seam| seam.alignment)
+            };
+            match (behind("", part), behind(&skipped, part)) {
+                (Some(Alignment::Exact), Some(Alignment::Exact)) => {
+                    stitched.failures += 1;
+                    continue;
+                }
+                (None, Some(Alignment::Exact)) => {
+                    whole = std::mem::take(&mut skipped) + part;
+                    part = &whole;
+                }
+                _ => {}
+            }
+        }
         session.handle_input(now, Input::Text(part));
         session.handle_input(now, Input::End(End::Closed));
         while let Some(output) = session.poll_output() {
             match output {
-                Output::Seam { seam, .. } => stitched.seams.push(seam),
-                Output::Failed(_) => stitched.failures += 1,
-                Output::Done(Outcome { .. }) => {}
-                Output::Text(_) | Output::Call { .. } => {}
+                Output::Seam { seam, .. } => {
+                    stitched.seams.push(seam);
+                    skipped.clear();
+                }
+                Output::Failed(reason) => {
+                    stitched.failures += 1;
+                    if expect == Expect::Any && matches!(reason, Reason::Merge(Failure::Undecided)) {
+                        skipped.push_str(part);
+                    }
+                }
+                Output::Text(_) | Output::Call { .. } | Output::Done(_) => {}
             }
         }
         if session.is_done() {
@@ -61,4 +94,28 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
         (false, false) => Status::Closed,
     };
     stitched
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(parts: &[&str], expect: Expect, status: Status, json: &str, failures: u32) {
+        let stitched = stitch(parts.iter().copied(), expect, &Limits::default());
+        assert_eq!((stitched.status, stitched.json.as_str(), stitched.failures), (status, json, failures), "{parts:?}");
+    }
+
+    #[test]
+    fn a_piece_of_a_string_and_a_refusal_look_alike() {
+        let pieces = ["{\"a\": \"one ", "two ", "three\", \"b\": 1}"];
+        check(&pieces, Expect::Exact, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 0);
+        // Nothing says whether `two ` belongs to the document: neither reading is taken.
+        check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"one \"}", 2);
+        // The anchor says it.
+        let retried = ["{\"a\": \"one ", "I am sorry.", "{\"a\": \"one two three\", \"b\": 1}"];
+        check(&retried, Expect::Any, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 1);
+        // Legality says it: behind the first part alone the last one is none.
+        let pieces = ["{\"a\": \"x\\u00", "e9 yz", "\", \"b\": 1}"];
+        check(&pieces, Expect::Any, Status::Complete, "{\"a\": \"x\\u00e9 yz\", \"b\": 1}", 1);
+    }
 }

@@ -4,6 +4,8 @@
 //! repository hands it to the fuzzer, which keeps its inputs in `fuzz/corpus/NAME`. The bodies live here because a
 //! package of this crate has its tests but not the `fuzz` crate.
 
+pub(crate) mod json;
+pub(crate) mod splice;
 pub(crate) mod sse;
 
 use std::{fs, path::Path};
@@ -22,6 +24,16 @@ fn over_kept(name: &str, body: fn(&[u8])) {
         body(&fs::read(file).unwrap());
     }
     println!("covered: {} inputs of fuzz/corpus/{name}", files.len());
+}
+
+#[test]
+fn json_kept() {
+    over_kept("json", json::check);
+}
+
+#[test]
+fn splice_kept() {
+    over_kept("splice", splice::check);
 }
 
 #[test]

@@ -3,14 +3,22 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
 mod chat;
+#[cfg(feature = "cli")]
+mod cli;
 #[cfg(feature = "client")]
 mod client;
+mod document;
 mod fuzz;
+mod json;
+mod layers;
+mod overlap;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
 mod relay;
+mod session;
 #[cfg(feature = "sim")]
 mod sim;
+mod splice;
 mod sse;
 #[cfg(feature = "stream")]
 mod stream;

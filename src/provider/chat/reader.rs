@@ -1,6 +1,7 @@
 //! Reads the events of a chat stream.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use memchr::memchr;
 
@@ -10,7 +11,8 @@ use crate::provider::{Delta, Finish, Kind};
 
 /// Reads one stream, event by event.
 ///
-/// It holds nothing of an event but halves of surrogate pairs whose other half may come in a later one.
+/// It holds halves of surrogate pairs whose other half may come in a later event, and what the last event looked like
+/// around its text.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     /// Channels whose last string ended in half a surrogate pair; [`WAITING`] at most.
@@ -20,6 +22,46 @@ pub struct Reader {
     removed: u64,
     /// Whether an event of this stream had a `delta`.
     has_deltas: bool,
+    familiar: Option<Familiar>,
+    /// The choice and the place, between its quotes, of the last content string that was read in full.
+    content: Option<(u32, Range<usize>)>,
+}
+
+/// What stood around the text of an event that held one text delta and nothing else.
+///
+/// Nearly all of a stream is such events, and they differ in the text alone. Equal bytes before the string leave a
+/// parser in an equal state, and so an equal rest behind it says the same: only the string has to be looked at.
+#[derive(Clone, Debug, Default)]
+struct Familiar {
+    choice: u32,
+    /// Up to the opening quote, with it.
+    before: String,
+    /// From the closing quote on.
+    behind: String,
+}
+
+impl Familiar {
+    /// The body of the string, if everything around it is as it was.
+    fn string<'a>(&self, data: &'a str) -> Option<&'a str> {
+        let inner = data.strip_prefix(&self.before)?.strip_suffix(&self.behind)?;
+        is_string_body(inner.as_bytes()).then_some(inner)
+    }
+}
+
+/// The bytes are what may stand between two quotes. Stricter than the grammar: `\u` is left to the full reader.
+fn is_string_body(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = match byte {
+            b'\\' => match behind.split_first() {
+                Some((b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', behind)) => behind,
+                _ => return false,
+            },
+            b'"' | ..0x20 => return false,
+            _ => behind,
+        };
+    }
+    true
 }
 
 /// One sequence of strings that together are a text.
@@ -50,10 +92,41 @@ impl Reader {
     /// (tool call 0), an empty string for no finish, usage in `x_groq`.
     pub fn read(&mut self, event_type: &str, data: &str, mut on: impl FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
+        if event_type == MESSAGE
+            && self.waiting.is_empty()
+            && let Some(familiar) = &self.familiar
+            && let Some(inner) = familiar.string(data)
+        {
+            let choice = familiar.choice;
+            let text = self.unescape(Channel::Text(choice), inner);
+            on(Delta::Text { choice, text });
+            return Kind::Chunk;
+        }
         if data == "[DONE]" {
             on(Delta::Done);
             return Kind::Done;
         }
+        self.content = None;
+        let mut deltas = 0;
+        let kind = self.read_fully(event_type, data, &mut |delta| {
+            deltas += 1;
+            on(delta);
+        });
+        if deltas == 1
+            && kind == Kind::Chunk
+            && event_type == MESSAGE
+            && let Some((choice, span)) = self.content.take()
+            && let (Some(before), Some(behind)) = (data.get(..span.start), data.get(span.end..))
+        {
+            let familiar = self.familiar.get_or_insert_default();
+            familiar.choice = choice;
+            before.clone_into(&mut familiar.before);
+            behind.clone_into(&mut familiar.behind);
+        }
+        kind
+    }
+
+    fn read_fully(&mut self, event_type: &str, data: &str, on: &mut impl FnMut(Delta<'_>)) -> Kind {
         let root = Raw::root(data).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(data));
         let Some(root) = root else {
             if event_type != "error" {
@@ -76,7 +149,7 @@ impl Reader {
         }
         let mut error = error.filter(says_error);
         for (at, choice) in choices.into_iter().flat_map(|choices| choices.elements()).enumerate() {
-            error = error.or(self.choice(choice, at, &mut on));
+            error = error.or(self.choice(choice, at, on));
         }
         // Groq once reported it in a member of its own only.
         let is_usage = |usage: &Raw<'_>| usage.kind() == ValueKind::Object;
@@ -150,6 +223,9 @@ impl Reader {
             self.text(Channel::Reasoning(choice), thoughts, on);
         }
         if let Some(content) = content {
+            if content.kind() == ValueKind::String {
+                self.content = Some((choice, content.offset() + 1..content.range().end - 1));
+            }
             self.text(Channel::Text(choice), content, on);
             for part in content.elements() {
                 self.part(part, choice, on);
@@ -261,6 +337,56 @@ fn message(error: Raw<'_>) -> Cow<'_, str> {
     found.map_or(Cow::Borrowed(error.as_str()), Cow::Owned)
 }
 
+/// The type of an event that names none.
+const MESSAGE: &str = "message";
+
 /// Channels that may wait for the second half of a pair at once. A stream has a few choices and calls; a server that
 /// opens more than these with half a character each has those halves removed.
 const WAITING: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deltas(reader: &mut Reader, data: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        let kind = reader.read("message", data, |delta| seen.push(format!("{delta:?}")));
+        seen.push(format!("{kind:?}"));
+        seen
+    }
+
+    #[test]
+    fn a_familiar_event_says_what_a_full_reading_says() {
+        let event = |text: &str, rest: &str| {
+            format!(r#"{{"id":"x","choices":[{{"index":0,"delta":{{"content":"{text}"}},"finish_reason":{rest}}}]}}"#)
+        };
+        let mut events = Vec::new();
+        for rest in ["null", "null", "\"stop\"", "null}],\"usage\":{\"a\":1},\"b\":[{\"c\":1"] {
+            let bodies = [
+                "plain",
+                "",
+                "é 😀",
+                r#"\n\"\\"#,
+                r"\u00e9",
+                r"\ud83d",
+                r"\ude00",
+                r"\",
+                "\n",
+                r#"","finish_reason":"length","x":""#,
+                r#"a","content":"b"#,
+                r#"{\"a\": [1, 2"#,
+                r"\x",
+                "plain again",
+            ];
+            events.extend(bodies.iter().map(|body| event(body, rest)));
+        }
+        let (mut familiar, mut full) = (Reader::new(), Reader::new());
+        let mut hits = 0;
+        for event in &events {
+            hits += usize::from(familiar.familiar.as_ref().is_some_and(|f| f.string(event).is_some()));
+            full.familiar = None;
+            assert_eq!(deltas(&mut familiar, event), deltas(&mut full, event), "{event}");
+        }
+        assert!(hits > 8, "{hits} events were familiar");
+    }
+}

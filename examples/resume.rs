@@ -1,0 +1,36 @@
+//! Two halves of an answer, the second one behind a preamble and a fence: `cargo run --example resume`.
+//!
+//! No network: the halves are written here as they would come from a model.
+
+use restitch::splice::{Expect, Splice};
+use restitch::{Document, Limits};
+
+const FIRST: &str = r#"{"title": "Tides", "sections": [
+  {"id": 1, "text": "The moon draws the water nearest to it."},
+  {"id": 2, "text": "In the Bay of Fu"#;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let limits = Limits::default();
+    let mut document = Document::new(limits.depth);
+    document.push(FIRST)?;
+    let cut = document.cut();
+    let mut splice = Splice::new(&document, Expect::Anchor, &limits);
+    let anchor = splice.anchor().map(|anchor| FIRST[anchor.range.clone()].to_owned()).unwrap_or_default();
+    show(&format!("cut at byte {} in {} ({})", cut.offset, cut.path, cut.state.as_str()));
+    show(&format!("what can be shown now: {}", document.complete().unwrap_or_default()));
+    show(&format!("what the model is asked to repeat: {anchor}"));
+
+    let answer = format!("Sure, here is the rest:\n```json\n{anchor}ndy the range exceeds 16 m.\"}}\n]}}\n```");
+    for delta in answer.as_bytes().chunks(7) {
+        splice.feed(&mut document, std::str::from_utf8(delta)?)?;
+    }
+    let seam = splice.finish(&mut document)?;
+    show(&format!("joined: {} bytes repeated, {} bytes held", seam.overlap, seam.held));
+    show(document.root().unwrap_or_default());
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what it does")]
+fn show(line: &str) {
+    println!("{line}");
+}

@@ -1,0 +1,88 @@
+//! `restitch sim`: the scripted model server.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Console, Exit, block_on, interrupted};
+use crate::sim::{Script, Sim};
+
+/// Arguments of `restitch sim`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8788")]
+    listen: SocketAddr,
+    /// The document that answers every prompt; `-` is standard input. A small one is built in.
+    #[arg(long, value_name = "FILE")]
+    document: Option<PathBuf>,
+    /// What calls are answered with: `FIRST… | THEN…`.
+    #[arg(long, default_value_t = Script::default())]
+    script: Script,
+    /// Characters of text in one event.
+    #[arg(long, value_name = "N", default_value = "12", value_parser = clap::value_parser!(u32).range(1..))]
+    chunk: u32,
+    /// Milliseconds between two events.
+    #[arg(long, value_name = "MS", default_value = "0")]
+    delay: u32,
+    /// The model's name.
+    #[arg(long, value_name = "NAME", default_value = "sim")]
+    model: String,
+}
+
+const EXAMPLES: &str = r#"Examples:
+  restitch sim
+  restitch sim --script 'answer@200!length | refusal anchor@300!drop exact'
+  restitch sim --listen 127.0.0.1:0 --document big.json --chunk 4 --delay 20
+  curl -N http://127.0.0.1:8788/v1/chat/completions \
+    -d '{"model": "sim", "stream": true, "messages": [{"role": "user", "content": "Go"}]}'
+
+A script is `FIRST… | THEN…`, a step `BEHAVIOUR[@BYTES][!END]`: what is said, how many bytes of the document, and how
+it ends. Behaviours: answer, prose, anchor, exact, repeat, fence, fence-open, preamble, preamble-fence, epilogue,
+garbage, refusal, empty, drop, hangup, and HTTP errors as 429, 500, 429~2 (`Retry-After: 2`). Ends: stop, length,
+filter, drop, drop=BYTES, eof, done, error, stall. A prompt may bring its own: `[[script: answer@40 | exact]]`.
+
+It runs until Ctrl-C or SIGTERM, and ends with 0."#;
+
+/// What it answers when no document is given: several kinds of values, long enough to be cut a few times.
+const DOCUMENT: &str = r#"{
+  "title": "Notes on tides",
+  "language": "en",
+  "sections": [
+    {"id": 1, "heading": "What moves the sea", "text": "The moon draws the water nearest to it, and a second bulge rises on the far side. \"Spring\" tides have nothing to do with the season."},
+    {"id": 2, "heading": "Where they are highest", "text": "In the Bay of Fundy the range exceeds 16 m; in the Mediterranean it is often below 0.5 m.", "metres": [16.3, 0.4]}
+  ],
+  "table": [["port", "range"], ["Burntcoat Head", 16.3], ["Saint-Malo", 12.2], ["Naples", 0.4]],
+  "checked": true,
+  "source": null
+}
+"#;
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    let document = match &args.document {
+        None => DOCUMENT.to_owned(),
+        Some(path) => match console.read_text(path) {
+            Some(text) => text,
+            None => return Ok(()),
+        },
+    };
+    let sim = Sim::new(document, args.script.clone())
+        .chunk(usize::try_from(args.chunk).unwrap_or(usize::MAX))
+        .delay(Duration::from_millis(args.delay.into()))
+        .model(&args.model);
+    let served = block_on(async {
+        // Whoever reads the address may send a signal at once.
+        let interrupted = interrupted()?;
+        let server = sim.bind(args.listen).await?;
+        console.note(format_args!("listening on {}/v1/chat/completions", server.url()));
+        server.serve_until(interrupted).await;
+        Ok(())
+    });
+    if let Err(error) = served {
+        console.note(format_args!("{}: {error}", args.listen));
+        console.verdict(Exit::Io);
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! `restitch stitch`: parts of one document, joined.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::{Console, Exit, jsonl};
+use crate::session::{Status, Stitched, stitch};
+use crate::splice::{Expect, Seam};
+use crate::{Limits, clean_encoding};
+
+/// Arguments of `restitch stitch`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The parts, in order; `-` is standard input.
+    #[arg(value_name = "PART", default_value = "-")]
+    parts: Vec<PathBuf>,
+    /// How the continuations were asked for.
+    #[arg(long, value_enum, default_value_t = Expected::Any)]
+    expect: Expected,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+    /// Read {"id", "parts", "expect"} a line from standard input, and answer each in JSON.
+    #[arg(long, conflicts_with = "parts")]
+    jsonl: bool,
+}
+
+const EXAMPLES: &str = r#"Examples:
+  restitch stitch first.json second.json > whole.json
+  restitch decode second.sse | restitch stitch --expect anchor first.json -
+  restitch stitch --json part*.txt | jq .seams
+  echo '{"id": 1, "parts": ["[1, 2", ", 3]"], "expect": "exact"}' | restitch stitch --jsonl
+
+A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
+The document goes to standard output, the seams to standard error. With --json:
+{"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures"}.
+With --jsonl, `expect` may be left out of a line; that of the command holds then.
+
+Exit codes: 0 complete, 3 closed where the parts end, 4 failed, 1 unreadable."#;
+
+/// How the continuations were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Expected {
+    /// They repeat the end of the text before, then go on.
+    Anchor,
+    /// They go on right at the cut.
+    Exact,
+    /// Not known.
+    Any,
+}
+
+impl From<Expected> for Expect {
+    fn from(expected: Expected) -> Self {
+        match expected {
+            Expected::Anchor => Self::Anchor,
+            Expected::Exact => Self::Exact,
+            Expected::Any => Self::Any,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Answer {
+    status: &'static str,
+    json: String,
+    seams: Vec<Join>,
+    failures: u32,
+}
+
+#[derive(Serialize)]
+struct Join {
+    offset: usize,
+    overlap: usize,
+    alignment: &'static str,
+}
+
+impl From<Stitched> for Answer {
+    fn from(stitched: Stitched) -> Self {
+        Self {
+            status: stitched.status.as_str(),
+            json: stitched.json,
+            seams: stitched.seams.iter().map(Join::from).collect(),
+            failures: stitched.failures,
+        }
+    }
+}
+
+impl From<&Seam> for Join {
+    fn from(seam: &Seam) -> Self {
+        Self { offset: seam.offset, overlap: seam.overlap, alignment: seam.alignment.as_str() }
+    }
+}
+
+fn exit(status: Status) -> Exit {
+    match status {
+        Status::Complete => Exit::Complete,
+        Status::Closed => Exit::Cut,
+        _ => Exit::Invalid,
+    }
+}
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    let limits = Limits::default();
+    if args.jsonl {
+        return jsonl::serve(console, |request, console| {
+            let parts = request.parts(console)?;
+            let expect = match request.word("expect")? {
+                Some(word) => {
+                    Expected::from_str(&word, false).map_err(|_| "`expect` is anchor, exact or any".to_owned())?
+                }
+                None => args.expect,
+            };
+            let stitched = stitch(parts.iter().map(String::as_str), expect.into(), &limits);
+            console.verdict(exit(stitched.status));
+            Ok(Answer::from(stitched))
+        });
+    }
+    if !console.names_stdin_once(&args.parts) {
+        return Ok(());
+    }
+    let mut parts = Vec::new();
+    for path in &args.parts {
+        // Without one of them the others may join wrongly: all are read before any is.
+        let Some(part) = console.read(path) else { continue };
+        parts.push(part);
+    }
+    if parts.len() < args.parts.len() {
+        return Ok(());
+    }
+    mend_characters(&mut parts);
+    let mut texts = Vec::new();
+    for (part, path) in parts.iter().zip(&args.parts) {
+        let (text, removed) = clean_encoding(part);
+        console.note_removed(path, removed);
+        texts.push(text);
+    }
+    let stitched = stitch(texts.iter().map(Cow::as_ref), args.expect.into(), &limits);
+    console.verdict(exit(stitched.status));
+    if args.json {
+        return console.answer(&Answer::from(stitched));
+    }
+    for seam in &stitched.seams {
+        let Seam { offset, overlap, alignment, .. } = seam;
+        let ambiguous = if seam.ambiguous { ", ambiguous" } else { "" };
+        console
+            .note(format_args!("seam at byte {offset}: {}, {overlap} bytes repeated{ambiguous}", alignment.as_str()));
+    }
+    if stitched.failures > 0 {
+        console.note(format_args!("{} parts failed to merge", stitched.failures));
+    }
+    match stitched.status {
+        Status::Complete => {}
+        Status::Closed => console.note("the parts end before the document does: closed"),
+        _ => console.note("no document could be made of the parts"),
+    }
+    console.text(&stitched.json)
+}
+
+/// Where a part ends inside a character and a later one begins with the rest of it, the whole character moves to the
+/// later one: cut at a byte, neither half is text. Parts between them that begin otherwise are answers that did not
+/// go on, a refusal say.
+fn mend_characters(parts: &mut [Vec<u8>]) {
+    let mut open: Option<(usize, usize)> = None;
+    for at in 0..parts.len() {
+        if let Some((from, start)) = open {
+            let (before, after) = parts.split_at_mut(at);
+            if let (Some(head), Some(part)) = (before.get_mut(from), after.first_mut())
+                && begins_with_rest(head.get(start..).unwrap_or_default(), part)
+            {
+                let half = head.split_off(start);
+                part.splice(..0, half);
+                open = None;
+            }
+        }
+        if let Some(start) = parts.get(at).and_then(|part| open_character(part)) {
+            open = Some((at, start));
+        }
+    }
+}
+
+/// Where the character begins that the end of `bytes` cuts.
+fn open_character(bytes: &[u8]) -> Option<usize> {
+    let last = bytes.len().saturating_sub(4);
+    let tail = bytes.get(last..).unwrap_or_default();
+    let start = tail.iter().rposition(|byte| byte & 0xc0 != 0x80)?;
+    let open = std::str::from_utf8(tail.get(start..)?).err()?;
+    // Without a length, more bytes could make it whole.
+    open.error_len().is_none().then_some(last + start)
+}
+
+/// `part` begins with what is missing of the character that `half` begins.
+fn begins_with_rest(half: &[u8], part: &[u8]) -> bool {
+    let rest = part.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80);
+    let whole: Vec<u8> = half.iter().chain(rest).copied().collect();
+    whole.len() > half.len() && std::str::from_utf8(&whole).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mend_characters;
+
+    fn check(parts: &[&[u8]], mended: &[&[u8]]) {
+        let mut parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
+        mend_characters(&mut parts);
+        assert_eq!(parts, mended);
+    }
+
+    #[test]
+    fn a_character_cut_at_a_byte_is_mended() {
+        let smile = "😀".as_bytes();
+        for cut in 1..4 {
+            let (head, tail) = smile.split_at(cut);
+            check(&[&[b"[\"a", head].concat(), &[tail, b"b\"]"].concat()], &[b"[\"a", "😀b\"]".as_bytes()]);
+            // A refusal stands between.
+            check(&[head, b"no", tail], &[b"", b"no", smile]);
+            // The next part repeats it whole: the half is left as it is, and cleaned away later.
+            check(&[head, smile], &[head, smile]);
+        }
+        check(&[b"\xe2", b"\x82", b"\xac"], &[b"\xe2", b"\x82", b"\xac"]);
+        check(&[b"a\xff", b"\x80", b""], &[b"a\xff", b"\x80", b""]);
+        check(&[b"\xc3", b"\xa9\x80"], &[b"\xc3", b"\xa9\x80"]);
+    }
+}

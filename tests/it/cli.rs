@@ -1,0 +1,590 @@
+//! The commands as a shell sees them: the program itself, its streams and its exit codes.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use restitch::cli::decode::{Dialect, Error, decode};
+use serde_json::{Value, json};
+
+use crate::support::corpus;
+
+/// What a command did.
+#[derive(Debug, PartialEq)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    /// The answers, a line each.
+    fn answers(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn start(folder: &Path, args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command.current_dir(folder).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Runs a command to its end, which must come within a minute.
+fn run(folder: &Path, args: &[&str], stdin: &[u8]) -> Ran {
+    let mut child = start(folder, args);
+    let mut input = child.stdin.take().unwrap();
+    let stdin = stdin.to_vec();
+    // A command that reads no input leaves early: then the rest can't be written.
+    thread::spawn(move || drop(input.write_all(&stdin)));
+    let read = |mut from: Box<dyn Read + Send>| {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            from.read_to_end(&mut bytes).unwrap();
+            sender.send(String::from_utf8(bytes).unwrap())
+        });
+        receiver
+    };
+    let out = read(Box::new(child.stdout.take().unwrap()));
+    let err = read(Box::new(child.stderr.take().unwrap()));
+    let texts = out.recv_timeout(LONG).and_then(|out| Ok((out, err.recv_timeout(LONG)?)));
+    let Ok((out, err)) = texts else {
+        child.kill().unwrap();
+        panic!("{args:?} does not end");
+    };
+    Ran { code: child.wait().unwrap().code().unwrap(), out, err }
+}
+
+/// Far more than any command here needs, on any machine.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A fresh folder with these files.
+fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    for (name, bytes) in files {
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+    folder
+}
+
+/// Texts of all kinds.
+const FILES: [(&str, &[u8]); 8] = [
+    ("good", b" {\"a\": [1, \"\xc3\xa9\"]}\n"),
+    ("number", b"-12.5"),
+    ("cut", b"{\"items\": [1, {\"k\": \"v\\u00"),
+    ("bad", b"{\"a\": [1, 01]}"),
+    ("tail", b"[] x"),
+    ("empty", b""),
+    ("latin", b"[\"caf\xe9\"]"),
+    ("prose", b"Hello."),
+];
+
+fn all_files() -> (PathBuf, [&'static str; 8]) {
+    // Tests run at once, each with its own folder.
+    let name = thread::current().name().unwrap().replace("::", "-");
+    (folder(&name, &FILES), FILES.map(|(name, _)| name))
+}
+
+/// Runs one command on standard input.
+fn check(args: &[&str], stdin: &str, code: i32, out: &str) {
+    let ran = run(Path::new("."), args, stdin.as_bytes());
+    assert_eq!((ran.code, ran.out.as_str()), (code, out), "{args:?} {stdin:?}: {}", ran.err);
+}
+
+#[test]
+fn check_answers_a_line_a_file() {
+    let (folder, files) = all_files();
+    let ran = run(&folder, &[&["check", "--json"], &files[..]].concat(), b"");
+    assert_eq!(
+        ran.out,
+        r#"{"file":"good","valid":true,"complete":true,"offset":18,"error":null}
+{"file":"number","valid":true,"complete":true,"offset":5,"error":null}
+{"file":"cut","valid":true,"complete":false,"offset":26,"error":null}
+{"file":"bad","valid":false,"complete":false,"offset":11,"error":"invalid number at `1`"}
+{"file":"tail","valid":false,"complete":false,"offset":3,"error":"text after the root, at `x`"}
+{"file":"empty","valid":true,"complete":false,"offset":0,"error":null}
+{"file":"latin","valid":false,"complete":false,"offset":6,"error":"invalid UTF-8 at byte 0x22"}
+{"file":"prose","valid":false,"complete":false,"offset":0,"error":"unexpected `H`"}
+"#
+    );
+    assert_eq!((ran.code, ran.err.as_str()), (4, ""));
+    // Chunks don't show.
+    for chunk in ["1", "2", "3", "7", "999999999999"] {
+        let again = run(&folder, &[&["check", "--json", "--chunk", chunk], &files[..]].concat(), b"");
+        assert_eq!(again, ran);
+    }
+    let words = run(&folder, &["check", "good", "cut", "bad"], b"").out;
+    assert_eq!(
+        words,
+        "good: complete, 18 bytes\ncut: valid, but cut at byte 26\nbad: invalid at byte 11: invalid number at `1`\n"
+    );
+}
+
+#[test]
+fn of_several_files_the_worst_counts() {
+    let (folder, _) = all_files();
+    for (files, code) in [
+        (&["good", "number"][..], 0),
+        (&["good", "cut", "number"], 3),
+        (&["bad", "cut", "good"], 4),
+        (&["cut", "missing", "bad"], 1),
+        (&["missing"], 1),
+        (&["."], 1),
+        (&["-"], 3),
+        (&["-", "-"], 2),
+    ] {
+        let ran = run(&folder, &[&["check"], files].concat(), b"");
+        assert_eq!(ran.code, code, "{files:?}");
+        assert_eq!(ran.err.is_empty(), matches!(code, 0 | 3 | 4), "{files:?}: {}", ran.err);
+    }
+    // A file that can't be read costs its own line only.
+    let ran = run(&folder, &["check", "--json", "missing", "good"], b"");
+    assert_eq!((ran.answers().len(), ran.err.starts_with("restitch: missing: ")), (1, true));
+}
+
+#[test]
+fn check_takes_large_files_in_any_chunks() {
+    let row = br#"{"id": 1234567, "name": "some \u00e9 text", "values": [1.5e3, -0, true, null]}, "#;
+    let mut text = b"[".to_vec();
+    while text.len() < 20 << 20 {
+        text.extend_from_slice(row);
+    }
+    text.extend_from_slice(b"0]");
+    let small = text[..1 << 20].to_vec();
+    let folder = folder("large", &[("large", &text), ("small", &small)]);
+    let ran = run(&folder, &["check", "--json", "large"], b"");
+    let answer = json!({"file": "large", "valid": true, "complete": true, "offset": text.len(), "error": null});
+    assert_eq!((ran.code, ran.answers()), (0, vec![answer]));
+    let ran = run(&folder, &["check", "--json", "--chunk", "7", "small"], b"");
+    let answer = json!({"file": "small", "valid": true, "complete": false, "offset": small.len(), "error": null});
+    assert_eq!((ran.code, ran.answers()), (3, vec![answer]));
+}
+
+#[test]
+fn check_knows_the_test_suite() {
+    let Some(suite) = corpus().map(|corpus| corpus.join("JSONTestSuite")) else { return };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&suite).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".json") && !name.starts_with("i_") {
+            files.push(name);
+        }
+    }
+    let args: Vec<&str> = ["check", "--json"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    let (mut good, mut bad) = (0, 0);
+    for answer in run(&suite, &args, b"").answers() {
+        let accepted = answer["valid"] == true && answer["complete"] == true;
+        let expected = answer["file"].as_str().unwrap().starts_with("y_");
+        assert_eq!(accepted, expected, "{answer}");
+        if expected { good += 1 } else { bad += 1 }
+    }
+    assert_eq!((good, bad), (95, 188));
+    println!("covered: {good} texts to accept, {bad} to reject");
+}
+
+#[test]
+fn close_writes_the_complete_part_to_the_byte() {
+    check(&["close"], "{\"a\": [1, \"tw", 3, "{\"a\": [1, \"tw\"]}");
+    check(&["close", "-"], " [1]\n", 0, "[1]");
+    check(&["close", "--json"], "{\"a\": tr", 3, "{\"complete\":false,\"json\":\"{}\"}\n");
+    check(&["close", "--json"], "42", 0, "{\"complete\":true,\"json\":\"42\"}\n");
+    check(&["close", "--json"], "```json\n[1, 2]\n```\nDone.", 0, "{\"complete\":true,\"json\":\"[1, 2]\"}\n");
+    for (text, code) in [("", 3), (" \n", 3), ("tr", 3), ("-", 3), ("```json\n", 3), ("Hello.", 4), ("]", 4)] {
+        check(&["close"], text, code, "");
+        check(&["close", "--json"], text, code, "{\"complete\":false,\"json\":\"\"}\n");
+    }
+}
+
+#[test]
+fn close_says_where_a_text_is_malformed() {
+    let (folder, _) = all_files();
+    let ran = run(&folder, &["close", "--json", "bad"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (4, "{\"complete\":false,\"json\":\"{\\\"a\\\": [1]}\"}\n"));
+    assert_eq!(ran.err, "restitch: bad: invalid number at `1` (byte 11), at /a/1\n");
+    // What is not UTF-8 is removed, as a document does it, and told.
+    let ran = run(&folder, &["close", "latin"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "[\"caf\"]"));
+    assert_eq!(ran.err, "restitch: latin: left out, since not UTF-8: 1 bytes\n");
+    let ran = run(&folder, &["close", "missing"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+}
+
+#[test]
+fn inspect_shows_the_cut() {
+    let check_json = |text, code, out: &str| check(&["inspect", "--json"], text, code, &format!("{out}\n"));
+    check_json(
+        "{\"items\": [1, {\"k~/\": \"v\\u00",
+        3,
+        r#"{"cut":{"offset":28,"path":"/items/1/k~0~1","in":"escape"},"overlap_context":"{\"items\": [1, {\"k~/\": \"v\\u00","ambiguous":false,"complete_part":"{\"items\": [1, {\"k~/\": \"v\"}]}","json_parsing_success":true,"complete":false}"#,
+    );
+    check_json(
+        "[1]",
+        0,
+        r#"{"cut":{"offset":3,"path":"","in":"done"},"overlap_context":"","ambiguous":false,"complete_part":"[1]","json_parsing_success":true,"complete":true}"#,
+    );
+    check_json(
+        "",
+        3,
+        r#"{"cut":{"offset":0,"path":"","in":"start"},"overlap_context":"","ambiguous":false,"complete_part":"","json_parsing_success":false,"complete":false}"#,
+    );
+    check_json(
+        "{\"a\": x}",
+        4,
+        r#"{"cut":{"offset":6,"path":"/a","in":"value"},"overlap_context":"{\"a\":","ambiguous":false,"complete_part":"{}","json_parsing_success":true,"complete":false}"#,
+    );
+    let zeros = format!("[{}", "0,".repeat(3000));
+    let ran = run(Path::new("."), &["inspect", "--json"], zeros.as_bytes());
+    assert_eq!((ran.code, &ran.answers()[0]["ambiguous"]), (3, &json!(true)));
+    check(
+        &["inspect"],
+        "[\"a\n",
+        4,
+        "cut              byte 3, in `string`\npath             /0\ncomplete part    5 bytes: [\"a\"]\n\
+         overlap context  [\"a\nambiguous        no\ncomplete         no\n",
+    );
+    // What people read stays on its line and in the terminal, whatever a text holds.
+    let text = format!("{{\"k\\u001b[2J\\n\": \"{}", "é".repeat(500));
+    let ran = run(Path::new("."), &["inspect"], text.as_bytes());
+    assert_eq!((ran.code, ran.out.lines().count()), (3, 6));
+    assert!(
+        ran.out.contains("path             /k\\u{1b}[2J\\n\n") && ran.out.contains("1020 bytes: …éé"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn stitch_joins_parts() {
+    let parts: [(&str, &[u8]); 6] = [
+        ("first", b"{\"title\": \"caf\xc3"),
+        ("second", b"\xa9\", \"list\": [1, 2"),
+        ("refusal", b"I'm sorry, but I can't help with that."),
+        ("fence", b"Sure:\n```json\n{\"title\": \"caf\xc3\xa9\", \"list\": [1, 2, 3]}\n```"),
+        ("exact", b", 3]}"),
+        ("empty", b""),
+    ];
+    let folder = folder("stitch", &parts);
+    let whole = "{\"title\": \"café\", \"list\": [1, 2, 3]}";
+
+    let ran = run(&folder, &["stitch", "first", "second", "exact"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
+    assert!(ran.err.starts_with("restitch: seam at byte 14: exact, 0 bytes repeated\n"), "{}", ran.err);
+
+    let ran = run(&folder, &["stitch", "--json", "first", "second", "refusal", "exact"], b"");
+    assert_eq!(
+        ran.out,
+        r#"{"status":"complete","json":"{\"title\": \"café\", \"list\": [1, 2, 3]}","seams":[{"offset":14,"overlap":0,"alignment":"exact"},{"offset":32,"overlap":0,"alignment":"exact"}],"failures":1}
+"#
+    );
+    // What was asked for stands behind a preamble and a fence.
+    let ran = run(&folder, &["stitch", "--expect", "anchor", "--json", "first", "second", "fence"], b"");
+    assert_eq!((ran.code, &ran.answers()[0]["json"]), (0, &json!(whole)));
+    assert_eq!(ran.answers()[0]["seams"][1], json!({"offset": 32, "overlap": 32, "alignment": "anchor"}));
+    // Standard input is a part, too.
+    let ran = run(&folder, &["stitch", "--expect", "exact", "first", "-", "exact"], parts[1].1);
+    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    let ran = run(&folder, &["stitch", "--json"], b"[1, 2");
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (3, "{\"status\":\"closed\",\"json\":\"[1]\",\"seams\":[],\"failures\":0}\n")
+    );
+    for (args, code) in [
+        (&["stitch", "empty"][..], 4),
+        (&["stitch", "refusal"], 4),
+        (&["stitch", "first", "missing"], 1),
+        (&["stitch", "-", "-"], 2),
+        (&["stitch", "--expect", "hope", "first"], 2),
+    ] {
+        let ran = run(&folder, args, b"");
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{args:?}");
+        assert!(!ran.err.is_empty());
+    }
+}
+
+const LINES: &str = r#"{"id": 1, "text": "[1, 2"}
+
+{"text": "\ud83d[\"\ud83d\ude00\ud83d\"]", "id": {"a": [null, "\ud83d", 1.50]}}
+nonsense
+{"id": "x", "txt": ""}
+[1]
+{"text": "[1}"}
+{"id": 2, "text": "[1"#;
+
+#[test]
+fn lines_are_answered_one_by_one() {
+    let id = r#"{"a": [null, "\ud83d", 1.50]}"#;
+    let errors = r#"{"id":null,"error":"line 4: invalid literal at `o` (byte 1)"}
+{"id":"x","error":"line 5: there is no string `text`"}
+{"id":null,"error":"line 6: not a whole JSON object"}
+"#;
+    let last = "{\"id\":null,\"error\":\"line 8: not a whole JSON object\"}\n";
+    let out = format!(
+        "{{\"id\":1,\"file\":null,\"valid\":true,\"complete\":false,\"offset\":5,\"error\":null}}\n\
+         {{\"id\":{id},\"file\":null,\"valid\":true,\"complete\":true,\"offset\":8,\"error\":null}}\n\
+         {errors}\
+         {{\"id\":null,\"file\":null,\"valid\":false,\"complete\":false,\"offset\":2,\"error\":\"`}}` closes nothing that is open here\"}}\n\
+         {last}"
+    );
+    let lines = LINES.replacen("nonsense", "nonsense\r", 1);
+    check(&["check", "--jsonl"], &lines, 4, &out);
+    let out = format!(
+        "{{\"id\":1,\"complete\":false,\"json\":\"[1]\"}}\n{{\"id\":{id},\"complete\":true,\"json\":\"[\\\"😀\\\"]\"}}\n\
+         {errors}{{\"id\":null,\"complete\":false,\"json\":\"[]\"}}\n{last}"
+    );
+    check(&["close", "--jsonl", "--json"], LINES, 4, &out);
+    // An id that came as half a character goes back so, and the tests' own reader would refuse it.
+    let ran = run(Path::new("."), &["inspect", "--jsonl"], LINES.replace(id, "0").as_bytes());
+    let paths: Vec<Value> = ran.answers().iter().map(|answer| answer["cut"]["path"].clone()).collect();
+    assert_eq!(json!(paths), json!(["/1", "", null, null, null, "/0", null]));
+    assert!(ran.err.contains("line 3: left out, since alone: 2 halves"), "{}", ran.err);
+
+    check(&["check", "--jsonl"], "", 0, "");
+    check(&["close", "--jsonl"], "{\"id\":1,\"text\":\"{}\"}", 0, "{\"id\":1,\"complete\":true,\"json\":\"{}\"}\n");
+    let ran = run(Path::new("."), &["check", "--jsonl"], b"{\"text\": \"\xff\"}\n{\"id\":9,\"text\":\"1\"}\n");
+    assert_eq!(ran.answers()[0], json!({"id": null, "error": "line 1: not UTF-8 (byte 10)"}));
+    assert_eq!((ran.code, &ran.answers()[1]["complete"]), (4, &json!(true)));
+    assert_eq!(run(Path::new("."), &["check", "--jsonl", "file"], b"").code, 2);
+}
+
+#[test]
+fn stitch_answers_lines() {
+    let lines = r#"{"id":1,"parts":["[1, 2",", 3]"],"expect":"exact"}
+{"id":2,"parts":["[\"\ud83d","\ude00\"]"]}
+{"id":3,"parts":[],"expect":null}
+{"id":4,"parts":["[",1]}
+{"id":5,"parts":["["],"expect":"luck"}
+{"id":6,"expect":"any"}
+{"id":7,"parts":["["],"expect":1}
+"#;
+    let out = r#"{"id":1,"status":"complete","json":"[1, 2, 3]","seams":[{"offset":5,"overlap":0,"alignment":"exact"}],"failures":0}
+{"id":2,"status":"complete","json":"[\"😀\"]","seams":[{"offset":2,"overlap":0,"alignment":"exact"}],"failures":0}
+{"id":3,"status":"failed","json":"","seams":[],"failures":0}
+{"id":4,"error":"line 4: not all of `parts` are strings"}
+{"id":5,"error":"line 5: `expect` is anchor, exact or any"}
+{"id":6,"error":"line 6: there is no array `parts`"}
+{"id":7,"error":"line 7: `expect` is no string"}
+"#;
+    check(&["stitch", "--jsonl"], lines, 4, out);
+}
+
+/// Cut at every character: closed it parses, joined again it is the document.
+#[test]
+fn every_cut_of_a_document() {
+    let document = r#"{"a": "x\n\u00e9é", "b": [1.5e-3, true, null, {}], "c": {"d": [[], ["😀"]]}}"#;
+    let cuts: Vec<_> = document.char_indices().map(|(at, _)| document.split_at(at)).collect();
+    let lines = |line: &dyn Fn(usize, &str, &str) -> Value| -> String {
+        cuts.iter().enumerate().map(|(id, (head, tail))| format!("{}\n", line(id, head, tail))).collect()
+    };
+    let inspect = lines(&|id, head, _| json!({"id": id, "text": head}));
+    let closed = run(Path::new("."), &["close", "--jsonl"], inspect.as_bytes()).answers();
+    let inspected = run(Path::new("."), &["inspect", "--jsonl"], inspect.as_bytes()).answers();
+    assert_eq!((closed.len(), inspected.len()), (cuts.len(), cuts.len()));
+    for (id, (closed, inspected)) in closed.iter().zip(&inspected).enumerate() {
+        assert_eq!((&closed["id"], &inspected["id"]), (&json!(id), &json!(id)));
+        assert_eq!(closed["json"], inspected["complete_part"]);
+        assert_eq!(inspected["cut"]["offset"], cuts[id].0.len());
+        let part = closed["json"].as_str().unwrap();
+        let parses = serde_json::from_str::<Value>(part).is_ok();
+        assert_eq!(json!(parses), inspected["json_parsing_success"], "{part}");
+        assert_eq!(parses, id > 0);
+    }
+    let parts = lines(&|id, head, tail| json!({"id": id, "parts": [head, tail], "expect": "exact"}));
+    let ran = run(Path::new("."), &["stitch", "--jsonl"], parts.as_bytes());
+    assert_eq!(ran.code, 0);
+    assert!(ran.answers().iter().all(|answer| answer["json"] == document), "{}", ran.out);
+}
+
+#[test]
+fn a_line_is_answered_before_the_next_one_comes() {
+    let mut child = start(Path::new("."), &["check", "--jsonl"]);
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (sender, answers) = mpsc::channel();
+    thread::spawn(move || BufReader::new(output).lines().try_for_each(|line| sender.send(line.unwrap())));
+    for id in 0..3 {
+        writeln!(input, "{{\"id\": {id}, \"text\": \"[]\"}}").unwrap();
+        assert!(answers.recv_timeout(LONG).unwrap().starts_with(&format!("{{\"id\":{id},")));
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_reader_that_leaves_ends_a_command_quietly() {
+    let mut child = start(Path::new("."), &["close", "--jsonl"]);
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().unwrap();
+    // The first answer meets the closed pipe; the verdict on its line stands.
+    writeln!(input, "{{\"text\": \"[1, 2\"}}").unwrap();
+    let mut words = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut words).unwrap();
+    assert_eq!((child.wait().unwrap().code(), words.as_str()), (Some(3), ""));
+    drop(input);
+}
+
+/// An event with a delta of the first answer.
+fn event(members: &str) -> String {
+    format!("data: {{\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,{members}}}]}}\n\n")
+}
+
+#[test]
+fn decode_reads_a_stream() {
+    let text = event(r#""delta":{"content":"{\"a\": 1"}"#);
+    let stop = event(r#""delta":{"content":"}\n"},"finish_reason":"stop""#);
+    let usage = "data: {\"choices\":[],\"usage\":{\"total_tokens\":3}}\n\n";
+    let body = format!(": hello\n\n{text}{stop}{usage}data: [DONE]");
+    check(&["decode"], &body, 0, "{\"a\": 1}\n");
+    let answer = r#"{"dialect":"chat","text":{"0":"{\"a\": 1}\n"},"tool_args":{},"finish":{"0":"stop"},"usage":{"total_tokens":3},"error":null,"terminal":"[DONE]"}"#;
+    check(&["decode", "--json"], &body, 0, &format!("{answer}\n"));
+    check(&["decode", "--dialect", "chat", "--json", "-"], &body, 0, &format!("{answer}\n"));
+
+    // Cut: by the limit, before a finish, in an event, with a `[DONE]` that lies.
+    let length = event(r#""delta":{},"finish_reason":"length""#);
+    check(&["decode"], &format!("{text}{length}data: [DONE]\n\n"), 3, "{\"a\": 1");
+    check(&["decode"], &text, 3, "{\"a\": 1");
+    check(&["decode"], &format!("{text}{}", &stop[..stop.len() - 9]), 3, "{\"a\": 1");
+    check(&["decode"], &format!("{text}data: [DONE]\n\n"), 3, "{\"a\": 1");
+    check(&["decode"], "", 3, "");
+    let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
+    let ran = run(Path::new("."), &["decode"], format!("{text}{error}").as_bytes());
+    assert_eq!((ran.code, ran.out.as_str()), (4, "{\"a\": 1"));
+    assert!(ran.err.contains("overloaded"));
+
+    let call = event(r#""delta":{"tool_calls":[{"index":1,"id":"c","function":{"name":"f","arguments":"{\"x\":"}}]}"#);
+    let answer = r#"{"dialect":"chat","text":{},"tool_args":{"0.1":{"id":"c","name":"f","args":"{\"x\":"}},"finish":{},"usage":null,"error":null,"terminal":null}"#;
+    check(&["decode", "--json"], &call, 3, &format!("{answer}\n"));
+    assert!(run(Path::new("."), &["decode"], call.as_bytes()).err.contains("--json"));
+}
+
+#[test]
+fn decode_reads_a_whole_body() {
+    let body = r#"
+{
+  "object": "chat.completion",
+  "choices": [{"index": 0, "message": {"role": "assistant", "content": "[1, \"tw"}, "finish_reason": "stop"}],
+  "usage": {
+    "total_tokens": 3
+  }
+}"#;
+    let answer = r#"{"dialect":"chat","text":{"0":"[1, \"tw"},"tool_args":{},"finish":{"0":"stop"},"usage":{"total_tokens":3},"error":null,"terminal":null}"#;
+    check(&["decode", "--json"], body, 0, &format!("{answer}\n"));
+    check(&["decode"], &format!("\u{feff}{body}"), 0, "[1, \"tw");
+    // The connection dropped: what is certain counts.
+    let cut = body.find("tw").unwrap();
+    check(&["decode"], &body[..cut], 3, "[1, \"");
+    check(&["decode"], &body[..cut - 1], 3, "[1, ");
+    check(&["decode"], &format!("{}}}", &body[..cut - 9]), 4, "");
+    let lines = "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n{\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\n";
+    check(&["decode"], lines, 0, "ab");
+}
+
+#[test]
+fn decode_refuses_other_wires() {
+    let anthropic = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n\
+        event: message_delta\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":1}}\n\n";
+    let completions = "data: {\"object\":\"text_completion\",\"choices\":[{\"text\":\"a\"}]}\n\ndata: [DONE]\n\n";
+    for body in [anthropic, completions, "{\"a\": 1}", "[1]", "Hello.", "<html>", "{\"message\":{\"content\":\"x\"}}"] {
+        let ran = run(Path::new("."), &["decode", "--json"], body.as_bytes());
+        assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{body}");
+        assert!(ran.err.contains("chat completions"), "{}", ran.err);
+    }
+    let (folder, _) = all_files();
+    assert_eq!(run(&folder, &["decode", "missing"], b"").code, 1);
+    assert_eq!(run(&folder, &["decode", "latin"], b"").code, 4);
+    assert_eq!(run(&folder, &["decode", "--dialect", "gopher", "good"], b"").code, 2);
+}
+
+#[test]
+fn decode_agrees_with_the_index_of_recorded_bodies() {
+    let Some(folder) = corpus().map(|corpus| corpus.join("streams")) else { return };
+    let index = fs::read_to_string(folder.join("index.jsonl")).unwrap();
+    let (mut chat, mut others) = (0, 0);
+    for row in index.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        let file = row["file"].as_str().unwrap();
+        let body = fs::read(folder.join(file)).unwrap();
+        let decoded = decode(&body[..], Dialect::Auto);
+        if row["dialect"] != "openai-chat" {
+            assert!(matches!(decoded, Err(Error::UnknownDialect)), "{file}");
+            others += 1;
+            continue;
+        }
+        if row["done_mismatch"].as_array().is_some_and(|list| !list.is_empty()) {
+            continue;
+        }
+        let answer = json!(decoded.unwrap());
+        for key in ["text", "finish", "usage", "terminal"] {
+            assert_eq!(answer[key], row[key], "{file} {key}");
+        }
+        let calls = answer["tool_args"].as_object().unwrap();
+        assert_eq!(calls.len(), row["tool_args"].as_object().unwrap().len(), "{file}");
+        for (slot, call) in calls {
+            for key in ["id", "name", "args"] {
+                assert_eq!(call[key], row["tool_args"][slot][key], "{file} {slot}");
+            }
+        }
+        // One server writes its error outside of any event: see the test of the reader.
+        if row["nonsse_lines"].as_array().is_none_or(Vec::is_empty) {
+            assert_eq!(answer["error"], row["error"]["message"], "{file}");
+        }
+        chat += 1;
+    }
+    assert!(chat > 0 && others > 0);
+    println!("covered: {chat} recorded chat bodies, {others} of other wires refused");
+}
+
+#[test]
+fn help_has_examples() {
+    let commands = ["check", "close", "inspect", "stitch", "decode"];
+    let servers = if cfg!(feature = "sim") { &["sim"][..] } else { &[] };
+    for command in commands.iter().chain(servers) {
+        let ran = run(Path::new("."), &[command, "--help"], b"");
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let (_, examples) = ran.out.split_once("Examples:\n").unwrap();
+        assert!(examples.contains(&format!("restitch {command}")), "{command}");
+        assert!(ran.out.contains("-h, --help"));
+    }
+    let ran = run(Path::new("."), &["--help"], b"");
+    assert!(ran.out.contains("Exit codes:") && ran.out.contains("Examples:"));
+    for args in [&[][..], &["nonsense"], &["check", "--nonsense"], &["check", "--chunk", "0"], &["decode", "a", "b"]] {
+        let ran = run(Path::new("."), args, b"");
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+    }
+}
+
+#[cfg(all(feature = "sim", unix))]
+#[test]
+fn sim_serves_until_it_is_told_to_end() {
+    let folder = folder("sim", &[("document", b"[1, 2, 3]")]);
+    let args = ["sim", "--listen", "127.0.0.1:0", "--document", "document", "--script", "answer@5", "--chunk", "2"];
+    let mut child = start(&folder, &args);
+    let mut words = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    words.read_line(&mut line).unwrap();
+    let address = line.strip_prefix("restitch: listening on http://").and_then(|rest| rest.split('/').next()).unwrap();
+
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Go"}]}"#;
+    let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: sim\r\ncontent-type: application/json\r\n";
+    write!(socket, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut reply = String::new();
+    socket.read_to_string(&mut reply).unwrap();
+    let (head, stream) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200"), "{head}");
+    check(&["decode"], stream, 3, "[1, 2");
+
+    // A second one can't have its port.
+    let ran = run(&folder, &["sim", "--listen", address], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(run(&folder, &["sim", "--document", "missing"], b"").code, 1);
+    assert_eq!(run(&folder, &["sim", "--script", "dance"], b"").code, 2);
+}

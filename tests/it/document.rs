@@ -1,0 +1,367 @@
+//! The document: what it says is complete, and what would complete it, at every byte.
+
+use std::fs;
+use std::path::Path;
+
+use restitch::json::CutState;
+use restitch::{Document, SyntaxErrorKind, clean_encoding};
+use serde_json::Value;
+
+use crate::fuzz::json::{Verdict, oracle_verdict};
+use crate::json::INLINE;
+use crate::support::{Rng, corpus, random_cuts};
+
+/// The documents of the corpus up to a size, as (name, text), the text without white space around it.
+pub(crate) fn documents(folder: &Path, up_to: u64) -> Vec<(String, String)> {
+    let folders = ["docs", "bench"].map(|name| fs::read_dir(folder.join(name)).unwrap());
+    let files = folders.into_iter().flatten().map(|entry| entry.unwrap());
+    let mut found: Vec<_> = files
+        .filter(|file| file.path().extension().is_some_and(|e| e == "json") && file.metadata().unwrap().len() <= up_to)
+        .map(|file| {
+            let text = fs::read_to_string(file.path()).unwrap();
+            (file.file_name().to_string_lossy().into_owned(), text.trim().to_owned())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// The inline documents and the corpus's, with the number of the latter.
+pub(crate) fn all_documents(up_to: u64) -> (Vec<(String, String)>, usize) {
+    let recorded = corpus().map(|folder| documents(&folder, up_to)).unwrap_or_default();
+    let count = recorded.len();
+    let inline = INLINE.iter().enumerate().map(|(n, text)| (format!("inline {n}"), (*text).to_owned()));
+    (inline.chain(recorded).collect(), count)
+}
+
+/// Every place between two characters of a short text, some hundred of a long one.
+pub(crate) fn cuts(text: &str, every_byte_up_to: usize, seeded: usize) -> Vec<usize> {
+    let mut rng = Rng::new(text.len() as u64);
+    let mut cuts: Vec<usize> = if text.len() <= every_byte_up_to {
+        (1..text.len()).collect()
+    } else {
+        (0..seeded).map(|_| 1 + rng.below(text.len() - 1)).collect()
+    };
+    cuts.retain(|&cut| text.is_char_boundary(cut));
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+/// serde_json takes no more than 127 open containers, the documents of the corpus have more: the oracle knows them all.
+fn parses(text: &str) -> bool {
+    match serde_json::from_str::<Value>(text) {
+        Ok(_) => true,
+        Err(error) => {
+            error.to_string().contains("recursion limit") && oracle_verdict(text.as_bytes(), 1024) == Verdict::Valid
+        }
+    }
+}
+
+fn at(text: &str) -> Document {
+    let mut document = Document::new(1024);
+    document.push(text).unwrap();
+    document
+}
+
+/// Closes everything that is open in `text` the plain way: strings are skipped, brackets are counted.
+fn closers(text: &str) -> String {
+    let mut open = Vec::new();
+    let mut bytes = text.bytes();
+    let mut in_string = false;
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => drop(bytes.next()),
+            b'{' if !in_string => open.push('}'),
+            b'[' if !in_string => open.push(']'),
+            b'}' | b']' if !in_string => drop(open.pop()),
+            _ => {}
+        }
+    }
+    let quote = if in_string { "\"" } else { "" };
+    quote.chars().chain(open.into_iter().rev()).collect()
+}
+
+/// `part` is the text up to some place not after the cut, and what closes it.
+fn check_complete(document: &Document, delivered: &str) {
+    let part = document.complete().unwrap();
+    assert!(serde_json::from_str::<Value>(&part).is_ok(), "{part}");
+    let kept = (0..=part.len()).rev().find(|&kept| {
+        part.is_char_boundary(kept) && delivered.starts_with(&part[..kept]) && part[kept..] == closers(&part[..kept])
+    });
+    let kept = kept.unwrap_or_else(|| panic!("{part} is no prefix of {delivered} and closers"));
+    // What was dropped is a token, a key without its value, a comma or white space: never a whole value.
+    let mut dropped = at(delivered);
+    dropped.push(&document.completion().suffix).unwrap();
+    let whole: Value = serde_json::from_str(dropped.root().unwrap()).unwrap();
+    let part: Value = serde_json::from_str(&part).unwrap();
+    assert!(holds(&whole, &part, true), "{kept} of {delivered}");
+}
+
+/// `whole` is `part` and at most one thing more at the end of each open container.
+fn holds(whole: &Value, part: &Value, last: bool) -> bool {
+    match (whole, part) {
+        (Value::Array(whole), Value::Array(part)) => {
+            let more = whole.len() - part.len();
+            more <= usize::from(last)
+                && part.iter().zip(whole).enumerate().all(|(n, (p, w))| holds(w, p, last && n + 1 == part.len()))
+        }
+        (Value::Object(whole), Value::Object(part)) => {
+            // The map is sorted by its keys: any member may be the last one.
+            whole.len() - part.len() <= usize::from(last)
+                && part.iter().all(|(key, p)| whole.get(key).is_some_and(|w| holds(w, p, last)))
+        }
+        (Value::String(whole), Value::String(part)) => whole == part || (last && whole.starts_with(part.as_str())),
+        _ => whole == part,
+    }
+}
+
+fn check_completion(document: &Document, delivered: &str) {
+    let completion = document.completion();
+    let whole = format!("{delivered}{}", completion.suffix);
+    let value: Value = serde_json::from_str(&whole).unwrap_or_else(|error| panic!("{error}: {whole}"));
+    assert!(completion.filled.len() <= 1, "only one token is ever open");
+    for path in &completion.filled {
+        assert!(value.pointer(path).is_some(), "there is no {path:?} in {whole}");
+    }
+    // Nothing is invented in silence: without a fill, the suffix holds closers alone.
+    if completion.filled.is_empty() {
+        assert_eq!(completion.suffix, closers(delivered), "{delivered}");
+    }
+}
+
+#[test]
+fn complete_at_every_cut() {
+    let (documents, recorded) = all_documents(u64::MAX);
+    let mut total = 0;
+    for (name, text) in &documents {
+        println!("{name}");
+        let seeded = if text.len() > 300_000 { 24 } else { 200 };
+        let mut document = Document::new(1024);
+        let mut from = 0;
+        for cut in cuts(text, 8 << 10, seeded) {
+            document.push(&text[from..cut]).unwrap();
+            from = cut;
+            let part = document.complete().unwrap();
+            assert!(parses(&part), "{name} at {cut}: {part}");
+            // Behind the common prefix of the two stand closers alone: a quote and at most one for each container.
+            let kept = part.bytes().zip(text[..cut].bytes()).take_while(|(a, b)| a == b).count();
+            let added = &part.as_bytes()[kept..];
+            assert!(
+                added.iter().all(|byte| b"\"]}".contains(byte)),
+                "{name} at {cut}: {}",
+                String::from_utf8_lossy(added)
+            );
+            total += 1;
+        }
+        document.push(&text[from..]).unwrap();
+        assert_eq!(document.complete().as_deref(), Some(text.as_str()));
+        assert_eq!((document.is_complete(), document.completion().suffix.as_str()), (true, ""));
+    }
+    println!("covered: {total} cuts of {} documents, {recorded} of them recorded", documents.len());
+}
+
+#[test]
+fn what_is_kept_and_what_is_filled() {
+    let (documents, recorded) = all_documents(3 << 10);
+    let mut total = 0;
+    for (name, text) in &documents {
+        println!("{name}");
+        let mut document = Document::new(1024);
+        for (start, c) in text.char_indices() {
+            document.push(c.encode_utf8(&mut [0; 4])).unwrap();
+            let delivered = &text[..start + c.len_utf8()];
+            check_completion(&document, delivered);
+            check_complete(&document, delivered);
+            total += 1;
+        }
+    }
+    println!("covered: {total} cuts of {} documents, {recorded} of them recorded", documents.len());
+}
+
+#[test]
+fn completion_at_seeded_cuts_of_larger_documents() {
+    let (documents, recorded) = all_documents(64 << 10);
+    let mut total = 0;
+    for (name, text) in documents.iter().filter(|(_, text)| text.len() > 3 << 10) {
+        println!("{name}");
+        let mut document = Document::new(1024);
+        let mut from = 0;
+        for cut in cuts(text, 0, 60) {
+            document.push(&text[from..cut]).unwrap();
+            from = cut;
+            check_completion(&document, &text[..cut]);
+            total += 1;
+        }
+    }
+    println!("covered: {total} cuts of {recorded} recorded documents");
+}
+
+/// The complete part, the suffix, and what is filled, by hand.
+#[test]
+fn closing_by_hand() {
+    let cases: [(&str, &str, &str, &[&str]); 36] = [
+        ("{", "{}", "}", &[]),
+        ("[1", "[]", "]", &[]),
+        ("[1,", "[1]", "null]", &["/1"]),
+        ("[1 , ", "[1]", "null]", &["/1"]),
+        ("[-", "[]", "0]", &["/0"]),
+        ("[1.", "[]", "0]", &["/0"]),
+        ("[1e", "[]", "0]", &["/0"]),
+        ("[1e-", "[]", "0]", &["/0"]),
+        ("[tr", "[]", "ue]", &["/0"]),
+        ("[[], n", "[[]]", "ull]", &["/1"]),
+        ("{\"a", "{}", "\":null}", &["/a"]),
+        ("{\"a\"", "{}", ":null}", &["/a"]),
+        ("{\"a\":", "{}", "null}", &["/a"]),
+        ("{\"a\":1,", "{\"a\":1}", "\"\":null}", &["/"]),
+        ("{\"\":1,", "{\"\":1}", "\"_\":null}", &["/_"]),
+        // A key that is there already would overwrite a value: it becomes another.
+        ("{\"a\":1,\"a", "{\"a\":1}", "_\":null}", &["/a_"]),
+        ("{\"a\":1,\"a_\":2,\"a", "{\"a\":1,\"a_\":2}", "__\":null}", &["/a__"]),
+        ("{\"a\":1,\"b", "{\"a\":1}", "\":null}", &["/b"]),
+        ("{\"a\":1,\"\\u0061", "{\"a\":1}", "_\":null}", &["/a_"]),
+        ("{\"\\u0061\":1,\"a", "{\"\\u0061\":1}", "_\":null}", &["/a_"]),
+        ("{\"x\":{\"a\":1},\"a", "{\"x\":{\"a\":1}}", "\":null}", &["/a"]),
+        ("[{\"a\":1},{\"a", "[{\"a\":1},{}]", "\":null}]", &["/1/a"]),
+        ("{\"a\\", "{}", "\\\":null}", &["/a\\"]),
+        ("{\"~/", "{}", "\":null}", &["/~0~1"]),
+        ("[\"a", "[\"a\"]", "\"]", &[]),
+        ("[\"a\\", "[\"a\"]", "\\\"]", &["/0"]),
+        ("[\"a\\u", "[\"a\"]", "fffd\"]", &["/0"]),
+        ("[\"a\\u0", "[\"a\"]", "020\"]", &["/0"]),
+        ("[\"a\\u000", "[\"a\"]", "9\"]", &["/0"]),
+        ("[\"a\\u00e", "[\"a\"]", "0\"]", &["/0"]),
+        ("[\"a\\ud8", "[\"a\"]", "00\\udc00\"]", &["/0"]),
+        ("[\"a\\ud83d", "[\"a\"]", "\\udc00\"]", &["/0"]),
+        ("[\"a\\ud83d\\", "[\"a\"]", "udc00\"]", &["/0"]),
+        ("[\"a\\ud83d\\ude", "[\"a\"]", "00\"]", &["/0"]),
+        ("[\"a\\ud83d\\ude00", "[\"a\\ud83d\\ude00\"]", "\"]", &[]),
+        ("```json\n[1, {\"a\": [\"b\"", "[1, {\"a\": [\"b\"]}]", "]}]", &[]),
+    ];
+    for (text, complete, suffix, filled) in cases {
+        let document = at(text);
+        assert_eq!(document.complete().as_deref(), Some(complete), "{text}");
+        let completion = document.completion();
+        assert_eq!(
+            (completion.suffix.as_str(), completion.filled),
+            (suffix, filled.iter().map(|s| s.to_string()).collect()),
+            "{text}"
+        );
+        let root = document.root().unwrap();
+        let value: Value = serde_json::from_str(&format!("{root}{suffix}")).unwrap();
+        for path in filled {
+            assert!(value.pointer(path).is_some(), "{text}");
+        }
+    }
+}
+
+/// A key that is closed by force and met before, in every way of writing it: nothing that was delivered is lost.
+#[test]
+fn no_delivered_value_is_overwritten() {
+    let keys = ["a", "a_", "\\u0061", "é", "\\u00e9", "\\ud83d\\ude00", "😀", "a\\\"", "\\\\", "", "_"];
+    let mut rng = Rng::new(3);
+    for _ in 0..300 {
+        let members: Vec<String> = (0..=rng.below(5)).map(|n| format!("\"{}\": [{n}]", rng.pick(&keys))).collect();
+        let text = format!("{{{}, \"{}", members.join(", "), rng.pick(&keys));
+        let document = at(&text);
+        let part: Value = serde_json::from_str(&document.complete().unwrap()).unwrap();
+        let whole = format!("{text}{}", document.completion().suffix);
+        let Value::Object(whole) = serde_json::from_str(&whole).unwrap() else { panic!("{whole}") };
+        for (key, value) in part.as_object().unwrap() {
+            assert_eq!(whole.get(key), Some(value), "{key:?} of {text} as {}", document.completion().suffix);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_complete_before_the_root() {
+    for text in ["", " \n", "Sure, here it is:\n", "```json\n", "``"] {
+        let document = at(text);
+        assert_eq!((document.complete(), document.root(), document.root_start()), (None, None, None), "{text:?}");
+        assert_eq!(document.cut().state, CutState::Start);
+    }
+    let document = at("Here:\n```json\n{\"a\": 1}\n```\nDone.");
+    assert_eq!((document.complete().as_deref(), document.root_start()), (Some("{\"a\": 1}"), Some(14)));
+}
+
+#[test]
+fn a_deviation_ends_the_text_and_other_text_may_follow() {
+    let mut document = at("```json\n[\"é");
+    let error = document.push("x\", 1}").unwrap_err();
+    assert_eq!((error.offset, error.kind), (17, SyntaxErrorKind::MismatchedCloser(b'}')));
+    assert_eq!(document.text(), "```json\n[\"éx\", 1");
+    document.push("2]").unwrap();
+    assert_eq!(document.root(), Some("[\"éx\", 12]"));
+}
+
+/// Going back and coming again is the same as never having gone on.
+#[test]
+fn restoring_is_as_if_nothing_had_happened() {
+    let mut rng = Rng::new(11);
+    let state = |document: &Document| {
+        (document.text().to_owned(), document.cut(), document.complete(), document.completion(), document.is_json())
+    };
+    let wrapped = INLINE.iter().map(|text| format!("Here it is:\n```json\n{text}\n```\n"));
+    let texts: Vec<String> = INLINE.iter().map(|text| (*text).to_owned()).chain(wrapped).collect();
+    for _ in 0..400 {
+        let text = &texts[rng.below(texts.len())];
+        let mut plain = Document::new(1024);
+        let mut moved = Document::new(1024);
+        let mut from = 0;
+        for cut in random_cuts(text.len(), &mut rng).into_iter().chain([text.len()]) {
+            if !text.is_char_boundary(cut) {
+                continue;
+            }
+            let checkpoint = moved.checkpoint();
+            for _ in 0..rng.below(3) {
+                // The right text, other text, or text that breaks the grammar: all of it is forgotten.
+                let other = *[&text[from..cut], "\"x\": [1, ", "}]\n```\n{"].get(rng.below(3)).unwrap();
+                let _ = moved.push(other);
+                assert!(moved.restore(&checkpoint));
+                assert_eq!(state(&moved), state(&plain));
+            }
+            plain.push(&text[from..cut]).unwrap();
+            moved.push(&text[from..cut]).unwrap();
+            from = cut;
+            assert_eq!(state(&moved), state(&plain));
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_of_what_was_forgotten_is_refused() {
+    let mut document = at("[1");
+    let early = document.checkpoint();
+    document.push(", \"é").unwrap();
+    let late = document.checkpoint();
+    assert!(document.restore(&early));
+    assert!(!document.restore(&late), "its text is gone");
+    assert_eq!(document.text(), "[1");
+    // Other text of that length does not bring it back, and what was kept stays good.
+    document.push(", {\"b\": 2}").unwrap();
+    let later = document.checkpoint();
+    assert!(!document.restore(&late), "other text stands there");
+    document.push("]").unwrap();
+    assert!(document.restore(&later));
+    assert_eq!((document.text(), document.complete().as_deref()), ("[1, {\"b\": 2}", Some("[1, {\"b\": 2}]")));
+    assert!(document.restore(&early));
+    assert!(!document.restore(&later));
+    assert!(document.restore(&early), "a place is good as often as one comes back");
+}
+
+#[test]
+fn what_is_not_utf_8_is_removed_and_counted() {
+    let cases: [(&[u8], &str, usize); 5] = [
+        (b"abc", "abc", 0),
+        (b"a\xffb", "ab", 1),
+        (b"\xe2\x82", "", 2),
+        (b"\xf0\x9f\x98\x80\x80", "😀", 1),
+        (b"", "", 0),
+    ];
+    for (bytes, text, removed) in cases {
+        let (cleaned, count) = clean_encoding(bytes);
+        assert_eq!((cleaned.as_ref(), count), (text, removed));
+    }
+}

@@ -1,0 +1,144 @@
+//! Seams: whatever was delivered and whatever comes, nothing panics, nothing is taken back, and what stands is a
+//! beginning of a document that can be closed.
+
+use restitch::splice::{Expect, Failure, Seam, Splice};
+use restitch::{Document, Limits};
+use serde_json::Value;
+
+use crate::support::{Rng, chunks, random_cuts};
+
+/// Parts the delivered text from the fragments.
+const SEPARATOR: char = '\u{1f}';
+
+pub(crate) fn check(input: &[u8]) {
+    let seed = input.iter().fold(input.len() as u64, |seed, &byte| seed.rotate_left(8) ^ u64::from(byte));
+    let mut rng = Rng::new(seed);
+    let text = String::from_utf8_lossy(input);
+    let mut parts = text.split(SEPARATOR);
+    let mut document = Document::new(64);
+    // A deviation ends the delivered text: what stands before it was delivered.
+    let _ = document.push(parts.next().unwrap_or_default());
+    let expect = [Expect::Anchor, Expect::Exact, Expect::Any][input.len() % 3];
+    let limits = Limits { held: [1 << 16, 200, 20][input.len() / 3 % 3], depth: 64, ..Limits::default() };
+    for fragment in parts {
+        if document.is_complete() || document.is_prose() {
+            break;
+        }
+        let whole = join(document.clone(), fragment, expect, &limits, &[]);
+        for _ in 0..2 {
+            let cuts = random_cuts(fragment.len(), &mut rng);
+            assert_eq!(join(document.clone(), fragment, expect, &limits, &cuts), whole, "cut at {cuts:?}");
+        }
+        let bytewise: Vec<_> = (1..fragment.len()).collect();
+        assert_eq!(join(document.clone(), fragment, expect, &limits, &bytewise), whole, "byte by byte");
+        let _ = document.push(&whole.0[document.text().len()..]);
+        assert_eq!(document.text(), whole.0, "what was joined is a legal beginning");
+    }
+}
+
+/// Joins one fragment in chunks: the text after it, and what became of it.
+fn join(
+    mut document: Document,
+    fragment: &str,
+    expect: Expect,
+    limits: &Limits,
+    cuts: &[usize],
+) -> (String, Result<Seam, Failure>) {
+    let delivered = document.text().to_owned();
+    let mut splice = Splice::new(&document, expect, limits);
+    let mut carry = Vec::new();
+    let mut outcome = Ok(());
+    for chunk in chunks(fragment.as_bytes(), cuts) {
+        // Text comes in whole characters.
+        carry.extend_from_slice(chunk);
+        let end = carry.len() - carry.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
+        let rest = carry.split_off(end);
+        let before = document.text().to_owned();
+        let fed = splice.feed(&mut document, std::str::from_utf8(&carry).unwrap());
+        carry = rest;
+        assert!(document.text().starts_with(&before), "{before:?} was taken back");
+        assert!(outcome.is_ok() || fed == outcome, "a failure is final");
+        outcome = fed;
+        check_closing(&document);
+    }
+    let before = document.text().to_owned();
+    let finished = splice.finish(&mut document);
+    assert!(document.text().starts_with(&before), "{before:?} was taken back");
+    assert!(outcome.is_ok() || finished.as_ref().err() == outcome.as_ref().err());
+    check_closing(&document);
+    if let Ok(seam) = &finished {
+        assert_eq!(seam.offset, delivered.len());
+        assert!(seam.overlap <= delivered.len());
+        assert_eq!(splice.held(), 0);
+    } else if !matches!(finished, Err(Failure::Malformed(_))) {
+        assert_eq!(document.text(), delivered, "a fragment that fails to merge changes nothing");
+    }
+    (document.text().to_owned(), finished.map(|seam| Seam { held: 0, ..seam }))
+}
+
+fn check_closing(document: &Document) {
+    let Some(root) = document.root() else { return };
+    let completion = document.completion();
+    let mut closed = Document::new(64);
+    closed.push(root).unwrap();
+    assert_eq!(closed.text(), root, "the text is a legal beginning");
+    closed.push(&completion.suffix).unwrap();
+    assert!(closed.is_complete(), "{root} is not closed by {}", completion.suffix);
+    if let Ok(value) = serde_json::from_str::<Value>(closed.text()) {
+        assert!(completion.filled.iter().all(|path| value.pointer(path).is_some()), "{:?}", completion.filled);
+    }
+    assert!(document.complete().is_some());
+}
+
+/// A mutation of real behaviour reaches more than random bytes do: documents, cut and continued in pieces.
+pub(crate) fn random_input(rng: &mut Rng, documents: &[&str]) -> Vec<u8> {
+    let pieces = [
+        "```json\n",
+        "```",
+        "\n",
+        "Sure, here it is:\n\n",
+        "I'm sorry",
+        ", ",
+        "\"",
+        "]",
+        "}",
+        "{",
+        "[",
+        "0, ",
+        "\\",
+        "\\u",
+        "d83d",
+        "é",
+        "\u{1}",
+        " ",
+        "null",
+    ];
+    let document = *documents.get(rng.below(documents.len())).unwrap();
+    let place = |rng: &mut Rng, from: usize| {
+        let mut at = from + rng.below(document.len() - from + 1);
+        while !document.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let mut text = String::new();
+    if rng.below(4) == 0 {
+        text.push_str("Here:\n```json\n");
+    }
+    let mut cut = place(rng, 0);
+    text.push_str(&document[..cut]);
+    for _ in 0..=rng.below(4) {
+        text.push(SEPARATOR);
+        for _ in 0..rng.below(3) {
+            text.push_str(rng.pick(&pieces));
+        }
+        let start = if rng.below(3) == 0 { cut } else { place(rng, 0).min(cut) };
+        let end = place(rng, start).max(start);
+        text.push_str(&document[start..end]);
+        cut = cut.max(end);
+        for _ in 0..rng.below(3) {
+            text.push_str(rng.pick(&pieces));
+        }
+    }
+    text.into_bytes()
+}

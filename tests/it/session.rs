@@ -1,0 +1,497 @@
+//! The loop: what is asked for after each call, when it ends, and how.
+
+use std::time::Duration;
+
+use restitch::json::envelope::Roots;
+use restitch::provider::Finish;
+use restitch::session::{End, Input, Outcome, Output, Reason, Request, Session, Status, stitch};
+use restitch::splice::{Alignment, Expect, Failure};
+use restitch::{Limits, SyntaxErrorKind};
+use serde_json::Value;
+
+const START: Duration = Duration::from_secs(100);
+
+/// A session that is driven by hand: what it has sent, and what it has asked for.
+struct Driver {
+    session: Session,
+    now: Duration,
+    /// The text that a client has, the first answer's included.
+    client: String,
+    calls: Vec<(Request, Duration)>,
+    failures: Vec<Reason>,
+    seams: Vec<Alignment>,
+    outcome: Option<Outcome>,
+}
+
+impl Driver {
+    fn new(limits: Limits) -> Self {
+        let session = Session::new(limits);
+        let (calls, failures, seams) = (Vec::new(), Vec::new(), Vec::new());
+        Self { session, now: START, client: String::new(), calls, failures, seams, outcome: None }
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        if self.session.is_first() {
+            self.client.push_str(text);
+        }
+        self.session.handle_input(self.now, Input::Text(text));
+        self.drain()
+    }
+
+    fn end(&mut self, end: End) -> &mut Self {
+        self.session.handle_input(self.now, Input::End(end));
+        self.drain()
+    }
+
+    /// A whole call: its text, then its end.
+    fn call(&mut self, text: &str, end: End) -> &mut Self {
+        self.text(text).end(end)
+    }
+
+    fn drain(&mut self) -> &mut Self {
+        while let Some(output) = self.session.poll_output() {
+            assert!(self.outcome.is_none(), "nothing follows the end: {output:?}");
+            match output {
+                Output::Text(text) => self.client.push_str(&text),
+                Output::Seam { seam, .. } => self.seams.push(seam.alignment),
+                Output::Failed(reason) => self.failures.push(reason),
+                Output::Call { request, at } => self.calls.push((request, at)),
+                Output::Done(outcome) => self.outcome = Some(outcome),
+                _ => panic!("unknown output"),
+            }
+        }
+        assert_eq!(self.session.is_done(), self.outcome.is_some());
+        assert_eq!(self.session.document().text().trim_end(), self.client.trim_end(), "the client has what is settled");
+        self
+    }
+
+    #[track_caller]
+    fn ended(&self, status: Status, continuations: u32, failures: u32) -> &Outcome {
+        let outcome = self.outcome.as_ref().expect("it has ended");
+        assert_eq!((outcome.status, outcome.continuations, outcome.failures), (status, continuations, failures));
+        assert_eq!(self.failures.len(), failures as usize);
+        outcome
+    }
+
+    #[track_caller]
+    fn goes_on(&self, calls: usize, failures: usize) {
+        assert_eq!((self.outcome.as_ref(), self.calls.len(), self.failures.len()), (None, calls, failures));
+    }
+
+    /// How long the newest call is to wait.
+    fn wait(&self) -> Duration {
+        self.calls.last().unwrap().1 - self.now
+    }
+
+    fn anchor(&self) -> &str {
+        &self.calls.last().unwrap().0.turn.as_ref().unwrap().anchor
+    }
+}
+
+fn length() -> End {
+    End::Finished(Finish::Length)
+}
+
+fn stop() -> End {
+    End::Finished(Finish::Stop)
+}
+
+fn rejected(transient: bool, retry_after: Option<u64>) -> End {
+    End::Rejected { reason: "429".to_owned(), transient, retry_after: retry_after.map(Duration::from_secs) }
+}
+
+// The six test cases of the specification (accumulation_concept), by name.
+
+/// Does not enter accumulation mode, and can be used directly.
+#[test]
+fn complete_json_on_first_iteration() {
+    for end in [stop(), length(), End::Closed, End::Dropped] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call("{\"sections\": [{\"id\": 1}]}", end);
+        driver.ended(Status::Passed, 0, 0);
+        assert!(driver.calls.is_empty());
+        assert_eq!(driver.session.document().complete().as_deref(), Some("{\"sections\": [{\"id\": 1}]}"));
+    }
+}
+
+/// Enters accumulation mode and keeps the text for the next iteration.
+#[test]
+fn incomplete_json_on_first_iteration() {
+    for end in [stop(), length(), End::Closed, End::Dropped, End::Silent, End::Error("overloaded".to_owned())] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call("{\"sections\": [{\"id\": 1}, {\"id\"", end);
+        driver.goes_on(1, 0);
+        let turn = driver.calls[0].0.turn.as_ref().unwrap();
+        assert_eq!(turn.delivered, "{\"sections\": [{\"id\": 1}, {\"id\"");
+        assert_eq!(turn.anchor, turn.delivered, "a short text is its own anchor");
+        assert_eq!(driver.wait(), Duration::ZERO);
+    }
+}
+
+/// Concatenates without duplicates, and parses.
+#[test]
+fn fragment_with_exact_continuation() {
+    let mut driver = Driver::new(Limits::default());
+    driver.call("{\"sections\": [{\"id\": 1}, {\"id\"", length()).call(": 2}]}", stop());
+    driver.ended(Status::Complete, 1, 0);
+    assert_eq!(driver.client, "{\"sections\": [{\"id\": 1}, {\"id\": 2}]}");
+    assert_eq!(driver.seams, [Alignment::Exact]);
+}
+
+/// Detects and removes the overlap, and concatenates.
+#[test]
+fn fragment_with_overlap() {
+    let mut driver = Driver::new(Limits::default());
+    driver.call("{\"title\": \"A report on the state of things\", \"sections\": [{\"id\": 1}, {\"id\"", length());
+    let answer = format!("{}: 2}}]}}", driver.anchor());
+    assert!(answer.len() < driver.client.len(), "the anchor is a tail");
+    driver.call(&answer, stop());
+    driver.ended(Status::Complete, 1, 0);
+    assert_eq!(
+        driver.client,
+        "{\"title\": \"A report on the state of things\", \"sections\": [{\"id\": 1}, {\"id\": 2}]}"
+    );
+    assert_eq!(driver.seams, [Alignment::Anchor]);
+}
+
+/// Handles duplicate content, and adds none. That is no failure, but no progress either.
+#[test]
+fn fragment_with_full_overlap() {
+    let mut driver = Driver::new(Limits::default());
+    driver.call("{\"sections\": [{\"id\": 1}, {\"id\"", length());
+    driver.call("{\"sections\": [{\"id\": 1}, {\"id\"", stop());
+    driver.goes_on(2, 0);
+    assert_eq!(driver.client, "{\"sections\": [{\"id\": 1}, {\"id\"");
+    driver.call("{\"sections\": [{\"id\": 1}, {\"id\": 2}]}", stop());
+    driver.ended(Status::Complete, 2, 0);
+    assert_eq!(driver.client, "{\"sections\": [{\"id\": 1}, {\"id\": 2}]}");
+}
+
+/// Accumulates across all iterations, has a partial document for each prompt, and ends when the JSON is valid.
+#[test]
+fn multiple_iterations() {
+    let document = "{\"sections\": [{\"id\": 1, \"text\": \"one\"}, {\"id\": 2, \"text\": \"two\"}, {\"id\": 3, \"text\": \"three\"}]}";
+    let mut driver = Driver::new(Limits::default());
+    driver.call(&document[..40], length());
+    let mut from = 40;
+    for (n, to) in [50, 61, 77, document.len()].into_iter().enumerate() {
+        driver.goes_on(n + 1, 0);
+        let part: Value = serde_json::from_str(&driver.session.document().complete().unwrap()).unwrap();
+        assert_eq!(part["sections"][0]["text"], "one");
+        let start = document[..from].rfind(driver.anchor()).unwrap();
+        driver.call(&document[start..to], length());
+        from = to;
+        assert_eq!(driver.client, document[..to]);
+    }
+    driver.ended(Status::Complete, 4, 0);
+    assert_eq!(driver.client, document);
+}
+
+// The loop.
+
+#[test]
+fn three_failures_in_a_row_end_it() {
+    let mut driver = Driver::new(Limits::default());
+    driver.call("{\"a\": [1, ", length());
+    driver.call("I'm sorry", stop()).call("", stop());
+    driver.goes_on(3, 2);
+    driver.call("I can't.", stop());
+    let outcome = driver.ended(Status::Closed, 3, 3);
+    assert_eq!((driver.client.as_str(), &outcome.filled[..]), ("{\"a\": [1, null]}", &["/a/1".to_owned()][..]));
+    let report: Value = serde_json::from_str(&outcome.report()).unwrap();
+    let expect = r#"{"status":"closed","continuations":3,"failures":3,"filled":["/a/1"]}"#;
+    assert_eq!(report, serde_json::from_str::<Value>(expect).unwrap());
+}
+
+#[test]
+fn a_success_resets_the_count_in_a_row() {
+    let mut driver = Driver::new(Limits::default());
+    driver.call("{\"a\": [1, ", length());
+    driver.call("no", stop()).call("no", stop());
+    driver.call("{\"a\": [1, 2, ", length());
+    driver.goes_on(4, 2);
+    driver.call("no", stop()).call("no", stop());
+    driver.call("{\"a\": [1, 2, 3]}", stop());
+    driver.ended(Status::Complete, 6, 4);
+    assert_eq!(driver.client, "{\"a\": [1, 2, 3]}");
+}
+
+#[test]
+fn the_number_of_continuations_is_capped() {
+    let mut driver = Driver::new(Limits { continuations: 2, ..Limits::default() });
+    driver.call("[1, ", length()).call("[1, 2, ", length()).call("[1, 2, 3, ", length());
+    driver.ended(Status::Closed, 2, 0);
+    assert_eq!(driver.client, "[1, 2, 3, null]");
+    let mut driver = Driver::new(Limits { continuations: 0, ..Limits::default() });
+    driver.call("[1, \"a", length());
+    assert!(driver.ended(Status::Closed, 0, 0).filled.is_empty());
+    assert_eq!(driver.client, "[1, \"a\"]");
+}
+
+#[test]
+fn nothing_new_twice_in_a_row_ends_it() {
+    let mut driver = Driver::new(Limits::default());
+    driver.call("{\"sections\": [1", length());
+    driver.call("{\"sections\": [1", length()).call("{\"sections\": [1", length());
+    driver.ended(Status::Closed, 2, 0);
+    assert_eq!(driver.client, "{\"sections\": [1]}");
+    // With progress between them they are not in a row.
+    let mut driver = Driver::new(Limits::default());
+    driver.call("{\"sections\": [1", length());
+    driver.call("{\"sections\": [1", length()).call("{\"sections\": [1, 2", length());
+    driver.call("{\"sections\": [1, 2", length());
+    driver.goes_on(4, 0);
+}
+
+/// What was joined before the deviation stays, and is the new cut; the call counts as one failure.
+#[test]
+fn what_breaks_behind_the_join_is_a_new_cut_and_one_failure() {
+    let mut driver = Driver::new(Limits::default());
+    driver.call("{\"a\": [1, ", length()).call("{\"a\": [1, 2, 3} and so on", stop());
+    driver.goes_on(2, 1);
+    let Reason::Merge(Failure::Malformed(error)) = &driver.failures[0] else { panic!("{:?}", driver.failures) };
+    assert_eq!((error.offset, error.kind), (14, SyntaxErrorKind::MismatchedCloser(b'}')));
+    assert_eq!(driver.client, "{\"a\": [1, 2, 3");
+    assert_eq!(driver.anchor(), "{\"a\": [1, 2, 3");
+    driver.call("{\"a\": [1, 2, 3]}", stop());
+    driver.ended(Status::Complete, 2, 1);
+    // Three of them in a row end it, though each has brought something.
+    let mut driver = Driver::new(Limits::default());
+    driver.call("[1, ", length()).call("[1, 2, x", stop()).call("[1, 2, 3, x", stop()).call("[1, 2, 3, 4, x", stop());
+    driver.ended(Status::Closed, 3, 3);
+    assert_eq!(driver.client, "[1, 2, 3, 4, null]");
+}
+
+#[test]
+fn waits_double_and_are_capped() {
+    let mut driver = Driver::new(Limits { failures: 20, continuations: 20, ..Limits::default() });
+    driver.call("{\"a\": [1, ", length());
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        driver.end(rejected(true, None));
+        waits.push(driver.wait().as_millis());
+    }
+    assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+    // A success begins again.
+    driver.call("{\"a\": [1, 2, ", length()).end(rejected(true, None));
+    assert_eq!(driver.wait().as_millis(), 200);
+    for (retry_after, expect) in [(3, 3000), (0, 0), (600, 10_000)] {
+        driver.end(rejected(true, Some(retry_after)));
+        assert_eq!(driver.wait().as_millis(), expect);
+    }
+    // What a little patience does not heal is asked for again at once.
+    driver.end(rejected(false, None));
+    assert_eq!(driver.wait(), Duration::ZERO);
+    driver.call("no", stop());
+    assert_eq!(driver.wait(), Duration::ZERO);
+}
+
+#[test]
+fn the_original_request_is_sent_again_while_nothing_is_delivered() {
+    for nothing in ["", " ", "\n\n"] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call(nothing, End::Dropped);
+        driver.goes_on(1, 1);
+        assert_eq!(driver.calls[0].0, Request { number: 1, turn: None });
+        assert!(matches!(&driver.failures[0], Reason::Nothing(End::Dropped)));
+        driver.call("", End::Error("overloaded".to_owned())).call("{\"a\": 1", length());
+        driver.goes_on(3, 2);
+        assert!(driver.calls[2].0.turn.is_some());
+        driver.call("{\"a\": 1}", stop());
+        driver.ended(Status::Complete, 3, 2);
+        assert_eq!(driver.client, format!("{nothing}{{\"a\": 1}}"));
+    }
+    let mut driver = Driver::new(Limits::default());
+    driver.end(End::Dropped).end(End::Silent).end(rejected(true, None));
+    driver.ended(Status::Failed, 2, 3);
+    assert_eq!(driver.client, "");
+    // A fence has left: the root that belongs behind it is waited for.
+    let mut driver = Driver::new(Limits::default());
+    driver.call("```json\n", End::Dropped).call("Sure:\n```json\n{\"a\": 1}\n```", stop());
+    driver.ended(Status::Complete, 1, 1);
+    assert_eq!((driver.client.as_str(), &driver.seams[..]), ("```json\n{\"a\": 1}", &[Alignment::Start][..]));
+}
+
+#[test]
+fn some_ends_are_not_continued() {
+    let open = "{\"a\": [1, ";
+    let unknown = Finish::Other("paused".to_owned());
+    for (finish, has_stop) in [(Finish::ContentFilter, false), (unknown, false), (Finish::Stop, true)] {
+        let mut driver = Driver::new(Limits::default());
+        driver.session.has_stop(has_stop);
+        driver.call(open, End::Finished(finish.clone()));
+        assert_eq!(driver.ended(Status::Passed, 0, 0).finish, Some(finish.clone()));
+        assert_eq!(driver.client, open);
+        // As the end of a continuation they close what is there.
+        let mut driver = Driver::new(Limits::default());
+        driver.session.has_stop(has_stop);
+        driver.call(open, length()).call("{\"a\": [1, 2, ", End::Finished(finish.clone()));
+        assert_eq!(driver.ended(Status::Closed, 1, 0).finish, Some(finish));
+        assert_eq!(driver.client, "{\"a\": [1, 2, null]}");
+    }
+    // A stop sequence does not make a dropped connection or a token limit an end.
+    for end in [length(), End::Dropped] {
+        let mut driver = Driver::new(Limits::default());
+        driver.session.has_stop(true);
+        driver.call(open, end).goes_on(1, 0);
+    }
+    // Somebody has said that this answer holds more than one text.
+    let mut driver = Driver::new(Limits::default());
+    driver.session.pass();
+    driver.call(open, End::Dropped).ended(Status::Passed, 0, 0);
+}
+
+#[test]
+fn what_is_no_json_passes() {
+    let ends = [stop(), length(), End::Closed, End::Dropped, End::Silent];
+    for text in
+        ["Hello, I am", "See [1] and {2", "[1, 2} and", "{\"a\": nul1", "Look:\n```python\n[1, ", "```\nx = [1, "]
+    {
+        for end in &ends {
+            let mut driver = Driver::new(Limits::default());
+            driver.session.handle_input(START, Input::Text(text));
+            assert!(!driver.session.would_continue(end), "{text}");
+            driver.session.handle_input(START, Input::End(end.clone()));
+            let Some(Output::Done(outcome)) = driver.session.poll_output() else { panic!("{text}") };
+            assert_eq!((outcome.status, outcome.continuations), (Status::Passed, 0));
+        }
+    }
+    // An empty answer that says it is finished is one.
+    let mut driver = Driver::new(Limits::default());
+    driver.end(stop()).ended(Status::Passed, 0, 0);
+}
+
+/// The anchor of a short text is all of it, with what stands before its root. An answer may repeat that, or begin at
+/// the root, in an envelope of its own or in none.
+#[test]
+fn a_fence_before_the_root_is_continued() {
+    for before in ["Here it is:\n```json\n", "```\n", "```json\n  "] {
+        for root in ["{\"a\": \"b", "[", "{\"title\": \"something that is long enough to have an anchor of its own"] {
+            let rest = if root == "[" { "1]" } else { "c\"}" };
+            for envelope in [before, "", "```json\n", "Sure:\n\n```\n"] {
+                let mut driver = Driver::new(Limits::default());
+                driver.call(&format!("{before}{root}"), length());
+                driver.call(&format!("{envelope}{root}{rest}\n```"), stop());
+                assert!(driver.outcome.is_some(), "{before:?}, {root:?}, {envelope:?}: {:?}", driver.failures);
+                driver.ended(Status::Complete, 1, 0);
+                assert_eq!(driver.client, format!("{before}{root}{rest}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn silence_is_timed_while_something_is_due() {
+    let limits = Limits::default();
+    let (idle, first) = (limits.idle, limits.first_byte);
+    let mut driver = Driver::new(limits);
+    assert_eq!(driver.session.poll_timeout(false), Some(first), "nothing has come: the model may think");
+    driver.text("{\"a\": [1, ");
+    assert_eq!(driver.session.poll_timeout(true), Some(START + idle));
+    driver.now += Duration::from_secs(30);
+    driver.session.handle_input(driver.now, Input::Sign);
+    assert_eq!(driver.session.poll_timeout(true), Some(START + Duration::from_secs(30) + idle), "it lives");
+    driver.end(End::Silent);
+    driver.goes_on(1, 0);
+    assert_eq!(driver.session.poll_timeout(false), Some(driver.now + first));
+    assert_eq!(driver.session.poll_timeout(true), Some(driver.now + idle));
+    // A wait before the call is no silence.
+    driver.end(rejected(true, Some(7)));
+    assert_eq!(driver.session.poll_timeout(false), Some(driver.now + Duration::from_secs(7) + first));
+    driver.call("{\"a\": [1, 2]}", stop());
+    assert_eq!(driver.session.poll_timeout(true), None);
+    // Nobody waits for the rest of what would not be continued.
+    for text in ["Hello", "[1]", "[}"] {
+        let mut driver = Driver::new(Limits::default());
+        driver.session.handle_input(START, Input::Text(text));
+        assert_eq!(driver.session.poll_timeout(true), None, "{text}");
+    }
+}
+
+/// Whatever the texts and ends, the loop ends, within its caps, in valid JSON, and nothing is taken back.
+#[test]
+fn random_scripts_end_within_the_caps() {
+    let pieces =
+        ["{\"a\": [1, ", "\"x", "2, ", "]}", "```json\n", "sorry", "", " ", "{\"b\": {\"c\": ", "tru", "\"}", "\\u00"];
+    let mut rng = crate::support::Rng::new(21);
+    let mut seen = [0; 4];
+    for _ in 0..3000 {
+        let mut driver = Driver::new(Limits::default());
+        for _ in 0..40 {
+            for _ in 0..rng.below(4) {
+                let piece = match rng.below(9) {
+                    0 | 1 => driver.client.clone(),
+                    2 => format!("{}{}", driver.client, driver.session.document().completion().suffix),
+                    _ => (*rng.pick(&pieces)).to_owned(),
+                };
+                let before = driver.client.clone();
+                // The first answer's text is settled as far as it is JSON; what breaks it passes through unseen.
+                driver.session.handle_input(driver.now, Input::Text(&piece));
+                let first = driver.session.is_first();
+                while let Some(output) = driver.session.poll_output() {
+                    if let Output::Text(text) = output {
+                        driver.client.push_str(&text);
+                    }
+                }
+                if first {
+                    driver.client = driver.session.document().text().to_owned();
+                }
+                assert!(driver.client.starts_with(before.trim_end()), "{before:?} was taken back");
+            }
+            let ends = [stop(), length(), End::Dropped, rejected(true, None), End::Finished(Finish::ContentFilter)];
+            driver.session.handle_input(driver.now, Input::End(ends[rng.below(ends.len())].clone()));
+            while let Some(output) = driver.session.poll_output() {
+                match output {
+                    Output::Text(text) => driver.client.push_str(&text),
+                    Output::Done(outcome) => driver.outcome = Some(outcome),
+                    _ => {}
+                }
+            }
+            if driver.outcome.is_some() {
+                break;
+            }
+        }
+        let outcome = driver.outcome.expect("forty calls are more than any cap allows");
+        assert!(outcome.continuations <= 8);
+        let document = driver.session.document();
+        match outcome.status {
+            Status::Complete | Status::Closed => {
+                assert!(document.is_complete());
+                assert!(crate::fuzz::json::parses_or_is_beyond_serde(document.root().unwrap()));
+                seen[if outcome.status == Status::Closed { 0 } else { 1 }] += 1;
+            }
+            Status::Failed => seen[2] += 1,
+            _ => seen[3] += 1,
+        }
+    }
+    assert!(seen.iter().all(|&count| count > 10), "{seen:?}");
+}
+
+// Parts that are there already.
+
+#[test]
+fn stitched_parts() {
+    let check = |parts: &[&str], status, json: &str, failures| {
+        let stitched = stitch(parts.iter().copied(), Expect::Any, &Limits::default());
+        assert_eq!((stitched.status, stitched.json.as_str(), stitched.failures), (status, json, failures), "{parts:?}");
+    };
+    check(&["{\"a\": [1, 2]}"], Status::Complete, "{\"a\": [1, 2]}", 0);
+    check(&["Sure:\n```json\n[1]\n```\nBye"], Status::Complete, "[1]", 0);
+    check(&["12"], Status::Complete, "12", 0);
+    check(&["{\"a\": [1, tr"], Status::Closed, "{\"a\": [1]}", 0);
+    check(&["{\"a\": \"b", "I'm sorry", "{\"a\": \"bc\"}"], Status::Complete, "{\"a\": \"bc\"}", 1);
+    check(&["{\"a\": \"b", "I'm sorry", "no"], Status::Closed, "{\"a\": \"b\"}", 2);
+    check(&[], Status::Failed, "", 0);
+    check(&["", " "], Status::Failed, "", 2);
+    check(&["hello"], Status::Failed, "", 0);
+    check(&["", "[1"], Status::Closed, "[]", 1);
+    // More failures than a live loop allows: parts are what there is.
+    let mut parts = vec!["[1, "];
+    parts.extend(["no"; 20]);
+    parts.push("[1, 2]");
+    check(&parts, Status::Complete, "[1, 2]", 20);
+    // Other roots are for files; a stream's prose may begin with a number.
+    let mut session = Session::with(Limits::default(), Expect::Any, Roots::Containers);
+    session.handle_input(START, Input::Text("12 apples"));
+    assert!(!session.would_continue(&End::Dropped));
+}

@@ -1,0 +1,510 @@
+//! Seams: documents cut anywhere and continued in every way that models have, in any chunks.
+
+use std::collections::BTreeMap;
+
+use restitch::overlap::Anchor;
+use restitch::session::{Status, stitch};
+use restitch::splice::{Alignment, Expect, Failure, Seam, Splice};
+use restitch::{Document, Limits};
+
+use crate::document::{all_documents, cuts};
+use crate::fuzz::splice::{check as fuzz_body, random_input};
+use crate::json::INLINE;
+use crate::support::{Rng, random_cuts};
+
+const PREAMBLE: &str = "Sure, here is the rest of the JSON:\n\n";
+
+/// What models say instead of going on.
+const REFUSALS: [&str; 8] = [
+    "I'm sorry, but I can't help with that.",
+    "I cannot continue this.",
+    "I'm sorry, I can't write \"content\", [lists], {objects} or anything else, since: no.",
+    "I can't: \"{\", \"[\", \", and so on\" are beyond me.",
+    "\"I'm sorry\", he said, \"but no.\"",
+    "As an AI, I can't continue [this], {sorry}.\n\n1. It is long, 2. it is cut.",
+    "No.\n\n```\nnothing\n```\n",
+    "5 or 6 - I lost count, sorry",
+];
+
+/// The answers to a cut: `document[..cut]` was delivered.
+type Answers = fn(document: &str, cut: usize, anchor: &Anchor) -> Vec<String>;
+
+fn from_anchor(document: &str, anchor: &Anchor) -> String {
+    document[anchor.range.start..].to_owned()
+}
+
+/// Continuations that repeat the anchor; each must give the document.
+const ANCHORED: [(&str, Answers); 13] = [
+    ("anchor, fence and blank line", |doc, _, anchor| {
+        vec![format!("```json\n\n  {}\n\n```", from_anchor(doc, anchor))]
+    }),
+    ("anchor", |doc, _, anchor| vec![from_anchor(doc, anchor)]),
+    ("anchor, fenced", |doc, _, anchor| vec![format!("```json\n{}\n```\n", from_anchor(doc, anchor))]),
+    ("anchor, fence never closed", |doc, _, anchor| vec![format!("```json\n{}", from_anchor(doc, anchor))]),
+    ("anchor, bare fence", |doc, _, anchor| vec![format!("```\n{}\n```", from_anchor(doc, anchor))]),
+    ("anchor, preamble", |doc, _, anchor| vec![format!("{PREAMBLE}{}", from_anchor(doc, anchor))]),
+    ("anchor, preamble and fence", |doc, _, anchor| {
+        vec![format!("{PREAMBLE}```json\n{}\n```\n\nThat is all.", from_anchor(doc, anchor))]
+    }),
+    ("anchor, prose after the end", |doc, _, anchor| {
+        vec![format!("{}\n\nI hope this [helps]! {{\"ok\": true}}", from_anchor(doc, anchor))]
+    }),
+    ("white space before the anchor", |doc, _, anchor| vec![format!(" \n\n{}", from_anchor(doc, anchor))]),
+    ("empty, then the anchor", |doc, _, anchor| {
+        vec![String::new(), " \n".to_owned(), "```json\n".to_owned(), from_anchor(doc, anchor)]
+    }),
+    ("a repeat, then the anchor", |doc, cut, anchor| {
+        vec![doc[anchor.range.start..cut].to_owned(), from_anchor(doc, anchor)]
+    }),
+    ("the whole again", |doc, _, _| vec![doc.to_owned()]),
+    ("refusal, then the anchor", |doc, cut, anchor| {
+        vec![REFUSALS[cut % REFUSALS.len()].to_owned(), from_anchor(doc, anchor)]
+    }),
+];
+
+#[derive(Default)]
+struct Row {
+    right: usize,
+    ambiguous: usize,
+    failed: usize,
+    wrong: usize,
+    examples: Vec<String>,
+}
+
+#[derive(Default)]
+struct Table(BTreeMap<&'static str, Row>);
+
+impl Table {
+    /// Stitches and counts. An anchor that is reported as ambiguous decides nothing.
+    fn count(
+        &mut self,
+        name: &'static str,
+        document: &str,
+        cut: usize,
+        answers: &[String],
+        expect: Expect,
+        sure: bool,
+    ) {
+        let parts = std::iter::once(&document[..cut]).chain(answers.iter().map(String::as_str));
+        let stitched = stitch(parts, expect, &Limits::default());
+        let row = self.0.entry(name).or_default();
+        let right = stitched.json == document;
+        match stitched.status {
+            Status::Complete if right => row.right += 1,
+            _ if !sure => row.ambiguous += 1,
+            Status::Complete => row.wrong += 1,
+            _ => row.failed += 1,
+        }
+        // What is wrong in silence is shown first.
+        if sure && !right && (row.examples.len() < 3 || stitched.status == Status::Complete && row.wrong < 9) {
+            let tail: String = document[..cut].chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+            let begun: Vec<String> = answers.iter().map(|answer| answer.chars().take(80).collect()).collect();
+            let seams: Vec<_> = stitched.seams.iter().map(|seam| (seam.alignment, seam.overlap)).collect();
+            row.examples.insert(0, format!("{:?} …{tail:?} + {begun:?} {seams:?}", stitched.status));
+        }
+    }
+
+    fn print(&self) {
+        println!("{:34} {:>7} {:>9} {:>7} {:>7}", "behaviour", "right", "ambiguous", "failed", "wrong");
+        for (name, row) in &self.0 {
+            println!("{name:34} {:7} {:9} {:7} {:7}", row.right, row.ambiguous, row.failed, row.wrong);
+            for example in &row.examples {
+                println!("    {example}");
+            }
+        }
+    }
+}
+
+/// Cuts of every document up to 100 KB: every byte of a short one.
+fn for_every_cut(seeded: usize, mut body: impl FnMut(&str, usize, &Anchor)) {
+    let (documents, recorded) = all_documents(100_000);
+    let mut total = 0;
+    for (_, text) in &documents {
+        for cut in cuts(text, if text.len() < 600 { 600 } else { 1300 }, seeded) {
+            body(text, cut, &Anchor::of(&text[..cut], 2048).unwrap());
+            total += 1;
+        }
+    }
+    println!("covered: {total} cuts of {} documents, {recorded} of them recorded", documents.len());
+}
+
+#[test]
+fn anchored_continuations_give_the_document() {
+    let mut table = Table::default();
+    for_every_cut(20, |document, cut, anchor| {
+        for (name, answers) in ANCHORED {
+            // The whole document again is its own evidence: nothing rests on the anchor alone.
+            let answers = answers(document, cut, anchor);
+            // All that a restart repeats is held, and there is a cap on that.
+            let fits = name != "the whole again" || cut < Limits::default().held;
+            table.count(name, document, cut, &answers, Expect::Any, !anchor.ambiguous && fits);
+        }
+    });
+    table.print();
+    for (name, row) in &table.0 {
+        assert_eq!((row.failed, row.wrong), (0, 0), "{name}: {:?}", row.examples);
+        assert!(row.right > row.ambiguous * 20, "{name}");
+    }
+}
+
+#[test]
+fn exact_continuations_of_a_prefix_give_the_document() {
+    let mut table = Table::default();
+    for_every_cut(30, |document, cut, _| {
+        let rest = document[cut..].to_owned();
+        table.count("exact, as asked", document, cut, &[rest], Expect::Exact, true);
+    });
+    table.print();
+    let row = &table.0["exact, as asked"];
+    assert_eq!((row.failed, row.wrong), (0, 0), "{:?}", row.examples);
+}
+
+/// The rest begins as a tail of the delivered text ends that holds the whole anchor: it can't be told from an answer
+/// that has honoured the anchor, and what was asked for decides (rule 2 of the specification).
+fn looks_honoured(document: &str, cut: usize, anchor: &Anchor) -> bool {
+    let rest = document[cut..].trim_start();
+    let starts = (0..=anchor.range.start).filter(|&start| document.is_char_boundary(start));
+    starts.map(|start| &document[start..anchor.range.end]).any(|tail| rest.starts_with(tail))
+}
+
+/// Without the asked anchor: never wrong in silence, and hardly ever refused.
+#[test]
+fn exact_continuations_in_place_of_the_anchor() {
+    let mut table = Table::default();
+    for_every_cut(30, |document, cut, anchor| {
+        let rest = document[cut..].to_owned();
+        let sure = !looks_honoured(document, cut, anchor);
+        for (name, expect) in [("exact, anchor asked", Expect::Anchor), ("exact, nothing known", Expect::Any)] {
+            table.count(name, document, cut, std::slice::from_ref(&rest), expect, sure);
+        }
+        table.count("exact, fenced", document, cut, &[format!("```json\n{rest}\n```")], Expect::Anchor, sure);
+        table.count("exact, prose behind", document, cut, &[format!("{rest}\n\nDone.")], Expect::Anchor, sure);
+    });
+    table.print();
+    for (name, row) in &table.0 {
+        assert_eq!(row.wrong, 0, "{name}: {:?}", row.examples);
+        assert!(row.right > 20 * row.failed, "{name}: {} right, {:?}", row.right, row.examples);
+    }
+}
+
+/// Rows that repeat: what follows may be the next row or the last one again. Nothing tells them apart, so nothing is
+/// joined without an anchor, and what is joined is right.
+#[test]
+fn repeating_rows_are_not_merged_by_accident() {
+    let mut table = Table::default();
+    let row = "{\"id\": 12, \"name\": \"the same\"},";
+    let texts = [
+        format!("[{}{{\"id\": 13}}]", row.repeat(12)),
+        format!("[{}]", ["[0,0,0,0,0,0,0,0,0,0]"; 12].join(",")),
+        format!("[{}]", vec!["0"; 200].join(",")),
+        format!("[{}]", ["\"abcdefghijklmnopqrstuvwxyz\""; 9].join(",\n")),
+        format!("{{\"x\": \"{}\"}}", "na ".repeat(60)),
+    ];
+    for text in &texts {
+        for cut in 1..text.len() {
+            let rest = text[cut..].to_owned();
+            let anchor = Anchor::of(&text[..cut], 2048).unwrap();
+            let sure = !looks_honoured(text, cut, &anchor);
+            table.count("exact", text, cut, std::slice::from_ref(&rest), Expect::Any, sure);
+            table.count("anchor", text, cut, &[from_anchor(text, &anchor)], Expect::Any, !anchor.ambiguous);
+            table.count("the whole again", text, cut, std::slice::from_ref(text), Expect::Any, true);
+        }
+    }
+    table.print();
+    for (name, row) in &table.0 {
+        assert_eq!(row.wrong, 0, "{name}: {:?}", row.examples);
+    }
+}
+
+#[test]
+fn refusals_never_change_the_document() {
+    let mut table = Table::default();
+    let (documents, recorded) = all_documents(20_000);
+    let mut total = 0;
+    for (name, text) in &documents {
+        for cut in cuts(text, 400, 20) {
+            for (n, refusal) in REFUSALS.iter().enumerate() {
+                for expect in [Expect::Anchor, Expect::Any] {
+                    let mut document = Document::new(1024);
+                    document.push(&text[..cut]).unwrap();
+                    let mut splice = Splice::new(&document, expect, &Limits::default());
+                    let fed = splice.feed(&mut document, refusal);
+                    let finished = splice.finish(&mut document);
+                    assert_eq!(document.text(), &text[..cut], "{name}: {refusal:?} at {cut}: {fed:?}, {finished:?}");
+                    assert!(finished.is_err());
+                }
+                total += 1;
+                if (cut + n) % 8 == 0 {
+                    let anchor = Anchor::of(&text[..cut], 2048).unwrap();
+                    let answers = [(*refusal).to_owned(), (*refusal).to_owned(), from_anchor(text, &anchor)];
+                    table.count("refusal twice", text, cut, &answers, Expect::Anchor, !anchor.ambiguous);
+                }
+            }
+        }
+    }
+    table.print();
+    let row = &table.0["refusal twice"];
+    assert_eq!((row.failed, row.wrong), (0, 0), "{:?}", row.examples);
+    println!("covered: {total} refusals in {} documents, {recorded} of them recorded", documents.len());
+}
+
+/// One fragment in the given chunks: what the document became, and what was said of the seam. After each chunk what
+/// has settled is a beginning of what will have.
+fn splice_in(
+    delivered: &str,
+    fragment: &str,
+    expect: Expect,
+    limits: &Limits,
+    cuts: &[usize],
+) -> (String, Result<Seam, Failure>, Vec<usize>) {
+    let mut document = Document::new(1024);
+    document.push(delivered).unwrap();
+    let mut splice = Splice::new(&document, expect, limits);
+    let mut settled = Vec::new();
+    let mut from = 0;
+    for cut in cuts.iter().copied().chain([fragment.len()]) {
+        if !fragment.is_char_boundary(cut) {
+            continue;
+        }
+        let before = document.text().to_owned();
+        let _ = splice.feed(&mut document, &fragment[from..cut]);
+        from = cut;
+        // A root that has just ended may forget white space behind it: all of that was put there by this same push.
+        assert!(document.text().starts_with(&before), "{before:?} was taken back");
+        assert!(splice.held() <= limits.held + 1, "{} bytes are held", splice.held());
+        settled.push(document.text().len());
+    }
+    let before = document.text().to_owned();
+    let finished = splice.finish(&mut document).map(|seam| Seam { held: 0, ..seam });
+    assert!(document.text().starts_with(&before));
+    (document.text().to_owned(), finished, settled)
+}
+
+#[test]
+fn chunking_is_invisible() {
+    let mut rng = Rng::new(2);
+    let (documents, recorded) = all_documents(6_000);
+    let mut total = 0;
+    for (name, text) in &documents {
+        for cut in cuts(text, 0, 12) {
+            let anchor = Anchor::of(&text[..cut], 2048).unwrap();
+            let mut fragments: Vec<String> =
+                ANCHORED.iter().filter_map(|(_, answers)| answers(text, cut, &anchor).pop()).collect();
+            fragments.extend(REFUSALS.map(str::to_owned));
+            fragments.push(text[cut..].to_owned());
+            fragments.push(format!("```json\n{}]]]", &text[cut..]));
+            for fragment in fragments.iter().filter(|fragment| !fragment.is_empty()) {
+                // The fragment is cut itself, also inside the anchor.
+                let mut end = 1 + rng.below(fragment.len());
+                while !fragment.is_char_boundary(end) {
+                    end += 1;
+                }
+                for fragment in [fragment.as_str(), &fragment[..end]] {
+                    let expect = [Expect::Any, Expect::Anchor, Expect::Exact][rng.below(3)];
+                    let limits = Limits { held: [65536, 300, 40][rng.below(3)], ..Limits::default() };
+                    let whole = splice_in(&text[..cut], fragment, expect, &limits, &[]);
+                    let bytewise: Vec<usize> = (1..fragment.len()).collect();
+                    let random = random_cuts(fragment.len(), &mut rng);
+                    for cuts in [bytewise, random] {
+                        let split = splice_in(&text[..cut], fragment, expect, &limits, &cuts);
+                        let why = format!("{name} at {cut}, {expect:?}, held {}: {fragment:?}", limits.held);
+                        assert_eq!((&split.0, &split.1), (&whole.0, &whole.1), "{why}, cut at {cuts:?}");
+                        total += 1;
+                    }
+                }
+            }
+        }
+    }
+    println!("covered: {total} splits over {} documents, {recorded} of them recorded", documents.len());
+}
+
+#[test]
+fn several_cuts_in_a_row() {
+    let mut rng = Rng::new(9);
+    let (documents, recorded) = all_documents(60_000);
+    let mut seams = 0;
+    let mut skipped = 0;
+    for (name, text) in &documents {
+        for round in 0..6 {
+            let mut places = cuts(text, 0, 2 + rng.below(5));
+            places.push(text.len());
+            let mut parts = vec![text[..places[0]].to_owned()];
+            let mut sure = true;
+            for pair in places.windows(2) {
+                let anchor = Anchor::of(&text[..pair[0]], 2048).unwrap();
+                sure &= !anchor.ambiguous;
+                let body = &text[anchor.range.start..pair[1]];
+                parts.push(match (round + pair[0]) % 3 {
+                    0 => format!("```json\n{body}"),
+                    1 => format!("{PREAMBLE}{body}"),
+                    _ => body.to_owned(),
+                });
+                if rng.below(3) == 0 {
+                    parts.push((*rng.pick(&REFUSALS.each_ref().map(|refusal| *refusal))).to_owned());
+                }
+            }
+            let stitched = stitch(parts.iter().map(String::as_str), Expect::Anchor, &Limits::default());
+            if sure {
+                assert_eq!((stitched.status, stitched.json == *text), (Status::Complete, true), "{name}: {parts:?}");
+                seams += stitched.seams.len();
+            } else {
+                skipped += 1;
+            }
+        }
+    }
+    println!(
+        "covered: {seams} seams in {} documents, {recorded} of them recorded; {skipped} ambiguous",
+        documents.len()
+    );
+}
+
+/// A repeat that begins before the anchor, inside the string that was cut: what precedes the anchor is no envelope,
+/// and counts because it repeats what was delivered before it.
+#[test]
+fn more_than_the_anchor_is_repeated() {
+    let text = "{\"title\": \"The quick brown fox jumps over the lazy dog while the band plays on and on\"}";
+    for cut in 55..text.len() - 1 {
+        for start in 11..cut - 41 {
+            let (joined, seam, _) = splice_in(&text[..cut], &text[start..], Expect::Any, &Limits::default(), &[]);
+            assert_eq!(joined, text, "cut at {cut}, repeated from {start}: {seam:?}");
+            // White space at the fragment's start is nobody's, at the cut it belongs to the overlap.
+            let from = start + usize::from(text[start..].starts_with(' '));
+            assert_eq!(seam.unwrap().overlap, cut - from);
+        }
+    }
+}
+
+/// Work, not time: an anchor that the fragment repeats at every byte opens only so many trials.
+#[test]
+fn a_period_does_not_open_a_trial_at_every_byte() {
+    let delivered = format!("[\"{}", "a".repeat(5000));
+    let fragment = format!("x{}", "a".repeat(60_000));
+    let (joined, seam, _) = splice_in(&delivered, &fragment, Expect::Anchor, &Limits::default(), &[]);
+    assert_eq!((joined, seam), (delivered, Err(Failure::Undecided)));
+}
+
+#[test]
+fn an_ambiguous_anchor_is_reported() {
+    let text = format!("[{}]", vec!["0"; 3000].join(","));
+    let delivered = &text[..4000];
+    let (_, seam, _) = splice_in(delivered, &text[4000 - 2048..], Expect::Anchor, &Limits::default(), &[]);
+    assert!(seam.is_err() || seam.unwrap().ambiguous);
+}
+
+#[test]
+fn garbage_is_not_held_without_end() {
+    for (delivered, garbage) in [
+        ("{\"a\": \"b", "lorem ipsum dolor "),
+        ("{\"a\": [1, ", "  \n"),
+        ("{\"a\": 1", "no no no\n"),
+        ("```json\n", "lorem ipsum\n"),
+    ] {
+        let limits = Limits { held: 1000, ..Limits::default() };
+        let mut document = Document::new(1024);
+        document.push(delivered).unwrap();
+        let mut splice = Splice::new(&document, Expect::Anchor, &limits);
+        let mut failed = None;
+        for _ in 0..1000 {
+            failed = splice.feed(&mut document, garbage).err();
+            assert!(splice.held() <= limits.held + garbage.len(), "{}", splice.held());
+            if failed.is_some() {
+                break;
+            }
+        }
+        assert_eq!(failed, Some(Failure::Held(1000)), "{garbage:?}");
+        assert_eq!(splice.finish(&mut document), Err(Failure::Held(1000)));
+        assert_eq!(document.text(), delivered);
+    }
+}
+
+/// The alignment and the overlap, or why there is none.
+type Joined = Result<(Alignment, usize), Failure>;
+
+/// By hand: the document, the fragment, what becomes of them.
+#[test]
+fn seams_by_hand() {
+    use Alignment::{Anchor, Exact, Repeat, Restart, Start};
+    let cases: [(&str, &str, Expect, &str, Joined); 26] = [
+        ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
+        ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
+        ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
+        ("{\"a\": \"Hel", "", Expect::Any, "{\"a\": \"Hel", Err(Failure::Empty)),
+        ("{\"a\": \"Hel", " \n", Expect::Any, "{\"a\": \"Hel", Err(Failure::Empty)),
+        ("{\"a\": \"Hel", "lo", Expect::Any, "{\"a\": \"Hel", Err(Failure::Undecided)),
+        ("{\"a\": \"Hel", "lo\" no", Expect::Any, "{\"a\": \"Hel", Err(Failure::NoAlignment)),
+        ("{\"a\": 1", "I'm sorry", Expect::Any, "{\"a\": 1", Err(Failure::NoAlignment)),
+        // White space between the anchor and the cut belongs to the overlap.
+        ("[1,\n  ", "[1,\n  2]", Expect::Any, "[1,\n  2]", Ok((Restart, 6))),
+        ("[1,\n  ", "[1, 2]", Expect::Any, "[1,\n   2]", Ok((Restart, 3))),
+        ("[1,\n  ", "[1,2]", Expect::Any, "[1,\n  2]", Ok((Restart, 3))),
+        ("[1, 2", "[1, 2", Expect::Any, "[1, 2", Ok((Repeat, 5))),
+        // An envelope is no overlap, and a tail that is shorter than the anchor is a repeat, too.
+        (
+            "[1, \"a b c d e f g h\"",
+            "```\n\"a b c d e f g h\"",
+            Expect::Any,
+            "[1, \"a b c d e f g h\"",
+            Ok((Repeat, 17)),
+        ),
+        ("[1, 2", "[1, 2, 3", Expect::Any, "[1, 2, 3", Ok((Anchor, 5))),
+        // The anchor has begun, and all that it brings is told by the next call.
+        ("{\"a\": \"Hel", "{\"a\":", Expect::Any, "{\"a\": \"Hel", Err(Failure::NoAlignment)),
+        ("```json\n", "```json\n[1]\n```", Expect::Any, "```json\n[1]", Ok((Start, 0))),
+        ("```json\n", "Sure:\n```json\n[1", Expect::Any, "```json\n[1", Ok((Start, 0))),
+        (" ", "sorry", Expect::Any, " ", Err(Failure::Empty)),
+        // An envelope that closes where the grammar refuses it is no error.
+        ("[\"abc", "```json\n[\"abcd\", \"e\n```", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
+        ("[\"abc", "```json\n[\"abcd\", \"e\n```\n\n[That] is all.", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
+        ("[\"abc", "[\"abcd\"] and so on", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
+        // In a bracketed preamble the anchor is no anchor.
+        ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abc", Err(Failure::NoAlignment)),
+        // White space of several bytes that the fragment leaves out, before a character that begins as it does.
+        ("[\"mot\u{a0}", "[\"mot»\"]", Expect::Any, "[\"mot\u{a0}»\"]", Ok((Anchor, 5))),
+        ("[\"mot\u{3000}", "[\"mot\u{3000}、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 8))),
+        ("[\"mot\u{3000}", "[\"mot、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 5))),
+        ("[\"é", "[\"éé\"]", Expect::Any, "[\"éé\"]", Ok((Anchor, 4))),
+    ];
+    for (delivered, fragment, expect, text, outcome) in cases {
+        let (joined, seam, _) = splice_in(delivered, fragment, expect, &Limits::default(), &[]);
+        let why = format!("{delivered:?} + {fragment:?}: {seam:?}");
+        let bytewise: Vec<usize> = (1..fragment.len()).collect();
+        let split = splice_in(delivered, fragment, expect, &Limits::default(), &bytewise);
+        assert_eq!((&split.0, &split.1), (&joined, &seam), "{why}, byte by byte");
+        assert_eq!(joined, text, "{why}");
+        match (&outcome, &seam) {
+            // A short text is its own anchor and its own root: both names are right.
+            (Ok((Anchor | Restart, overlap)), Ok(seam)) if matches!(seam.alignment, Anchor | Restart) => {
+                assert_eq!(seam.overlap, *overlap, "{why}");
+            }
+            (Ok((alignment, overlap)), Ok(seam)) => {
+                assert_eq!((seam.alignment, seam.overlap), (*alignment, *overlap), "{why}");
+            }
+            (Err(expect), Err(seen)) => assert_eq!(seen, expect, "{why}"),
+            _ => panic!("{why}, not {outcome:?}"),
+        }
+        assert_eq!(seam.map_or(delivered.len(), |seam| seam.offset), delivered.len());
+    }
+}
+
+#[test]
+fn what_breaks_behind_the_seam_is_told_and_kept() {
+    for text in [INLINE[0], INLINE[5]] {
+        let cut = 30;
+        let anchor = restitch::overlap::Anchor::of(&text[..cut], 2048).unwrap();
+        let fragment = format!("{}\u{1}", &text[anchor.range.start..40]);
+        let (joined, seam, _) = splice_in(&text[..cut], &fragment, Expect::Anchor, &Limits::default(), &[]);
+        assert_eq!(joined, text[..40]);
+        assert!(matches!(seam, Err(Failure::Malformed(error)) if error.offset == 40), "{seam:?}");
+    }
+}
+
+/// The fuzz body over pieces of documents: restarts, repeats, envelopes and rubbish in every order.
+#[test]
+fn random_scripts_keep_every_promise() {
+    let mut rng = Rng::new(31);
+    for _ in 0..4000 {
+        let input = random_input(&mut rng, &INLINE);
+        println!("{}", String::from_utf8_lossy(&input)); // Shown if the body panics.
+        fuzz_body(&input);
+    }
+}
