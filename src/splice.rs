@@ -447,13 +447,21 @@ impl Splice {
     /// The trial that has won, if one has: what was asked for before what convinces, that before what is merely legal.
     fn winner(&self, document: &Document) -> Option<Trial> {
         let best = self.trials.iter().filter(|trial| trial.passed).max_by_key(|trial| trial.rank())?;
-        let may_repeat =
-            || self.matcher.as_ref().is_some_and(|matcher| matcher.may_repeat(document.text(), &self.held));
         let is_exact = !best.expected && best.alignment == Alignment::Exact;
-        if self.has_rival(document, best) || is_exact && may_repeat() {
+        if self.has_rival(document, best) || is_exact && self.may_repeat(document) {
             return None;
         }
         Some(best.clone())
+    }
+
+    /// The fragment may still turn out to repeat delivered text.
+    fn may_repeat(&self, document: &Document) -> bool {
+        self.matcher.as_ref().is_some_and(|matcher| matcher.may_repeat(document.text(), &self.held))
+    }
+
+    /// Legal at the cut and nothing more: neither asked for nor the end of the document.
+    fn is_mere_exact(&self, trial: &Trial) -> bool {
+        !trial.expected && trial.alignment == Alignment::Exact && !trial.machine.is_done()
     }
 
     fn decide_at_end(&mut self, document: &mut Document) {
@@ -478,6 +486,10 @@ impl Splice {
         match best {
             Some(trial) if !repeats && self.has_rival(document, &trial) => {
                 self.state = State::Failed(Failure::Ambiguous);
+            }
+            // It may as well have been lost while it repeated what was delivered: nothing says that it goes on from there.
+            Some(trial) if !repeats && self.is_mere_exact(&trial) && self.may_repeat(document) => {
+                self.state = State::Failed(Failure::Undecided);
             }
             Some(trial) if !repeats || trial.machine.is_done() || trial.alignment != Alignment::Exact => {
                 let new = self.held.split_off(trial.start.min(self.held.len()));

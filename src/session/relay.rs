@@ -302,19 +302,20 @@ impl Relay {
             }
         }
         let transport = if hangup == Hangup::Closed { End::Closed } else { End::Dropped };
-        match self.phase {
-            // How the call ended is known from its last event.
-            Phase::Healthy { .. } if self.finish_sent => self.passed(now, hangup),
-            Phase::Healthy { adopt: false } if !self.session.would_continue(&transport) => self.passed(now, hangup),
-            _ => {
-                if torn && matches!(self.phase, Phase::Healthy { adopt: false }) {
-                    // What it says counts: it leaves with the blank line that it lacks.
-                    self.forward_all(now);
-                    self.send(now, Bytes::from_static(b"\n\n"));
-                }
-                let end = self.end.take().unwrap_or(transport);
-                self.end_call(now, end);
-            }
+        let raw = matches!(self.phase, Phase::Healthy { adopt: false });
+        let passes = self.finish_sent || raw && !self.session.would_continue(&transport);
+        let is_text = !self.digest.text.is_empty() && self.session.document().is_json();
+        if torn && raw && !self.finish_sent && (is_text || !passes) {
+            // What it says counts: it leaves with the blank line that it lacks, without which a client drops it.
+            self.forward_all(now);
+            self.send(now, Bytes::from_static(b"\n\n"));
+        }
+        if passes && matches!(self.phase, Phase::Healthy { .. }) {
+            self.passed(now, hangup);
+        } else {
+            // How the call ended may be known from its last event.
+            let end = self.end.take().unwrap_or(transport);
+            self.end_call(now, end);
         }
     }
 

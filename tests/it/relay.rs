@@ -669,3 +669,26 @@ fn recorded_streams_pass_unchanged() {
     assert!(covered > 0);
     println!("covered: {covered} recorded streams, of which are continued: {continued:?}");
 }
+
+/// A continuation that is lost while it repeats its anchor could stand at the cut as it is; it is not put there.
+#[test]
+fn a_piece_of_the_anchor_is_no_continuation() {
+    let begin = r#"{"sections": [{"type": "text", "content": "It was a dark and stor"#;
+    let whole = format!("{begin}my night\"}}]}}");
+    let anchor = run(&[dropped(text("a", begin)), closed(text("b", &whole) + &finish("b", "stop") + DONE)]).requests[0]
+        .turn
+        .clone()
+        .unwrap()
+        .anchor;
+    for length in 1..anchor.len() {
+        let rest = &whole[begin.len() - anchor.len()..];
+        let replies = [
+            dropped(text("a", begin)),
+            dropped(text("b", &anchor[..length])),
+            closed(text("c", rest) + &finish("c", "stop") + DONE),
+        ];
+        let ended = run(&replies);
+        assert_eq!(ended.text(), whole, "{length} bytes of {anchor:?}");
+        assert_eq!(ended.outcome.status, Status::Complete);
+    }
+}
