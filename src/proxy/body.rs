@@ -1,26 +1,37 @@
-//! Bodies towards the client.
+//! Bodies: read up to a cap, and passed on to the client, where a lost one ends the connection.
 
+use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
 
-use crate::client::BodyError;
+use crate::client::{self, BodyError};
 
-/// Passes a body on, and lets what came before an error leave first.
+/// Tells a connection's socket to close once it has flushed.
+pub(super) type Cut = Arc<AtomicBool>;
+
+/// Passes a body on, and lets what came before an error reach the client first.
 ///
-/// hyper closes the connection as soon as a body fails, with whatever it still holds. An error is therefore told one
-/// poll late: in between hyper flushes.
+/// hyper closes the connection as soon as a body fails, with whatever it still holds for a slow client. So a body that
+/// fails only falls silent and asks for the cut, which comes from the [`Socket`] behind the last byte.
 #[derive(Debug)]
 pub(super) struct Flushed<B> {
-    body: Pin<Box<B>>,
-    error: Option<BodyError>,
+    /// `None` once it has failed.
+    body: Option<Pin<Box<B>>>,
+    cut: Cut,
 }
 
 impl<B> Flushed<B> {
-    pub(super) fn new(body: B) -> Self {
-        Self { body: Box::pin(body), error: None }
+    pub(super) fn new(body: B, cut: Cut) -> Self {
+        Self { body: Some(Box::pin(body)), cut }
     }
 }
 
@@ -34,26 +45,119 @@ where
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        if let Some(error) = this.error.take() {
-            return Poll::Ready(Some(Err(error)));
-        }
-        match this.body.as_mut().poll_frame(cx) {
-            Poll::Ready(Some(Err(error))) => {
-                this.error = Some(error.into());
-                cx.waker().wake_by_ref();
+        let Some(body) = &mut this.body else { return Poll::Pending };
+        match ready!(body.as_mut().poll_frame(cx)) {
+            Some(Ok(frame)) => Poll::Ready(Some(Ok(frame))),
+            None => Poll::Ready(None),
+            Some(Err(error)) => {
+                let error: BodyError = error.into();
+                tracing::debug!(%error, "the upstream broke off");
+                this.body = None;
+                this.cut.store(true, Ordering::Relaxed);
+                // hyper flushes whenever a body is pending; nothing else needs to wake it.
                 Poll::Pending
             }
-            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(frame))),
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.error.is_none() && self.body.is_end_stream()
+        self.body.as_ref().is_some_and(|body| body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map(|body| body.size_hint()).unwrap_or_default()
+    }
+}
+
+/// A client's socket. It fails once all was flushed after a cut was asked for.
+#[derive(Debug)]
+pub(super) struct Socket {
+    io: TokioIo<TcpStream>,
+    cut: Cut,
+}
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream, cut: Cut) -> Self {
+        Self { io: TokioIo::new(stream), cut }
+    }
+}
+
+impl Read for Socket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
+    }
+}
+
+impl Write for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.io).poll_flush(cx))?;
+        if this.cut.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(io::Error::other("the upstream broke off")));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write_vectored(cx, bufs)
+    }
+}
+
+/// A body that was read up to a cap.
+pub(super) enum Collected {
+    Whole(Bytes),
+    /// More than the cap: what was read, and the rest behind it.
+    Larger(client::Body),
+}
+
+impl Collected {
+    pub(super) async fn read(mut body: Incoming, cap: usize) -> Result<Self, hyper::Error> {
+        if body.size_hint().lower() > cap as u64 {
+            return Ok(Self::Larger(client::Body::wrap(body)));
+        }
+        let mut read = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                read.extend_from_slice(&data);
+            }
+            if read.len() > cap {
+                return Ok(Self::Larger(client::Body::wrap(Prefixed { read: Some(read.freeze()), rest: body })));
+            }
+        }
+        Ok(Self::Whole(read.freeze()))
+    }
+}
+
+/// What was read already, then the rest.
+struct Prefixed {
+    read: Option<Bytes>,
+    rest: Incoming,
+}
+
+impl Body for Prefixed {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Some(read) = self.read.take() {
+            return Poll::Ready(Some(Ok(Frame::data(read))));
+        }
+        Pin::new(&mut self.rest).poll_frame(cx)
     }
 }

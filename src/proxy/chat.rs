@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
-use http_body_util::{BodyExt, BodyStream, LengthLimitError, Limited};
+use http_body_util::BodyStream;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Proxy;
-use super::body::Flushed;
+use super::body::Collected;
 use super::upstream::{self, Head};
 use crate::client::{Body, BodyError};
 use crate::provider::chat;
@@ -78,7 +78,7 @@ impl Conversation {
         let stitch = Stitch::with(Frames(BodyStream::new(first)), reopen, limits, has_stop)
             .on_rejection(|refused: &Refused| refused.0.clone())
             .observe(move |output| proxy.observed(output));
-        Response::from_parts(parts, Body::wrap(Flushed::new(Body::stream(stitch))))
+        Response::from_parts(parts, Body::stream(stitch))
     }
 
     /// Makes a further call and checks that it is answered with a stream.
@@ -102,7 +102,7 @@ impl Conversation {
                 .map(Bytes::from),
         };
         let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
-        let response = upstream::send(&self.proxy.client, &self.head, Body::full(body)).await;
+        let response = upstream::send(&self.proxy.client, &self.head.again(), Body::full(body)).await;
         let response = response.map_err(|error| rejected(error.to_string(), true))?;
         let status = response.status();
         if is_readable(status, response.headers()) {
@@ -121,9 +121,15 @@ impl Conversation {
         let limits = &self.proxy.limits;
         let mut whole = Whole::new(limits.clone(), self.request.has_stop);
         let origin = Instant::now();
-        match read(body, limits.event).await {
-            Ok(body) => whole.handle_body(origin.elapsed(), &body),
-            Err(end) => whole.handle_end(origin.elapsed(), end),
+        match Collected::read(body, limits.event).await {
+            Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
+                Ok(body) => whole.handle_body(origin.elapsed(), body),
+                // No JSON, so nothing to continue; not a byte of it is changed.
+                Err(_) => return Response::from_parts(parts, Body::full(body)),
+            },
+            // Too large to be read, and no reason to withhold it.
+            Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
+            Err(_) => whole.handle_end(origin.elapsed(), End::Dropped),
         }
         loop {
             match whole.poll_output() {
@@ -132,7 +138,14 @@ impl Conversation {
                     sleep_until(origin + at).await;
                     let call = async {
                         let response = self.call(&request).await?;
-                        read(response.into_body(), limits.event).await
+                        match Collected::read(response.into_body(), limits.event).await {
+                            // What is not UTF-8 is no JSON either; the reader says so.
+                            Ok(Collected::Whole(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
+                            Ok(Collected::Larger(_)) => {
+                                Err(End::Error(format!("the answer is larger than {} bytes", limits.event)))
+                            }
+                            Err(_) => Err(End::Dropped),
+                        }
                     };
                     let patience = limits.first_byte.max(limits.idle);
                     let answer = timeout(patience, call).await.unwrap_or(Err(End::Silent));
@@ -161,7 +174,7 @@ impl Conversation {
 
 /// Passes a response on as it came.
 pub(super) fn passed(response: Response<Incoming>) -> Response<Body> {
-    response.map(|body| Body::wrap(Flushed::new(body)))
+    response.map(Body::wrap)
 }
 
 /// The response is an answer, and not compressed against the request's wish.
@@ -175,17 +188,6 @@ fn media_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let name = value.split(';').next()?.trim();
     ["text/event-stream", "application/json"].into_iter().find(|known| name.eq_ignore_ascii_case(known))
-}
-
-async fn read(body: Incoming, cap: usize) -> Result<String, End> {
-    match Limited::new(body, cap).collect().await {
-        // What is not UTF-8 is no JSON either; the reader says so.
-        Ok(body) => Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(End::Error(format!("the answer is larger than {cap} bytes")))
-        }
-        Err(_) => Err(End::Dropped),
-    }
 }
 
 fn rejected(reason: String, transient: bool) -> End {

@@ -21,6 +21,7 @@ pub use serve::Server;
 use crate::Limits;
 use crate::client::Client;
 use crate::session::relay::Output;
+use crate::session::{End, Reason};
 
 /// What a proxy does.
 ///
@@ -90,6 +91,10 @@ impl Proxy {
                 elapsed_ms = elapsed.as_millis() as u64,
                 "joined"
             ),
+            // An upstream's own words may quote the request, or its key.
+            Output::Failed(Reason::Nothing(End::Error(_))) => {
+                tracing::warn!(reason = "the upstream reported an error", "a call failed");
+            }
             Output::Failed(reason) => tracing::warn!(%reason, "a call failed"),
             Output::Done { outcome, .. } => tracing::info!(
                 status = outcome.status.as_str(),

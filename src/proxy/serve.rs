@@ -7,14 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
+use http::{Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -22,9 +20,10 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::Proxy;
+use super::body::{Collected, Cut, Flushed, Socket};
 use super::chat::{self, Conversation};
 use super::upstream::{self, Head};
-use crate::client::{Body, BodyError};
+use crate::client::Body;
 use crate::provider;
 
 /// A proxy that listens. Dropping it closes the socket and drains in the background.
@@ -95,9 +94,11 @@ fn connection(stream: TcpStream, proxy: Arc<Proxy>, graceful: &GracefulShutdown)
         tracing::debug!(%error, "no TCP_NODELAY");
     }
     let read_ahead = proxy.limits.read_ahead.max(SMALLEST_BUFFER);
+    let cut = Cut::default();
+    let socket = Socket::new(stream, Arc::clone(&cut));
     let service = service_fn(move |request| {
-        let proxy = Arc::clone(&proxy);
-        async move { Ok::<_, Infallible>(respond(proxy, request).await) }
+        let (proxy, cut) = (Arc::clone(&proxy), Arc::clone(&cut));
+        async move { Ok::<_, Infallible>(respond(proxy, request).await.map(|body| Body::wrap(Flushed::new(body, cut)))) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -106,7 +107,7 @@ fn connection(stream: TcpStream, proxy: Arc<Proxy>, graceful: &GracefulShutdown)
         // is there in one call, and stops polling while the client takes nothing.
         .writev(false)
         .max_buf_size(read_ahead)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(socket, service);
     let connection = graceful.watch(connection);
     tokio::spawn(async move {
         if let Err(error) = connection.await {
@@ -123,6 +124,12 @@ async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body
         return error(StatusCode::BAD_REQUEST, "a request needs a path");
     }
     let mut response = route(proxy, request).await;
+    // Each connection has a version of its own, and framing of its own.
+    *response.version_mut() = Version::HTTP_11;
+    if response.headers().contains_key(TRANSFER_ENCODING) {
+        // Of the two the upstream means the chunks; a length beside them would frame another body here (RFC 9112, 6.3).
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
     upstream::remove_hop_by_hop(response.headers_mut());
     response
 }
@@ -134,7 +141,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
     if !is_chat {
         return pass(&proxy, &head, Body::wrap(body)).await;
     }
-    let body = match collect(body, proxy.limits.body).await {
+    let body = match Collected::read(body, proxy.limits.body).await {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => return pass(&proxy, &head, body).await,
         Err(cause) => return error(StatusCode::BAD_REQUEST, &format!("the request's body broke off: {cause}")),
@@ -170,49 +177,6 @@ pub(super) fn error(status: StatusCode, message: &str) -> Response<Body> {
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
-}
-
-enum Collected {
-    Whole(Bytes),
-    /// More than the cap: what was read, and the rest behind it.
-    Larger(Body),
-}
-
-async fn collect(mut body: Incoming, cap: usize) -> Result<Collected, BodyError> {
-    if body.size_hint().lower() > cap as u64 {
-        return Ok(Collected::Larger(Body::wrap(body)));
-    }
-    let mut read = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame?.into_data() {
-            read.extend_from_slice(&data);
-        }
-        if read.len() > cap {
-            return Ok(Collected::Larger(Body::wrap(Prefixed { read: Some(read.freeze()), rest: body })));
-        }
-    }
-    Ok(Collected::Whole(read.freeze()))
-}
-
-/// What was read already, then the rest.
-struct Prefixed {
-    read: Option<Bytes>,
-    rest: Incoming,
-}
-
-impl hyper::body::Body for Prefixed {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>> {
-        if let Some(read) = self.read.take() {
-            return std::task::Poll::Ready(Some(Ok(hyper::body::Frame::data(read))));
-        }
-        std::pin::Pin::new(&mut self.rest).poll_frame(cx)
-    }
 }
 
 /// hyper refuses smaller buffers.

@@ -35,7 +35,21 @@ impl Head {
         for name in ours {
             parts.headers.remove(name);
         }
+        for (name, value) in &mut parts.headers {
+            // Whatever prints headers prints no value of these.
+            value.set_sensitive(value.is_sensitive() || SECRETS.iter().any(|secret| name.as_str().contains(secret)));
+        }
         Self(parts)
+    }
+
+    /// The same for a further call. A key that names the first one would bring its answer back, or an error for its
+    /// other body; so would a digest of that.
+    pub(super) fn again(&self) -> Self {
+        let mut again = self.clone();
+        for name in ["idempotency-key", "content-digest", "content-md5", "digest", "repr-digest"] {
+            again.0.headers.remove(name);
+        }
+        again
     }
 
     /// The answer is going to be read here.
@@ -44,6 +58,9 @@ impl Head {
         self
     }
 }
+
+/// What the names of headers with secrets contain.
+const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"];
 
 /// Headers that are for the proxy, and end here.
 const OURS: &str = "x-restitch";
