@@ -69,7 +69,7 @@ async fn demo(args: &Args, console: &mut Console) -> io::Result<bool> {
     let proxy = Proxy::new(client).observe(Arc::new(observer)).bind(loopback).await?;
     let mark = if console.is_terminal() { "\u{1b}[1;31m✂\u{1b}[0m" } else { "✂" };
     console.line(format_args!("model server {}, proxy {}", sim.url(), proxy.url()))?;
-    console.line(format_args!("one request, {} bytes of JSON to come; {mark} marks a seam\n", document.len()))?;
+    console.show(&format!("one request, {} bytes of JSON to come; {mark} marks a seam\n\n", document.len()))?;
 
     let text = stream(&proxy.url(), &seen, mark, console).await?;
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -77,16 +77,14 @@ async fn demo(args: &Args, console: &mut Console) -> io::Result<bool> {
     let calls = sim.calls().len();
     proxy.shutdown().await;
     sim.shutdown().await;
+    console.show("\n")?;
     if text == document {
-        console.line(format_args!("\nidentical: {} bytes from {calls} calls, one valid JSON document", text.len()))?;
+        console.line(format_args!("identical: {} bytes from {calls} calls, one valid JSON document", text.len()))?;
         return Ok(true);
     }
     let at = text.bytes().zip(document.bytes()).take_while(|(a, b)| a == b).count();
-    console.line(format_args!(
-        "\ndifferent: {} bytes arrived of {}, and byte {at} is another",
-        text.len(),
-        document.len()
-    ))?;
+    let (arrived, sent) = (text.len(), document.len());
+    console.line(format_args!("different: {arrived} bytes arrived of {sent}, and byte {at} is another"))?;
     Ok(false)
 }
 
