@@ -43,7 +43,7 @@ pub struct Limits {
     /// think for minutes.
     pub first_byte: Duration,
     /// Silence towards the client, while it waits for a continuation, after which a comment tells it that the stream
-    /// lives. Default 5 s: well below the idle time-outs of proxies and clients.
+    /// lives. Default 5 s: well below the idle time-outs of proxies and clients. Zero: no comments.
     pub keep_alive: Duration,
     /// The longest wait between two calls, whatever `Retry-After` says. Default 10 s.
     pub backoff: Duration,

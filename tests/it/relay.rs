@@ -539,7 +539,7 @@ fn a_fault_at_every_byte_of_a_continuation() {
         let mut body = role(id);
         let open = if fence { "```json\n" } else { "" };
         body += &text(id, open);
-        for piece in document[from..].as_bytes().chunks(7) {
+        for piece in document.as_bytes()[from..].chunks(7) {
             body += &text(id, std::str::from_utf8(piece).unwrap());
         }
         body + &finish(id, "stop") + &usage(id, 1, 1) + DONE

@@ -435,7 +435,8 @@ async fn text_deltas() {
     let say = |text: &str| Send(text.to_owned());
     let answer = |text: &str| (0, Ok(vec![say(text)]));
     let cut = || vec![say("[1, "), say("2"), Fail];
-    let scenes: Vec<(&str, Vec<Step>, Vec<Answer>, &str, Status, Vec<u64>)> = vec![
+    type Scene<'a> = (&'a str, Vec<Step>, Vec<Answer>, &'a str, Status, Vec<u64>);
+    let scenes: Vec<Scene<'_>> = vec![
         ("whole", vec![say("[1, "), say("2]")], vec![], "[1, 2]", Status::Passed, vec![]),
         ("whole, then an error", vec![say("[1]"), Fail], vec![], "[1]", Status::Passed, vec![]),
         ("prose", vec![say("Hello")], vec![], "Hello", Status::Passed, vec![]),

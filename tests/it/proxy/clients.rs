@@ -26,7 +26,8 @@ async fn a_client_that_leaves_takes_the_call_along() {
     let held = |bytes: String| vec![send(bytes), Piece::Hold];
     let length = finish("length").replace("data: [DONE]\n\n", "");
     // What the upstream does, what the client waits for, and how many requests there are.
-    let scenes: Vec<(&str, &str, Vec<Vec<Piece>>, &str, usize, usize)> = vec![
+    type Scene<'a> = (&'a str, &'a str, Vec<Vec<Piece>>, &'a str, usize, usize);
+    let scenes: Vec<Scene<'_>> = vec![
         ("before the head", ASK, vec![vec![Piece::Hold]], "", 1, 1),
         ("before the first byte", ASK, vec![held(STREAM.into())], "\r\n\r\n", 1, 1),
         ("healthy", ASK, vec![held(format!("{STREAM}{}", chunk("[1, 2")))], "[1, 2", 1, 1),

@@ -1,5 +1,7 @@
 //! What goes out for a request, and what comes back unchanged.
 
+use std::sync::{Arc, Mutex};
+
 use restitch::Limits;
 use restitch::client::{Client, Upstream};
 use restitch::proxy::Proxy;
@@ -435,4 +437,68 @@ async fn odd_wires() {
         // A reset may drop what the kernel held.
         assert!(if reset { prose.starts_with(&body) } else { body == prose }, "{body}");
     }
+}
+
+/// Keeps every word of the log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl tracing::field::Visit for Log {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        self.0.lock().unwrap().push_str(&format!("{field}={value:?} "));
+    }
+}
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Keys, prompts, answers and what an upstream says of them: nothing of it is logged, whatever happens.
+#[tokio::test]
+async fn secrets_stay_out_of_the_log() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let quoted = "data: {\"error\":{\"message\":\"wrong key secret-1\"}}\n\n";
+    let answers = vec![
+        stream(quoted),
+        vec![send(
+            "HTTP/1.1 429 secret-2\r\nretry-after: 0\r\nx-key: secret-3\r\ncontent-length: 8\r\nconnection: close\r\n\r\nsecret-4",
+        )],
+        stream(&(chunk("{\"secret-5\": \"secret-6") + quoted)),
+        stream(quoted),
+        vec![],
+        stream(&(chunk("secret-7") + &finish("stop"))),
+    ];
+    let raw = Raw::new(answers).await;
+    let proxy = raw.proxy(Limits::default()).await;
+    let body = ASK.replace("\"x\"", "\"secret-8\"");
+    let request = post(&body)
+        .replace("completions ", "completions?key=secret-9 ")
+        .replace("host: h", "host: h\r\nauthorization: Bearer secret-10\r\nx-api-key: secret-11\r\ncookie: secret-12");
+    let seen = exchange(proxy.addr(), &request).await;
+    assert!(seen.contains("secret-6") && seen.contains("\"status\":\"closed\""), "{seen}");
+    drop(raw);
+    let seen = exchange(proxy.addr(), &request).await;
+    assert!(seen.starts_with("HTTP/1.1 502 ") && !seen.contains("secret"), "{seen}");
+    let log = log.0.lock().unwrap().clone();
+    assert!(log.contains("a call failed") && log.contains("can't be reached"), "{log}");
+    assert!(!log.contains("secret"), "{log}");
 }

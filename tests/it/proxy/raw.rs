@@ -9,7 +9,7 @@ use restitch::Limits;
 use restitch::client::{Client, Upstream};
 use restitch::proxy::{self, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
