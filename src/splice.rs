@@ -167,12 +167,24 @@ enum State {
     Failed(Failure),
 }
 
+/// Where the fragment may begin, and what speaks for it.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    alignment: Alignment,
+    /// It was asked for, or repeats what was asked for: one legal byte is enough.
+    expected: bool,
+    /// What is repeated can't well be anything else. Without it an alignment wins only if no other is left; but it
+    /// keeps others from winning.
+    is_evidence: bool,
+    overlap: usize,
+}
+
 /// One place where the fragment may begin, tried on a copy of the machine.
 #[derive(Clone, Debug)]
 struct Trial {
     alignment: Alignment,
-    /// It was asked for, or repeats what was asked for: one legal byte is enough.
     expected: bool,
+    is_evidence: bool,
     /// Offset in the fragment of the first byte that is new.
     start: usize,
     overlap: usize,
@@ -353,7 +365,8 @@ impl Splice {
 
     fn try_exact(&mut self, document: &Document, start: usize) {
         let expected = self.expect == Expect::Exact && start == 0;
-        self.trials.push(Trial::new(document, Alignment::Exact, expected, start, 0, 0, self.cut_token.is_none()));
+        let claim = Claim { alignment: Alignment::Exact, expected, is_evidence: false, overlap: 0 };
+        self.trials.push(Trial::new(document, claim, start, 0, self.cut_token.is_none()));
     }
 
     /// The last byte of `held` has just come.
@@ -373,7 +386,7 @@ impl Splice {
             self.bracket = Some(length - 1);
         }
         // The anchor and what is repeated from the beginning on may end at the same byte: what was asked for is tried.
-        let mut found: Option<(Alignment, bool, usize)> = None;
+        let mut found: Option<Claim> = None;
         matcher.feed(delivered, &self.held, |hit| {
             let claim = match hit {
                 Hit::Anchor { start } => {
@@ -385,20 +398,24 @@ impl Splice {
                     let is_first = start <= self.begin;
                     let before = self.held.get(..start).unwrap_or_default();
                     let on_own_line = before.iter().rev().take_while(|&&b| b != b'\n').all(u8::is_ascii_whitespace);
-                    (Alignment::Anchor, is_first || on_own_line && !self.exact_is_alive(), length - start)
+                    let expected = is_first || on_own_line && !self.exact_is_alive();
+                    Claim { alignment: Alignment::Anchor, expected, is_evidence: true, overlap: length - start }
                 }
-                Hit::Overlap { start, has_anchor: true, .. } => (Alignment::Restart, true, tail - start),
-                Hit::Overlap { start, is_evidence: true, .. } => (Alignment::Overlap, false, tail - start),
-                Hit::Overlap { .. } => return,
+                Hit::Overlap { start, has_anchor: true, .. } => {
+                    Claim { alignment: Alignment::Restart, expected: true, is_evidence: true, overlap: tail - start }
+                }
+                Hit::Overlap { start, is_evidence, .. } => {
+                    Claim { alignment: Alignment::Overlap, expected: false, is_evidence, overlap: tail - start }
+                }
             };
-            if found.is_none_or(|(_, expected, _)| !expected) {
+            if found.is_none_or(|found| !found.expected) {
                 found = Some(claim);
             }
         });
-        if let Some((alignment, expected, overlap)) = found.filter(|_| self.trials.len() < TRIALS) {
-            let expected = expected && self.expect != Expect::Exact;
+        if let Some(claim) = found.filter(|_| self.trials.len() < TRIALS) {
+            let claim = Claim { expected: claim.expected && self.expect != Expect::Exact, ..claim };
             let free = self.cut_token.is_none();
-            self.trials.push(Trial::new(document, alignment, expected, length, overlap, white.len(), free));
+            self.trials.push(Trial::new(document, claim, length, white.len(), free));
         }
         if byte == b'\n' {
             self.end_line(document, &mut matcher);
@@ -436,6 +453,9 @@ impl Splice {
         if trial.alignment == Alignment::Exact {
             return self.trials.iter().any(|rival| rival.alignment != Alignment::Exact);
         }
+        if !trial.is_evidence {
+            return self.trials.len() > 1;
+        }
         let repeated_from = self.tail - trial.overlap.min(self.tail);
         let token = document.root_start().zip(self.cut_token).map(|(root, token)| root + token);
         let is_piece_of_string = trial.alignment == Alignment::Overlap
@@ -447,8 +467,8 @@ impl Splice {
     /// The trial that has won, if one has: what was asked for before what convinces, that before what is merely legal.
     fn winner(&self, document: &Document) -> Option<Trial> {
         let best = self.trials.iter().filter(|trial| trial.passed).max_by_key(|trial| trial.rank())?;
-        let is_exact = !best.expected && best.alignment == Alignment::Exact;
-        if self.has_rival(document, best) || is_exact && self.may_repeat(document) {
+        let is_weak = !best.expected && !best.is_evidence;
+        if self.has_rival(document, best) || is_weak && self.may_repeat(document) {
             return None;
         }
         Some(best.clone())
@@ -520,20 +540,13 @@ fn after_closing(seam: Seam, error: SyntaxError, tail: String) -> State {
 }
 
 impl Trial {
-    fn new(
-        document: &Document,
-        alignment: Alignment,
-        expected: bool,
-        start: usize,
-        overlap: usize,
-        skip: usize,
-        left_token: bool,
-    ) -> Self {
+    fn new(document: &Document, claim: Claim, start: usize, skip: usize, left_token: bool) -> Self {
         Self {
-            alignment,
-            expected,
+            alignment: claim.alignment,
+            expected: claim.expected,
+            is_evidence: claim.is_evidence,
             start,
-            overlap,
+            overlap: claim.overlap,
             skip,
             machine: document.machine().clone(),
             left_token,

@@ -9,7 +9,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::Anchor;
-use super::anchor::{failure_function, is_unbordered};
+use super::anchor::{failure_function, is_unbordered, longest_border};
 
 /// Compares one fragment with one delivered text. The delivered text is lent with every call and must not change.
 #[derive(Clone, Debug)]
@@ -53,9 +53,29 @@ pub enum Hit {
         start: usize,
         /// It holds the whole anchor.
         has_anchor: bool,
-        /// It occurs only once, has sixteen characters or more, and no long border: it can't be the next row.
+        /// It occurs only once, has sixteen characters or more, and no long border: it can't be the next row. Without
+        /// that it is told where a model may have begun again.
         is_evidence: bool,
     },
+}
+
+/// A repeated tail that is no evidence may still be where a model began again: at the beginning of a word or a token,
+/// and with something in it. It is none where it goes on as the text before it did, or repeats itself: there the next
+/// row is as likely.
+fn may_begin_again(before: &str, tail: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_number = tail.bytes().all(|byte| byte.is_ascii_digit());
+    let begins = tail.chars().next().is_some_and(|first| {
+        let last = before.chars().next_back().unwrap_or(' ');
+        !(is_word(first) && (is_word(last) || first.is_ascii_digit() && matches!(last, '.' | '-' | '+')))
+    });
+    let says_something = if is_number { tail.len() >= 2 } else { tail.chars().count() >= 3 && tail.contains(is_word) };
+    if !begins || !says_something {
+        return false;
+    }
+    let period = tail.len() - longest_border(tail.as_bytes());
+    let goes_on = tail.get(..period).is_some_and(|row| before.trim_end().ends_with(row.trim_end()));
+    2 * period > tail.len() && !goes_on
 }
 
 /// Characters from which on repeated text is evidence, and bytes from which on it is looked for.
@@ -107,7 +127,13 @@ impl Matcher {
                 places.retain(|&place| delivered.as_bytes().get(place + content.len() - 1) == Some(&byte));
                 places
             }
-            Repeats::Unknown(length) if content.len() < *length => return,
+            Repeats::Unknown(length) if content.len() < *length => {
+                // Too short to be evidence for anything: only the end of the delivered text matters.
+                if *length == EVIDENCE && delivered.as_bytes()[self.window.start..end].ends_with(content) {
+                    self.overlap(delivered, end - content.len(), false, hit);
+                }
+                return;
+            }
             Repeats::Unknown(length) => {
                 let twice = *length * 2;
                 self.repeats = self.find(delivered, content).map_or(Repeats::Unknown(twice), Repeats::At);
@@ -118,9 +144,17 @@ impl Matcher {
         let alone = places.len() == 1;
         if let Some(n) = places.iter().position(|place| place + content.len() == end) {
             let start = places.swap_remove(n);
-            let text = delivered.get(start..end).unwrap_or_default();
-            let is_evidence = alone && text.chars().count() >= EVIDENCE && is_unbordered(text);
-            hit(Hit::Overlap { start, has_anchor: start <= self.anchor_start, is_evidence });
+            self.overlap(delivered, start, alone, hit);
+        }
+    }
+
+    /// The content is the tail of the delivered text from `start` on; `alone`: it is known to stand nowhere else.
+    fn overlap(&self, delivered: &str, start: usize, alone: bool, mut hit: impl FnMut(Hit)) {
+        let text = delivered.get(start..self.end).unwrap_or_default();
+        let has_anchor = start <= self.anchor_start;
+        let is_evidence = alone && text.chars().count() >= EVIDENCE && is_unbordered(text);
+        if has_anchor || is_evidence || may_begin_again(delivered.get(..start).unwrap_or_default(), text) {
+            hit(Hit::Overlap { start, has_anchor, is_evidence });
         }
     }
 
