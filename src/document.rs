@@ -153,6 +153,33 @@ impl Document {
         self.opening.fence()
     }
 
+    /// Nothing significant has come: the text is empty, white space, or a byte order mark.
+    pub fn is_blank(&self) -> bool {
+        self.start.is_none() && self.opening.is_blank()
+    }
+
+    /// What is missing of the line that opens a fence, where the text ends inside one.
+    pub fn rest_of_fence(&self) -> Option<&'static str> {
+        self.opening.rest_of_fence().filter(|_| self.start.is_none())
+    }
+
+    /// What closes the fence that stands open around a closed root; of half a line of backticks the rest. `None` where
+    /// none is open.
+    pub fn open_fence(&self) -> Option<String> {
+        let ticks = "`".repeat(self.opening.ticks());
+        let tail = self.text.get(self.root_end()..).filter(|_| self.is_complete() && self.has_fence())?;
+        match tail.trim() {
+            "" if tail.ends_with('\n') => Some(ticks),
+            "" => Some(format!("\n{ticks}")),
+            begun => match ticks.strip_prefix(begun) {
+                Some("") => None,
+                Some(rest) => Some(rest.to_owned()),
+                None if begun.starts_with(&ticks) => None,
+                None => Some(format!("\n{ticks}")),
+            },
+        }
+    }
+
     /// The first significant text is neither a root nor a fence.
     pub fn is_prose(&self) -> bool {
         self.start.is_none() && self.opening.is_prose()

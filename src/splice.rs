@@ -46,12 +46,14 @@ pub struct Splice {
     trials: Vec<Trial>,
     /// Where the line of the fragment that is being read begins.
     line: usize,
-    /// Where the first bracket stands that is no part of a fence: what is behind it is behind more than an envelope.
+    /// Where the first bracket stands that is no part of a fence or of prose: what is behind it is behind more than an
+    /// envelope.
     bracket: Option<usize>,
     /// Where the delivered text ends but for white space.
     tail: usize,
-    /// Something significant has come.
+    /// Something significant has come, and is not what JSON begins with.
     begun: bool,
+    is_prose: bool,
     /// Where the fragment's content begins: behind white space, or behind a fence.
     begin: usize,
     /// A fence has opened in the fragment.
@@ -226,6 +228,7 @@ impl Splice {
             begin: 0,
             tail: text.trim_end().len(),
             begun: false,
+            is_prose: false,
             fenced: false,
         };
         if root.is_some() {
@@ -255,6 +258,10 @@ impl Splice {
             self.check_cap(waited)?;
             let Some(root) = root else { return Ok(()) };
             text = text.get(root - before..).unwrap_or_default();
+            if let Some(rest) = document.rest_of_fence() {
+                // The fence that the root belongs behind was cut in its own line.
+                let _ = document.push(rest);
+            }
             self.join(Alignment::Start, 0);
         }
         if matches!(self.state, State::Probation) {
@@ -379,10 +386,12 @@ impl Splice {
         let length = self.held.len();
         if !self.begun && !byte.is_ascii_whitespace() {
             self.begun = true;
+            // Prose may speak of brackets; what begins as JSON does and goes on with one is more than an envelope.
+            self.is_prose = !matches!(byte, b'{' | b'[' | b'}' | b']' | b'"' | b',' | b':' | b'-' | b'0'..=b'9');
             self.begin = length - 1;
             matcher.begin(self.begin);
         }
-        if matches!(byte, b'{' | b'[') && self.bracket.is_none() {
+        if matches!(byte, b'{' | b'[') && self.bracket.is_none() && !self.is_prose {
             self.bracket = Some(length - 1);
         }
         // The anchor and what is repeated from the beginning on may end at the same byte: what was asked for is tried.

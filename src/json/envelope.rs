@@ -14,6 +14,7 @@ pub struct Opening {
     /// There is text before the fence.
     prose: bool,
     fence: bool,
+    ticks: u8,
     /// In a fenced block that is no JSON: the next fence closes it.
     in_block: bool,
     /// The label of the fence line, lower case, as far as it matters.
@@ -50,7 +51,16 @@ const LABEL: usize = 16;
 impl Opening {
     /// Before the first byte.
     pub fn new(roots: Roots) -> Self {
-        Self { state: State::Lead, roots, offset: 0, prose: false, fence: false, in_block: false, label: String::new() }
+        Self {
+            state: State::Lead,
+            roots,
+            offset: 0,
+            prose: false,
+            fence: false,
+            ticks: 0,
+            in_block: false,
+            label: String::new(),
+        }
     }
 
     /// Takes text; the offset in the whole text where the root begins, once that is known. Text behind it is not
@@ -74,9 +84,39 @@ impl Opening {
         self.fence
     }
 
-    /// A fence has opened that says that JSON follows: by its label, or by being the first thing of the text.
+    /// A fence has opened, or is opening, that says that JSON follows: by its label, or as the first thing of the text
+    /// by having none.
     pub fn promises_json(&self) -> bool {
-        self.fence && (!self.prose || self.label.trim() == "json")
+        let label = self.label.trim();
+        let labelled = label.starts_with("json");
+        if self.prose {
+            return self.fence && labelled;
+        }
+        match self.state {
+            State::Ticks(_) => true,
+            State::Label => labelled || "json".starts_with(label),
+            _ => self.fence && (labelled || label.is_empty()),
+        }
+    }
+
+    /// Nothing significant has come.
+    pub fn is_blank(&self) -> bool {
+        self.state == State::Lead && !self.prose && !self.fence
+    }
+
+    /// What is missing of the line that opens a fence, where the text ends inside one.
+    pub fn rest_of_fence(&self) -> Option<&'static str> {
+        match self.state {
+            State::Ticks(1) => Some("``\n"),
+            State::Ticks(2) => Some("`\n"),
+            State::Ticks(_) | State::Label => Some("\n"),
+            _ => None,
+        }
+    }
+
+    /// Backticks of the fence.
+    pub fn ticks(&self) -> usize {
+        usize::from(self.ticks)
     }
 
     /// Something significant has come that is no root and no fence.
@@ -108,7 +148,8 @@ impl Opening {
                 self.prose = true;
                 if byte == b'\n' { State::LineStart } else { State::Line }
             }
-            State::Ticks(_) => {
+            State::Ticks(count) => {
+                self.ticks = count;
                 self.label.clear();
                 self.in_label(byte)
             }
@@ -188,6 +229,11 @@ mod tests {
         check("Here it is:\n\n```json\n{", Some("{"), true, true);
         check("Here it is:\n```\n{", Some("{"), true, false);
         check("```json\n", None, true, true);
+        check("```\n", None, true, true);
+        // The line that opens the fence is not whole yet.
+        check("```js", None, false, true);
+        check("``", None, false, true);
+        check("```python\n", None, true, false);
     }
 
     #[test]

@@ -211,3 +211,33 @@ impl Matcher {
         Some(places)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_begins_again_at_words_and_tokens() {
+        for (before, tail) in [
+            ("fell in ", "tor"),
+            ("fell ", "in tor"),
+            ("\"n\": ", "12"),
+            ("{\"id\": 1},", "{\"id\": 4, \"v\":"),
+            ("\"", "два"),
+        ] {
+            assert!(may_begin_again(before, tail), "{before:?} {tail:?}");
+        }
+        for (before, tail) in [
+            ("fell in t", "or"),          // in a word
+            ("some", "thing"),            // in a word
+            ("3.", "141"),                // in a number
+            ("\"n\": ", "1"),             // one digit is chance
+            ("\"", "\": \""),             // nothing in it
+            ("[0,", "0,0,"),              // it repeats itself
+            ("[12, ", "12, "),            // the row before is the same
+            ("{\"a\":1},", "{\"a\":1},"), // so is this one
+        ] {
+            assert!(!may_begin_again(before, tail), "{before:?} {tail:?}");
+        }
+    }
+}

@@ -16,7 +16,6 @@ use super::upstream::{self, Head};
 use crate::client::{Body, BodyError};
 use crate::provider::chat;
 use crate::session::body::{Output, Whole};
-use crate::session::relay;
 use crate::session::{End, Request, Status};
 use crate::stream::Stitch;
 
@@ -121,6 +120,7 @@ impl Conversation {
         let limits = &self.proxy.limits;
         let mut whole = Whole::new(limits.clone(), self.request.has_stop);
         let origin = Instant::now();
+        let mut answer = Bytes::new();
         match Collected::read(body, limits.event).await {
             Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
                 Ok(body) => whole.handle_body(origin.elapsed(), body),
@@ -131,10 +131,10 @@ impl Conversation {
             Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
             Err(_) => whole.handle_end(origin.elapsed(), End::Dropped),
         }
-        loop {
-            match whole.poll_output() {
-                Some(Output::Call { request, at }) => {
-                    self.proxy.observed(&relay::Output::Call { request: request.clone(), at });
+        while let Some(output) = whole.poll_output() {
+            self.proxy.observed(&output);
+            match output {
+                Output::Call { request, at } => {
                     sleep_until(origin + at).await;
                     let call = async {
                         let response = self.call(&request).await?;
@@ -148,27 +148,23 @@ impl Conversation {
                         }
                     };
                     let patience = limits.first_byte.max(limits.idle);
-                    let answer = timeout(patience, call).await.unwrap_or(Err(End::Silent));
-                    match answer {
+                    let ended = timeout(patience, call).await.unwrap_or(Err(End::Silent));
+                    match ended {
                         Ok(body) => whole.handle_body(origin.elapsed(), &body),
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }
                 }
-                Some(Output::Seam { seam, elapsed }) => self.proxy.observed(&relay::Output::Seam { seam, elapsed }),
-                Some(Output::Failed(reason)) => self.proxy.observed(&relay::Output::Failed(reason)),
-                Some(Output::Done { body, outcome }) => {
-                    if outcome.status == Status::Failed {
-                        parts.status = StatusCode::BAD_GATEWAY;
-                    }
-                    let hangup = relay::Hangup::Closed;
-                    self.proxy.observed(&relay::Output::Done { outcome, hangup });
+                Output::Bytes(body) => {
                     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-                    return Response::from_parts(parts, Body::full(body));
+                    answer = body;
                 }
-                // Every input is answered with a call or an end.
-                None => return super::serve::error(StatusCode::BAD_GATEWAY, "the upstream's answer led nowhere"),
+                Output::Done { outcome, .. } if outcome.status == Status::Failed => {
+                    parts.status = StatusCode::BAD_GATEWAY;
+                }
+                _ => {}
             }
         }
+        Response::from_parts(parts, Body::full(answer))
     }
 }
 

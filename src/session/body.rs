@@ -6,50 +6,23 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::relay::{CLOSING_FENCE, failure};
-use super::{End, Input, Outcome, Reason, Request, Session, Status};
+pub use super::wire::{Hangup, Output};
+use super::wire::{failure, finish_reason};
+use super::{End, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{read_body, write_body};
-use crate::provider::{Delta, Finish, add_usage};
-use crate::splice::Seam;
+use crate::provider::{Delta, add_usage};
 
-/// A chat/completions body, made whole. Drain [`poll_output`](Self::poll_output) after every input.
+/// A chat/completions body, made whole: [`Output::Bytes`] is the response's body, and comes once. Drain [`poll_output`](Self::poll_output) after every input.
 #[derive(Debug)]
 pub struct Whole {
     session: Session,
     /// The body that the response is made from: the first one that had an answer in it.
     first: Option<String>,
     usages: Option<String>,
+    /// What the upstream said last when it failed.
+    last_error: Option<String>,
     outputs: VecDeque<Output>,
-}
-
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Output {
-    /// A call is to be made, not before `at`.
-    Call {
-        /// What to ask for.
-        request: Request,
-        /// Since the same moment as `now`.
-        at: Duration,
-    },
-    /// A continuation was joined.
-    Seam {
-        /// Where and how.
-        seam: Seam,
-        /// From the end of the call before.
-        elapsed: Duration,
-    },
-    /// A call failed.
-    Failed(Reason),
-    /// The response's body. For [`Status::Failed`] it is an error.
-    Done {
-        /// The first answer's body, edited by spans; unchanged where the answer passed.
-        body: String,
-        /// How the answer came about.
-        outcome: Outcome,
-    },
 }
 
 impl Whole {
@@ -57,7 +30,7 @@ impl Whole {
     pub fn new(limits: Limits, has_stop: bool) -> Self {
         let mut session = Session::new(limits);
         session.has_stop(has_stop);
-        Self { session, first: None, usages: None, outputs: VecDeque::new() }
+        Self { session, first: None, usages: None, last_error: None, outputs: VecDeque::new() }
     }
 
     /// The session, for a look at the document.
@@ -79,6 +52,9 @@ impl Whole {
             Delta::Reasoning { choice: 0, .. } | Delta::Refusal { choice: 0, .. } | Delta::Done => {}
             _ => opaque = true,
         });
+        if let End::Error(message) = &end {
+            self.last_error = Some(message.clone());
+        }
         if self.session.is_first() {
             self.first = Some(body.to_owned());
             if opaque || !known || matches!(end, End::Error(_)) {
@@ -103,7 +79,11 @@ impl Whole {
                 super::Output::Seam { seam, elapsed } => Output::Seam { seam, elapsed },
                 super::Output::Failed(reason) => Output::Failed(reason),
                 super::Output::Call { request, at } => Output::Call { request, at },
-                super::Output::Done(outcome) => Output::Done { body: self.body(&outcome), outcome },
+                super::Output::Done(outcome) => {
+                    let body = self.body(&outcome);
+                    self.outputs.push_back(Output::Bytes(body.into()));
+                    Output::Done { outcome, hangup: Hangup::Closed }
+                }
             };
             self.outputs.push_back(output);
         }
@@ -114,22 +94,15 @@ impl Whole {
         self.outputs.pop_front()
     }
 
+    /// The first answer's body, edited by spans; as it came where the answer passed.
     fn body(&mut self, outcome: &Outcome) -> String {
         let report = outcome.report();
-        let first = self.first.take();
-        let reason = match (outcome.status, &outcome.finish) {
-            (Status::Failed, _) => return failure(&report),
-            (Status::Passed, _) if outcome.continuations == 0 => return first.unwrap_or_default(),
-            (Status::Closed, Some(reason @ Finish::ContentFilter)) => reason.as_str(),
-            (Status::Closed, _) => Finish::Length.as_str(),
-            (_, Some(reason)) => reason.as_str(),
-            (_, None) => Finish::Stop.as_str(),
-        };
-        let mut text = self.session.document().text().to_owned();
-        if self.session.is_spliced() && self.session.document().has_fence() {
-            text.push_str(CLOSING_FENCE);
+        if outcome.status == Status::Failed {
+            return failure(&report, self.last_error.as_deref());
         }
-        let first = first.unwrap_or_default();
-        write_body(&first, &text, reason, self.usages.as_deref(), Some(&report)).unwrap_or(first)
+        let first = self.first.take().unwrap_or_default();
+        let Some(reason) = finish_reason(outcome).filter(|_| outcome.status != Status::Passed) else { return first };
+        let text = self.session.document().text();
+        write_body(&first, text, reason, self.usages.as_deref(), Some(&report)).unwrap_or(first)
     }
 }

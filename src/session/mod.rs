@@ -12,9 +12,11 @@
 //! [`poll_output`](Session::poll_output) after every input.
 
 pub mod body;
+mod digest;
 pub mod relay;
 mod request;
 mod stitch;
+mod wire;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -74,9 +76,9 @@ pub struct Session {
     failures: u32,
     failures_in_a_row: u32,
     repeats_in_a_row: u32,
-    /// When the call before ended, and when something came last.
+    /// When the call before ended, and when something came last: the clock starts with the first input.
     cut_at: Duration,
-    heard_at: Duration,
+    heard_at: Option<Duration>,
     outputs: VecDeque<Output>,
 }
 
@@ -258,7 +260,7 @@ impl Session {
             failures_in_a_row: 0,
             repeats_in_a_row: 0,
             cut_at: Duration::ZERO,
-            heard_at: Duration::ZERO,
+            heard_at: None,
             outputs: VecDeque::new(),
         }
     }
@@ -284,11 +286,6 @@ impl Session {
         matches!(self.phase, Phase::First)
     }
 
-    /// The end of the text is not the first answer's own.
-    pub(super) fn is_spliced(&self) -> bool {
-        self.spliced
-    }
-
     /// Calls that were asked for after the first.
     pub fn calls(&self) -> u32 {
         self.continuations
@@ -306,13 +303,13 @@ impl Session {
         }
         match end {
             End::Finished(reason) => self.document.is_json() && self.is_continued(reason),
-            _ => self.document.is_json() || self.document.text().trim().is_empty(),
+            _ => self.document.is_json() || self.document.is_blank(),
         }
     }
 
     /// Tells the session what happened.
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>) {
-        self.heard_at = now;
+        self.heard_at = Some(now);
         match input {
             Input::Sign => {}
             Input::Text(text) => self.text(now, text),
@@ -336,7 +333,7 @@ impl Session {
             Phase::Waiting(_) | Phase::Continuing(..) => self.limits.first_byte.max(self.limits.idle),
             Phase::Done => return None,
         };
-        Some(self.heard_at.saturating_add(patience))
+        Some(self.heard_at?.saturating_add(patience))
     }
 
     fn is_continued(&self, reason: &Finish) -> bool {
@@ -427,7 +424,9 @@ impl Session {
             self.done(Status::Complete, Vec::new(), finish);
             return;
         }
-        if let Some(reason) = finish.as_ref().filter(|reason| !self.is_continued(reason)) {
+        // A refusal says `stop` as well: it is a failure, whatever stop sequences there are.
+        let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
+        if let Some(reason) = finish.as_ref().filter(|reason| !self.is_continued(reason) && !failed_to_merge) {
             self.give_up(Some(reason.clone()));
             return;
         }
@@ -439,6 +438,11 @@ impl Session {
             Ok(seam) => {
                 let progress = self.document.text().len() > delivered;
                 debug_assert!(progress || seam.alignment != Alignment::Exact);
+                if !progress && matches!(end, End::Dropped | End::Silent | End::Error(_)) {
+                    // It did not come as far as to bring something.
+                    self.failed(now, Reason::Nothing(end.clone()), end);
+                    return;
+                }
                 self.failures_in_a_row = 0;
                 self.repeats_in_a_row = if progress { 0 } else { self.repeats_in_a_row + 1 };
                 if self.repeats_in_a_row >= self.limits.repeats {
@@ -454,6 +458,7 @@ impl Session {
     fn failed(&mut self, now: Duration, reason: Reason, end: &End) {
         self.failures += 1;
         self.failures_in_a_row += 1;
+        self.repeats_in_a_row = 0;
         self.outputs.push_back(Output::Failed(reason));
         if self.failures_in_a_row >= self.limits.failures {
             self.give_up(None);
@@ -477,7 +482,7 @@ impl Session {
         }
         self.continuations += 1;
         let at = now.saturating_add(wait);
-        self.heard_at = at;
+        self.heard_at = Some(at);
         let request = if self.document.root_start().is_some() {
             let splice = Splice::new(&self.document, self.expect, &self.limits);
             let anchor = splice.anchor().and_then(|anchor| self.document.text().get(anchor.range.clone()));
@@ -516,6 +521,14 @@ impl Session {
 
     fn done(&mut self, status: Status, filled: Vec<String>, finish: Option<Finish>) {
         self.phase = Phase::Done;
+        if self.spliced
+            && let Some(fence) = self.document.open_fence()
+        {
+            // The first answer's own fence can't come any more.
+            let before = self.document.text().len();
+            let _ = self.document.push(&fence);
+            self.settled(before);
+        }
         self.outputs.push_back(Output::Done(Outcome { filled, finish, ..self.outcome(status) }));
     }
 

@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{End, Input, Outcome, Reason, Request, Session, Status};
-use crate::json::edit::Edits;
-use crate::json::walk::{self, Raw};
+use super::digest::{Digest, last_block, unfinished};
+pub use super::wire::{Hangup, Output};
+use super::wire::{failure, finish_reason};
+use super::{End, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{Reader, Writer};
-use crate::provider::{Delta, Finish, Kind, add_usage};
-use crate::splice::Seam;
-use crate::sse::{DecodeError, Decoder, Encoder, Event};
+use crate::provider::{Finish, add_usage};
+use crate::sse::{DecodeError, Decoder, Encoder};
 
 /// A chat/completions event stream, made whole.
 ///
@@ -78,7 +78,11 @@ pub struct Relay {
     /// Usage of the call that is open, and of all before it.
     usage: Option<String>,
     usages: Option<String>,
-    /// The call that is open has answered.
+    /// Usage came in a chunk of its own.
+    usage_apart: bool,
+    /// What the upstream said last when it failed.
+    last_error: Option<String>,
+    /// Bytes of the call that is open have come.
     opened: bool,
     /// When something left last.
     sent_at: Duration,
@@ -98,97 +102,6 @@ enum Phase {
     /// Events are no longer looked at.
     Blind,
     Done,
-}
-
-/// How the transport of a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hangup {
-    /// The body ended as announced.
-    Closed,
-    /// The connection was lost.
-    Dropped,
-}
-
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Output {
-    /// Bytes for the client.
-    Bytes(Bytes),
-    /// The open call is over. Another one is to be made, not before `at`.
-    Call {
-        /// What to ask for.
-        request: Request,
-        /// Since the same moment as `now`.
-        at: Duration,
-    },
-    /// A continuation was joined.
-    Seam {
-        /// Where and how.
-        seam: Seam,
-        /// From the end of the call before to the first text that was certain.
-        elapsed: Duration,
-    },
-    /// A call failed.
-    Failed(Reason),
-    /// The open call is over, and nothing follows.
-    Done {
-        /// How the answer came about.
-        outcome: Outcome,
-        /// The stream is to end as it did upstream: [`Hangup::Dropped`] where the client must not take it for whole.
-        hangup: Hangup,
-    },
-}
-
-/// What one event held, as far as a relay is concerned. Reused from event to event.
-#[derive(Debug, Default)]
-struct Digest {
-    text: String,
-    finish: Option<Finish>,
-    usage: Option<String>,
-    error: Option<String>,
-    done: bool,
-    /// Tool calls, a refusal, or a choice other than the first.
-    opaque: bool,
-    /// Reasoning, or an event that is no chunk: nothing for the document, but nothing to drop either.
-    other: bool,
-    /// The event could be read as a piece of an answer.
-    chunk: bool,
-}
-
-impl Digest {
-    /// Reads an event; returns its data if that is `wanted`, to be written anew.
-    fn read(&mut self, reader: &mut Reader, writer: &mut Writer, event: Event<'_>, wanted: bool) -> Option<String> {
-        writer.observe(&event.data);
-        self.text.clear();
-        *self = Self { text: std::mem::take(&mut self.text), ..Self::default() };
-        let kind = reader.read(&event.event, &event.data, |delta| match delta {
-            Delta::Text { choice: 0, text } => self.text.push_str(text),
-            Delta::Reasoning { choice: 0, .. } | Delta::Refusal { choice: 0, text: "" } => self.other = true,
-            Delta::Finish { choice: 0, reason } => self.finish = Some(reason),
-            Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
-            Delta::Error { message, .. } => self.error = Some(message.to_owned()),
-            Delta::Done => self.done = true,
-            _ => self.opaque = true,
-        });
-        self.other |= kind == Kind::Other;
-        self.chunk = kind == Kind::Chunk;
-        wanted.then(|| event.data.into_owned())
-    }
-
-    /// How the call ends with this event, if it does.
-    fn end(&self) -> Option<End> {
-        match (&self.error, &self.finish) {
-            (Some(message), _) => Some(End::Error(message.clone())),
-            (None, Some(reason)) => Some(End::Finished(reason.clone())),
-            (None, None) => self.done.then_some(End::Closed),
-        }
-    }
-
-    /// Nothing but a role, or nothing at all.
-    fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.usage.is_none() && !self.opaque && !self.other && self.end().is_none()
-    }
 }
 
 impl Relay {
@@ -213,6 +126,8 @@ impl Relay {
             opaque: false,
             dropped: false,
             end: None,
+            usage_apart: false,
+            last_error: None,
             usage: None,
             usages: None,
             opened: true,
@@ -226,9 +141,8 @@ impl Relay {
         &self.session
     }
 
-    /// The call that was asked for has answered with a stream.
+    /// The call has answered with a stream. For the first call this starts the clock.
     pub fn handle_open(&mut self, now: Duration) {
-        self.opened = true;
         self.session.handle_input(now, Input::Sign);
     }
 
@@ -239,6 +153,7 @@ impl Relay {
 
     /// Bytes of the open call.
     pub fn handle_bytes(&mut self, now: Duration, bytes: Bytes) {
+        self.opened = true;
         match self.phase {
             Phase::Done => return,
             Phase::Blind => return self.send(now, bytes),
@@ -361,6 +276,10 @@ impl Relay {
     fn event(&mut self, now: Duration, end: u64, data: Option<String>) {
         if self.digest.usage.is_some() {
             self.usage = self.digest.usage.take();
+            self.usage_apart = self.digest.finish.is_none() && self.digest.text.is_empty();
+        }
+        if self.digest.error.is_some() {
+            self.last_error.clone_from(&self.digest.error);
         }
         match self.phase {
             Phase::Healthy { .. } => self.healthy_event(now, end, data),
@@ -488,33 +407,22 @@ impl Relay {
     fn finalize(&mut self, now: Duration, outcome: Outcome) {
         let mut hangup = Hangup::Closed;
         let report = outcome.report();
-        let reason = match (outcome.status, &outcome.finish) {
-            (Status::Failed, _) => None,
-            (Status::Closed, Some(reason @ Finish::ContentFilter)) => Some(reason.as_str()),
-            (Status::Closed, _) => Some(Finish::Length.as_str()),
-            (_, Some(reason)) => Some(reason.as_str()),
-            (Status::Complete, None) => Some(Finish::Stop.as_str()),
-            (Status::Passed, None) => None,
-        };
-        let fence = if self.session.is_spliced() {
-            self.session.document().has_fence().then_some(CLOSING_FENCE)
-        } else {
-            self.open_fence().filter(|_| outcome.finish.is_none())
-        };
         let usages = self.usages.take();
         let mut out = Vec::new();
-        if let Some(reason) = reason {
-            if let Some(fence) = fence {
-                self.writer.text(&mut out, fence);
+        if let Some(reason) = finish_reason(&outcome) {
+            if let Some(fence) = self.session.document().open_fence().filter(|_| outcome.finish.is_none()) {
+                self.writer.text(&mut out, &fence);
             }
             let report = Some(report.as_str());
-            self.writer.finish(&mut out, reason, report.filter(|_| usages.is_none()));
-            if let Some(usages) = &usages {
+            // Where the upstream has it on the finish, a client need not expect a chunk without choices.
+            let (beside, apart) = if self.usage_apart { (None, usages) } else { (usages, None) };
+            self.writer.finish(&mut out, reason, beside.as_deref(), report.filter(|_| apart.is_none()));
+            if let Some(usages) = &apart {
                 self.writer.usage(&mut out, usages, report);
             }
             self.writer.done(&mut out);
         } else if outcome.status == Status::Failed {
-            Encoder::event(&mut out, None, None, &failure(&report));
+            Encoder::event(&mut out, None, None, &failure(&report, self.last_error.as_deref()));
         } else if self.dropped {
             hangup = Hangup::Dropped;
         } else if self.digest.done {
@@ -533,10 +441,10 @@ impl Relay {
             // Only the end of the stream was lost, nothing of the document.
             let mut out = Vec::new();
             if !self.finish_sent {
-                if let Some(fence) = self.open_fence() {
-                    self.writer.text(&mut out, fence);
+                if let Some(fence) = self.session.document().open_fence() {
+                    self.writer.text(&mut out, &fence);
                 }
-                self.writer.finish(&mut out, Finish::Stop.as_str(), None);
+                self.writer.finish(&mut out, Finish::Stop.as_str(), None, None);
             }
             if !self.done_sent {
                 self.writer.done(&mut out);
@@ -575,20 +483,6 @@ impl Relay {
     fn go_blind(&mut self, now: Duration) {
         self.phase = Phase::Blind;
         self.forward_all(now);
-    }
-
-    /// What closes a fence that the first answer left open behind its root; of half a line of backticks the rest.
-    fn open_fence(&self) -> Option<&'static str> {
-        let document = self.session.document();
-        let end = document.root_start()? + document.root()?.len();
-        let tail = document.text().get(end..).filter(|_| document.has_fence())?;
-        match tail.trim() {
-            "" if tail.ends_with('\n') => Some("```"),
-            "`" => Some("``"),
-            "``" => Some("`"),
-            begun if begun.starts_with("```") => None,
-            _ => Some(CLOSING_FENCE),
-        }
     }
 
     /// Lets raw bytes go, up to an absolute offset.
@@ -634,47 +528,4 @@ impl Relay {
             self.outputs.push_back(Output::Bytes(bytes));
         }
     }
-}
-
-/// Where the last block of `raw` begins, which ends with its blank line or at the end.
-fn last_block(raw: &[u8]) -> usize {
-    let (mut start, mut line, mut at) = (0, 0, 0);
-    while at < raw.len() {
-        let length = match raw[at..] {
-            [b'\r', b'\n', ..] => 2,
-            [b'\r' | b'\n', ..] => 1,
-            _ => 0,
-        };
-        let is_blank = length > 0 && line == at;
-        at += length.max(1);
-        if length > 0 {
-            line = at;
-        }
-        if is_blank && at < raw.len() {
-            start = at;
-        }
-    }
-    start
-}
-
-/// A chunk without its finish and its usage, which are written where the answer ends.
-fn unfinished(data: &str) -> String {
-    let mut edits = Edits::default();
-    if let Some(root) = Raw::root(data).filter(|_| walk::is_valid(data)) {
-        if let Some(choice) = root.member("choices").and_then(|choices| choices.elements().next()) {
-            edits.object(choice, &[], &[("finish_reason", "null")]);
-        }
-        edits.object(root, &["usage"], &[]);
-    }
-    edits.apply(data)
-}
-
-/// Ends a fence that was sent open, behind the root.
-pub(crate) const CLOSING_FENCE: &str = "\n```";
-
-/// The error that ends an answer of which nothing came.
-pub(super) fn failure(report: &str) -> String {
-    format!(
-        r#"{{"error":{{"message":"the upstream delivered nothing of an answer, although it was asked again","type":"upstream_error","param":null,"code":"nothing_delivered"}},"restitch":{report}}}"#
-    )
 }

@@ -16,6 +16,7 @@ use crate::session::{End, Outcome, Request};
 pub(super) trait Engine {
     type Chunk;
 
+    /// A call has answered; the first one before its first chunk is asked for.
     fn opened(&mut self, now: Duration);
     fn chunk(&mut self, now: Duration, chunk: Self::Chunk);
     fn hangup(&mut self, now: Duration, hangup: Hangup);
@@ -45,6 +46,8 @@ pub(super) struct Driver<G, S, F, Fut, E> {
     /// The error of the last call, for an answer that ends with it.
     error: Option<E>,
     pub(super) outcome: Option<Outcome>,
+    /// The engine has been told that the first call is open, and when.
+    started: bool,
     origin: Instant,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -63,6 +66,7 @@ impl<G, S, F, Fut, E> Driver<G, S, F, Fut, E> {
             observer: None,
             error: None,
             outcome: None,
+            started: false,
             origin: Instant::now(),
             timer: None,
         }
@@ -77,6 +81,9 @@ where
     Fut: Future<Output = Result<S, E>>,
 {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<G::Chunk, E>>> {
+        if !std::mem::replace(&mut self.started, true) {
+            self.engine.opened(self.origin.elapsed());
+        }
         loop {
             if let Some(item) = self.drain() {
                 return Poll::Ready(Some(item));

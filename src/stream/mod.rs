@@ -239,15 +239,11 @@ struct Deltas {
     opened: bool,
     /// Text of a first answer leaves as it came.
     first: Option<String>,
-    /// The end of the text comes from elsewhere than the first answer.
-    spliced: bool,
-    /// The session is done; its closing fence has left.
-    outcome: Option<Outcome>,
 }
 
 impl Deltas {
     fn new(limits: Limits) -> Self {
-        Self { session: Session::new(limits), opened: true, first: None, spliced: false, outcome: None }
+        Self { session: Session::new(limits), opened: true, first: None }
     }
 
     fn done(&self, outcome: Outcome) -> relay::Output {
@@ -265,11 +261,11 @@ impl Engine for Deltas {
     type Chunk = String;
 
     fn opened(&mut self, now: Duration) {
-        self.opened = true;
         self.session.handle_input(now, Input::Sign);
     }
 
     fn chunk(&mut self, now: Duration, chunk: String) {
+        self.opened = true;
         self.session.handle_input(now, Input::Text(&chunk));
         if self.session.is_first() && !chunk.is_empty() {
             self.first = Some(chunk);
@@ -299,26 +295,15 @@ impl Engine for Deltas {
         if let Some(text) = self.first.take() {
             return Some(Step::Item(text));
         }
-        if let Some(outcome) = self.outcome.take() {
-            return Some(Step::Other(self.done(outcome)));
-        }
         self.session.poll_output().map(|output| match output {
             session::Output::Text(text) => Step::Item(text),
             session::Output::Seam { seam, elapsed } => Step::Other(relay::Output::Seam { seam, elapsed }),
             session::Output::Failed(reason) => Step::Other(relay::Output::Failed(reason)),
             session::Output::Call { request, at } => {
                 self.opened = false;
-                self.spliced |= request.turn.is_some();
                 Step::Other(relay::Output::Call { request, at })
             }
-            session::Output::Done(outcome) => {
-                let spliced = self.spliced || outcome.status == Status::Closed;
-                if spliced && self.session.document().has_fence() {
-                    self.outcome = Some(outcome);
-                    return Step::Item(relay::CLOSING_FENCE.to_owned());
-                }
-                Step::Other(self.done(outcome))
-            }
+            session::Output::Done(outcome) => Step::Other(self.done(outcome)),
         })
     }
 }

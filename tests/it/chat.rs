@@ -354,11 +354,11 @@ fn chunks_look_like_the_first_answer() {
         format!("{head}[{{\"index\":3,\"delta\":{{\"content\":\"a\\\"\\n😀\"}},\"finish_reason\":null}}]}}\n\n"),
     );
     assert_eq!(
-        written(&[first], |writer, out| writer.finish(out, "stop", None)),
+        written(&[first], |writer, out| writer.finish(out, "stop", None, None)),
         format!("{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\n"),
     );
     assert_eq!(
-        written(&[first], |writer, out| writer.finish(out, "length", Some("{\"cuts\":1}"))),
+        written(&[first], |writer, out| writer.finish(out, "length", None, Some("{\"cuts\":1}"))),
         format!(
             "{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"length\"}}],\"restitch\":{{\"cuts\":1}}}}\n\n"
         ),
@@ -377,7 +377,7 @@ fn the_first_chunk_with_choices_is_the_model() {
     let second = r#"{"id":"c2","choices":[{"index":1,"delta":{}}]}"#;
     let expected =
         "data: {\"created\":17,\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-    let finish = |writer: &Writer, out: &mut Vec<u8>| writer.finish(out, "stop", None);
+    let finish = |writer: &Writer, out: &mut Vec<u8>| writer.finish(out, "stop", None, None);
     assert_eq!(written(&["[DONE]", "{\"id\":", r#"{"type":"ping"}"#, azure, first, second], finish), expected);
     assert_eq!(
         written(&[azure], finish),
@@ -394,7 +394,7 @@ fn what_is_written_reads_as_what_was_meant() {
     let text = "\u{0}\u{1f}\"\\/\n\r\t é😀\u{2028}data: x";
     let body = written(&[], |writer, out| {
         writer.text(out, text);
-        writer.finish(out, "le\"ngth", None);
+        writer.finish(out, "le\"ngth", None, None);
         writer.usage(out, r#"{"t":1}"#, Some("[1]"));
         writer.done(out);
     });

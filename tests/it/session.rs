@@ -309,7 +309,20 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
     let mut driver = Driver::new(Limits::default());
     driver.call("```json\n", End::Dropped).call("Sure:\n```json\n{\"a\": 1}\n```", stop());
     driver.ended(Status::Complete, 1, 1);
-    assert_eq!((driver.client.as_str(), &driver.seams[..]), ("```json\n{\"a\": 1}", &[Alignment::Start][..]));
+    assert_eq!((driver.client.as_str(), &driver.seams[..]), ("```json\n{\"a\": 1}\n```", &[Alignment::Start][..]));
+    // A part of its line has.
+    for begun in ["```js", "``", "\u{feff}", "````json"] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call(begun, End::Dropped).call("{\"a\": 1}", stop());
+        driver.ended(Status::Complete, 1, 1);
+        let expected = match begun {
+            "``" => "```\n{\"a\": 1}\n```",
+            "```js" => "```js\n{\"a\": 1}\n```",
+            "````json" => "````json\n{\"a\": 1}\n````",
+            _ => "\u{feff}{\"a\": 1}",
+        };
+        assert_eq!(driver.client, expected);
+    }
 }
 
 #[test]
@@ -374,7 +387,7 @@ fn a_fence_before_the_root_is_continued() {
                 driver.call(&format!("{envelope}{root}{rest}\n```"), stop());
                 assert!(driver.outcome.is_some(), "{before:?}, {root:?}, {envelope:?}: {:?}", driver.failures);
                 driver.ended(Status::Complete, 1, 0);
-                assert_eq!(driver.client, format!("{before}{root}{rest}"));
+                assert_eq!(driver.client, format!("{before}{root}{rest}\n```"));
             }
         }
     }
@@ -385,7 +398,9 @@ fn silence_is_timed_while_something_is_due() {
     let limits = Limits::default();
     let (idle, first) = (limits.idle, limits.first_byte);
     let mut driver = Driver::new(limits);
-    assert_eq!(driver.session.poll_timeout(false), Some(first), "nothing has come: the model may think");
+    assert_eq!(driver.session.poll_timeout(false), None, "the clock starts with the first input");
+    driver.session.handle_input(driver.now, Input::Sign);
+    assert_eq!(driver.session.poll_timeout(false), Some(START + first), "nothing has come: the model may think");
     driver.text("{\"a\": [1, ");
     assert_eq!(driver.session.poll_timeout(true), Some(START + idle));
     driver.now += Duration::from_secs(30);

@@ -424,7 +424,7 @@ type Joined = Result<(Alignment, usize), Failure>;
 #[test]
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
-    let cases: [(&str, &str, Expect, &str, Joined); 26] = [
+    let cases: [(&str, &str, Expect, &str, Joined); 33] = [
         ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
@@ -456,8 +456,43 @@ fn seams_by_hand() {
         ("[\"abc", "```json\n[\"abcd\", \"e\n```", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
         ("[\"abc", "```json\n[\"abcd\", \"e\n```\n\n[That] is all.", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
         ("[\"abc", "[\"abcd\"] and so on", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
-        // In a bracketed preamble the anchor is no anchor.
-        ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abc", Err(Failure::NoAlignment)),
+        // Prose may speak of brackets; behind JSON that is none of the document's the anchor is no anchor.
+        ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
+        ("[\"abc", "[\"xyz\",\n[\"abcd\"]", Expect::Any, "[\"abc", Err(Failure::NoAlignment)),
+        // A word, a number or an element begun again is a rival of the exact reading: neither is taken.
+        (
+            "{\"a\": \"rain fell in tor",
+            "torrents\", \"b\": 1}",
+            Expect::Anchor,
+            "{\"a\": \"rain fell in tor",
+            Err(Failure::Ambiguous),
+        ),
+        (
+            "{\"a\": \"rain fell in tor",
+            "in torrents\", \"b\": 1}",
+            Expect::Any,
+            "{\"a\": \"rain fell in tor",
+            Err(Failure::Ambiguous),
+        ),
+        ("{\"n\": 12", "123, \"m\": 2}", Expect::Any, "{\"n\": 12", Err(Failure::Ambiguous)),
+        // Where the exact reading is illegal sooner or later, the other one is left alone, and wins.
+        (
+            "[{\"id\": 1},{\"id\": 4, \"v\":",
+            "{\"id\": 4, \"v\": 40}]",
+            Expect::Any,
+            "[{\"id\": 1},{\"id\": 4, \"v\": 40}]",
+            Ok((Alignment::Overlap, 14)),
+        ),
+        // A row that goes on as the rows before did is as likely the next one.
+        ("[12,12,12", ",12,13]", Expect::Any, "[12,12,12,12,13]", Ok((Exact, 0))),
+        // Text that is not repeated from its beginning on goes on at the cut.
+        (
+            "{\"a\": \"rain fell in tor",
+            "rents\", \"b\": 1}",
+            Expect::Any,
+            "{\"a\": \"rain fell in torrents\", \"b\": 1}",
+            Ok((Exact, 0)),
+        ),
         // White space of several bytes that the fragment leaves out, before a character that begins as it does.
         ("[\"mot\u{a0}", "[\"mot»\"]", Expect::Any, "[\"mot\u{a0}»\"]", Ok((Anchor, 5))),
         ("[\"mot\u{3000}", "[\"mot\u{3000}、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 8))),

@@ -193,7 +193,11 @@ impl Reader {
         }
         let choice = position(index, at);
         let delta = delta.filter(|delta| delta.kind() == ValueKind::Object);
-        self.has_deltas |= delta.is_some();
+        if delta.is_some() && !self.has_deltas {
+            self.has_deltas = true;
+            // From here on a `message` says nothing.
+            self.familiar = None;
+        }
         if let Some(delta) = delta.or(message.filter(|_| !self.has_deltas)) {
             self.delta(delta, choice, on);
         }

@@ -64,14 +64,18 @@ impl Writer {
         close(out, None);
     }
 
-    /// The chunk that ends the answer for `reason`.
-    pub fn finish(&self, out: &mut Vec<u8>, reason: &str, restitch: Option<&str>) {
+    /// The chunk that ends the answer for `reason`; `usage` is a JSON object.
+    pub fn finish(&self, out: &mut Vec<u8>, reason: &str, usage: Option<&str>, restitch: Option<&str>) {
         self.open(out);
         out.extend_from_slice(b"[{\"index\":");
         out.extend_from_slice(self.index().as_bytes());
         out.extend_from_slice(b",\"delta\":{},\"finish_reason\":\"");
         escape_into(out, reason);
         out.extend_from_slice(b"\"}]");
+        if let Some(usage) = usage {
+            out.extend_from_slice(b",\"usage\":");
+            raw_into(out, usage);
+        }
         close(out, restitch);
     }
 

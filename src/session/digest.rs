@@ -1,0 +1,98 @@
+//! One event of a stream, as far as a relay is concerned.
+
+use super::End;
+use crate::json::edit::Edits;
+use crate::json::walk::{self, Raw};
+use crate::provider::chat::{Reader, Writer};
+use crate::provider::{Delta, Finish, Kind};
+use crate::sse::Event;
+
+/// What one event held, as far as a relay is concerned. Reused from event to event.
+#[derive(Debug, Default)]
+pub(super) struct Digest {
+    pub(super) text: String,
+    pub(super) finish: Option<Finish>,
+    pub(super) usage: Option<String>,
+    pub(super) error: Option<String>,
+    pub(super) done: bool,
+    /// Tool calls, a refusal, or a choice other than the first.
+    pub(super) opaque: bool,
+    /// Reasoning, or an event that is no chunk: nothing for the document, but nothing to drop either.
+    pub(super) other: bool,
+    /// The event could be read as a piece of an answer.
+    pub(super) chunk: bool,
+}
+
+impl Digest {
+    /// Reads an event; returns its data if that is `wanted`, to be written anew.
+    pub(super) fn read(
+        &mut self,
+        reader: &mut Reader,
+        writer: &mut Writer,
+        event: Event<'_>,
+        wanted: bool,
+    ) -> Option<String> {
+        writer.observe(&event.data);
+        self.text.clear();
+        *self = Self { text: std::mem::take(&mut self.text), ..Self::default() };
+        let kind = reader.read(&event.event, &event.data, |delta| match delta {
+            Delta::Text { choice: 0, text } => self.text.push_str(text),
+            Delta::Reasoning { choice: 0, .. } | Delta::Refusal { choice: 0, text: "" } => self.other = true,
+            Delta::Finish { choice: 0, reason } => self.finish = Some(reason),
+            Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
+            Delta::Error { message, .. } => self.error = Some(message.to_owned()),
+            Delta::Done => self.done = true,
+            _ => self.opaque = true,
+        });
+        self.other |= kind == Kind::Other;
+        self.chunk = kind == Kind::Chunk;
+        wanted.then(|| event.data.into_owned())
+    }
+
+    /// How the call ends with this event, if it does.
+    pub(super) fn end(&self) -> Option<End> {
+        match (&self.error, &self.finish) {
+            (Some(message), _) => Some(End::Error(message.clone())),
+            (None, Some(reason)) => Some(End::Finished(reason.clone())),
+            (None, None) => self.done.then_some(End::Closed),
+        }
+    }
+
+    /// Nothing but a role, or nothing at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.usage.is_none() && !self.opaque && !self.other && self.end().is_none()
+    }
+}
+
+/// Where the last block of `raw` begins, which ends with its blank line or at the end.
+pub(super) fn last_block(raw: &[u8]) -> usize {
+    let (mut start, mut line, mut at) = (0, 0, 0);
+    while at < raw.len() {
+        let length = match raw[at..] {
+            [b'\r', b'\n', ..] => 2,
+            [b'\r' | b'\n', ..] => 1,
+            _ => 0,
+        };
+        let is_blank = length > 0 && line == at;
+        at += length.max(1);
+        if length > 0 {
+            line = at;
+        }
+        if is_blank && at < raw.len() {
+            start = at;
+        }
+    }
+    start
+}
+
+/// A chunk without its finish and its usage, which are written where the answer ends.
+pub(super) fn unfinished(data: &str) -> String {
+    let mut edits = Edits::default();
+    if let Some(root) = Raw::root(data).filter(|_| walk::is_valid(data)) {
+        if let Some(choice) = root.member("choices").and_then(|choices| choices.elements().next()) {
+            edits.object(choice, &[], &[("finish_reason", "null")]);
+        }
+        edits.object(root, &["usage"], &[]);
+    }
+    edits.apply(data)
+}

@@ -1,0 +1,71 @@
+//! What both wires share: event streams ([`relay`](super::relay)) and whole bodies ([`body`](super::body)).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Outcome, Reason, Request, Status};
+use crate::json::string::quoted;
+use crate::provider::Finish;
+use crate::splice::Seam;
+
+/// How the transport of a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hangup {
+    /// The body ended as announced.
+    Closed,
+    /// The connection was lost.
+    Dropped,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Output {
+    /// Bytes for the client.
+    Bytes(Bytes),
+    /// The open call is over. Another one is to be made, not before `at`.
+    Call {
+        /// What to ask for.
+        request: Request,
+        /// Since the same moment as `now`.
+        at: Duration,
+    },
+    /// A continuation was joined.
+    Seam {
+        /// Where and how.
+        seam: Seam,
+        /// From the end of the call before to the first text that was certain.
+        elapsed: Duration,
+    },
+    /// A call failed.
+    Failed(Reason),
+    /// The open call is over, and nothing follows.
+    Done {
+        /// How the answer came about.
+        outcome: Outcome,
+        /// The stream is to end as it did upstream: [`Hangup::Dropped`] where the client must not take it for whole.
+        hangup: Hangup,
+    },
+}
+
+/// The finish reason that the client is told; `None` where there is none to tell.
+pub(super) fn finish_reason(outcome: &Outcome) -> Option<&str> {
+    match (outcome.status, &outcome.finish) {
+        (Status::Failed, _) | (Status::Passed, None) => None,
+        (Status::Closed, Some(Finish::ContentFilter)) => Some(Finish::ContentFilter.as_str()),
+        (Status::Closed, _) => Some(Finish::Length.as_str()),
+        (_, Some(reason)) => Some(reason.as_str()),
+        (Status::Complete, None) => Some(Finish::Stop.as_str()),
+    }
+}
+
+/// The error that ends an answer of which nothing came; `reason` is what the upstream said last.
+pub(super) fn failure(report: &str, reason: Option<&str>) -> String {
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    let message = format!("the upstream delivered nothing of an answer, although it was asked again{reason}");
+    let message = quoted(&message);
+    format!(
+        r#"{{"error":{{"message":{message},"type":"upstream_error","param":null,"code":"nothing_delivered"}},"restitch":{report}}}"#
+    )
+}
