@@ -411,7 +411,11 @@ impl Splice {
                     Claim { alignment: Alignment::Anchor, expected, is_evidence: true, overlap: length - start }
                 }
                 Hit::Overlap { start, has_anchor: true, .. } => {
-                    Claim { alignment: Alignment::Restart, expected: true, is_evidence: true, overlap: tail - start }
+                    // What it repeats stood behind the same thing as the cut does now: it may as well be the next row.
+                    let last = |text: &str| text.trim_end().chars().next_back();
+                    let in_a_row = delivered.get(..start).and_then(last) == delivered.get(..tail).and_then(last);
+                    let expected = !in_a_row || !self.exact_is_alive() || self.is_piece_of_string(document, start);
+                    Claim { alignment: Alignment::Restart, expected, is_evidence: true, overlap: tail - start }
                 }
                 Hit::Overlap { start, is_evidence, .. } => {
                     Claim { alignment: Alignment::Overlap, expected: false, is_evidence, overlap: tail - start }
@@ -465,12 +469,15 @@ impl Splice {
         if !trial.is_evidence {
             return self.trials.len() > 1;
         }
-        let repeated_from = self.tail - trial.overlap.min(self.tail);
+        let from = self.tail - trial.overlap.min(self.tail);
+        let is_piece = trial.alignment == Alignment::Overlap && self.is_piece_of_string(document, from);
+        self.exact_is_alive() && !is_piece
+    }
+
+    /// The cut stands in a string, and the delivered text from `start` on in the same one.
+    fn is_piece_of_string(&self, document: &Document, start: usize) -> bool {
         let token = document.root_start().zip(self.cut_token).map(|(root, token)| root + token);
-        let is_piece_of_string = trial.alignment == Alignment::Overlap
-            && document.machine().in_string()
-            && token.is_some_and(|token| repeated_from > token);
-        self.exact_is_alive() && !is_piece_of_string
+        document.machine().in_string() && token.is_some_and(|token| start > token)
     }
 
     /// The trial that has won, if one has: what was asked for before what convinces, that before what is merely legal.

@@ -7,6 +7,7 @@ mod chat;
 mod cli;
 #[cfg(feature = "client")]
 mod client;
+mod continued;
 mod document;
 mod fuzz;
 mod json;

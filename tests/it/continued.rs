@@ -1,0 +1,156 @@
+//! Recorded documents as chat streams that are cut and continued: the document must come out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use restitch::Limits;
+use restitch::session::relay::{Hangup, Output, Relay};
+use restitch::session::{Status, stitch};
+use restitch::splice::Expect;
+use restitch::sse::Decoder;
+use serde_json::{Value, json};
+
+use crate::support::{Rng, corpus};
+
+const NOW: Duration = Duration::ZERO;
+
+/// Documents that are there without the corpus.
+const OURS: [&str; 2] = [
+    r#"{"title": "Seams \u00e9 \ud83d\ude00 – \"quoted\"", "rows": [[1, -2.5e3, true], [2, 0.125, false]], "items": ["один", "два", "три"], "end": null}"#,
+    "[\n  {\"id\": 1, \"text\": \"one\\nline and \\\\ another\"},\n  {\"id\": 2, \"text\": \"\"},\n  {\"id\": 3, \"empty\": {}}\n]",
+];
+
+/// A chat stream that carries `text` and ends as told.
+fn stream(id: &str, text: &str, finish: &str, rng: &mut Rng) -> String {
+    let chunk = |delta: Value, finish: Value| {
+        let choices = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
+        format!("data: {}\n\n", json!({"id": id, "object": "chat.completion.chunk", "choices": choices}))
+    };
+    let mut body = chunk(json!({"role": "assistant", "content": ""}), Value::Null);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let length = (1 + rng.below(60)).min(rest.len());
+        let end = (length..=rest.len()).find(|&at| rest.is_char_boundary(at)).unwrap();
+        body += &chunk(json!({"content": &rest[..end]}), Value::Null);
+        rest = &rest[end..];
+    }
+    body + &chunk(json!({}), json!(finish)) + "data: [DONE]\n\n"
+}
+
+/// What the model writes when it is asked for the rest: the anchor that it is to repeat, and what follows the cut.
+fn answer(behaviour: &str, anchor: &str, rest: &str) -> String {
+    match behaviour {
+        "exact" => rest.to_owned(),
+        "anchor" => format!("{anchor}{rest}"),
+        "fenced" => format!("```json\n{anchor}{rest}\n```"),
+        "fence never closed" => format!("```\n{anchor}{rest}"),
+        "preamble" => format!("Sure, here is the rest:\n\n{anchor}{rest}"),
+        "preamble and fence" => format!("Of course:\n```json\n{anchor}{rest}\n```\nDone."),
+        other => panic!("{other}"),
+    }
+}
+
+/// Cuts a document at `cut`, continues it, and returns the text that a client read and how it came about.
+fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, Status) {
+    let mut relay = Relay::new(Limits::default(), false);
+    let first = stream("first", &document[..cut], "length", rng);
+    relay.handle_bytes(NOW, first.into());
+    relay.handle_hangup(NOW, Hangup::Closed);
+    let mut body = Vec::new();
+    let mut status = None;
+    while let Some(output) = relay.poll_output() {
+        match output {
+            Output::Bytes(bytes) => body.extend_from_slice(&bytes),
+            Output::Call { request, .. } => {
+                let turn = request.turn.unwrap();
+                assert_eq!(turn.delivered, document[..turn.delivered.len()], "the client was told something else");
+                let rest = &document[turn.delivered.len()..];
+                let white = &turn.delivered[turn.delivered.trim_end().len()..];
+                let anchor = format!("{}{white}", turn.anchor);
+                relay.handle_open(NOW);
+                relay.handle_bytes(NOW, stream("next", &answer(behaviour, &anchor, rest), "stop", rng).into());
+                relay.handle_hangup(NOW, Hangup::Closed);
+            }
+            Output::Done { outcome, .. } => status = Some(outcome.status),
+            _ => {}
+        }
+    }
+    let mut decoder = Decoder::new(&Limits::default());
+    let mut input = body.as_slice();
+    let mut text = String::new();
+    while let Some(event) = decoder.next_event(&mut input).unwrap() {
+        let chunk: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        text += chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default();
+    }
+    (text, status.unwrap())
+}
+
+#[test]
+fn documents_cut_into_chat_streams_come_out_whole() {
+    let mut documents: Vec<(String, String)> =
+        OURS.iter().map(|text| ("ours".to_owned(), (*text).to_owned())).collect();
+    if let Some(corpus) = corpus() {
+        for entry in fs::read_dir(corpus.join("docs")).unwrap() {
+            let path = entry.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let is_document = path.extension().is_some_and(|extension| extension == "json");
+            if is_document && text.trim_start().starts_with(['{', '[']) && text.len() <= 60_000 {
+                documents.push((path.file_name().unwrap().to_string_lossy().into_owned(), text));
+            }
+        }
+    }
+    let mut rng = Rng::new(23);
+    let mut table: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    for (name, document) in &documents {
+        let document = document.trim();
+        for behaviour in ["exact", "anchor", "fenced", "fence never closed", "preamble", "preamble and fence"] {
+            for _ in 0..4 {
+                let at = 1 + rng.below(document.len() - 1);
+                let cut = (at..).find(|&at| document.is_char_boundary(at)).unwrap();
+                let (text, status) = run(document, cut, behaviour, &mut rng);
+                let right = text == document && status == Status::Complete;
+                let place = match status {
+                    _ if right => 0,
+                    Status::Closed => 1,
+                    _ => 2,
+                };
+                table.entry(behaviour).or_default()[place] += 1;
+                assert!(place < 2, "{name} cut at {cut}, {behaviour}: wrong, and nobody says so");
+                assert!(right || behaviour == "exact", "{name} cut at {cut}, {behaviour}: closed");
+            }
+        }
+    }
+    println!("{} documents, each cut four times a behaviour", documents.len());
+    for (behaviour, [right, closed, wrong]) in &table {
+        println!("{behaviour:<20} right {right:4}  closed {closed:3}  wrong {wrong}");
+    }
+    // An answer that was asked for the anchor and goes on without it is taken where it can't be a repeat.
+    let [right, closed, _] = table["exact"];
+    assert!(closed * 20 <= right, "{closed} of {} exact continuations were not taken", right + closed);
+}
+
+#[test]
+fn recorded_cuts_of_providers_come_out_whole() {
+    let Some(corpus) = corpus() else {
+        println!("skipped: RESTITCH_CORPUS is not set");
+        return;
+    };
+    let index = fs::read_to_string(corpus.join("length_cut/index.jsonl")).unwrap();
+    let mut count = 0;
+    for line in index.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let [delivered, full, remaining] =
+            ["delivered", "full", "remaining"].map(|member| row[member].as_str().unwrap().to_owned());
+        if delivered.trim().is_empty() {
+            continue;
+        }
+        let again = format!("{delivered}{remaining}");
+        for (part, expect) in [(&remaining, Expect::Exact), (&again, Expect::Any)] {
+            let stitched = stitch([delivered.as_str(), part.as_str()], expect, &Limits::default());
+            assert_eq!((stitched.status, stitched.json.trim()), (Status::Complete, full.trim()), "{}", row["file"]);
+        }
+        count += 1;
+    }
+    println!("{count} recorded cuts");
+}
