@@ -10,7 +10,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use restitch::client::{Body, Client, Error, Upstream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -98,8 +98,12 @@ async fn failures_say_whether_there_was_a_connection() {
         let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
     });
     assert!(!answer.unwrap_err().is_connect());
-    drop(listener);
-    let error = timeout(Duration::from_secs(30), call()).await.unwrap().unwrap_err();
+    // Bound and not listening: the port is refused, and no other test can get it.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let client = Client::new(Upstream::parse(&format!("http://{}", socket.local_addr().unwrap())).unwrap()).unwrap();
+    let call = client.send(Request::get(client.upstream().uri_for("/")).body(Body::empty()).unwrap());
+    let error = timeout(Duration::from_secs(30), call).await.unwrap().unwrap_err();
     assert!(error.is_connect());
     assert!(error.to_string().contains("refused"), "{error}");
 }
