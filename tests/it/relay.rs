@@ -692,3 +692,78 @@ fn a_piece_of_the_anchor_is_no_continuation() {
         assert_eq!(ended.outcome.status, Status::Complete);
     }
 }
+
+#[test]
+fn usage_is_told_where_the_upstream_tells_it() {
+    let usage = |n: u32| format!(r#""usage":{{"prompt_tokens":{n},"total_tokens":{n}}}"#);
+    // On the finish: a client that never asked for a chunk without choices gets none.
+    let first = format!(
+        "{}data: {{\"id\":\"a\",\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"length\"}}],{}}}\n\n{DONE}",
+        piece("[1, 2"),
+        usage(5)
+    );
+    let second = format!(
+        "{}data: {{\"id\":\"b\",\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}],{}}}\n\n{DONE}",
+        piece("[1, 2]"),
+        usage(7)
+    );
+    let ended = run(&[closed(first), closed(second)]);
+    let chunks: Vec<Value> = ended.chunks().into_iter().filter(|chunk| !chunk.is_null()).collect();
+    let last = chunks.last().unwrap();
+    assert_eq!(last["usage"], json!({"prompt_tokens": 12, "total_tokens": 12}));
+    assert_eq!(last["choices"][0]["finish_reason"], "stop");
+    assert_eq!(last["restitch"]["status"], "complete");
+    assert!(chunks.iter().all(|chunk| chunk["choices"].as_array().is_some_and(|choices| !choices.is_empty())));
+    // In a chunk of its own: there, once, and the report with it.
+    let apart = |text: &str, reason: &str, n: u32| {
+        format!(
+            "{}data: {{\"id\":\"a\",\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"{reason}\"}}]}}\n\n\
+             data: {{\"id\":\"a\",\"choices\":[],{}}}\n\n{DONE}",
+            piece(text),
+            usage(n)
+        )
+    };
+    let ended = run(&[closed(apart("[1, 2", "length", 5)), closed(apart("[1, 2]", "stop", 7))]);
+    let chunks: Vec<Value> = ended.chunks().into_iter().filter(|chunk| !chunk.is_null()).collect();
+    let last = chunks.last().unwrap();
+    assert_eq!((&last["choices"], &last["usage"]["prompt_tokens"]), (&json!([]), &json!(12)));
+    assert_eq!(chunks.iter().filter(|chunk| chunk["usage"].is_object()).count(), 1);
+    assert_eq!(last["restitch"]["continuations"], 1);
+}
+
+#[test]
+fn an_answer_of_which_nothing_came_says_what_the_upstream_said() {
+    let error = "data: {\"error\": {\"message\": \"maximum context length is 8192\"}}\n\n";
+    let ended = run(&[closed(error), closed(error), closed(error)]);
+    assert_eq!((ended.outcome.status, ended.outcome.failures), (Status::Failed, 3));
+    let chunks = ended.chunks();
+    let message = chunks.last().unwrap()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.ends_with("maximum context length is 8192"), "{message}");
+}
+
+/// One event with text, without an id of its own.
+fn piece(text: &str) -> String {
+    let chunk = json!({"id": "a", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
+    format!("data: {chunk}\n\n")
+}
+
+#[test]
+fn a_whole_body_that_passes_after_a_failure_is_not_touched() {
+    use restitch::session::body::Whole;
+    for body in [
+        r#"{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\": nul1, \"b\": 2}"},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
+        r#"{"choices":[{"message":{"content":"Just prose."},"finish_reason":"length"}]}"#,
+    ] {
+        let mut whole = Whole::new(Limits::default(), false);
+        whole.handle_end(NOW, End::Dropped);
+        whole.handle_body(NOW, body);
+        let outputs: Vec<Output> = std::iter::from_fn(|| whole.poll_output()).collect();
+        let bodies: Vec<_> = outputs
+            .iter()
+            .filter_map(|output| if let Output::Bytes(bytes) = output { Some(bytes) } else { None })
+            .collect();
+        assert_eq!(bodies, [body]);
+        assert!(matches!(outputs.last(), Some(Output::Done { .. })));
+    }
+}

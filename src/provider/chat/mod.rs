@@ -34,5 +34,5 @@ mod writer;
 
 pub use body::{read_body, write_body};
 pub use reader::Reader;
-pub use request::{Request, again, continuation};
+pub use request::{Request, continuation};
 pub use writer::Writer;

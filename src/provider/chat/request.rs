@@ -14,8 +14,6 @@ pub struct Request {
     pub n: u64,
     /// There are stop sequences: an answer that ends early may be meant to.
     pub has_stop: bool,
-    /// The stream is to end with a chunk that has the usage.
-    pub include_usage: bool,
 }
 
 impl Request {
@@ -28,14 +26,8 @@ impl Request {
             stream: is_true(root.member("stream")),
             n: root.member("n").and_then(|n| n.as_u64()).unwrap_or(1),
             has_stop: stop.is_some_and(|stop| stop.inner().is_some() || stop.elements().next().is_some()),
-            include_usage: is_true(root.member("stream_options").and_then(|options| options.member("include_usage"))),
         })
     }
-}
-
-/// The request for another answer from the start: the body as it was.
-pub fn again(body: &str) -> &str {
-    body
 }
 
 /// The request for the rest of an answer that broke off after `delivered`.

@@ -244,9 +244,10 @@ async fn what_is_too_large_is_streamed_through() {
 
 #[tokio::test]
 async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
-    // A port that was free a moment ago.
-    let free = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();
-    let upstream = Upstream::parse(&format!("http://{free}")).unwrap();
+    // Bound and not listening: the port is refused, and no other test can get it.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let upstream = Upstream::parse(&format!("http://{}", socket.local_addr().unwrap())).unwrap();
     let proxy = Proxy::new(Client::new(upstream).unwrap()).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let request = post(ASK).replace("completions ", "completions?api_key=sk-secret ");
     let seen = exchange(proxy.addr(), &request).await;
