@@ -8,12 +8,14 @@
 //! ```
 //! A splice knows text and grammar. It knows nothing of calls, events and retries.
 
+mod trial;
+
 use crate::document::{Cut, Document};
 use crate::error::SyntaxError;
-use crate::json::Machine;
 use crate::json::envelope::{Opening, Roots};
 use crate::limits::Limits;
 use crate::overlap::{Anchor, Hit, Matcher};
+use trial::{Claim, TRIALS, Trial};
 
 /// Joins one fragment to one document.
 ///
@@ -168,39 +170,6 @@ enum State {
     Ended(Seam),
     Failed(Failure),
 }
-
-/// Where the fragment may begin, and what speaks for it.
-#[derive(Clone, Copy, Debug)]
-struct Claim {
-    alignment: Alignment,
-    /// It was asked for, or repeats what was asked for: one legal byte is enough.
-    expected: bool,
-    /// What is repeated can't well be anything else. Without it an alignment wins only if no other is left; but it
-    /// keeps others from winning.
-    is_evidence: bool,
-    overlap: usize,
-}
-
-/// One place where the fragment may begin, tried on a copy of the machine.
-#[derive(Clone, Debug)]
-struct Trial {
-    alignment: Alignment,
-    expected: bool,
-    is_evidence: bool,
-    /// Offset in the fragment of the first byte that is new.
-    start: usize,
-    overlap: usize,
-    /// How much of the white space at the end of the delivered text the fragment may still repeat.
-    skip: usize,
-    machine: Machine,
-    left_token: bool,
-    past_structure: bool,
-    passed: bool,
-}
-
-/// Places that are tried at once. An anchor that occurs more often in one fragment decides nothing, and each trial
-/// takes every byte.
-const TRIALS: usize = 32;
 
 impl Splice {
     /// A splice at the end of the document's text. O(depth), and a search for the anchor.
@@ -552,71 +521,5 @@ fn after_closing(seam: Seam, error: SyntaxError, tail: String) -> State {
         State::Closing(seam, error, tail)
     } else {
         State::Failed(Failure::Malformed(error))
-    }
-}
-
-impl Trial {
-    fn new(document: &Document, claim: Claim, start: usize, skip: usize, left_token: bool) -> Self {
-        Self {
-            alignment: claim.alignment,
-            expected: claim.expected,
-            is_evidence: claim.is_evidence,
-            start,
-            overlap: claim.overlap,
-            skip,
-            machine: document.machine().clone(),
-            left_token,
-            past_structure: false,
-            passed: false,
-        }
-    }
-
-    /// Takes the next byte of the fragment; `white` is the white space at the end of the delivered text. Whether the
-    /// trial lives on.
-    fn feed(&mut self, byte: u8, white: &[u8], cut_token: Option<usize>) -> bool {
-        if self.skip > 0 {
-            let at = white.len() - self.skip;
-            if white.get(at) == Some(&byte) {
-                self.skip -= 1;
-                self.start += 1;
-                self.overlap += 1;
-                return true;
-            }
-            self.skip = 0;
-            // A character that only begins as that white space does is new from its first byte on.
-            let is_inside = |&byte: &u8| (0x80..0xc0).contains(&byte);
-            if white.get(at).is_some_and(is_inside) {
-                let begun = 1 + white[..at].iter().rev().take_while(|&byte| is_inside(byte)).count();
-                self.start -= begun;
-                self.overlap -= begun;
-                if self.machine.feed(&white[at - begun..at]).is_err() {
-                    return false;
-                }
-            }
-        }
-        if self.machine.is_done() {
-            return true;
-        }
-        let was_in_string = self.machine.in_string();
-        if self.machine.feed(&[byte]).is_err() {
-            return false;
-        }
-        let done = self.machine.is_done();
-        let structural = !was_in_string && matches!(byte, b'{' | b'}' | b'[' | b']' | b',' | b':');
-        let significant = was_in_string || !byte.is_ascii_whitespace();
-        self.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
-        self.passed |=
-            if self.expected { significant } else { self.left_token && (self.past_structure && significant || done) };
-        self.past_structure |= self.left_token && structural;
-        true
-    }
-
-    fn rank(&self) -> u8 {
-        match self.alignment {
-            _ if self.expected => 3,
-            Alignment::Anchor | Alignment::Restart => 2,
-            Alignment::Overlap => 1,
-            _ => 0,
-        }
     }
 }
