@@ -50,6 +50,11 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
+    /// A file that can't be read: a line, too, so that there is one for each.
+    fn unread(file: &'a str) -> Self {
+        Self { file: Some(file), valid: false, complete: false, offset: 0, error: Some("can't be read".to_owned()) }
+    }
+
     fn new(file: Option<&'a str>, checked: Checked) -> Self {
         Self {
             file,
@@ -76,13 +81,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         return Ok(());
     }
     for path in &args.files {
-        let Some(input) = console.open(path) else { continue };
-        let checked = match check(input, args.chunk) {
-            Ok(checked) => checked,
-            Err(error) => {
-                console.unreadable::<()>(path, &error);
-                continue;
+        let checked = console
+            .open(path)
+            .and_then(|input| check(input, args.chunk).map_or_else(|error| console.unreadable(path, &error), Some));
+        let Some(checked) = checked else {
+            if args.json {
+                console.answer(&Answer::unread(&path.to_string_lossy()))?;
             }
+            continue;
         };
         console.verdict(checked.exit());
         if args.json {

@@ -18,12 +18,12 @@ pub struct Args {
     listen: SocketAddr,
     /// Where requests go: `https://host[:port][/prefix]`. A request's path is appended.
     #[arg(long, value_name = "URL")]
-    upstream: Upstream,
+    upstream: String,
     /// Calls after the first one, for one answer.
     #[arg(long, value_name = "N", default_value_t = Limits::default().continuations)]
     continuations: u32,
     /// Seconds of silence after which an upstream that owes the rest of a document counts as gone.
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().idle.as_secs(), value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().idle.as_secs(), value_parser = clap::value_parser!(u64).range(1..=YEAR))]
     idle: u64,
     /// Bytes of a request's body that are kept for a continuation; larger ones are streamed through.
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body)]
@@ -47,7 +47,19 @@ Then point any OpenAI client at it, with its own key:
 `/healthz` answers 200. Ctrl-C or SIGTERM: no new connections, the answers under way go on to their ends; the second
 one ends at once."#;
 
+/// Seconds; longer silences are nobody's wish.
+const YEAR: u64 = 365 * 24 * 60 * 60;
+
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    let upstream = match Upstream::parse(&args.upstream) {
+        Ok(upstream) => upstream,
+        Err(error) => {
+            // The address itself is not repeated: it may hold a password.
+            console.note(format_args!("--upstream: {error}"));
+            console.verdict(Exit::Usage);
+            return Ok(());
+        }
+    };
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
@@ -63,9 +75,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let served = block_on(async {
         // Whoever reads the address may send a signal at once.
         let first = interrupted()?;
-        let client = Client::new(args.upstream.clone()).map_err(io::Error::other)?;
+        let client = Client::new(upstream.clone()).map_err(io::Error::other)?;
         let server = Proxy::new(client).limits(limits).bind(args.listen).await?;
-        console.note(format_args!("listening on {}, upstream {}", server.url(), args.upstream));
+        console.note(format_args!("listening on {}, upstream {}", server.url(), upstream));
         first.await;
         let again = interrupted()?;
         console.note("draining: a second signal ends at once");

@@ -77,6 +77,9 @@ struct Join {
     offset: usize,
     overlap: usize,
     alignment: &'static str,
+    /// Only where it is true.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ambiguous: bool,
 }
 
 impl From<Stitched> for Answer {
@@ -92,7 +95,12 @@ impl From<Stitched> for Answer {
 
 impl From<&Seam> for Join {
     fn from(seam: &Seam) -> Self {
-        Self { offset: seam.offset, overlap: seam.overlap, alignment: seam.alignment.as_str() }
+        Self {
+            offset: seam.offset,
+            overlap: seam.overlap,
+            alignment: seam.alignment.as_str(),
+            ambiguous: seam.ambiguous,
+        }
     }
 }
 

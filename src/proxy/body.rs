@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -13,7 +14,10 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use tokio::time::timeout;
+
 use crate::client::{self, BodyError};
+use crate::session::End;
 
 /// Tells a connection's socket to close once it has flushed.
 pub(super) type Cut = Arc<AtomicBool>;
@@ -126,21 +130,53 @@ pub(super) enum Collected {
     Larger(client::Body),
 }
 
+/// Why a body could not be read to its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unread {
+    /// The connection was lost.
+    Broken,
+    /// Nothing came for too long.
+    Silent,
+}
+
+impl Unread {
+    /// How a call ended that way.
+    pub(super) fn end(self) -> End {
+        match self {
+            Self::Broken => End::Dropped,
+            Self::Silent => End::Silent,
+        }
+    }
+}
+
 impl Collected {
-    pub(super) async fn read(mut body: Incoming, cap: usize) -> Result<Self, hyper::Error> {
+    /// Reads a body, or as much of it as `cap` allows. `patience`: how long its first bytes may take, and all that
+    /// follow.
+    pub(super) async fn read(
+        mut body: Incoming,
+        cap: usize,
+        patience: Option<(Duration, Duration)>,
+    ) -> Result<Self, Unread> {
         if body.size_hint().lower() > cap as u64 {
             return Ok(Self::Larger(client::Body::wrap(body)));
         }
         let mut read = BytesMut::new();
-        while let Some(frame) = body.frame().await {
-            if let Ok(data) = frame?.into_data() {
+        loop {
+            let frame = match patience {
+                Some((first, idle)) => {
+                    let wait = if read.is_empty() { first } else { idle };
+                    timeout(wait, body.frame()).await.map_err(|_| Unread::Silent)?
+                }
+                None => body.frame().await,
+            };
+            let Some(frame) = frame else { return Ok(Self::Whole(read.freeze())) };
+            if let Ok(data) = frame.map_err(|_| Unread::Broken)?.into_data() {
                 read.extend_from_slice(&data);
             }
             if read.len() > cap {
                 return Ok(Self::Larger(client::Body::wrap(Prefixed { read: Some(read.freeze()), rest: body })));
             }
         }
-        Ok(Self::Whole(read.freeze()))
     }
 }
 

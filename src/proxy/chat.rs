@@ -121,7 +121,8 @@ impl Conversation {
         let mut whole = Whole::new(limits.clone(), self.request.has_stop);
         let origin = Instant::now();
         let mut answer = Bytes::new();
-        match Collected::read(body, limits.event).await {
+        let patience = Some((limits.first_byte.max(limits.idle), limits.idle));
+        match Collected::read(body, limits.event, patience).await {
             Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
                 Ok(body) => whole.handle_body(origin.elapsed(), body),
                 // No JSON, so nothing to continue; not a byte of it is changed.
@@ -129,7 +130,7 @@ impl Conversation {
             },
             // Too large to be read, and no reason to withhold it.
             Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
-            Err(_) => whole.handle_end(origin.elapsed(), End::Dropped),
+            Err(unread) => whole.handle_end(origin.elapsed(), unread.end()),
         }
         while let Some(output) = whole.poll_output() {
             self.proxy.observed(&output);
@@ -137,19 +138,18 @@ impl Conversation {
                 Output::Call { request, at } => {
                     sleep_until(origin + at).await;
                     let call = async {
-                        let response = self.call(&request).await?;
-                        match Collected::read(response.into_body(), limits.event).await {
+                        let head = timeout(limits.first_byte.max(limits.idle), self.call(&request)).await;
+                        let response = head.unwrap_or(Err(End::Silent))?;
+                        match Collected::read(response.into_body(), limits.event, patience).await {
                             // What is not UTF-8 is no JSON either; the reader says so.
                             Ok(Collected::Whole(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
                             Ok(Collected::Larger(_)) => {
                                 Err(End::Error(format!("the answer is larger than {} bytes", limits.event)))
                             }
-                            Err(_) => Err(End::Dropped),
+                            Err(unread) => Err(unread.end()),
                         }
                     };
-                    let patience = limits.first_byte.max(limits.idle);
-                    let ended = timeout(patience, call).await.unwrap_or(Err(End::Silent));
-                    match ended {
+                    match call.await {
                         Ok(body) => whole.handle_body(origin.elapsed(), &body),
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }

@@ -141,10 +141,10 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
     if !is_chat {
         return pass(&proxy, &head, Body::wrap(body)).await;
     }
-    let body = match Collected::read(body, proxy.limits.body).await {
+    let body = match Collected::read(body, proxy.limits.body, None).await {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => return pass(&proxy, &head, body).await,
-        Err(cause) => return error(StatusCode::BAD_REQUEST, &format!("the request's body broke off: {cause}")),
+        Err(_) => return error(StatusCode::BAD_REQUEST, "the request's body broke off"),
     };
     match provider::chat::Request::parse(&body) {
         Some(request) if request.n <= 1 => {

@@ -76,6 +76,7 @@ pub struct Session {
     failures: u32,
     failures_in_a_row: u32,
     repeats_in_a_row: u32,
+    ambiguous: u32,
     /// When the call before ended, and when something came last: the clock starts with the first input.
     cut_at: Duration,
     heard_at: Option<Duration>,
@@ -191,6 +192,9 @@ pub struct Outcome {
     pub continuations: u32,
     /// How many of all calls failed.
     pub failures: u32,
+    /// Seams that rest on an anchor that may stand elsewhere, too (rule 3 of the specification): where the text
+    /// repeats itself all over, nobody can tell.
+    pub ambiguous: u32,
     /// JSON Pointers of values that were invented to close the document; see
     /// [`Completion::filled`](crate::json::Completion::filled).
     pub filled: Vec<String>,
@@ -225,11 +229,15 @@ impl Status {
 }
 
 impl Outcome {
-    /// The `restitch` member of the last chunk: status, counts and what was filled, as JSON.
+    /// The `restitch` member of the last chunk: status, counts, what was filled, and how many seams are ambiguous, if
+    /// any; as JSON.
     pub fn report(&self) -> String {
         let mut report = serde_json::json!({
             "status": self.status.as_str(), "continuations": self.continuations, "failures": self.failures,
         });
+        if self.ambiguous > 0 {
+            report["ambiguous"] = self.ambiguous.into();
+        }
         if self.status != Status::Complete {
             report["filled"] = self.filled.clone().into();
         }
@@ -259,6 +267,7 @@ impl Session {
             failures: 0,
             failures_in_a_row: 0,
             repeats_in_a_row: 0,
+            ambiguous: 0,
             cut_at: Duration::ZERO,
             heard_at: None,
             outputs: VecDeque::new(),
@@ -336,6 +345,11 @@ impl Session {
         Some(self.heard_at?.saturating_add(patience))
     }
 
+    /// When something came last.
+    pub(super) fn heard_at(&self) -> Option<Duration> {
+        self.heard_at
+    }
+
     fn is_continued(&self, reason: &Finish) -> bool {
         match reason {
             Finish::Length => true,
@@ -358,6 +372,7 @@ impl Session {
                 // A failure is told once, when the call ends.
                 let _ = splice.feed(&mut self.document, text);
                 if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
+                    self.ambiguous += u32::from(seam.ambiguous);
                     self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
                 }
                 self.settled(before);
@@ -415,6 +430,7 @@ impl Session {
         let was_joined = splice.seam().is_some();
         let merged = splice.finish(&mut self.document);
         if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
+            self.ambiguous += u32::from(seam.ambiguous);
             self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
         }
         self.settled(before);
@@ -533,7 +549,7 @@ impl Session {
     }
 
     fn outcome(&self, status: Status) -> Outcome {
-        let (continuations, failures) = (self.continuations, self.failures);
-        Outcome { status, continuations, failures, filled: Vec::new(), finish: None }
+        let Self { continuations, failures, ambiguous, .. } = *self;
+        Outcome { status, continuations, failures, ambiguous, filled: Vec::new(), finish: None }
     }
 }

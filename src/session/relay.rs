@@ -252,6 +252,9 @@ impl Relay {
     /// Time has passed: the client is told that the stream lives, or a silent call is over.
     pub fn handle_timeout(&mut self, now: Duration) {
         if self.silence().is_some_and(|due| now >= due) {
+            if matches!(self.phase, Phase::Healthy { adopt: false }) && self.is_whole() {
+                return self.passed(now, Hangup::Dropped);
+            }
             let end = self.end.take().unwrap_or(End::Silent);
             self.end_call(now, end);
         } else if self.poll_timeout().is_some_and(|due| now >= due) {
@@ -265,11 +268,20 @@ impl Relay {
     }
 
     fn silence(&self) -> Option<Duration> {
+        let idle = || Some(self.session.heard_at()?.saturating_add(self.limits.idle));
         match self.phase {
+            // The document is there: an upstream that forgets to say so ends, too.
+            Phase::Healthy { .. } if self.is_whole() => idle(),
             Phase::Healthy { .. } if self.finish_sent => None,
-            Phase::Healthy { .. } | Phase::Withheld | Phase::Continuing => self.session.poll_timeout(self.opened),
+            Phase::Healthy { .. } | Phase::Continuing => self.session.poll_timeout(self.opened),
+            Phase::Withheld => idle(),
             Phase::Blind | Phase::Done => None,
         }
+    }
+
+    /// Of an answer that is more than its text, or that is not read any more, nobody knows what is missing.
+    fn is_whole(&self) -> bool {
+        self.session.document().is_complete() && !self.opaque && self.phase != Phase::Blind
     }
 
     /// One event, as the digest has it. It ended at `end`; `data` is its text where it must be written anew.
@@ -434,8 +446,7 @@ impl Relay {
 
     /// The first answer stands as it came.
     fn passed(&mut self, now: Duration, hangup: Hangup) {
-        // Of an answer that is more than its text, or that is not read any more, nobody knows what was lost.
-        let whole = self.session.document().is_complete() && !self.opaque && self.phase != Phase::Blind;
+        let whole = self.is_whole();
         let mut hangup = hangup;
         if hangup == Hangup::Dropped && whole {
             // Only the end of the stream was lost, nothing of the document.

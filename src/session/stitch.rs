@@ -22,9 +22,9 @@ pub struct Stitched {
 
 /// Joins parts in order. A part that fails to merge is skipped: the next one is its retry.
 ///
-/// Where nothing is known of how the parts were asked for ([`Expect::Any`]), a part that could stand in the string that
-/// was cut, all of it, may be a refusal as well as a piece of the document. It is skipped, and remembered: a next part
-/// that goes on behind either reading fails, too, since nothing decides between them.
+/// A part that could stand in the string that was cut, all of it, may be a refusal as well as a piece of the document,
+/// unless exact pieces were asked for ([`Expect::Exact`]). It is skipped, and remembered: a next part that goes on
+/// behind either reading, without the anchor, fails, too, since nothing decides between them.
 ///
 /// ```
 /// use restitch::session::{stitch, Status};
@@ -74,7 +74,7 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
                 }
                 Output::Failed(reason) => {
                     stitched.failures += 1;
-                    if expect == Expect::Any && matches!(reason, Reason::Merge(Failure::Undecided)) {
+                    if expect != Expect::Exact && matches!(reason, Reason::Merge(Failure::Undecided)) {
                         skipped.push_str(part);
                     }
                 }

@@ -10,6 +10,10 @@
 
 mod trial;
 
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
 use crate::document::{Cut, Document};
 use crate::error::SyntaxError;
 use crate::json::envelope::{Opening, Roots};
@@ -60,6 +64,8 @@ pub struct Splice {
     begin: usize,
     /// A fence has opened in the fragment.
     fenced: bool,
+    /// Behind the seam of a fenced fragment: a line end that may belong to the closing fence.
+    line_end: String,
 }
 
 /// What was asked for, and so where a fragment is expected to begin.
@@ -164,8 +170,6 @@ enum State {
     /// It is not decided where the fragment begins.
     Probation,
     Joined(Seam),
-    /// Behind the seam, at a byte that the grammar does not allow, in a fenced fragment: perhaps its closing fence.
-    Closing(Seam, SyntaxError, String),
     /// Behind the closing fence of the fragment: nothing that follows is its text.
     Ended(Seam),
     Failed(Failure),
@@ -199,6 +203,7 @@ impl Splice {
             begun: false,
             is_prose: false,
             fenced: false,
+            line_end: String::new(),
         };
         if root.is_some() {
             splice.try_exact(document, 0);
@@ -271,7 +276,6 @@ impl Splice {
         }
         match &self.state {
             State::Joined(seam) | State::Ended(seam) => Ok(seam.clone()),
-            State::Closing(_, error, _) => Err(Failure::Malformed(*error)),
             State::Failed(failure) => Err(failure.clone()),
             State::Opening(_) | State::Probation => Err(Failure::Empty),
         }
@@ -280,7 +284,7 @@ impl Splice {
     /// The seam, once there is one.
     pub fn seam(&self) -> Option<&Seam> {
         match &self.state {
-            State::Joined(seam) | State::Closing(seam, ..) | State::Ended(seam) => Some(seam),
+            State::Joined(seam) | State::Ended(seam) => Some(seam),
             _ => None,
         }
     }
@@ -314,28 +318,37 @@ impl Splice {
         });
     }
 
-    /// Behind the seam: text goes to the document until its root is closed.
+    /// Behind the seam: text goes to the document until its root is closed, or the fragment's fence is.
     fn deliver(&mut self, document: &mut Document, text: &str) {
-        if let State::Closing(seam, error, tail) = &mut self.state {
-            tail.push_str(text);
-            self.state = after_closing(seam.clone(), *error, std::mem::take(tail));
-            return;
-        }
         let State::Joined(seam) = &self.state else { return };
         if document.is_complete() || text.is_empty() {
             return;
         }
-        let before = document.text().len();
-        match document.push(text) {
+        let mut text = Cow::Borrowed(text);
+        let mut ended = false;
+        if self.fenced {
+            if !self.line_end.is_empty() {
+                text = Cow::Owned(std::mem::take(&mut self.line_end) + &text);
+            }
+            if let Some((at, closed)) = closing_fence(&text) {
+                ended = closed;
+                if !closed {
+                    // The line end alone would end an open number: it waits for what follows it.
+                    text[at..].clone_into(&mut self.line_end);
+                }
+                text = Cow::Owned(text[..at].to_owned());
+            }
+        }
+        let seam = seam.clone();
+        match document.push(&text) {
             Ok(()) => document.drop_tail(),
             Err(error) => {
-                let rest = text.get(document.text().len() - before..).unwrap_or_default();
-                self.state = if self.fenced && matches!(rest.as_bytes().first(), Some(b'`' | b'\n' | b'\r')) {
-                    after_closing(seam.clone(), error, rest.to_owned())
-                } else {
-                    State::Failed(Failure::Malformed(error))
-                };
+                self.state = State::Failed(Failure::Malformed(error));
+                return;
             }
+        }
+        if ended {
+            self.state = State::Ended(seam);
         }
     }
 
@@ -511,15 +524,25 @@ impl Splice {
     }
 }
 
-/// Behind the seam of a fenced fragment, at a byte that the grammar refuses: the fragment's closing fence, an error,
-/// or too little text to say.
-fn after_closing(seam: Seam, error: SyntaxError, tail: String) -> State {
-    let text = tail.trim_start();
-    if text.starts_with("```") {
-        State::Ended(seam)
-    } else if "```".starts_with(text) {
-        State::Closing(seam, error, tail)
-    } else {
-        State::Failed(Failure::Malformed(error))
+/// Where the line that closes a fence begins, with the line ends before it; and whether it is there for certain, or only
+/// so much of it that more text must come. Strings hold no raw line ends, so none of theirs is taken for one.
+fn closing_fence(text: &str) -> Option<(usize, bool)> {
+    let mut from = 0;
+    while let Some(found) = memchr2(b'\n', b'\r', text.get(from..)?.as_bytes()) {
+        let at = from + found;
+        let behind = text[at..].trim_ascii_start();
+        let spaces = text.len() - at - behind.len();
+        if spaces <= SPACES && behind.starts_with(FENCE) {
+            return Some((at, true));
+        }
+        if spaces <= SPACES && FENCE.starts_with(behind) {
+            return Some((at, false));
+        }
+        from = at + spaces;
     }
+    None
 }
+
+const FENCE: &str = "```";
+/// White space in front of a closing fence; more of it is nobody's layout.
+const SPACES: usize = 256;

@@ -424,7 +424,7 @@ type Joined = Result<(Alignment, usize), Failure>;
 #[test]
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
-    let cases: [(&str, &str, Expect, &str, Joined); 33] = [
+    let cases: [(&str, &str, Expect, &str, Joined); 37] = [
         ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
@@ -459,6 +459,11 @@ fn seams_by_hand() {
         // Prose may speak of brackets; behind JSON that is none of the document's the anchor is no anchor.
         ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
         ("[\"abc", "[\"xyz\",\n[\"abcd\"]", Expect::Any, "[\"abc", Err(Failure::NoAlignment)),
+        // The line end before a closing fence belongs to the fence: it ends no number.
+        ("[100, 10", "```json\n[100, 102, 10\n```", Expect::Any, "[100, 102, 10", Ok((Anchor, 8))),
+        ("[100, 10", "```json\n[100, 102, 10\r\n  ```\nThat is all.", Expect::Any, "[100, 102, 10", Ok((Anchor, 8))),
+        ("[100, 10", "```json\n[100, 102,\n\n103]\n```", Expect::Any, "[100, 102,\n\n103]", Ok((Anchor, 8))),
+        ("[\"a", "```json\n[\"a ``` b\\n```\"]\n```", Expect::Any, "[\"a ``` b\\n```\"]", Ok((Anchor, 3))),
         // A word, a number or an element begun again is a rival of the exact reading: neither is taken.
         (
             "{\"a\": \"rain fell in tor",

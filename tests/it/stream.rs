@@ -279,12 +279,22 @@ async fn silence_counts_as_a_cut_where_a_document_is_owed() {
     assert_eq!(calls.times(), [300_000]);
 }
 
+/// A document that is whole needs no more: an upstream that forgets to end it is not waited for.
+#[tokio::test(start_paused = true)]
+async fn silence_behind_a_whole_document_ends_the_answer() {
+    for first in [vec![chunk("[1]"), Stall], vec![chunk("[1]"), finish("stop"), Stall]] {
+        let calls = Calls::new(vec![]);
+        let items = all(&calls, stitch(&calls, first, Limits::default())).await;
+        assert_eq!((calls.times(), text(&items)), (vec![], "[1]".to_owned()));
+        assert_eq!(calls.open(), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn silence_elsewhere_is_nobodys_concern() {
     let tool = json!({"id": "a", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]}}]});
     for first in [
         vec![chunk("Hello"), Stall],
-        vec![chunk("[1]"), Stall],
         vec![chunk("{'a"), Stall],
         vec![Send(format!("data: {tool}\n\n")), Stall],
         vec![chunk("Hello"), finish("stop"), Stall],
