@@ -7,7 +7,7 @@
 //!  upstream bytes                                                                        downstream bytes
 //!       │                                                                                      ▲
 //!       ▼                                                                                      │
-//!  sse::Decoder ─▶ provider::Reader ─▶ splice::Splice ─▶ Document ─▶ session ─▶ provider::Writer ─▶ sse::Encoder
+//!  sse::Decoder ─▶ chat::Reader ─────▶ splice::Splice ─▶ Document ─▶ session ─▶ chat::Writer ────▶ sse::Encoder
 //!  (events, each    (deltas, finish,    (where does the    (text +    (finish,    (the continuation's text as events
 //!   with its raw     usage, error)       fragment begin?)   machine)   continue,   of the first response)
 //!   byte range)                                                        retry,
