@@ -59,18 +59,15 @@ pub enum Hit {
     },
 }
 
-/// A repeated tail that is no evidence may still be where a model began again: at the beginning of a word or a token,
-/// and with something in it. It is none where it goes on as the text before it did, or repeats itself: there the next
-/// row is as likely.
+/// A repeated tail that is no evidence may still be where a model began again: if it is longer than chance explains, and
+/// something is in it. It is none where it goes on as the text before it did, or repeats itself: there the next row is
+/// as likely.
 fn may_begin_again(before: &str, tail: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let is_number = tail.bytes().all(|byte| byte.is_ascii_digit());
-    let begins = tail.chars().next().is_some_and(|first| {
-        let last = before.chars().next_back().unwrap_or(' ');
-        !(is_word(first) && (is_word(last) || first.is_ascii_digit() && matches!(last, '.' | '-' | '+')))
-    });
-    let says_something = if is_number { tail.len() >= 2 } else { tail.chars().count() >= 3 && tail.contains(is_word) };
-    if !begins || !says_something {
+    let is_token = || !before.ends_with(|c| is_word(c) || matches!(c, '.' | '-' | '+'));
+    let characters = tail.chars().count();
+    let two_digits = characters == 2 && tail.bytes().all(|byte| byte.is_ascii_digit()) && is_token();
+    if !(characters >= CHANCE && tail.contains(is_word) || two_digits) {
         return false;
     }
     let period = tail.len() - longest_border(tail.as_bytes());
@@ -78,6 +75,8 @@ fn may_begin_again(before: &str, tail: &str) -> bool {
     2 * period > tail.len() && !goes_on
 }
 
+/// Characters that hardly stand twice in a row by chance; of a whole number two are enough.
+const CHANCE: usize = 3;
 /// Characters from which on repeated text is evidence, and bytes from which on it is looked for.
 const EVIDENCE: usize = 16;
 /// Places that are followed at once. Text that stands in more of them is no evidence for any; when it has doubled in
@@ -217,25 +216,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_begins_again_at_words_and_tokens() {
+    fn a_model_begins_again_where_chance_does_not() {
         for (before, tail) in [
             ("fell in ", "tor"),
             ("fell ", "in tor"),
             ("\"n\": ", "12"),
             ("{\"id\": 1},", "{\"id\": 4, \"v\":"),
             ("\"", "два"),
+            ("ma", "tch\",\""),
         ] {
             assert!(may_begin_again(before, tail), "{before:?} {tail:?}");
         }
         for (before, tail) in [
-            ("fell in t", "or"),          // in a word
-            ("some", "thing"),            // in a word
-            ("3.", "141"),                // in a number
-            ("\"n\": ", "1"),             // one digit is chance
-            ("\"", "\": \""),             // nothing in it
-            ("[0,", "0,0,"),              // it repeats itself
-            ("[12, ", "12, "),            // the row before is the same
-            ("{\"a\":1},", "{\"a\":1},"), // so is this one
+            ("fell in t", "or"),
+            ("3.", "14"),
+            ("\"n\": ", "1"),
+            // Nothing is in it.
+            ("\"", "\": \""),
+            // It repeats itself.
+            ("[0,", "0,0,"),
+            // The row before is the same.
+            ("[12, ", "12, "),
+            ("{\"a\":1},", "{\"a\":1},"),
         ] {
             assert!(!may_begin_again(before, tail), "{before:?} {tail:?}");
         }
