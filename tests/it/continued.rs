@@ -154,3 +154,29 @@ fn recorded_cuts_of_providers_come_out_whole() {
     }
     println!("{count} recorded cuts");
 }
+
+/// A part of the anchor, or of what stands before it: right, or refused as ambiguous; never taken for new text.
+#[test]
+fn a_part_of_the_tail_is_never_taken_for_new_text() {
+    let mut table: BTreeMap<usize, [usize; 2]> = BTreeMap::new();
+    for document in OURS {
+        for repeated in [3, 5, 8, 16, 24, 60] {
+            for cut in (repeated..document.len()).filter(|&cut| document.is_char_boundary(cut)) {
+                let from = cut - repeated;
+                let tail = document.get(from..cut).unwrap_or_default();
+                // Two characters, or nothing but brackets and white space, may as well be new.
+                if tail.trim().chars().count() < 3 || !tail.contains(char::is_alphanumeric) {
+                    continue;
+                }
+                let parts = [&document[..cut], &document[from..]];
+                let stitched = stitch(parts, Expect::Anchor, &Limits::default());
+                let right = stitched.status == Status::Complete;
+                assert!(!right || stitched.json == document, "cut at {cut}, {repeated} repeated: {}", stitched.json);
+                table.entry(repeated).or_default()[usize::from(!right)] += 1;
+            }
+        }
+    }
+    for (repeated, [right, refused]) in table {
+        println!("{repeated:>3} bytes repeated: right {right:3}  refused {refused}");
+    }
+}
