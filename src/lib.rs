@@ -64,6 +64,8 @@ pub mod session;
 // Layer 6
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(any(feature = "proxy", feature = "sim"))]
+mod socket;
 #[cfg(feature = "stream")]
 pub mod stream;
 // Layer 7

@@ -1,31 +1,22 @@
 //! Bodies: read up to a cap, and passed on to the client, where a lost one ends the connection.
 
-use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-
 use tokio::time::timeout;
 
 use crate::client::{self, BodyError};
 use crate::session::End;
-
-/// Tells a connection's socket to close once it has flushed.
-pub(super) type Cut = Arc<AtomicBool>;
+use crate::socket::Cut;
 
 /// Passes a body on, and lets what came before an error reach the client first.
 ///
 /// hyper closes the connection as soon as a body fails, with whatever it still holds for a slow client. So a body that
-/// fails only falls silent and asks for the cut, which comes from the [`Socket`] behind the last byte.
+/// fails only falls silent and asks for the cut, which comes from the [`Socket`](crate::socket::Socket) behind the last byte.
 #[derive(Debug)]
 pub(super) struct Flushed<B> {
     /// `None` once it has failed.
@@ -57,7 +48,7 @@ where
                 let error: BodyError = error.into();
                 tracing::debug!(%error, "the upstream broke off");
                 this.body = None;
-                this.cut.store(true, Ordering::Relaxed);
+                this.cut.ask();
                 // hyper flushes whenever a body is pending; nothing else needs to wake it.
                 Poll::Pending
             }
@@ -70,56 +61,6 @@ where
 
     fn size_hint(&self) -> SizeHint {
         self.body.as_ref().map(|body| body.size_hint()).unwrap_or_default()
-    }
-}
-
-/// A client's socket. It fails once all was flushed after a cut was asked for.
-#[derive(Debug)]
-pub(super) struct Socket {
-    io: TokioIo<TcpStream>,
-    cut: Cut,
-}
-
-impl Socket {
-    pub(super) fn new(stream: TcpStream, cut: Cut) -> Self {
-        Self { io: TokioIo::new(stream), cut }
-    }
-}
-
-impl Read for Socket {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
-    }
-}
-
-impl Write for Socket {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        ready!(Pin::new(&mut this.io).poll_flush(cx))?;
-        if this.cut.load(Ordering::Relaxed) {
-            return Poll::Ready(Err(io::Error::other("the upstream broke off")));
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().io).poll_write_vectored(cx, bufs)
     }
 }
 

@@ -20,11 +20,12 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::Proxy;
-use super::body::{Collected, Cut, Flushed, Socket};
+use super::body::{Collected, Flushed};
 use super::chat::{self, Conversation};
 use super::upstream::{self, Head};
 use crate::client::Body;
 use crate::provider;
+use crate::socket::{Cut, Socket};
 
 /// A proxy that listens. Dropping it closes the socket and drains in the background.
 #[derive(Debug)]
@@ -95,9 +96,9 @@ fn connection(stream: TcpStream, proxy: Arc<Proxy>, graceful: &GracefulShutdown)
     }
     let read_ahead = proxy.limits.read_ahead.max(SMALLEST_BUFFER);
     let cut = Cut::default();
-    let socket = Socket::new(stream, Arc::clone(&cut));
+    let socket = Socket::new(stream, cut.clone());
     let service = service_fn(move |request| {
-        let (proxy, cut) = (Arc::clone(&proxy), Arc::clone(&cut));
+        let (proxy, cut) = (Arc::clone(&proxy), cut.clone());
         async move { Ok::<_, Infallible>(respond(proxy, request).await.map(|body| Body::wrap(Flushed::new(body, cut)))) }
     });
     let connection = http1::Builder::new()

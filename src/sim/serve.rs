@@ -5,10 +5,9 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -19,10 +18,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Frame, Incoming};
-use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -36,6 +33,7 @@ use super::call::{Asked, Call, CallKind, Mistake};
 use super::script::{Behaviour, End};
 use super::state::State;
 use crate::Limits;
+use crate::socket::{Cut, Socket};
 
 /// A model server that listens. Dropping it closes its socket and every connection.
 #[derive(Debug)]
@@ -154,9 +152,9 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "no TCP_NODELAY");
     }
-    let cut = Arc::new(AtomicBool::new(false));
-    let io = CutIo { io: TokioIo::new(stream), cut: Arc::clone(&cut) };
-    let service = service_fn(|request| respond(Arc::clone(&shared), Arc::clone(&cut), request));
+    let cut = Cut::default();
+    let io = Socket::new(stream, cut.clone());
+    let service = service_fn(|request| respond(Arc::clone(&shared), cut.clone(), request));
     // No timer is set, so that there is no time-out: a test server waits for its tests, also on a paused clock.
     if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
         debug!(%error, "a connection ended early");
@@ -177,7 +175,7 @@ impl std::error::Error for Hangup {}
 
 type Reply = Response<Either<Full<Bytes>, Delivery>>;
 
-async fn respond(shared: Arc<Shared>, cut: Arc<AtomicBool>, request: Request<Incoming>) -> Result<Reply, Hangup> {
+async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> Result<Reply, Hangup> {
     let (parts, body) = request.into_parts();
     let (body, too_large) = match Limited::new(body, Limits::default().body).collect().await {
         Ok(body) => (body.to_bytes(), false),
@@ -208,13 +206,7 @@ async fn respond(shared: Arc<Shared>, cut: Arc<AtomicBool>, request: Request<Inc
     reply
 }
 
-fn route(
-    shared: &Arc<Shared>,
-    cut: &Arc<AtomicBool>,
-    parts: &Parts,
-    body: &[u8],
-    call: &mut Call,
-) -> Result<Reply, Hangup> {
+fn route(shared: &Arc<Shared>, cut: &Cut, parts: &Parts, body: &[u8], call: &mut Call) -> Result<Reply, Hangup> {
     let path = parts.uri.path();
     if parts.method == Method::POST && path.ends_with("/chat/completions") {
         return match Asked::read(body, &shared.sim.document) {
@@ -233,7 +225,7 @@ fn route(
 }
 
 /// Takes the conversation's next step.
-fn complete(shared: &Arc<Shared>, cut: &Arc<AtomicBool>, asked: &Asked, call: &mut Call) -> Result<Reply, Hangup> {
+fn complete(shared: &Arc<Shared>, cut: &Cut, asked: &Asked, call: &mut Call) -> Result<Reply, Hangup> {
     let sim = &shared.sim;
     let continuation = asked.continuation.as_ref();
     let script = asked.script.as_ref().unwrap_or(&sim.script);
@@ -278,15 +270,8 @@ fn complete(shared: &Arc<Shared>, cut: &Arc<AtomicBool>, asked: &Asked, call: &m
         }
         Frames::Body(Some(body))
     };
-    let delivery = Delivery {
-        frames,
-        ending,
-        left,
-        delay: sim.delay,
-        pause: None,
-        cut: Arc::clone(cut),
-        _open: Open::new(shared),
-    };
+    let delivery =
+        Delivery { frames, ending, left, delay: sim.delay, pause: None, cut: cut.clone(), _open: Open::new(shared) };
     Ok(built(response.body(Either::Right(delivery))))
 }
 
@@ -343,7 +328,7 @@ struct Delivery {
     /// The wait before the next frame; `None` before the first, and where there is no delay.
     pause: Option<Pin<Box<Sleep>>>,
     /// Tells the connection's socket to close once it has flushed.
-    cut: Arc<AtomicBool>,
+    cut: Cut,
     _open: Open,
 }
 
@@ -372,9 +357,9 @@ impl Body for Delivery {
                 Ending::Clean => Poll::Ready(None),
                 // Nothing wakes a stalled body. hyper sees when the peer leaves, since it reads meanwhile.
                 Ending::Stall => Poll::Pending,
-                // A body that is pending is followed by a flush, and the socket then closes: see `CutIo`.
+                // A body that is pending is followed by a flush, and the socket then closes: see `Socket`.
                 Ending::Cut => {
-                    this.cut.store(true, Ordering::Relaxed);
+                    this.cut.ask();
                     Poll::Pending
                 }
             };
@@ -403,53 +388,6 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.counts.send_modify(|counts| counts.open -= 1);
-    }
-}
-
-/// A socket that fails once all was flushed after `cut` was set.
-///
-/// A body that fails makes hyper close the connection at once, with what it has buffered. But "dropped after byte N"
-/// shall mean that N bytes have left, however slowly the peer reads, so the body only asks for the cut, and the
-/// failure comes from the flush after it.
-struct CutIo {
-    io: TokioIo<TcpStream>,
-    cut: Arc<AtomicBool>,
-}
-
-impl Read for CutIo {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
-    }
-}
-
-impl Write for CutIo {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        ready!(Pin::new(&mut this.io).poll_flush(cx))?;
-        if this.cut.load(Ordering::Relaxed) {
-            return Poll::Ready(Err(io::Error::other("the script drops the connection")));
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().io).poll_write_vectored(cx, bufs)
     }
 }
 

@@ -1,0 +1,75 @@
+//! A server's side of a connection that can be cut behind its last byte.
+//!
+//! A body that fails makes hyper close the connection at once, with what it has buffered. But "dropped after byte N" shall
+//! mean that N bytes have left, however slowly the peer reads: so the body only asks for the cut, and the failure comes
+//! from the flush after it.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// Asks a socket to be cut, once all that was written has been flushed. Clones ask the same socket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cut(Arc<AtomicBool>);
+
+impl Cut {
+    pub(crate) fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A socket that fails once all was flushed after the cut was asked for.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    io: TokioIo<TcpStream>,
+    cut: Cut,
+}
+
+impl Socket {
+    pub(crate) fn new(stream: TcpStream, cut: Cut) -> Self {
+        Self { io: TokioIo::new(stream), cut }
+    }
+}
+
+impl Read for Socket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
+    }
+}
+
+impl Write for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.io).poll_flush(cx))?;
+        if this.cut.0.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(io::Error::other("the connection was to be cut here")));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write_vectored(cx, bufs)
+    }
+}
