@@ -70,8 +70,8 @@ impl Document {
         Self { text: String::new(), opening, start: None, machine, restored: 0, forgotten: Vec::new() }
     }
 
-    /// Appends text and returns how much of it: all, or, where the root is malformed, what stands before the
-    /// deviation. Text behind the root is kept and not looked at.
+    /// Appends text: all of it, or, where the root is malformed, what stands before the deviation. Text behind the root
+    /// is kept and not looked at.
     ///
     /// # Errors
     /// The deviation, its offset counted from the start of the document's text, where that now ends. Other text may

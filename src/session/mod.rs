@@ -422,7 +422,6 @@ impl Session {
         self.begin_continuing();
         let Phase::Continuing(mut splice, delivered) = std::mem::replace(&mut self.phase, Phase::Done) else { return };
         if let End::Rejected { reason, .. } = end {
-            self.cut_at = self.cut_at.min(now);
             self.failed(now, Reason::Rejected(reason.clone()), end);
             return;
         }

@@ -339,16 +339,13 @@ impl Splice {
                 text = Cow::Owned(text[..at].to_owned());
             }
         }
-        let seam = seam.clone();
         match document.push(&text) {
-            Ok(()) => document.drop_tail(),
-            Err(error) => {
-                self.state = State::Failed(Failure::Malformed(error));
-                return;
+            Ok(()) if ended => {
+                document.drop_tail();
+                self.state = State::Ended(seam.clone());
             }
-        }
-        if ended {
-            self.state = State::Ended(seam);
+            Ok(()) => document.drop_tail(),
+            Err(error) => self.state = State::Failed(Failure::Malformed(error)),
         }
     }
 
