@@ -62,3 +62,69 @@ impl fmt::Display for SyntaxError {
 }
 
 impl std::error::Error for SyntaxError {}
+
+impl SyntaxError {
+    /// The text is not wrong, there is only too little of it.
+    pub fn is_truncated(&self) -> bool {
+        self.kind == SyntaxErrorKind::UnexpectedEnd
+    }
+
+    /// Where in `text`, the whole text that was read, the error stands. Costs a pass over what precedes it.
+    pub fn place(&self, text: &str) -> Place {
+        let at = (0..=self.offset.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let (before, behind) = text.split_at(at);
+        Place::of(before, behind, self.offset, String::new())
+    }
+}
+
+/// Where an error stands, in words for people.
+///
+/// ```
+/// let mut document = restitch::Document::new(16);
+/// let error = document.push("{\"a\": [1,\n  2, x]}").unwrap_err();
+/// let place = document.explain(&error);
+/// assert_eq!((place.line, place.column, place.path.as_str()), (2, 6, "/a/2"));
+/// assert_eq!(place.to_string(), "line 2, column 6 (byte 15), at /a/2: `  2, →x]}`");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes before it.
+    pub offset: usize,
+    /// From 1 on; lines end with a line feed.
+    pub line: usize,
+    /// Characters from the start of the line, from 1 on.
+    pub column: usize,
+    /// JSON Pointer of the value that is due or open there, else of the innermost open container; empty for the root,
+    /// or where it isn't known.
+    pub path: String,
+    /// Its line, or the part of it that is near, with an arrow before the place.
+    pub excerpt: String,
+}
+
+impl Place {
+    /// Characters of an excerpt on each side.
+    pub(crate) const EXCERPT: usize = 32;
+
+    /// Between the text before the error and what follows.
+    pub(crate) fn of(before: &str, behind: &str, offset: usize, path: String) -> Self {
+        let start = memchr::memrchr(b'\n', before.as_bytes()).map_or(0, |at| at + 1);
+        let line = before.get(start..).unwrap_or_default();
+        let lines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
+        let near = line.char_indices().rev().take(Self::EXCERPT).last().map_or(line.len(), |(at, _)| at);
+        let behind = behind.split('\n').next().unwrap_or_default().chars().take(Self::EXCERPT);
+        let mut excerpt = line.get(near..).unwrap_or_default().to_owned();
+        excerpt.push('→');
+        excerpt.extend(behind);
+        Self { offset, line: lines + 1, column: line.chars().count() + 1, path, excerpt }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {} (byte {})", self.line, self.column, self.offset)?;
+        if !self.path.is_empty() {
+            write!(f, ", at {}", self.path)?;
+        }
+        write!(f, ": `{}`", self.excerpt)
+    }
+}

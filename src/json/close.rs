@@ -3,7 +3,7 @@
 
 use super::machine::State;
 use super::stack::{self, Frame, Kind};
-use super::{CutState, Machine};
+use super::{CutState, Machine, Span, string};
 
 /// What makes an open text a whole document, and what of it was invented.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,50 @@ pub struct Completion {
     /// JSON Pointers of the values that hold something nobody wrote: a `null`, the rest of a literal, a digit, the
     /// end of an escape. A string that is only closed is not among them.
     pub filled: Vec<String>,
+}
+
+/// Whether what is only begun is part of the complete part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Partial {
+    /// It waits until it is whole.
+    Hold,
+    /// It is shown as far as it is certain.
+    Show,
+}
+
+/// What the complete part does with the last token. An unfinished number or key is always held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Closing {
+    /// A string that is a value. Shown by default: it can only grow.
+    pub strings: Partial,
+    /// `true`, `false` or `null` of which a letter has come: it can only become one thing. Held by default.
+    pub literals: Partial,
+}
+
+impl Default for Closing {
+    fn default() -> Self {
+        Self { strings: Partial::Show, literals: Partial::Hold }
+    }
+}
+
+/// Where the complete part ends, and what closes it.
+pub(super) fn close_into(machine: &Machine, closing: Closing, suffix: &mut String) -> Option<usize> {
+    suffix.clear();
+    let mut end = machine.frames().last().map(|frame| frame.end);
+    match machine.state() {
+        State::Done => return Some(machine.offset()),
+        State::Literal(literal, count) if closing.literals == Partial::Show => {
+            suffix.push_str(&literal.text()[usize::from(count)..]);
+            end = Some(machine.offset());
+        }
+        _ if closing.strings == Partial::Show && machine.in_string() && !machine.in_key() => {
+            suffix.push('"');
+            end = Some(machine.certain_string());
+        }
+        _ => {}
+    }
+    suffix.extend(machine.frames().iter().rev().map(|frame| frame.kind.closer()));
+    end
 }
 
 /// Another half for a high surrogate that has none: the first low one.
@@ -44,7 +88,7 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
         }
         _ => false,
     };
-    let mut path = machine.path(text);
+    let mut path = machine.path(text).to_string();
     let in_key = machine.state() == State::Key || (machine.in_string() && machine.in_key());
     let invented = invented || in_key;
     if in_key {
@@ -55,7 +99,7 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
         let fresh = machine.frames().last().map_or(0, |frame| strokes_to_be_fresh(frame, text, raw));
         suffix.extend(std::iter::repeat_n('_', fresh));
         let raw = format!("{raw}{}", "_".repeat(fresh));
-        let frame = Frame { key: (0, raw.len()), ..Frame::open(Kind::Object, 0) };
+        let frame = Frame { key: Span { start: 0, end: raw.len() }, ..Frame::open(Kind::Object, 0) };
         stack::push_token(&mut path, &frame, &raw);
         suffix.push_str("\":null");
     } else if machine.state() == State::Colon {
@@ -104,10 +148,10 @@ fn end_of_escape(machine: &Machine, suffix: &mut String) -> bool {
 /// they say: `"\u0061"` is `"a"`.
 fn strokes_to_be_fresh(object: &Frame, text: &str, raw: &str) -> usize {
     let mut machine = Machine::new(usize::MAX);
-    let wanted = stack::decoded(raw);
+    let wanted = string::key(raw);
     let mut longest: Option<usize> = None;
     let body = text.get(object.start..).unwrap_or_default();
-    let mut key = (0, 0);
+    let mut key = Span::default();
     for byte in body.as_bytes() {
         if machine.feed(std::slice::from_ref(byte)).is_err() {
             break;
@@ -115,8 +159,7 @@ fn strokes_to_be_fresh(object: &Frame, text: &str, raw: &str) -> usize {
         let [frame] = machine.frames() else { continue };
         if frame.key != key {
             key = frame.key;
-            let taken = body.get(key.0..key.1).unwrap_or_default();
-            if let Some(rest) = stack::decoded(taken).strip_prefix(wanted.as_ref())
+            if let Some(rest) = string::key(key.of(body)).strip_prefix(wanted.as_ref())
                 && rest.bytes().all(|b| b == b'_')
             {
                 longest = longest.max(Some(rest.len()));

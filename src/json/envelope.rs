@@ -30,6 +30,16 @@ pub enum Roots {
     Any,
 }
 
+impl Roots {
+    /// A root may begin with `byte`.
+    pub(crate) fn allows(self, byte: u8) -> bool {
+        match self {
+            Self::Containers => matches!(byte, b'{' | b'['),
+            Self::Any => matches!(byte, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n'),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// At the start of the text or behind a fence: only white space so far.
@@ -131,7 +141,7 @@ impl Opening {
             State::Lead if space => State::Lead,
             // A byte order mark at the very start is no text.
             State::Lead if self.offset < 3 && b"\xef\xbb\xbf".get(self.offset) == Some(&byte) => State::Lead,
-            State::Lead if self.is_root(byte) => State::Found,
+            State::Lead if self.roots.allows(byte) => State::Found,
             State::Lead if byte == b'`' && !self.fence => State::Ticks(1),
             State::Lead => {
                 self.prose = true;
@@ -186,13 +196,6 @@ impl Opening {
                 }
                 State::Label
             }
-        }
-    }
-
-    fn is_root(&self, byte: u8) -> bool {
-        match self.roots {
-            Roots::Containers => matches!(byte, b'{' | b'['),
-            Roots::Any => matches!(byte, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n'),
         }
     }
 }

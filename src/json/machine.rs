@@ -4,7 +4,8 @@
 //! counts, and the token that the last byte stood in. It keeps no text and knows no tolerance: a byte that the
 //! grammar does not allow leaves through [`Machine::deviation`], and the machine stays where it was before that byte.
 
-use super::stack::{self, Frame, Kind};
+use super::event::{Event, Live, Scalar, Sink, Span};
+use super::stack::{Frame, Kind, Path};
 use super::{close, scan};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
@@ -17,7 +18,7 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 /// let text = r#"{"items": [1, "tw"#;
 /// assert_eq!(machine.feed(text.as_bytes()), Ok(text.len()));
 /// assert_eq!(machine.cut_state(), CutState::String);
-/// assert_eq!(machine.path(text), "/items/1");
+/// assert_eq!(machine.path(text).to_string(), "/items/1");
 /// // It goes on where it stopped, and stops at the end of the root.
 /// assert_eq!(machine.feed(br#"o"]} and more"#), Ok(4));
 /// assert!(machine.is_done());
@@ -35,6 +36,8 @@ pub struct Machine {
     hold: usize,
     /// Where the open token began; the opening quote of a string.
     token: usize,
+    /// In a string that is a value, within a push: what stands before was told to the sink.
+    told: usize,
     /// The four digits of a `\u` escape, as far as they came.
     hex: u16,
     frames: Vec<Frame>,
@@ -131,6 +134,29 @@ impl Literal {
             Self::Null => "null",
         }
     }
+
+    fn scalar(self) -> Scalar {
+        match self {
+            Self::True => Scalar::True,
+            Self::False => Scalar::False,
+            Self::Null => Scalar::Null,
+        }
+    }
+}
+
+/// Who is told what a push made certain, and the text that it is about.
+struct Out<'a, S: ?Sized> {
+    text: &'a str,
+    sink: &'a mut S,
+}
+
+impl<S: Sink + ?Sized> Out<'_, S> {
+    #[inline(always)]
+    fn tell(&mut self, event: Event, frames: &[Frame]) {
+        if !self.sink.is_idle() {
+            self.sink.event(event, &Live { text: self.text, frames });
+        }
+    }
 }
 
 impl Machine {
@@ -143,10 +169,16 @@ impl Machine {
             high: false,
             hold: 0,
             token: 0,
+            told: 0,
             hex: 0,
             frames: Vec::new(),
             depth,
         }
+    }
+
+    /// A machine whose first byte stands at `offset` of some text: all its offsets count from the start of that text.
+    pub fn starting_at(offset: usize, depth: usize) -> Self {
+        Self { offset, ..Self::new(depth) }
     }
 
     /// Consumes `bytes` up to the end of the root and returns how many that were: all of them, or fewer when the
@@ -156,20 +188,17 @@ impl Machine {
     /// The first byte that the grammar does not allow. What stood before it is consumed, and the machine stands
     /// right before it: another byte may follow there.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, SyntaxError> {
-        let base = self.offset;
-        let mut at = 0;
-        let result = loop {
-            let Some(&byte) = bytes.get(at) else { break Ok(at) };
-            if self.state == State::Done {
-                break Ok(at);
-            }
-            match self.step(byte, &bytes[at..], base + at) {
-                Ok(consumed) => at += consumed,
-                Err(error) => break Err(error),
-            }
-        };
-        self.offset = base + at;
-        result
+        self.run(bytes, &mut Out { text: "", sink: &mut () })
+    }
+
+    /// Like [`feed`](Self::feed), and tells `sink` what is certain now. `text` is all text from the start on, of which
+    /// the machine consumes what lies behind its [`offset`](Self::offset): spans are of `text`.
+    ///
+    /// # Errors
+    /// Those of [`feed`](Self::feed). What stands before the deviation was told.
+    pub fn feed_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<usize, SyntaxError> {
+        let bytes = text.as_bytes().get(self.offset..).unwrap_or_default();
+        self.run(bytes, &mut Out { text, sink })
     }
 
     /// Tells the machine that nothing follows: a root that is a number ends here.
@@ -177,8 +206,16 @@ impl Machine {
     /// # Errors
     /// [`SyntaxErrorKind::UnexpectedEnd`] where the root is not closed.
     pub fn finish(&mut self) -> Result<(), SyntaxError> {
+        self.finish_text("", &mut ())
+    }
+
+    /// Like [`finish`](Self::finish), and tells `sink` of a number that ends here.
+    ///
+    /// # Errors
+    /// Those of [`finish`](Self::finish).
+    pub fn finish_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
         if self.frames.is_empty() && self.number_may_end() {
-            self.value_ended(self.offset);
+            self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
         }
         if self.is_done() {
             return Ok(());
@@ -219,30 +256,18 @@ impl Machine {
     }
 
     /// The JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) of the value that is due or open; of the
-    /// innermost open container where none is (after a value, at a key). `text` is what the machine was fed.
-    /// O(depth + length of the path).
-    pub fn path(&self, text: &str) -> String {
-        let mut path = String::new();
-        let in_value = self.value_is_due_or_open();
-        for (n, frame) in self.frames.iter().enumerate() {
-            if n + 1 < self.frames.len() || in_value {
-                stack::push_token(&mut path, frame, text);
-            }
-        }
-        path
+    /// innermost open container where none is (after a value, at a key). `text` is what the machine was fed. O(1); to
+    /// print it is O(depth + length of the path).
+    pub fn path<'a>(&'a self, text: &'a str) -> Path<'a> {
+        let open = self.frames.len();
+        let named = if self.value_is_due_or_open() { open } else { open.saturating_sub(1) };
+        Path { frames: &self.frames[..named], text }
     }
 
-    /// How far the text is certain: the end of the complete part without its closers, and whether it ends inside a
-    /// string that a quote must close. `None` before the first safe point.
-    pub fn certain(&self) -> Option<(usize, bool)> {
-        if self.state == State::Done {
-            return Some((self.offset, false));
-        }
-        if self.in_string() && !self.in_key {
-            let certain = self.state == State::Plain && !self.high;
-            return Some((if certain { self.offset } else { self.hold }, true));
-        }
-        self.frames.last().map(|frame| (frame.end, false))
+    /// Where the complete part ends, and into `suffix`, which is overwritten, what closes it there: a quote, the rest
+    /// of a literal, the closers. `None` before the first safe point. O(depth).
+    pub fn close_into(&self, closing: super::Closing, suffix: &mut String) -> Option<usize> {
+        close::close_into(self, closing, suffix)
     }
 
     /// The shortest text that makes what was fed a whole document, and the paths of what it had to invent. `text` is
@@ -282,6 +307,16 @@ impl Machine {
         self.in_string() || matches!(self.cut_state(), CutState::Number | CutState::Literal)
     }
 
+    /// Inside a string: how far it is certain.
+    pub(super) fn certain_string(&self) -> usize {
+        if self.holds() { self.hold } else { self.offset }
+    }
+
+    /// Inside a string: its last bytes are not certain yet, those from `hold` on.
+    fn holds(&self) -> bool {
+        self.state != State::Plain || self.high
+    }
+
     fn value_is_due_or_open(&self) -> bool {
         match self.cut_state() {
             CutState::Value | CutState::String | CutState::Number | CutState::Literal => true,
@@ -290,11 +325,40 @@ impl Machine {
         }
     }
 
+    fn run<S: Sink + ?Sized>(&mut self, bytes: &[u8], out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
+        let base = self.offset;
+        if !out.sink.is_idle() && self.in_string() {
+            self.told = self.certain_string();
+        }
+        let mut at = 0;
+        let result = loop {
+            let Some(&byte) = bytes.get(at) else { break Ok(at) };
+            if self.state == State::Done {
+                break Ok(at);
+            }
+            match self.step(byte, &bytes[at..], base + at, out) {
+                Ok(consumed) => at += consumed,
+                Err(error) => break Err(error),
+            }
+        };
+        self.offset = base + at;
+        if !out.sink.is_idle() && self.in_string() && !self.in_key {
+            self.fragment(self.certain_string(), out);
+        }
+        result
+    }
+
     /// One byte, or a run of them where they can be skipped in bulk. `rest` begins with `byte`, which stands at
     /// offset `at`. Returns how many bytes were consumed; none where a number ended before `byte`.
-    fn step(&mut self, byte: u8, rest: &[u8], at: usize) -> Result<usize, SyntaxError> {
+    fn step<S: Sink + ?Sized>(
+        &mut self,
+        byte: u8,
+        rest: &[u8],
+        at: usize,
+        out: &mut Out<'_, S>,
+    ) -> Result<usize, SyntaxError> {
         match self.state {
-            State::Plain => return self.plain(rest, at),
+            State::Plain => return self.plain(rest, at, out),
             State::Escape => match byte {
                 b'u' => {
                     self.hex = 0;
@@ -325,7 +389,7 @@ impl Machine {
                 if usize::from(count) + 1 < letters.len() {
                     self.state = State::Literal(literal, count + 1);
                 } else {
-                    self.value_ended(at + 1);
+                    self.scalar(literal.scalar(), at + 1, out);
                 }
             }
             State::Minus
@@ -335,28 +399,28 @@ impl Machine {
             | State::Fraction
             | State::Exponent
             | State::ExponentSign
-            | State::ExponentDigits => return self.number(byte, rest, at),
+            | State::ExponentDigits => return self.number(byte, rest, at, out),
             _ => {
                 if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
                     return Ok(scan::white_space(rest));
                 }
-                self.structure(byte, at)?;
+                self.structure(byte, at, out)?;
             }
         }
         Ok(1)
     }
 
     /// Between tokens, at a byte that is not white space.
-    fn structure(&mut self, byte: u8, at: usize) -> Result<(), SyntaxError> {
+    fn structure<S: Sink + ?Sized>(&mut self, byte: u8, at: usize, out: &mut Out<'_, S>) -> Result<(), SyntaxError> {
         match (self.state, byte) {
-            (State::FirstElement, b']') | (State::FirstKey, b'}') => self.close(at),
-            (State::Start | State::Value | State::FirstElement, _) => return self.value(byte, at),
+            (State::FirstElement, b']') | (State::FirstKey, b'}') => self.close(at, out),
+            (State::Start | State::Value | State::FirstElement, _) => return self.value(byte, at, out),
             (State::FirstKey | State::Key, b'"') => self.open_string(at, true),
             (State::Colon, b':') => self.state = State::Value,
             (State::AfterValue, _) => match (self.frames.last().map(|frame| frame.kind), byte) {
                 (Some(Kind::Array), b',') => self.state = State::Value,
                 (Some(Kind::Object), b',') => self.state = State::Key,
-                (Some(Kind::Array), b']') | (Some(Kind::Object), b'}') => self.close(at),
+                (Some(Kind::Array), b']') | (Some(Kind::Object), b'}') => self.close(at, out),
                 _ => return Err(self.deviation(byte, at)),
             },
             _ => return Err(self.deviation(byte, at)),
@@ -364,11 +428,12 @@ impl Machine {
         Ok(())
     }
 
-    fn value(&mut self, byte: u8, at: usize) -> Result<(), SyntaxError> {
+    fn value<S: Sink + ?Sized>(&mut self, byte: u8, at: usize, out: &mut Out<'_, S>) -> Result<(), SyntaxError> {
         self.token = at;
         self.state = match byte {
             b'"' => {
                 self.open_string(at, false);
+                out.tell(Event::StringBegin(at), &self.frames);
                 return Ok(());
             }
             b'{' | b'[' => {
@@ -377,6 +442,7 @@ impl Machine {
                 }
                 let (kind, state) =
                     if byte == b'{' { (Kind::Object, State::FirstKey) } else { (Kind::Array, State::FirstElement) };
+                out.tell(Event::Begin { kind, at }, &self.frames);
                 self.frames.push(Frame::open(kind, at));
                 state
             }
@@ -393,13 +459,14 @@ impl Machine {
 
     fn open_string(&mut self, at: usize, key: bool) {
         self.token = at;
+        self.told = at + 1;
         self.in_key = key;
         self.high = false;
         self.state = State::Plain;
     }
 
     /// Inside a string: skips what stands for itself, then looks at one byte.
-    fn plain(&mut self, rest: &[u8], at: usize) -> Result<usize, SyntaxError> {
+    fn plain<S: Sink + ?Sized>(&mut self, rest: &[u8], at: usize, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
         let run = scan::plain(rest);
         if run > 0 {
             // A high surrogate waits for a backslash alone: any other byte settles it as a lone one.
@@ -410,12 +477,17 @@ impl Machine {
         match byte {
             b'"' if self.in_key => {
                 if let Some(frame) = self.frames.last_mut() {
-                    frame.key = (self.token + 1, at);
+                    frame.key = Span { start: self.token + 1, end: at };
+                    out.tell(Event::Key(frame.key), &self.frames);
                 }
                 self.in_key = false;
                 self.state = State::Colon;
             }
-            b'"' => self.value_ended(at + 1),
+            b'"' => {
+                self.fragment(at, out);
+                out.tell(Event::StringEnd(Span { start: self.token, end: at + 1 }), &self.frames);
+                self.value_ended(at + 1);
+            }
             b'\\' => {
                 if !self.high {
                     self.hold = at;
@@ -455,7 +527,13 @@ impl Machine {
         State::Plain
     }
 
-    fn number(&mut self, byte: u8, rest: &[u8], at: usize) -> Result<usize, SyntaxError> {
+    fn number<S: Sink + ?Sized>(
+        &mut self,
+        byte: u8,
+        rest: &[u8],
+        at: usize,
+        out: &mut Out<'_, S>,
+    ) -> Result<usize, SyntaxError> {
         self.state = match (self.state, byte) {
             (State::Minus, b'0') => State::Zero,
             (State::Minus, b'1'..=b'9') => State::Integer,
@@ -473,7 +551,7 @@ impl Machine {
             // The byte behind a number belongs to what follows. At a byte that cannot follow, the number stays open:
             // an error leaves the machine as it was.
             _ if self.may_follow_value(byte) => {
-                self.value_ended(at);
+                self.scalar(Scalar::Number, at, out);
                 return Ok(0);
             }
             _ => return Err(self.deviation(byte, at)),
@@ -495,9 +573,26 @@ impl Machine {
         }
     }
 
-    fn close(&mut self, at: usize) {
-        self.frames.pop();
+    fn close<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) {
+        if let Some(frame) = self.frames.pop() {
+            let span = Span { start: frame.start, end: at + 1 };
+            out.tell(Event::End { kind: frame.kind, span }, &self.frames);
+        }
         self.value_ended(at + 1);
+    }
+
+    /// The number or literal that is open ends before `end`.
+    fn scalar<S: Sink + ?Sized>(&mut self, kind: Scalar, end: usize, out: &mut Out<'_, S>) {
+        out.tell(Event::Scalar { kind, span: Span { start: self.token, end } }, &self.frames);
+        self.value_ended(end);
+    }
+
+    /// The open string is certain up to `end`.
+    fn fragment<S: Sink + ?Sized>(&mut self, end: usize, out: &mut Out<'_, S>) {
+        if !out.sink.is_idle() && end > self.told {
+            out.tell(Event::Fragment(Span { start: self.told, end }), &self.frames);
+            self.told = end;
+        }
     }
 
     fn value_ended(&mut self, end: usize) {

@@ -1,6 +1,10 @@
 //! The open containers, and the path that they spell.
 
 use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+use super::event::Span;
+use super::string;
 
 /// What a container is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,9 +32,8 @@ pub struct Frame {
     pub kind: Kind,
     /// Offset of the opening bracket.
     pub start: usize,
-    /// In an object: where the text of the newest key begins and ends, between its quotes. `(0, 0)` before the
-    /// first one.
-    pub key: (usize, usize),
+    /// In an object: the text of the newest key, between its quotes. Empty, at offset 0, before the first one.
+    pub key: Span,
     /// Children that are whole. The child that is due or open has this index.
     pub count: usize,
     /// Offset right after the last whole child; right after the bracket where there is none.
@@ -39,34 +42,81 @@ pub struct Frame {
 
 impl Frame {
     pub(super) fn open(kind: Kind, start: usize) -> Self {
-        Self { kind, start, key: (0, 0), count: 0, end: start + 1 }
+        Self { kind, start, key: Span::default(), count: 0, end: start + 1 }
     }
 }
 
-/// Appends one reference token of a JSON Pointer (RFC 6901, section 3): the child of `frame` that is due or open.
-pub(super) fn push_token(path: &mut String, frame: &Frame, text: &str) {
-    path.push('/');
-    match frame.kind {
-        Kind::Array => path.push_str(&frame.count.to_string()),
-        Kind::Object => push_key(path, text.get(frame.key.0..frame.key.1).unwrap_or_default()),
+/// A JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) that is not written down: a view of the open
+/// containers. Prints as the pointer.
+#[derive(Clone, Copy)]
+pub struct Path<'a> {
+    pub(super) frames: &'a [Frame],
+    pub(super) text: &'a str,
+}
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Token<'a> {
+    /// A member of an object, by what its key says.
+    Key(Cow<'a, str>),
+    /// An element of an array.
+    Index(usize),
+}
+
+impl<'a> Path<'a> {
+    /// Its steps, from the root on.
+    pub fn tokens(&self) -> impl DoubleEndedIterator<Item = Token<'a>> + ExactSizeIterator + use<'a> {
+        let text = self.text;
+        self.frames.iter().map(move |frame| match frame.kind {
+            Kind::Array => Token::Index(frame.count),
+            Kind::Object => Token::Key(string::key(frame.key.of(text))),
+        })
+    }
+
+    /// How many steps it has; the root's path has none.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// It is the root's.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
     }
 }
 
-/// What a key says, from the text between its quotes.
-pub(super) fn decoded(raw: &str) -> Cow<'_, str> {
-    if memchr::memchr(b'\\', raw.as_bytes()).is_none() {
-        return Cow::Borrowed(raw);
-    }
-    // A lone surrogate has no text of its own: such a key is shown as it was written.
-    serde_json::from_str(&format!("\"{raw}\"")).map_or(Cow::Borrowed(raw), Cow::Owned)
-}
-
-fn push_key(path: &mut String, raw: &str) {
-    for c in decoded(raw).chars() {
-        match c {
-            '~' => path.push_str("~0"),
-            '/' => path.push_str("~1"),
-            c => path.push(c),
+impl fmt::Display for Token<'_> {
+    /// As a reference token: `~` and `/` are escaped (RFC 6901, section 3).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(index) => write!(f, "{index}"),
+            Self::Key(key) => {
+                let mut rest = key.as_ref();
+                while let Some(at) = rest.find(['~', '/']) {
+                    f.write_str(&rest[..at])?;
+                    f.write_str(if rest[at..].starts_with('~') { "~0" } else { "~1" })?;
+                    rest = &rest[at + 1..];
+                }
+                f.write_str(rest)
+            }
         }
     }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tokens().try_for_each(|token| write!(f, "/{token}"))
+    }
+}
+
+impl fmt::Debug for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+/// Appends one reference token of a JSON Pointer: the child of `frame` that is due or open.
+pub(super) fn push_token(path: &mut String, frame: &Frame, text: &str) {
+    let frames = std::slice::from_ref(frame);
+    // Writing to a string does not fail.
+    let _ = write!(path, "{}", Path { frames, text });
 }

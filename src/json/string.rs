@@ -3,6 +3,8 @@
 //! Works on what stands between two quotes. Knows surrogate pairs that a wire splits over two strings; knows nothing of
 //! where a string begins or ends, and expects text that a validity check has let through.
 
+use std::borrow::Cow;
+
 use memchr::memchr;
 
 /// Decodes the escapes of one channel whose text arrives as a sequence of JSON strings.
@@ -26,6 +28,8 @@ pub struct Unescaper {
     /// A high surrogate that ended the last string; in `0xD800..=0xDBFF`.
     high: Option<u16>,
     removed: u64,
+    /// A half that stays alone becomes U+FFFD.
+    replace: bool,
 }
 
 impl Unescaper {
@@ -54,13 +58,13 @@ impl Unescaper {
 
     /// The channel has ended: a half that still waits stays alone. Returns how many were removed in all.
     pub fn finish(mut self) -> u64 {
-        self.drop_waiting();
+        self.drop_waiting(&mut String::new());
         self.removed
     }
 
     fn plain(&mut self, text: &str, out: &mut String) {
         if !text.is_empty() {
-            self.drop_waiting();
+            self.drop_waiting(out);
             out.push_str(text);
         }
     }
@@ -89,7 +93,7 @@ impl Unescaper {
                 return text.get(1..).unwrap_or_default();
             }
         };
-        self.drop_waiting();
+        self.drop_waiting(out);
         out.push(decoded);
         text.get(2..).unwrap_or_default()
     }
@@ -98,23 +102,61 @@ impl Unescaper {
     fn unit(&mut self, unit: u16, out: &mut String) {
         match unit {
             0xD800..=0xDBFF => {
-                self.drop_waiting();
+                self.drop_waiting(out);
                 self.high = Some(unit);
             }
             0xDC00..=0xDFFF => match self.high.take() {
                 Some(high) => out.extend(char::decode_utf16([high, unit]).flatten()),
-                None => self.removed += 1,
+                None => self.lone(out),
             },
             _ => {
-                self.drop_waiting();
+                self.drop_waiting(out);
                 out.extend(char::from_u32(unit.into()));
             }
         }
     }
 
-    fn drop_waiting(&mut self) {
-        self.removed += u64::from(self.high.take().is_some());
+    fn drop_waiting(&mut self, out: &mut String) {
+        if self.high.take().is_some() {
+            self.lone(out);
+        }
     }
+
+    fn lone(&mut self, out: &mut String) {
+        self.removed += 1;
+        if self.replace {
+            out.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+}
+
+/// What a part of a string says; `raw` is its text as it is written, and ends inside no escape. Half of a surrogate
+/// pair that stands alone has no text: it becomes U+FFFD.
+pub fn decode(raw: &str) -> Cow<'_, str> {
+    if memchr(b'\\', raw.as_bytes()).is_none() {
+        return Cow::Borrowed(raw);
+    }
+    let mut text = String::with_capacity(raw.len());
+    decode_into(raw, &mut text);
+    Cow::Owned(text)
+}
+
+/// Appends what [`decode`] gives.
+pub fn decode_into(raw: &str, out: &mut String) {
+    let mut unescaper = Unescaper { replace: true, ..Unescaper::default() };
+    unescaper.push(raw, out);
+    unescaper.drop_waiting(out);
+}
+
+/// What a key says. One with half of a surrogate pair has no text of its own: it is shown as it was written, so that
+/// two keys which differ never look alike.
+pub fn key(raw: &str) -> Cow<'_, str> {
+    if memchr(b'\\', raw.as_bytes()).is_none() {
+        return Cow::Borrowed(raw);
+    }
+    let (mut unescaper, mut text) = (Unescaper::default(), String::with_capacity(raw.len()));
+    unescaper.push(raw, &mut text);
+    if unescaper.finish() > 0 { Cow::Borrowed(raw) } else { Cow::Owned(text) }
 }
 
 /// Appends `text` as the body of a JSON string, without its quotes.

@@ -455,8 +455,7 @@ impl Splice {
 
     /// The cut stands in a string, and the delivered text from `start` on in the same one.
     fn is_piece_of_string(&self, document: &Document, start: usize) -> bool {
-        let token = document.root_start().zip(self.cut_token).map(|(root, token)| root + token);
-        document.machine().in_string() && token.is_some_and(|token| start > token)
+        document.machine().in_string() && self.cut_token.is_some_and(|token| start > token)
     }
 
     /// The trial that has won, if one has: what was asked for before what convinces, that before what is merely legal.

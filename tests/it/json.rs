@@ -5,7 +5,7 @@ use std::fs;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use restitch::SyntaxErrorKind;
-use restitch::json::Machine;
+use restitch::json::{Closing, Machine};
 use serde_json::Value;
 
 use crate::fuzz::json::{Verdict, agrees_with_serde, check as fuzz_body, oracle, oracle_verdict, verdict};
@@ -204,7 +204,9 @@ fn check_every_byte(text: &[u8]) {
             // A path is made of whole keys alone, which stand before an unfinished character.
             std::str::from_utf8(&text[..error.valid_up_to()]).unwrap()
         });
-        let seen = (machine.cut_state().as_str(), machine.path(text), machine.certain());
+        let mut suffix = String::new();
+        let certain = machine.close_into(Closing::default(), &mut suffix).map(|end| (end, suffix.starts_with('"')));
+        let seen = (machine.cut_state().as_str(), machine.path(text).to_string(), certain);
         assert_eq!(seen, (expect.state, expect.path, expect.certain), "at byte {end} of {shown}");
     }
 }

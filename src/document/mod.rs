@@ -3,11 +3,15 @@
 //! A document knows nothing of events, calls or continuations. All of its text is settled: what is not certain to
 //! stay is kept by whoever feeds it.
 
+mod parser;
+
 use std::borrow::Cow;
 
-use crate::error::SyntaxError;
-use crate::json::envelope::{Opening, Roots};
-use crate::json::{Completion, CutState, Machine};
+use crate::error::{Place, SyntaxError};
+use crate::json::envelope::Roots;
+use crate::json::{Closing, Completion, CutState, Machine, Path, Sink};
+use parser::Parser;
+pub use parser::Trailing;
 
 /// The text of one answer, as it comes.
 ///
@@ -26,11 +30,9 @@ use crate::json::{Completion, CutState, Machine};
 #[derive(Clone, Debug)]
 pub struct Document {
     text: String,
-    opening: Opening,
-    /// Where the root begins.
-    start: Option<usize>,
-    /// Fed with the root alone: its offsets count from `start`.
-    machine: Machine,
+    parser: Parser,
+    /// What was refused last: the beginning of it, to be shown in an excerpt.
+    refused: String,
     /// How often it was set back, and of those times the ones that matter: a checkpoint that is older than one of
     /// them and lies behind its length is of text that was forgotten. Both rise.
     restored: u64,
@@ -53,9 +55,7 @@ pub struct Cut {
 pub struct Checkpoint {
     length: usize,
     restored: u64,
-    opening: Opening,
-    start: Option<usize>,
-    machine: Machine,
+    parser: Parser,
 }
 
 impl Document {
@@ -66,40 +66,44 @@ impl Document {
 
     /// An empty document that takes the given roots.
     pub fn with_roots(depth: usize, roots: Roots) -> Self {
-        let (opening, machine) = (Opening::new(roots), Machine::new(depth));
-        Self { text: String::new(), opening, start: None, machine, restored: 0, forgotten: Vec::new() }
+        Self::with_options(depth, roots, Trailing::Stop)
     }
 
-    /// Appends text: all of it, or, where the root is malformed, what stands before the deviation. Text behind the root
-    /// is kept and not looked at.
+    /// An empty document that takes the given roots, and text behind them as told.
+    pub fn with_options(depth: usize, roots: Roots, trailing: Trailing) -> Self {
+        let parser = Parser::new(depth, roots, trailing);
+        Self { text: String::new(), parser, refused: String::new(), restored: 0, forgotten: Vec::new() }
+    }
+
+    /// Appends text: all of it, or, where the root is malformed, what stands before the deviation. What comes behind
+    /// the root is a matter of [`Trailing`]: by default it is kept and not looked at.
     ///
     /// # Errors
     /// The deviation, its offset counted from the start of the document's text, where that now ends. Other text may
-    /// follow there.
+    /// follow there. [`explain`](Self::explain) says more.
     pub fn push(&mut self, text: &str) -> Result<(), SyntaxError> {
+        self.push_with(text, &mut ())
+    }
+
+    /// Like [`push`](Self::push), and tells `sink` what became certain. Spans are of [`text`](Self::text).
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push); what stands before the deviation was told.
+    pub fn push_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
         let before = self.text.len();
-        let root_at = match self.start {
-            Some(_) => 0,
-            None => match self.opening.feed(text) {
-                Some(start) => {
-                    self.start = Some(start);
-                    start - before
-                }
-                None => text.len(),
-            },
-        };
-        let result = if self.is_complete() { Ok(0) } else { self.machine.feed(&text.as_bytes()[root_at..]) };
-        match result {
-            Ok(_) => {
-                self.text.push_str(text);
-                Ok(())
-            }
-            Err(error) => {
-                let offset = self.start.unwrap_or_default() + error.offset;
-                self.text.push_str(text.get(..offset - before).unwrap_or_default());
-                Err(SyntaxError { offset, ..error })
-            }
+        self.text.push_str(text);
+        let result = self.parser.run(&self.text, before, sink);
+        if let Err(error) = &result {
+            self.refuse(error.offset);
         }
+        result
+    }
+
+    /// Forgets the text from `offset` on, but for what an excerpt shows of it.
+    fn refuse(&mut self, offset: usize) {
+        self.refused.clear();
+        self.refused.extend(self.text.get(offset..).unwrap_or_default().chars().take(Place::EXCERPT));
+        self.text.truncate(offset);
     }
 
     /// Tells the document that its text is whole: a root that is a number ends here.
@@ -107,7 +111,35 @@ impl Document {
     /// # Errors
     /// [`UnexpectedEnd`](crate::SyntaxErrorKind::UnexpectedEnd) where the root is not closed.
     pub fn finish(&mut self) -> Result<(), SyntaxError> {
-        self.machine.finish().map_err(|error| SyntaxError { offset: self.text.len(), ..error })
+        self.finish_with(&mut ())
+    }
+
+    /// Like [`finish`](Self::finish), and tells `sink` of a number that ends here.
+    ///
+    /// # Errors
+    /// Those of [`finish`](Self::finish).
+    pub fn finish_with<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
+        let result = self.parser.machine.finish_text(&self.text, sink);
+        self.refused.clear();
+        result.map_err(|error| SyntaxError { offset: self.text.len(), ..error })
+    }
+
+    /// Tells `sink` all that was told so far, as if the text came in one push: for a sink that comes late. Reads the
+    /// whole text again.
+    pub fn replay<S: Sink + ?Sized>(&self, sink: &mut S) {
+        let mut parser = self.parser.rewound();
+        // What was accepted is accepted again.
+        let _ = parser.run(&self.text, 0, sink);
+        if self.is_complete() {
+            let _ = parser.machine.finish_text(&self.text, sink);
+        }
+    }
+
+    /// Where `error`, an error of this document, stands: line, column, path, and the text around it. Costs a pass over
+    /// the text before it.
+    pub fn explain(&self, error: &SyntaxError) -> Place {
+        let refused = if error.offset == self.text.len() { self.refused.as_str() } else { "" };
+        Place::of(&self.text, refused, error.offset, self.path().to_string())
     }
 
     /// All text, fence and preamble included.
@@ -117,57 +149,64 @@ impl Document {
 
     /// The root as far as it has come, without what stands around it. `None` before its first byte.
     pub fn root(&self) -> Option<&str> {
-        self.text.get(self.start?..self.root_end())
+        self.text.get(self.parser.start?..self.end())
     }
 
-    /// Where the root ends: behind its last byte where it is closed, else the end of the text.
-    fn root_end(&self) -> usize {
-        match self.start {
-            Some(start) if self.machine.is_done() => start + self.machine.offset(),
-            _ => self.text.len(),
-        }
+    /// Where the root has ended: behind its last byte. `None` while it is open.
+    pub fn root_end(&self) -> Option<usize> {
+        self.is_complete().then(|| self.parser.machine.offset())
+    }
+
+    /// Where the root ends so far.
+    fn end(&self) -> usize {
+        self.root_end().unwrap_or(self.text.len())
+    }
+
+    /// How many roots have ended. More than one come with [`Trailing::Next`] alone; all else here is about the newest.
+    pub fn roots(&self) -> usize {
+        self.parser.before + usize::from(self.is_complete())
     }
 
     /// Where the root begins, in bytes of text. `None` before its first byte.
     pub fn root_start(&self) -> Option<usize> {
-        self.start
+        self.parser.start
     }
 
     /// Forgets what stands behind the end of a closed root. No checkpoint is made between that and its coming.
     pub(crate) fn drop_tail(&mut self) {
-        self.text.truncate(self.root_end());
+        self.text.truncate(self.end());
     }
 
     /// The root is closed.
     pub fn is_complete(&self) -> bool {
-        self.machine.is_done()
+        self.parser.machine.is_done()
     }
 
     /// The text is, or is going to be, JSON: a root has begun, or a fence has opened that promises it.
     pub fn is_json(&self) -> bool {
-        self.start.is_some() || self.opening.promises_json()
+        self.parser.start.is_some() || self.parser.opening.promises_json()
     }
 
     /// A Markdown fence stands before the root.
     pub fn has_fence(&self) -> bool {
-        self.opening.fence()
+        self.parser.opening.fence()
     }
 
     /// Nothing significant has come: the text is empty, white space, or a byte order mark.
     pub fn is_blank(&self) -> bool {
-        self.start.is_none() && self.opening.is_blank()
+        self.parser.start.is_none() && self.parser.opening.is_blank()
     }
 
     /// What is missing of the line that opens a fence, where the text ends inside one.
     pub fn rest_of_fence(&self) -> Option<&'static str> {
-        self.opening.rest_of_fence().filter(|_| self.start.is_none())
+        self.parser.opening.rest_of_fence().filter(|_| self.parser.start.is_none())
     }
 
     /// What closes the fence that stands open around a closed root; of half a line of backticks the rest. `None` where
     /// none is open.
     pub fn open_fence(&self) -> Option<String> {
-        let ticks = "`".repeat(self.opening.ticks());
-        let tail = self.text.get(self.root_end()..).filter(|_| self.is_complete() && self.has_fence())?;
+        let ticks = "`".repeat(self.parser.opening.ticks());
+        let tail = self.text.get(self.end()..).filter(|_| self.is_complete() && self.has_fence())?;
         match tail.trim() {
             "" if tail.ends_with('\n') => Some(ticks),
             "" => Some(format!("\n{ticks}")),
@@ -182,49 +221,65 @@ impl Document {
 
     /// The first significant text is neither a root nor a fence.
     pub fn is_prose(&self) -> bool {
-        self.start.is_none() && self.opening.is_prose()
+        self.parser.start.is_none() && self.parser.opening.is_prose()
     }
 
-    /// The machine at the end of the root; its offsets count from the root's first byte.
+    /// The machine at the end of the root; its offsets are of [`text`](Self::text).
     pub fn machine(&self) -> &Machine {
-        &self.machine
+        &self.parser.machine
     }
 
-    /// Where the text stops. O(depth).
+    /// Where in the grammar the text stops. O(1).
+    pub fn cut_state(&self) -> CutState {
+        self.parser.machine.cut_state()
+    }
+
+    /// The path of the value that is due or open, else of the innermost open container. O(1): it is a view.
+    pub fn path(&self) -> Path<'_> {
+        self.parser.machine.path(&self.text)
+    }
+
+    /// Where the text stops, to be kept. O(depth).
     pub fn cut(&self) -> Cut {
-        Cut { offset: self.text.len(), path: self.machine.path(self.rooted()), state: self.machine.cut_state() }
+        Cut { offset: self.text.len(), path: self.path().to_string(), state: self.cut_state() }
     }
 
     /// The complete part: the root up to its last safe point, and closers. Always valid JSON. What is not certain is
     /// dropped (an unfinished number, literal, escape or key, a comma, a key without its value), a partial string is
     /// kept. `None` before the first safe point. O(depth) and the copy.
     pub fn complete(&self) -> Option<String> {
-        let (end, in_string) = self.machine.certain()?;
-        let kept = self.rooted().get(..end)?;
-        let closers = if self.is_complete() { &[] } else { self.machine.frames() };
-        let mut part = String::with_capacity(kept.len() + closers.len() + 1);
-        part.push_str(kept);
-        if in_string {
-            part.push('"');
-        }
-        part.extend(closers.iter().rev().map(|frame| frame.kind.closer()));
-        Some(part)
+        let mut suffix = String::new();
+        let end = self.complete_into(Closing::default(), &mut suffix)?;
+        Some([self.text.get(self.parser.start?..end)?, &suffix].concat())
+    }
+
+    /// The complete part without a copy: it is the text from [`root_start`](Self::root_start) to the offset that comes
+    /// back, and then `suffix`, which is overwritten. `None` before the first safe point. O(depth).
+    ///
+    /// ```
+    /// use restitch::json::{Closing, Partial};
+    ///
+    /// let mut document = restitch::Document::new(16);
+    /// let mut suffix = String::new();
+    /// document.push(r#"{"done": tr"#).unwrap();
+    /// assert_eq!(document.complete_into(Closing::default(), &mut suffix), Some(1));
+    /// assert_eq!(suffix, "}");
+    /// let all = Closing { literals: Partial::Show, ..Closing::default() };
+    /// assert_eq!(document.complete_into(all, &mut suffix), Some(11));
+    /// assert_eq!(suffix, "ue}");
+    /// ```
+    pub fn complete_into(&self, closing: Closing, suffix: &mut String) -> Option<usize> {
+        self.parser.machine.close_into(closing, suffix)
     }
 
     /// What must follow the text to make its root whole, where nothing can be dropped any more.
     pub fn completion(&self) -> Completion {
-        self.machine.completion(self.rooted())
+        self.parser.machine.completion(&self.text)
     }
 
     /// A place to come back to. O(depth).
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint {
-            length: self.text.len(),
-            restored: self.restored,
-            opening: self.opening.clone(),
-            start: self.start,
-            machine: self.machine.clone(),
-        }
+        Checkpoint { length: self.text.len(), restored: self.restored, parser: self.parser.clone() }
     }
 
     /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. One of text
@@ -238,15 +293,8 @@ impl Document {
         self.forgotten.retain(|&(_, to)| to < checkpoint.length);
         self.forgotten.push((self.restored, checkpoint.length));
         self.text.truncate(checkpoint.length);
-        self.opening = checkpoint.opening.clone();
-        self.start = checkpoint.start;
-        self.machine = checkpoint.machine.clone();
+        self.parser.clone_from(&checkpoint.parser);
         true
-    }
-
-    /// The text from the root's first byte on.
-    fn rooted(&self) -> &str {
-        self.start.and_then(|start| self.text.get(start..)).unwrap_or_default()
     }
 }
 

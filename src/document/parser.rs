@@ -1,0 +1,87 @@
+//! Where the roots of a text begin and end: the envelope before the first one, the machine of the one that is open, and
+//! what becomes of text behind it. Keeps no text.
+
+use crate::error::{SyntaxError, SyntaxErrorKind};
+use crate::json::envelope::{Opening, Roots};
+use crate::json::{Machine, Sink};
+
+/// What becomes of text behind the end of a root, white space and the fence around the root aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Trailing {
+    /// It is kept and not looked at. [`Document::root_end`](crate::Document::root_end) says where the root ended.
+    #[default]
+    Stop,
+    /// It is an error: [`SyntaxErrorKind::TrailingText`].
+    Error,
+    /// It is the next root: NDJSON, or values one behind the other.
+    Next,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Parser {
+    pub(super) opening: Opening,
+    pub(super) roots: Roots,
+    pub(super) trailing: Trailing,
+    pub(super) depth: usize,
+    /// Where the newest root begins.
+    pub(super) start: Option<usize>,
+    /// Roots before the newest one.
+    pub(super) before: usize,
+    /// At the newest root. All offsets count from the start of the text.
+    pub(super) machine: Machine,
+}
+
+impl Parser {
+    pub(super) fn new(depth: usize, roots: Roots, trailing: Trailing) -> Self {
+        let (opening, machine) = (Opening::new(roots), Machine::new(depth));
+        Self { opening, roots, trailing, depth, start: None, before: 0, machine }
+    }
+
+    /// Before the first byte, with the same options.
+    pub(super) fn rewound(&self) -> Self {
+        Self::new(self.depth, self.roots, self.trailing)
+    }
+
+    /// Consumes `text` from `from` on, up to where it was consumed before.
+    pub(super) fn run<S: Sink + ?Sized>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), SyntaxError> {
+        if self.start.is_none() {
+            match self.opening.feed(text.get(from..).unwrap_or_default()) {
+                Some(start) => self.begin(start),
+                None => return Ok(()),
+            }
+        }
+        loop {
+            if !self.machine.is_done() {
+                self.machine.feed_text(text, sink)?;
+            }
+            if !self.machine.is_done() || self.trailing == Trailing::Stop {
+                return Ok(());
+            }
+            let Some((at, byte)) = self.behind(text, from) else { return Ok(()) };
+            let kind = match self.trailing {
+                Trailing::Next if self.roots.allows(byte) => {
+                    self.before += 1;
+                    self.begin(at);
+                    continue;
+                }
+                Trailing::Next => SyntaxErrorKind::UnexpectedByte(byte),
+                _ => SyntaxErrorKind::TrailingText(byte),
+            };
+            return Err(SyntaxError { kind, offset: at });
+        }
+    }
+
+    /// The first significant byte behind the root that has ended, not looked at before `from`.
+    fn behind(&self, text: &str, from: usize) -> Option<(usize, u8)> {
+        let from = from.max(self.machine.offset());
+        let mut rest = text.as_bytes().get(from..)?.iter();
+        let is_space = |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r') || byte == b'`' && self.opening.fence();
+        let at = rest.position(|&byte| !is_space(byte))?;
+        Some((from + at, *text.as_bytes().get(from + at)?))
+    }
+
+    fn begin(&mut self, start: usize) {
+        self.start = Some(start);
+        self.machine = Machine::starting_at(start, self.depth);
+    }
+}
