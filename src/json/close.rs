@@ -1,9 +1,9 @@
 //! Closing an open text without taking anything back: the shortest legal suffix (rule 10 of the specification: a
 //! stream that gives up cannot drop what has left).
 
-use super::machine::State;
+use super::grammar::State;
 use super::stack::{self, Frame, Kind};
-use super::{CutState, Machine, Span, string};
+use super::{Machine, Span, string};
 
 /// What makes an open text a whole document, and what of it was invented.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub(super) fn close_into(machine: &Machine, closing: Closing, suffix: &mut Strin
     let mut end = machine.frames().last().map(|frame| frame.end);
     match machine.state() {
         State::Done => return Some(machine.offset()),
-        State::Literal(literal, count) if closing.literals == Partial::Show => {
-            suffix.push_str(&literal.text()[usize::from(count)..]);
+        state if state.in_literal() && closing.literals == Partial::Show => {
+            suffix.push_str(state.rest_of_literal());
             end = Some(machine.offset());
         }
         _ if closing.strings == Partial::Show && machine.in_string() && !machine.in_key() => {
@@ -61,6 +61,9 @@ pub(super) fn close_into(machine: &Machine, closing: Closing, suffix: &mut Strin
 
 /// Another half for a high surrogate that has none: the first low one.
 const LOW_SURROGATE: &str = "\\udc00";
+
+/// Bytes of a `\uXXXX`.
+const ESCAPE: usize = 6;
 
 pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
     let mut suffix = String::new();
@@ -77,12 +80,15 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
             suffix.push_str(":null");
             true
         }
-        State::Escape | State::Hex(_) | State::Plain => end_of_escape(machine, &mut suffix),
-        State::Literal(literal, count) => {
-            suffix.push_str(&literal.text()[usize::from(count)..]);
+        state if state.in_escape() => {
+            end_of_escape(text.get(machine.hold()..).unwrap_or_default(), &mut suffix);
             true
         }
-        _ if machine.cut_state() == CutState::Number && !machine.number_may_end() => {
+        state if state.in_literal() => {
+            suffix.push_str(state.rest_of_literal());
+            true
+        }
+        state if state.in_number() && !state.number_may_end() => {
             suffix.push('0');
             true
         }
@@ -113,33 +119,33 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
     Completion { suffix, filled: if invented { vec![path] } else { Vec::new() } }
 }
 
-/// Finishes an escape. The grammar would allow half of a surrogate pair, its readers do not: the other half is
-/// supplied. Returns whether anything was.
-fn end_of_escape(machine: &Machine, suffix: &mut String) -> bool {
-    match machine.state() {
-        State::Escape if machine.high() => suffix.push_str(&LOW_SURROGATE[1..]),
-        State::Escape => suffix.push('\\'),
-        State::Hex(count) => {
-            let given = usize::from(count);
-            let so_far = format!("{:04x}", machine.hex());
-            let so_far = &so_far[4 - given..];
-            let digits = match so_far {
-                low if machine.high() && LOW_SURROGATE[2..].starts_with(low) => LOW_SURROGATE[2..].to_owned(),
+/// Finishes an escape that is open, or the pair of which a high surrogate is one half: `open` is all of it that has
+/// come. The grammar would allow half of a surrogate pair, its readers do not: the other half is supplied.
+fn end_of_escape(open: &str, suffix: &mut String) {
+    let (is_paired, open) = match open.get(ESCAPE..) {
+        Some(second) => (true, second),
+        None => (false, open),
+    };
+    match open {
+        "" => suffix.push_str(LOW_SURROGATE),
+        "\\" if is_paired => suffix.push_str(&LOW_SURROGATE[1..]),
+        "\\" => suffix.push('\\'),
+        _ => {
+            let given = open.get(2..).unwrap_or_default().to_ascii_lowercase();
+            let digits = match given.as_str() {
+                low if is_paired && LOW_SURROGATE[2..].starts_with(low) => LOW_SURROGATE[2..].to_owned(),
                 "" => "fffd".to_owned(),
                 // U+0000 is refused by too many readers.
                 "0" | "00" => "0020".to_owned(),
                 "000" => "0009".to_owned(),
                 other => format!("{other:0<4}"),
             };
-            suffix.push_str(&digits[given..]);
+            suffix.push_str(&digits[given.len()..]);
             if (0xd800..0xdc00).contains(&u16::from_str_radix(&digits, 16).unwrap_or_default()) {
                 suffix.push_str(LOW_SURROGATE);
             }
         }
-        _ if machine.high() => suffix.push_str(LOW_SURROGATE),
-        _ => return false,
     }
-    true
 }
 
 /// How many `_` make `raw` a key that the open object does not have yet: a `null` under a key that was delivered

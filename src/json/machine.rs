@@ -4,9 +4,11 @@
 //! counts, and the token that the last byte stood in. It keeps no text and knows no tolerance: a byte that the
 //! grammar does not allow leaves through [`Machine::deviation`], and the machine stays where it was before that byte.
 
+use super::close;
 use super::event::{Event, Live, Scalar, Sink, Span};
+use super::grammar::{self, Act, State};
+use super::scan::{Input, Word};
 use super::stack::{Frame, Kind, Path};
-use super::{close, scan};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
 /// A validating push parser that can be stopped at every byte.
@@ -30,16 +32,12 @@ pub struct Machine {
     state: State,
     /// The string that is open is a key.
     in_key: bool,
-    /// A `\uD800`–`\uDBFF` has just ended: its other half may follow.
-    high: bool,
     /// In an escape, a UTF-8 sequence or behind a high surrogate: where that began. What stands before is certain.
     hold: usize,
     /// Where the open token began; the opening quote of a string.
     token: usize,
     /// In a string that is a value, within a push: what stands before was told to the sink.
     told: usize,
-    /// The four digits of a `\u` escape, as far as they came.
-    hex: u16,
     frames: Vec<Frame>,
     depth: usize,
 }
@@ -85,63 +83,18 @@ impl CutState {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Start,
-    /// After a colon, or after a comma in an array.
-    Value,
-    /// After `[`: a value or the closer.
-    FirstElement,
-    /// After `{`: a key or the closer.
-    FirstKey,
-    /// After a comma in an object.
-    Key,
-    Colon,
-    AfterValue,
-    Plain,
-    /// After a backslash.
-    Escape,
-    /// In `\uXXXX`: digits that have come.
-    Hex(u8),
-    /// In a UTF-8 sequence: bytes that are missing, and the range of the next one
-    /// ([Unicode, table 3-7](https://www.unicode.org/versions/latest/core-spec/chapter-3/#G7404)).
-    Utf8(u8, u8, u8),
-    Minus,
-    Zero,
-    Integer,
-    Point,
-    Fraction,
-    Exponent,
-    ExponentSign,
-    ExponentDigits,
-    /// A literal, and how many of its letters have come.
-    Literal(Literal, u8),
-    Done,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Literal {
-    True,
-    False,
-    Null,
-}
-
-impl Literal {
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::True => "true",
-            Self::False => "false",
-            Self::Null => "null",
-        }
+/// Takes at once what nearly always follows a key or a value: a colon or comma, and one space.
+#[inline(always)]
+fn follow<I: Input>(input: &mut I, state: State) -> State {
+    let Some((due, next)) = state.due() else { return state };
+    if input.first() != Some(due) {
+        return state;
     }
-
-    fn scalar(self) -> Scalar {
-        match self {
-            Self::True => Scalar::True,
-            Self::False => Scalar::False,
-            Self::Null => Scalar::Null,
-        }
+    input.skip(1);
+    if input.first() == Some(b' ') {
+        input.skip(1);
     }
+    next
 }
 
 /// Who is told what a push made certain, and the text that it is about.
@@ -162,18 +115,7 @@ impl<S: Sink + ?Sized> Out<'_, S> {
 impl Machine {
     /// A machine before its first byte. More than `depth` open containers are an error.
     pub fn new(depth: usize) -> Self {
-        Self {
-            offset: 0,
-            state: State::Start,
-            in_key: false,
-            high: false,
-            hold: 0,
-            token: 0,
-            told: 0,
-            hex: 0,
-            frames: Vec::new(),
-            depth,
-        }
+        Self { offset: 0, state: State::Start, in_key: false, hold: 0, token: 0, told: 0, frames: Vec::new(), depth }
     }
 
     /// A machine whose first byte stands at `offset` of some text: all its offsets count from the start of that text.
@@ -187,8 +129,14 @@ impl Machine {
     /// # Errors
     /// The first byte that the grammar does not allow. What stood before it is consumed, and the machine stands
     /// right before it: another byte may follow there.
+    #[inline]
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, SyntaxError> {
-        self.run(bytes, &mut Out { text: "", sink: &mut () })
+        // Most pushes of a stream are short, and lie inside a string.
+        if self.state == State::Plain && Word::new(bytes).is_some_and(|word| word.plain() == bytes.len()) {
+            self.offset += bytes.len();
+            return Ok(bytes.len());
+        }
+        self.take(bytes, &mut Out { text: "", sink: &mut () })
     }
 
     /// Like [`feed`](Self::feed), and tells `sink` what is certain now. `text` is all text from the start on, of which
@@ -198,7 +146,7 @@ impl Machine {
     /// Those of [`feed`](Self::feed). What stands before the deviation was told.
     pub fn feed_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<usize, SyntaxError> {
         let bytes = text.as_bytes().get(self.offset..).unwrap_or_default();
-        self.run(bytes, &mut Out { text, sink })
+        self.take(bytes, &mut Out { text, sink })
     }
 
     /// Tells the machine that nothing follows: a root that is a number ends here.
@@ -215,7 +163,7 @@ impl Machine {
     /// Those of [`finish`](Self::finish).
     pub fn finish_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
         if self.frames.is_empty() && self.number_may_end() {
-            self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
+            self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
         }
         if self.is_done() {
             return Ok(());
@@ -240,18 +188,9 @@ impl Machine {
 
     /// Where in the grammar the machine stands.
     pub fn cut_state(&self) -> CutState {
-        match self.state {
-            State::Start => CutState::Start,
-            State::Value | State::FirstElement => CutState::Value,
-            State::FirstKey | State::Key | State::Colon => CutState::Key,
-            State::AfterValue => CutState::AfterValue,
-            State::Escape | State::Hex(_) => CutState::Escape,
-            State::Plain if self.high => CutState::Escape,
-            State::Plain | State::Utf8(..) if self.in_key => CutState::Key,
-            State::Plain | State::Utf8(..) => CutState::String,
-            State::Literal(..) => CutState::Literal,
-            State::Done => CutState::Done,
-            _ => CutState::Number,
+        match self.state.cut_state() {
+            CutState::String if self.in_key => CutState::Key,
+            state => state,
         }
     }
 
@@ -284,12 +223,9 @@ impl Machine {
         self.in_key
     }
 
-    pub(super) fn high(&self) -> bool {
-        self.high
-    }
-
-    pub(super) fn hex(&self) -> u16 {
-        self.hex
+    /// In an escape, a UTF-8 sequence or behind a high surrogate: where that began.
+    pub(super) fn hold(&self) -> usize {
+        self.hold
     }
 
     /// Where the open string, number or literal began. Only meaningful while one is open.
@@ -299,269 +235,219 @@ impl Machine {
 
     /// A string, key or not, is open.
     pub fn in_string(&self) -> bool {
-        matches!(self.state, State::Plain | State::Escape | State::Hex(_) | State::Utf8(..))
+        self.state.in_string()
     }
 
     /// A string, number or literal is open.
     pub fn in_token(&self) -> bool {
-        self.in_string() || matches!(self.cut_state(), CutState::Number | CutState::Literal)
+        self.state.in_token()
     }
 
     /// Inside a string: how far it is certain.
     pub(super) fn certain_string(&self) -> usize {
-        if self.holds() { self.hold } else { self.offset }
-    }
-
-    /// Inside a string: its last bytes are not certain yet, those from `hold` on.
-    fn holds(&self) -> bool {
-        self.state != State::Plain || self.high
+        if self.state == State::Plain { self.offset } else { self.hold }
     }
 
     fn value_is_due_or_open(&self) -> bool {
-        match self.cut_state() {
-            CutState::Value | CutState::String | CutState::Number | CutState::Literal => true,
-            CutState::Escape => !self.in_key,
-            _ => false,
+        // The flag is up inside keys alone.
+        self.state.is_in_value() && !self.in_key
+    }
+
+    /// Picks the way for a push of this length.
+    #[inline(never)]
+    fn take<S: Sink + ?Sized>(&mut self, bytes: &[u8], out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
+        match Word::new(bytes) {
+            Some(word) => self.run(word, out),
+            None => self.run(bytes, out),
         }
     }
 
-    fn run<S: Sink + ?Sized>(&mut self, bytes: &[u8], out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
+    /// Runs over the input with the state in a register. The table of the grammar decides every byte; the short ways
+    /// before it only take what nearly always comes next, which the table would take as well.
+    fn run<I: Input, S: Sink + ?Sized>(&mut self, mut input: I, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
         let base = self.offset;
         if !out.sink.is_idle() && self.in_string() {
             self.told = self.certain_string();
         }
-        let mut at = 0;
+        let len = input.left();
+        let mut state = self.state;
         let result = loop {
-            let Some(&byte) = bytes.get(at) else { break Ok(at) };
-            if self.state == State::Done {
-                break Ok(at);
+            if state == State::Plain {
+                input.skip(input.plain());
+                while input.first() >= Some(0x80) && input.character() > 0 {
+                    input.skip(input.character());
+                    input.skip(input.plain());
+                }
+                if input.first() == Some(b'"') {
+                    state = self.quote(base + len - input.left(), out);
+                    input.skip(1);
+                    state = follow(&mut input, state);
+                }
+            } else if state.has_runs() {
+                input.skip(input.digits());
+                if input.first() == Some(b',') && !self.frames.is_empty() {
+                    state = self.scalar(Scalar::Number, base + len - input.left(), out);
+                    state = follow(&mut input, state);
+                }
             }
-            match self.step(byte, &bytes[at..], base + at, out) {
-                Ok(consumed) => at += consumed,
-                Err(error) => break Err(error),
+            let Some(byte) = input.first() else { break Ok(len) };
+            let at = len - input.left();
+            let place = base + at;
+            match byte {
+                b'"' if state.takes_quote() => {
+                    state = self.open_string(place, state, out);
+                    input.skip(1);
+                    continue;
+                }
+                b'1'..=b'9' if state.takes_value() => {
+                    self.token = place;
+                    state = State::Integer;
+                    continue;
+                }
+                b' ' if state.takes_space() => {
+                    input.skip(input.spaces());
+                    continue;
+                }
+                _ => {}
             }
+            if let Some(next) = grammar::go(state, byte) {
+                state = next;
+                input.skip(1);
+                continue;
+            }
+            let step = grammar::step(state, byte);
+            state = match step.act {
+                Act::Move => step.state,
+                Act::Hold => {
+                    self.hold = place;
+                    step.state
+                }
+                Act::HoldHigh => {
+                    self.hold = place - 5;
+                    step.state
+                }
+                Act::Token => {
+                    self.token = place;
+                    step.state
+                }
+                Act::Quote if state.takes_quote() => self.open_string(place, state, out),
+                Act::Quote => self.quote(place, out),
+                Act::LiteralEnd => {
+                    let kind = match state {
+                        State::Tru => Scalar::True,
+                        State::Fals => Scalar::False,
+                        _ => Scalar::Null,
+                    };
+                    self.scalar(kind, place + 1, out)
+                }
+                Act::NumberEnd if self.may_follow_value(byte) => {
+                    // The byte belongs to what follows.
+                    state = self.scalar(Scalar::Number, place, out);
+                    continue;
+                }
+                Act::Object | Act::Array if self.frames.len() < self.depth => {
+                    let kind = if step.act == Act::Object { Kind::Object } else { Kind::Array };
+                    out.tell(Event::Begin { kind, at: place }, &self.frames);
+                    self.frames.push(Frame::open(kind, place));
+                    step.state
+                }
+                Act::Close => self.close(place, out),
+                _ if state == State::Done => break Ok(at),
+                // A number that is the root ends with whatever stands behind it.
+                _ if self.frames.is_empty()
+                    && state.number_may_end()
+                    && !(state == State::Zero && byte.is_ascii_digit()) =>
+                {
+                    state = self.scalar(Scalar::Number, place, out);
+                    break Ok(at);
+                }
+                // At a byte that can't follow a number stays open: an error leaves the machine as it was.
+                _ => {
+                    self.state = state;
+                    break Err(self.deviation(byte, place));
+                }
+            };
+            input.skip(1);
+            state = follow(&mut input, state);
         };
-        self.offset = base + at;
+        self.state = state;
+        self.offset = base + len - input.left();
         if !out.sink.is_idle() && self.in_string() && !self.in_key {
             self.fragment(self.certain_string(), out);
         }
         result
     }
 
-    /// One byte, or a run of them where they can be skipped in bulk. `rest` begins with `byte`, which stands at
-    /// offset `at`. Returns how many bytes were consumed; none where a number ended before `byte`.
-    fn step<S: Sink + ?Sized>(
-        &mut self,
-        byte: u8,
-        rest: &[u8],
-        at: usize,
-        out: &mut Out<'_, S>,
-    ) -> Result<usize, SyntaxError> {
-        match self.state {
-            State::Plain => return self.plain(rest, at, out),
-            State::Escape => match byte {
-                b'u' => {
-                    self.hex = 0;
-                    self.state = State::Hex(0);
-                }
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
-                    self.high = false;
-                    self.state = State::Plain;
-                }
-                _ => return Err(self.deviation(byte, at)),
-            },
-            State::Hex(count) => {
-                let Some(digit) = char::from(byte).to_digit(16) else { return Err(self.deviation(byte, at)) };
-                self.hex = self.hex << 4 | digit as u16;
-                self.state = if count < 3 { State::Hex(count + 1) } else { self.escape_ended(at) };
-            }
-            State::Utf8(missing, low, high) => {
-                if !(low..=high).contains(&byte) {
-                    return Err(self.deviation(byte, at));
-                }
-                self.state = if missing > 1 { State::Utf8(missing - 1, 0x80, 0xbf) } else { State::Plain };
-            }
-            State::Literal(literal, count) => {
-                let letters = literal.text().as_bytes();
-                if letters[usize::from(count)] != byte {
-                    return Err(self.deviation(byte, at));
-                }
-                if usize::from(count) + 1 < letters.len() {
-                    self.state = State::Literal(literal, count + 1);
-                } else {
-                    self.scalar(literal.scalar(), at + 1, out);
-                }
-            }
-            State::Minus
-            | State::Zero
-            | State::Integer
-            | State::Point
-            | State::Fraction
-            | State::Exponent
-            | State::ExponentSign
-            | State::ExponentDigits => return self.number(byte, rest, at, out),
-            _ => {
-                if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
-                    return Ok(scan::white_space(rest));
-                }
-                self.structure(byte, at, out)?;
-            }
-        }
-        Ok(1)
-    }
-
-    /// Between tokens, at a byte that is not white space.
-    fn structure<S: Sink + ?Sized>(&mut self, byte: u8, at: usize, out: &mut Out<'_, S>) -> Result<(), SyntaxError> {
-        match (self.state, byte) {
-            (State::FirstElement, b']') | (State::FirstKey, b'}') => self.close(at, out),
-            (State::Start | State::Value | State::FirstElement, _) => return self.value(byte, at, out),
-            (State::FirstKey | State::Key, b'"') => self.open_string(at, true),
-            (State::Colon, b':') => self.state = State::Value,
-            (State::AfterValue, _) => match (self.frames.last().map(|frame| frame.kind), byte) {
-                (Some(Kind::Array), b',') => self.state = State::Value,
-                (Some(Kind::Object), b',') => self.state = State::Key,
-                (Some(Kind::Array), b']') | (Some(Kind::Object), b'}') => self.close(at, out),
-                _ => return Err(self.deviation(byte, at)),
-            },
-            _ => return Err(self.deviation(byte, at)),
-        }
-        Ok(())
-    }
-
-    fn value<S: Sink + ?Sized>(&mut self, byte: u8, at: usize, out: &mut Out<'_, S>) -> Result<(), SyntaxError> {
-        self.token = at;
-        self.state = match byte {
-            b'"' => {
-                self.open_string(at, false);
-                out.tell(Event::StringBegin(at), &self.frames);
-                return Ok(());
-            }
-            b'{' | b'[' => {
-                if self.frames.len() >= self.depth {
-                    return Err(self.deviation(byte, at));
-                }
-                let (kind, state) =
-                    if byte == b'{' { (Kind::Object, State::FirstKey) } else { (Kind::Array, State::FirstElement) };
-                out.tell(Event::Begin { kind, at }, &self.frames);
-                self.frames.push(Frame::open(kind, at));
-                state
-            }
-            b'-' => State::Minus,
-            b'0' => State::Zero,
-            b'1'..=b'9' => State::Integer,
-            b't' => State::Literal(Literal::True, 1),
-            b'f' => State::Literal(Literal::False, 1),
-            b'n' => State::Literal(Literal::Null, 1),
-            _ => return Err(self.deviation(byte, at)),
-        };
-        Ok(())
-    }
-
-    fn open_string(&mut self, at: usize, key: bool) {
+    /// A string begins with the quote at `at`. Returns the next state.
+    #[inline(always)]
+    fn open_string<S: Sink + ?Sized>(&mut self, at: usize, state: State, out: &mut Out<'_, S>) -> State {
         self.token = at;
         self.told = at + 1;
-        self.in_key = key;
-        self.high = false;
-        self.state = State::Plain;
-    }
-
-    /// Inside a string: skips what stands for itself, then looks at one byte.
-    fn plain<S: Sink + ?Sized>(&mut self, rest: &[u8], at: usize, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
-        let run = scan::plain(rest);
-        if run > 0 {
-            // A high surrogate waits for a backslash alone: any other byte settles it as a lone one.
-            self.high = false;
-        }
-        let Some(&byte) = rest.get(run) else { return Ok(run) };
-        let at = at + run;
-        match byte {
-            b'"' if self.in_key => {
-                if let Some(frame) = self.frames.last_mut() {
-                    frame.key = Span { start: self.token + 1, end: at };
-                    out.tell(Event::Key(frame.key), &self.frames);
-                }
-                self.in_key = false;
-                self.state = State::Colon;
-            }
-            b'"' => {
-                self.fragment(at, out);
-                out.tell(Event::StringEnd(Span { start: self.token, end: at + 1 }), &self.frames);
-                self.value_ended(at + 1);
-            }
-            b'\\' => {
-                if !self.high {
-                    self.hold = at;
-                }
-                self.state = State::Escape;
-            }
-            _ => {
-                self.state = match byte {
-                    0xc2..=0xdf => State::Utf8(1, 0x80, 0xbf),
-                    0xe0 => State::Utf8(2, 0xa0, 0xbf),
-                    0xe1..=0xec | 0xee..=0xef => State::Utf8(2, 0x80, 0xbf),
-                    0xed => State::Utf8(2, 0x80, 0x9f),
-                    0xf0 => State::Utf8(3, 0x90, 0xbf),
-                    0xf1..=0xf3 => State::Utf8(3, 0x80, 0xbf),
-                    0xf4 => State::Utf8(3, 0x80, 0x8f),
-                    // The run before it is consumed all the same: take it first, and come again.
-                    _ if run > 0 => return Ok(run),
-                    _ => return Err(self.deviation(byte, at)),
-                };
-                self.high = false;
-                self.hold = at;
-            }
-        }
-        Ok(run + 1)
-    }
-
-    /// A `\uXXXX` has ended with the byte at `at`.
-    fn escape_ended(&mut self, at: usize) -> State {
-        match self.hex {
-            0xd800..=0xdbff => {
-                // Behind another high surrogate, which is lone then, this one is what waits.
-                self.hold = at - 5;
-                self.high = true;
-            }
-            _ => self.high = false,
+        self.in_key = state.takes_key();
+        if !self.in_key {
+            out.tell(Event::StringBegin(at), &self.frames);
         }
         State::Plain
     }
 
-    fn number<S: Sink + ?Sized>(
-        &mut self,
-        byte: u8,
-        rest: &[u8],
-        at: usize,
-        out: &mut Out<'_, S>,
-    ) -> Result<usize, SyntaxError> {
-        self.state = match (self.state, byte) {
-            (State::Minus, b'0') => State::Zero,
-            (State::Minus, b'1'..=b'9') => State::Integer,
-            (State::Integer | State::Fraction | State::ExponentDigits, b'0'..=b'9') => {
-                return Ok(rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len()));
+    /// The open string ends with the quote at `at`. Returns the next state.
+    fn quote<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) -> State {
+        if self.in_key {
+            self.in_key = false;
+            if let Some(frame) = self.frames.last_mut() {
+                let key = Span { start: self.token + 1, end: at };
+                frame.key = key;
+                out.tell(Event::Key(key), &self.frames);
             }
-            (State::Zero | State::Integer, b'.') => State::Point,
-            (State::Zero | State::Integer | State::Fraction, b'e' | b'E') => State::Exponent,
-            (State::Point, b'0'..=b'9') => State::Fraction,
-            (State::Exponent, b'+' | b'-') => State::ExponentSign,
-            (State::Exponent | State::ExponentSign, b'0'..=b'9') => State::ExponentDigits,
-            _ if !self.number_may_end() || (self.state == State::Zero && byte.is_ascii_digit()) => {
-                return Err(self.deviation(byte, at));
+            return State::Colon;
+        }
+        self.fragment(at, out);
+        out.tell(Event::StringEnd(Span { start: self.token, end: at + 1 }), &self.frames);
+        self.value_ended(at + 1)
+    }
+
+    /// The number or literal that is open ends before `end`. Returns the next state.
+    fn scalar<S: Sink + ?Sized>(&mut self, kind: Scalar, end: usize, out: &mut Out<'_, S>) -> State {
+        out.tell(Event::Scalar { kind, span: Span { start: self.token, end } }, &self.frames);
+        self.value_ended(end)
+    }
+
+    /// The innermost container closes with the bracket at `at`. Returns the next state.
+    fn close<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) -> State {
+        if let Some(frame) = self.frames.pop() {
+            let span = Span { start: frame.start, end: at + 1 };
+            out.tell(Event::End { kind: frame.kind, span }, &self.frames);
+        }
+        self.value_ended(at + 1)
+    }
+
+    /// The open string is certain up to `end`.
+    fn fragment<S: Sink + ?Sized>(&mut self, end: usize, out: &mut Out<'_, S>) {
+        if !out.sink.is_idle() && end > self.told {
+            out.tell(Event::Fragment(Span { start: self.told, end }), &self.frames);
+            self.told = end;
+        }
+    }
+
+    /// A child of the innermost container, or the root, is whole. Returns the next state.
+    #[inline]
+    fn value_ended(&mut self, end: usize) -> State {
+        match self.frames.last_mut() {
+            Some(frame) => {
+                frame.count += 1;
+                frame.end = end;
+                match frame.kind {
+                    Kind::Array => State::AfterElement,
+                    Kind::Object => State::AfterMember,
+                }
             }
-            // The byte behind a number belongs to what follows. At a byte that cannot follow, the number stays open:
-            // an error leaves the machine as it was.
-            _ if self.may_follow_value(byte) => {
-                self.scalar(Scalar::Number, at, out);
-                return Ok(0);
-            }
-            _ => return Err(self.deviation(byte, at)),
-        };
-        Ok(1)
+            None => State::Done,
+        }
     }
 
     /// The open token is a number, and whole if nothing more of it comes.
     pub(super) fn number_may_end(&self) -> bool {
-        matches!(self.state, State::Zero | State::Integer | State::Fraction | State::ExponentDigits)
+        self.state.number_may_end()
     }
 
     fn may_follow_value(&self, byte: u8) -> bool {
@@ -573,52 +459,21 @@ impl Machine {
         }
     }
 
-    fn close<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) {
-        if let Some(frame) = self.frames.pop() {
-            let span = Span { start: frame.start, end: at + 1 };
-            out.tell(Event::End { kind: frame.kind, span }, &self.frames);
-        }
-        self.value_ended(at + 1);
-    }
-
-    /// The number or literal that is open ends before `end`.
-    fn scalar<S: Sink + ?Sized>(&mut self, kind: Scalar, end: usize, out: &mut Out<'_, S>) {
-        out.tell(Event::Scalar { kind, span: Span { start: self.token, end } }, &self.frames);
-        self.value_ended(end);
-    }
-
-    /// The open string is certain up to `end`.
-    fn fragment<S: Sink + ?Sized>(&mut self, end: usize, out: &mut Out<'_, S>) {
-        if !out.sink.is_idle() && end > self.told {
-            out.tell(Event::Fragment(Span { start: self.told, end }), &self.frames);
-            self.told = end;
-        }
-    }
-
-    fn value_ended(&mut self, end: usize) {
-        self.state = match self.frames.last_mut() {
-            Some(frame) => {
-                frame.count += 1;
-                frame.end = end;
-                State::AfterValue
-            }
-            None => State::Done,
-        };
-    }
-
     /// The one way out of the grammar: what was wrong with `byte` at offset `at`, in this state and container.
+    #[cold]
     fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
+        let is_closer = matches!(byte, b'}' | b']');
         let kind = match self.state {
-            State::Plain if byte < 0x20 => SyntaxErrorKind::ControlCharacter(byte),
-            State::Plain | State::Utf8(..) => SyntaxErrorKind::InvalidUtf8(byte),
-            State::Escape | State::Hex(_) => SyntaxErrorKind::InvalidEscape(byte),
-            State::Literal(..) => SyntaxErrorKind::InvalidLiteral(byte),
-            _ if self.number_may_end() && matches!(byte, b'}' | b']') => SyntaxErrorKind::MismatchedCloser(byte),
-            _ if self.cut_state() == CutState::Number => SyntaxErrorKind::InvalidNumber(byte),
+            State::Plain | State::High if byte < 0x20 => SyntaxErrorKind::ControlCharacter(byte),
+            state if state.in_escape() && state != State::High => SyntaxErrorKind::InvalidEscape(byte),
+            state if state.in_string() => SyntaxErrorKind::InvalidUtf8(byte),
+            state if state.in_literal() => SyntaxErrorKind::InvalidLiteral(byte),
+            state if state.number_may_end() && is_closer => SyntaxErrorKind::MismatchedCloser(byte),
+            state if state.in_number() => SyntaxErrorKind::InvalidNumber(byte),
             State::Start | State::Value | State::FirstElement if matches!(byte, b'{' | b'[') => {
                 SyntaxErrorKind::TooDeep(self.depth)
             }
-            State::AfterValue if matches!(byte, b'}' | b']') => SyntaxErrorKind::MismatchedCloser(byte),
+            State::AfterElement | State::AfterMember if is_closer => SyntaxErrorKind::MismatchedCloser(byte),
             _ => SyntaxErrorKind::UnexpectedByte(byte),
         };
         SyntaxError { kind, offset: at }

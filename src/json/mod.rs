@@ -7,6 +7,7 @@ mod close;
 pub mod edit;
 pub mod envelope;
 mod event;
+mod grammar;
 mod machine;
 mod scan;
 mod stack;

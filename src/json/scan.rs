@@ -3,54 +3,252 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// The number of leading bytes that stand for themselves inside a string: no quote, no backslash, no control
-/// character, nothing beyond ASCII.
-pub(super) fn plain(bytes: &[u8]) -> usize {
+/// What is left of a push, as the machine runs over it.
+pub(super) trait Input {
+    /// Bytes that are left.
+    fn left(&self) -> usize;
+
+    /// The next byte.
+    fn first(&self) -> Option<u8>;
+
+    /// Leaves `count` bytes behind, which are there.
+    fn skip(&mut self, count: usize);
+
+    /// How many of the next bytes stand for themselves inside a string: no quote, no backslash, no control character,
+    /// nothing beyond ASCII.
+    fn plain(&self) -> usize;
+
+    /// How many of the next bytes are digits.
+    fn digits(&self) -> usize;
+
+    /// How many of the next bytes are spaces.
+    fn spaces(&self) -> usize;
+
+    /// Bytes of the next character, if it lies beyond ASCII, is well-formed, and all of it is there; else 0.
+    fn character(&self) -> usize;
+}
+
+impl Input for &[u8] {
+    #[inline(always)]
+    fn left(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Option<u8> {
+        (**self).first().copied()
+    }
+
+    #[inline(always)]
+    fn skip(&mut self, count: usize) {
+        *self = self.get(count..).unwrap_or_default();
+    }
+
+    #[inline]
+    fn plain(&self) -> usize {
+        run(self, not_plain)
+    }
+
+    #[inline]
+    fn digits(&self) -> usize {
+        run(self, not_digit)
+    }
+
+    #[inline]
+    fn spaces(&self) -> usize {
+        run(self, not_space)
+    }
+
+    #[inline]
+    fn character(&self) -> usize {
+        match self.first_chunk::<4>() {
+            Some(&next) => character(u32::from_le_bytes(next)),
+            None => Word::new(self).map_or(0, |word| word.character()),
+        }
+    }
+}
+
+/// At most eight bytes, in a register: most pushes of a stream are a few bytes long.
+#[derive(Clone, Copy)]
+pub(super) struct Word {
+    /// The first byte is the lowest one; zeros behind the last one.
+    bytes: u64,
+    left: usize,
+}
+
+impl Word {
+    /// `None` for more than eight bytes.
+    #[inline(always)]
+    pub(super) fn new(bytes: &[u8]) -> Option<Self> {
+        let left = bytes.len();
+        let word = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+            _ if left > 8 => return None,
+            // Where both overlap they say the same.
+            (Some(&first), Some(&last)) => {
+                u64::from(u32::from_le_bytes(first)) | u64::from(u32::from_le_bytes(last)) << (left * 8 - 32)
+            }
+            _ => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        };
+        Some(Self { bytes: word, left })
+    }
+}
+
+impl Input for Word {
+    #[inline(always)]
+    fn left(&self) -> usize {
+        self.left
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Option<u8> {
+        (self.left > 0).then_some(self.bytes as u8)
+    }
+
+    #[inline(always)]
+    fn skip(&mut self, count: usize) {
+        // In two steps: all eight bytes at once are more than a shift can do.
+        self.bytes = self.bytes >> (count * 4) >> (count * 4);
+        self.left -= count;
+    }
+
+    // The zeros behind the last byte are neither plain nor digits.
+    #[inline(always)]
+    fn plain(&self) -> usize {
+        (not_plain(self.bytes).trailing_zeros() / 8) as usize
+    }
+
+    #[inline(always)]
+    fn digits(&self) -> usize {
+        (not_digit(self.bytes).trailing_zeros() / 8) as usize
+    }
+
+    #[inline(always)]
+    fn spaces(&self) -> usize {
+        (not_space(self.bytes).trailing_zeros() / 8) as usize
+    }
+
+    // Nor does a zero end a character.
+    #[inline(always)]
+    fn character(&self) -> usize {
+        character(self.bytes as u32)
+    }
+}
+
+/// The leading bytes that `stops` does not mark.
+#[inline(always)]
+fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
     let (chunks, rest) = bytes.as_chunks::<8>();
     for (n, chunk) in chunks.iter().enumerate() {
-        let v = u64::from_le_bytes(*chunk);
-        let quote = v ^ (ONES * b'"' as u64);
-        let backslash = v ^ (ONES * b'\\' as u64);
-        // Each term sets the high bit of a byte that matches. A borrow may set it in a byte above as well, so only
-        // the lowest one is asked for.
-        let quote = quote.wrapping_sub(ONES) & !quote;
-        let backslash = backslash.wrapping_sub(ONES) & !backslash;
-        let control = v.wrapping_sub(ONES * 0x20) & !v;
-        let stop = (quote | backslash | control | v) & HIGH;
+        let stop = stops(u64::from_le_bytes(*chunk));
         if stop != 0 {
             return n * 8 + stop.trailing_zeros() as usize / 8;
         }
     }
-    bytes.len() - rest.len() + rest.iter().position(|&b| !is_plain(b)).unwrap_or(rest.len())
+    let last = Word::new(rest).map_or(0, |word| stops(word.bytes).trailing_zeros() as usize / 8);
+    bytes.len() - rest.len() + last.min(rest.len())
 }
 
-/// The slow twin of [`plain`], a byte at a time.
-fn is_plain(byte: u8) -> bool {
-    (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\'
+/// Sets the high bit of the first byte that is not plain, and perhaps of later ones: a borrow may go on.
+#[inline(always)]
+fn not_plain(v: u64) -> u64 {
+    let quote = v ^ (ONES * b'"' as u64);
+    let backslash = v ^ (ONES * b'\\' as u64);
+    let quote = quote.wrapping_sub(ONES) & !quote;
+    let backslash = backslash.wrapping_sub(ONES) & !backslash;
+    let control = v.wrapping_sub(ONES * 0x20) & !v;
+    (quote | backslash | control | v) & HIGH
 }
 
-/// The number of leading white space bytes.
-pub(super) fn white_space(bytes: &[u8]) -> usize {
-    bytes.iter().position(|b| !matches!(b, b' ' | b'\n' | b'\r' | b'\t')).unwrap_or(bytes.len())
+/// Sets the high bit of the first byte that is no digit, and perhaps of later ones: a carry may go on.
+#[inline(always)]
+fn not_digit(v: u64) -> u64 {
+    let nibble = v ^ (ONES * b'0' as u64);
+    (nibble.wrapping_add(ONES * 0x76) | nibble) & HIGH
+}
+
+/// Sets a bit of the first byte that is no space, and perhaps of later ones.
+#[inline(always)]
+fn not_space(v: u64) -> u64 {
+    v ^ (ONES * b' ' as u64)
+}
+
+/// The length of the character beyond ASCII that these four bytes begin with, the first one the lowest; 0 where they
+/// are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+#[inline(always)]
+fn character(v: u32) -> usize {
+    if v & 0xc0e0 == 0x80c0 {
+        return if v & 0x1e != 0 { 2 } else { 0 };
+    }
+    if v & 0xc0_c0f0 == 0x80_80e0 {
+        let (is_overlong, is_surrogate) = (v & 0x200f == 0, v & 0x200f == 0x200d);
+        return if is_overlong || is_surrogate { 0 } else { 3 };
+    }
+    if v & 0xc0c0_c0f8 == 0x8080_80f0 {
+        let is_overlong = v & 0x3007 == 0;
+        let is_above = v & 7 > 4 || v & 7 == 4 && v & 0x3000 != 0;
+        return if is_overlong || is_above { 0 } else { 4 };
+    }
+    0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The slow twin of [`Input::plain`], a byte at a time.
+    fn is_plain(byte: u8) -> bool {
+        (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\'
+    }
+
+    fn check(mut input: impl Input, text: &[u8], at: usize) {
+        input.skip(at);
+        let rest = &text[at..];
+        let plain = rest.iter().take_while(|&&b| is_plain(b)).count();
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let spaces = rest.iter().take_while(|&&b| b == b' ').count();
+        assert_eq!((input.plain(), input.digits(), input.spaces()), (plain, digits, spaces), "{text:?} from {at}");
+        assert_eq!((input.first(), input.left()), (rest.first().copied(), rest.len()));
+    }
+
     #[test]
-    fn the_fast_skip_agrees_with_its_twin() {
-        for length in 0..40 {
+    fn the_fast_skips_agree_with_their_twins() {
+        for length in 0..24 {
             for place in 0..length {
                 for byte in 0..=255u8 {
-                    for filler in [b'a', b'!', 0x7f, b'#', b'[', b']', b' '] {
+                    for filler in [b'a', b'!', 0x7f, b'#', b'[', b']', b' ', b'0', b'9', b'/', b':'] {
                         let mut text = vec![filler; length];
                         text[place] = byte;
-                        let slow = text.iter().position(|&b| !is_plain(b)).unwrap_or(length);
-                        assert_eq!(plain(&text), slow, "{text:?}");
+                        for at in [0, place / 2, length] {
+                            check(text.as_slice(), &text, at);
+                            if let Some(word) = Word::new(&text) {
+                                check(word, &text, at);
+                            }
+                        }
                     }
                 }
             }
         }
+        assert!(Word::new(&[b'a'; 9]).is_none());
+    }
+
+    /// The slow twin of [`Input::character`]: what the standard library takes for one character.
+    #[test]
+    fn characters_are_well_formed() {
+        let bytes = [0x00, 0x22, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xff];
+        for lead in 0x80..=0xff {
+            for (second, third, fourth) in triples(&bytes) {
+                let text = [lead, second, third, fourth, b'a'];
+                for end in 1..=text.len() {
+                    let text = &text[..end];
+                    let slow = (2..=4.min(end)).find(|&n| std::str::from_utf8(&text[..n]).is_ok()).unwrap_or(0);
+                    assert_eq!((text.character(), Word::new(text).unwrap().character()), (slow, slow), "{text:x?}");
+                }
+            }
+        }
+    }
+
+    fn triples(bytes: &[u8]) -> impl Iterator<Item = (u8, u8, u8)> + '_ {
+        let each = move |a: u8| bytes.iter().flat_map(move |&b| bytes.iter().map(move |&c| (a, b, c)));
+        bytes.iter().flat_map(move |&a| each(a))
     }
 }

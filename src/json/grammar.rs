@@ -1,0 +1,442 @@
+//! The grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259), a byte at a time: from a state and a byte to the
+//! next state and what is to be done. [`rule`] is the page to read; the table that runs is computed from it.
+//!
+//! Knows neither offsets nor what is open: an [`Act`] is what the machine has to decide or to note.
+
+use super::CutState;
+
+/// Where in the grammar the text stands: a number, so that a table leads from one to the next. In the order of what they
+/// have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State(u8);
+
+/// Names the states, in the order of their numbers.
+#[rustfmt::skip]
+#[allow(non_upper_case_globals, reason = "states are used as the variants of an enum are")]
+impl State {
+    // Runs of bytes that lead back to the same state, and can be skipped in bulk:
+    /// In a string, with nothing pending.
+    pub(super) const Plain: Self = Self(0);
+    pub(super) const Integer: Self = Self(1);
+    pub(super) const Fraction: Self = Self(2);
+    pub(super) const ExponentDigits: Self = Self(3);
+
+    // In a number that is whole if nothing more of it comes, and in one that is not:
+    pub(super) const Zero: Self = Self(4);
+    pub(super) const Minus: Self = Self(5);
+    pub(super) const Point: Self = Self(6);
+    pub(super) const Exponent: Self = Self(7);
+    pub(super) const ExponentSign: Self = Self(8);
+
+    // In a string:
+    /// Behind a whole `\uD800`–`\uDBFF`: its other half may follow.
+    pub(super) const High: Self = Self(9);
+    /// After a backslash.
+    pub(super) const Escape: Self = Self(10);
+    /// After `\u`.
+    pub(super) const Hex: Self = Self(11);
+    /// After one digit that is no `d`, and so on.
+    pub(super) const Hex1: Self = Self(12);
+    pub(super) const Hex2: Self = Self(13);
+    pub(super) const Hex3: Self = Self(14);
+    /// After `\ud`.
+    pub(super) const HexD: Self = Self(15);
+    /// After `\ud8`–`\udb`, the beginning of a high surrogate.
+    pub(super) const HexHigh2: Self = Self(16);
+    pub(super) const HexHigh3: Self = Self(17);
+    /// In a UTF-8 sequence: how many bytes are missing, and from where to where the next one goes
+    /// ([Unicode, table 3-7](https://www.unicode.org/versions/latest/core-spec/chapter-3/#G7404)).
+    pub(super) const Utf8Last: Self = Self(18);
+    pub(super) const Utf8Two: Self = Self(19);
+    pub(super) const Utf8TwoFromA0: Self = Self(20);
+    pub(super) const Utf8TwoTo9F: Self = Self(21);
+    pub(super) const Utf8Three: Self = Self(22);
+    pub(super) const Utf8ThreeFrom90: Self = Self(23);
+    pub(super) const Utf8ThreeTo8F: Self = Self(24);
+
+    // In a literal:
+    pub(super) const T: Self = Self(25);
+    pub(super) const Tr: Self = Self(26);
+    pub(super) const Tru: Self = Self(27);
+    pub(super) const F: Self = Self(28);
+    pub(super) const Fa: Self = Self(29);
+    pub(super) const Fal: Self = Self(30);
+    pub(super) const Fals: Self = Self(31);
+    pub(super) const N: Self = Self(32);
+    pub(super) const Nu: Self = Self(33);
+    pub(super) const Nul: Self = Self(34);
+
+    // Between tokens:
+    pub(super) const Start: Self = Self(35);
+    /// After a colon, or after a comma in an array.
+    pub(super) const Value: Self = Self(36);
+    /// After `[`: a value or the closer.
+    pub(super) const FirstElement: Self = Self(37);
+    /// After `{`: a key or the closer.
+    pub(super) const FirstKey: Self = Self(38);
+    /// After a comma in an object.
+    pub(super) const Key: Self = Self(39);
+    pub(super) const Colon: Self = Self(40);
+    /// After a whole value in an array.
+    pub(super) const AfterElement: Self = Self(41);
+    /// After a whole value in an object.
+    pub(super) const AfterMember: Self = Self(42);
+    pub(super) const Done: Self = Self(43);
+
+    const COUNT: usize = 44;
+}
+
+use State as S;
+
+impl State {
+    /// A run of bytes may lead back to it.
+    #[inline(always)]
+    pub(super) fn has_runs(self) -> bool {
+        self.0 <= S::ExponentDigits.0
+    }
+
+    /// Inside a string.
+    #[inline(always)]
+    pub(super) fn in_string(self) -> bool {
+        self == S::Plain || (S::High.0..=S::Utf8ThreeTo8F.0).contains(&self.0)
+    }
+
+    /// Inside an escape, or behind a high surrogate.
+    pub(super) fn in_escape(self) -> bool {
+        (S::High.0..=S::HexHigh3.0).contains(&self.0)
+    }
+
+    pub(super) fn in_number(self) -> bool {
+        (S::Integer.0..=S::ExponentSign.0).contains(&self.0)
+    }
+
+    pub(super) fn in_literal(self) -> bool {
+        (S::T.0..=S::Nul.0).contains(&self.0)
+    }
+
+    /// Inside a string, a number or a literal.
+    pub(super) fn in_token(self) -> bool {
+        self.0 < S::Start.0
+    }
+
+    /// Inside a number that is whole if nothing more of it comes.
+    pub(super) fn number_may_end(self) -> bool {
+        (S::Integer.0..=S::Zero.0).contains(&self.0)
+    }
+
+    /// A quote begins a string here.
+    #[inline(always)]
+    pub(super) fn takes_quote(self) -> bool {
+        (S::Start.0..=S::Key.0).contains(&self.0)
+    }
+
+    /// A value may begin here.
+    #[inline(always)]
+    pub(super) fn takes_value(self) -> bool {
+        (S::Start.0..=S::FirstElement.0).contains(&self.0)
+    }
+
+    /// White space may stand here.
+    #[inline(always)]
+    pub(super) fn takes_space(self) -> bool {
+        (S::Start.0..=S::AfterMember.0).contains(&self.0)
+    }
+
+    /// A quote begins a key here.
+    #[inline(always)]
+    pub(super) fn takes_key(self) -> bool {
+        self.0 == S::FirstKey.0 || self.0 == S::Key.0
+    }
+
+    /// Behind a key or a value: the byte that nearly always follows, and where it leads.
+    #[inline(always)]
+    pub(super) fn due(self) -> Option<(u8, Self)> {
+        match self {
+            S::Colon => Some((b':', S::Value)),
+            S::AfterElement => Some((b',', S::Value)),
+            S::AfterMember => Some((b',', S::Key)),
+            _ => None,
+        }
+    }
+
+    /// A value is due or open, or a key is open.
+    #[inline(always)]
+    pub(super) fn is_in_value(self) -> bool {
+        self.0 < S::Start.0 || self == S::Value || self == S::FirstElement
+    }
+
+    /// The name of the state; inside any string it is [`CutState::String`], or [`CutState::Escape`].
+    #[inline(always)]
+    pub(super) fn cut_state(self) -> CutState {
+        CUT_STATES[usize::from(self.0) % CUT_STATES.len()]
+    }
+
+    /// What is missing of the open literal.
+    pub(super) fn rest_of_literal(self) -> &'static str {
+        match self {
+            S::T => "rue",
+            S::Tr => "ue",
+            S::Tru | S::Fals => "e",
+            S::F => "alse",
+            S::Fa => "lse",
+            S::Fal => "se",
+            S::N => "ull",
+            S::Nu => "ll",
+            S::Nul => "l",
+            _ => "",
+        }
+    }
+}
+
+/// What the machine does about a byte, beside going to the next state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Nothing.
+    Move,
+    /// A number or a literal begins.
+    Token,
+    /// A string begins or ends.
+    Quote,
+    /// An escape or a UTF-8 sequence begins: what follows is not certain until it is whole.
+    Hold,
+    /// A `\u` escape has ended in a high surrogate; its first byte is five bytes back.
+    HoldHigh,
+    /// The literal is whole.
+    LiteralEnd,
+    /// The number has ended before this byte, if the byte may follow a value here.
+    NumberEnd,
+    Object,
+    Array,
+    Close,
+    /// The grammar does not allow it. A number that is the root ends here, if it may.
+    Reject,
+}
+
+/// The next state, and what is to be done. The state counts for nothing where the act decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) state: State,
+    pub(super) act: Act,
+}
+
+/// One page: what a byte means in a state.
+const fn rule(state: State, byte: u8) -> Step {
+    const fn go(state: State) -> Step {
+        Step { state, act: Act::Move }
+    }
+    const fn act(act: Act) -> Step {
+        Step { state: S::Start, act }
+    }
+    const fn begin(act: Act, state: State) -> Step {
+        Step { state, act }
+    }
+    match (state, byte) {
+        (
+            S::Start | S::Value | S::FirstElement | S::FirstKey | S::Key | S::Colon | S::AfterElement | S::AfterMember,
+            b' ' | b'\n' | b'\r' | b'\t',
+        ) => go(state),
+
+        (S::FirstElement, b']') | (S::FirstKey, b'}') => act(Act::Close),
+        (S::Start | S::Value | S::FirstElement, _) => match byte {
+            b'"' => act(Act::Quote),
+            b'{' => begin(Act::Object, S::FirstKey),
+            b'[' => begin(Act::Array, S::FirstElement),
+            b'-' => begin(Act::Token, S::Minus),
+            b'0' => begin(Act::Token, S::Zero),
+            b'1'..=b'9' => begin(Act::Token, S::Integer),
+            b't' => begin(Act::Token, S::T),
+            b'f' => begin(Act::Token, S::F),
+            b'n' => begin(Act::Token, S::N),
+            _ => act(Act::Reject),
+        },
+        (S::FirstKey | S::Key, b'"') => act(Act::Quote),
+        (S::Colon, b':') => go(S::Value),
+        (S::AfterElement, b',') => go(S::Value),
+        (S::AfterMember, b',') => go(S::Key),
+        (S::AfterElement, b']') | (S::AfterMember, b'}') => act(Act::Close),
+
+        // Behind a high surrogate a backslash may begin its other half; any other byte settles it as a lone one.
+        (S::Plain | S::High, b'"') => act(Act::Quote),
+        (S::High, b'\\') => go(S::Escape),
+        (S::Plain, b'\\') => begin(Act::Hold, S::Escape),
+        (S::Plain | S::High, 0x20..=0x7f) => go(S::Plain),
+        (S::Plain | S::High, 0xc2..=0xdf) => begin(Act::Hold, S::Utf8Last),
+        (S::Plain | S::High, 0xe0) => begin(Act::Hold, S::Utf8TwoFromA0),
+        (S::Plain | S::High, 0xe1..=0xec | 0xee..=0xef) => begin(Act::Hold, S::Utf8Two),
+        (S::Plain | S::High, 0xed) => begin(Act::Hold, S::Utf8TwoTo9F),
+        (S::Plain | S::High, 0xf0) => begin(Act::Hold, S::Utf8ThreeFrom90),
+        (S::Plain | S::High, 0xf1..=0xf3) => begin(Act::Hold, S::Utf8Three),
+        (S::Plain | S::High, 0xf4) => begin(Act::Hold, S::Utf8ThreeTo8F),
+
+        (S::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => go(S::Plain),
+        (S::Escape, b'u') => go(S::Hex),
+        (S::Hex, b'd' | b'D') => go(S::HexD),
+        (S::HexD, b'8' | b'9' | b'a' | b'b' | b'A' | b'B') => go(S::HexHigh2),
+        (S::Hex, _) if byte.is_ascii_hexdigit() => go(S::Hex1),
+        (S::Hex1 | S::HexD, _) if byte.is_ascii_hexdigit() => go(S::Hex2),
+        (S::Hex2, _) if byte.is_ascii_hexdigit() => go(S::Hex3),
+        (S::Hex3, _) if byte.is_ascii_hexdigit() => go(S::Plain),
+        (S::HexHigh2, _) if byte.is_ascii_hexdigit() => go(S::HexHigh3),
+        (S::HexHigh3, _) if byte.is_ascii_hexdigit() => begin(Act::HoldHigh, S::High),
+
+        (S::Utf8Last, 0x80..=0xbf) => go(S::Plain),
+        (S::Utf8Two, 0x80..=0xbf) | (S::Utf8TwoFromA0, 0xa0..=0xbf) | (S::Utf8TwoTo9F, 0x80..=0x9f) => go(S::Utf8Last),
+        (S::Utf8Three, 0x80..=0xbf) | (S::Utf8ThreeFrom90, 0x90..=0xbf) | (S::Utf8ThreeTo8F, 0x80..=0x8f) => {
+            go(S::Utf8Two)
+        }
+
+        (S::Minus, b'0') => go(S::Zero),
+        (S::Minus, b'1'..=b'9') => go(S::Integer),
+        (S::Integer, b'0'..=b'9') => go(S::Integer),
+        (S::Zero | S::Integer, b'.') => go(S::Point),
+        (S::Zero | S::Integer | S::Fraction, b'e' | b'E') => go(S::Exponent),
+        (S::Point | S::Fraction, b'0'..=b'9') => go(S::Fraction),
+        (S::Exponent, b'+' | b'-') => go(S::ExponentSign),
+        (S::Exponent | S::ExponentSign | S::ExponentDigits, b'0'..=b'9') => go(S::ExponentDigits),
+        (S::Zero | S::Integer | S::Fraction | S::ExponentDigits, b' ' | b'\n' | b'\r' | b'\t' | b',' | b']' | b'}') => {
+            act(Act::NumberEnd)
+        }
+
+        (S::T, b'r') => go(S::Tr),
+        (S::Tr, b'u') => go(S::Tru),
+        (S::F, b'a') => go(S::Fa),
+        (S::Fa, b'l') => go(S::Fal),
+        (S::Fal, b's') => go(S::Fals),
+        (S::N, b'u') => go(S::Nu),
+        (S::Nu, b'l') => go(S::Nul),
+        (S::Tru | S::Fals, b'e') | (S::Nul, b'l') => begin(Act::LiteralEnd, state),
+
+        _ => act(Act::Reject),
+    }
+}
+
+/// The state behind `byte`, if there is nothing to do but to go there.
+#[inline(always)]
+pub(super) fn go(state: State, byte: u8) -> Option<State> {
+    let next = MOVES[(usize::from(state.0) * ROW + usize::from(CLASSES[usize::from(byte)])) % MOVES.len()];
+    (next != NONE).then_some(State(next))
+}
+
+/// What `byte` means in `state`.
+#[inline]
+pub(super) fn step(state: State, byte: u8) -> Step {
+    STEPS[usize::from(state.0)][usize::from(CLASSES[usize::from(byte)])]
+}
+
+/// Bytes that every state treats alike, as one number each: so the table is a few kilobytes.
+static CLASSES: [u8; 256] = CLASSES_OF;
+const CLASSES_OF: [u8; 256] = classes();
+
+/// A row of a table, in classes; both dimensions are powers of two, so that an index needs no check.
+const ROW: usize = 64;
+static MOVES: [u8; 64 * ROW] = moves();
+static STEPS: [[Step; ROW]; State::COUNT] = steps();
+
+static CUT_STATES: [CutState; 64] = cut_states();
+
+/// No state: the byte has an act.
+const NONE: u8 = u8::MAX;
+
+const fn classes() -> [u8; 256] {
+    let mut classes = [0; 256];
+    let mut count = 0;
+    let mut byte = 0;
+    while byte < 256 {
+        // The class of an earlier byte that is treated alike, else a new one.
+        let mut other = 0;
+        while other < byte && !alike(other as u8, byte as u8) {
+            other += 1;
+        }
+        if other < byte {
+            classes[byte] = classes[other];
+        } else {
+            classes[byte] = count as u8;
+            count += 1;
+        }
+        byte += 1;
+    }
+    assert!(count <= ROW, "a row is too short");
+    classes
+}
+
+const fn alike(a: u8, b: u8) -> bool {
+    let mut state = 0;
+    while state < State::COUNT {
+        let (a, b) = (rule(State(state as u8), a), rule(State(state as u8), b));
+        if a.state.0 != b.state.0 || a.act as u8 != b.act as u8 {
+            return false;
+        }
+        state += 1;
+    }
+    true
+}
+
+const fn steps() -> [[Step; ROW]; State::COUNT] {
+    let mut steps = [[Step { state: S::Start, act: Act::Reject }; ROW]; State::COUNT];
+    let mut state = 0;
+    while state < State::COUNT {
+        let mut byte = 0;
+        while byte < 256 {
+            steps[state][CLASSES_OF[byte] as usize] = rule(State(state as u8), byte as u8);
+            byte += 1;
+        }
+        state += 1;
+    }
+    steps
+}
+
+const fn cut_states() -> [CutState; 64] {
+    let mut states = [CutState::Done; 64];
+    let mut state = 0;
+    while state < State::COUNT {
+        states[state] = match State(state as u8) {
+            S::Start => CutState::Start,
+            S::Value | S::FirstElement => CutState::Value,
+            S::FirstKey | S::Key | S::Colon => CutState::Key,
+            S::AfterElement | S::AfterMember => CutState::AfterValue,
+            S::Done => CutState::Done,
+            S::Plain | S::Utf8Last => CutState::String,
+            S::Utf8Two | S::Utf8TwoFromA0 | S::Utf8TwoTo9F => CutState::String,
+            S::Utf8Three | S::Utf8ThreeFrom90 | S::Utf8ThreeTo8F => CutState::String,
+            S::T | S::Tr | S::Tru | S::F | S::Fa | S::Fal | S::Fals | S::N | S::Nu | S::Nul => CutState::Literal,
+            S::Integer | S::Fraction | S::ExponentDigits | S::Zero => CutState::Number,
+            S::Minus | S::Point | S::Exponent | S::ExponentSign => CutState::Number,
+            _ => CutState::Escape,
+        };
+        state += 1;
+    }
+    states
+}
+
+const fn moves() -> [u8; 64 * ROW] {
+    let mut moves = [NONE; 64 * ROW];
+    let mut state = 0;
+    while state < State::COUNT {
+        let mut byte = 0;
+        while byte < 256 {
+            let step = rule(State(state as u8), byte as u8);
+            if matches!(step.act, Act::Move) {
+                moves[state * ROW + CLASSES_OF[byte] as usize] = step.state.0;
+            }
+            byte += 1;
+        }
+        state += 1;
+    }
+    moves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_are_the_rule() {
+        for state in (0..State::COUNT).map(|n| State(n as u8)) {
+            for byte in 0..=255 {
+                let ruled = rule(state, byte);
+                assert_eq!(step(state, byte), ruled, "{state:?} {byte}");
+                assert_eq!(go(state, byte), (ruled.act == Act::Move).then_some(ruled.state), "{state:?} {byte}");
+            }
+        }
+    }
+}
