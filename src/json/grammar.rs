@@ -97,17 +97,17 @@ impl State {
 
     /// Inside a string.
     #[inline(always)]
-    pub(super) fn in_string(self) -> bool {
-        self == S::Plain || (S::High.0..=S::Utf8ThreeTo8F.0).contains(&self.0)
+    pub(super) const fn in_string(self) -> bool {
+        self.0 == S::Plain.0 || S::High.0 <= self.0 && self.0 <= S::Utf8ThreeTo8F.0
     }
 
     /// Inside an escape, or behind a high surrogate.
-    pub(super) fn in_escape(self) -> bool {
-        (S::High.0..=S::HexHigh3.0).contains(&self.0)
+    pub(super) const fn in_escape(self) -> bool {
+        S::High.0 <= self.0 && self.0 <= S::HexHigh3.0
     }
 
-    pub(super) fn in_number(self) -> bool {
-        (S::Integer.0..=S::ExponentSign.0).contains(&self.0)
+    pub(super) const fn in_number(self) -> bool {
+        S::Integer.0 <= self.0 && self.0 <= S::ExponentSign.0
     }
 
     pub(super) fn in_literal(self) -> bool {
@@ -159,16 +159,16 @@ impl State {
         }
     }
 
-    /// A value is due or open, or a key is open.
+    /// A value is due or open. `in_key`: the string that is open is a key.
     #[inline(always)]
-    pub(super) fn is_in_value(self) -> bool {
-        self.0 < S::Start.0 || self == S::Value || self == S::FirstElement
+    pub(super) fn is_in_value(self, in_key: bool) -> bool {
+        IN_VALUE >> self.0 & 1 > u64::from(in_key)
     }
 
-    /// The name of the state; inside any string it is [`CutState::String`], or [`CutState::Escape`].
+    /// The name of the state. `in_key`: the string that is open is a key.
     #[inline(always)]
-    pub(super) fn cut_state(self) -> CutState {
-        CUT_STATES[usize::from(self.0) % CUT_STATES.len()]
+    pub(super) fn cut_state(self, in_key: bool) -> CutState {
+        CUT_STATES[(usize::from(in_key) * ROW + usize::from(self.0)) % CUT_STATES.len()]
     }
 
     /// What is missing of the open literal.
@@ -188,47 +188,54 @@ impl State {
     }
 }
 
-/// What the machine does about a byte, beside going to the next state.
+/// What a byte means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The next state, and nothing to be done.
+    Go(State),
+    /// Something to be done, which leads to the next state.
+    Act(Act),
+}
+
+/// What the machine has to do about a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum Act {
-    /// Nothing.
-    Move,
-    /// A number or a literal begins.
+    /// A number or a literal begins. [`behind`] has the next state.
     Token,
-    /// A string begins or ends.
-    Quote,
-    /// An escape or a UTF-8 sequence begins: what follows is not certain until it is whole.
+    /// An escape or a UTF-8 sequence begins: what follows is not certain until it is whole. [`behind`] has the next
+    /// state.
     Hold,
     /// A `\u` escape has ended in a high surrogate; its first byte is five bytes back.
     HoldHigh,
+    /// A string begins or ends.
+    Quote,
     /// The literal is whole.
     LiteralEnd,
     /// The number has ended before this byte, if the byte may follow a value here.
     NumberEnd,
+    /// An object begins, if it may be so deep.
     Object,
+    /// An array begins, if it may be so deep.
     Array,
+    /// The innermost container ends.
     Close,
     /// The grammar does not allow it. A number that is the root ends here, if it may.
     Reject,
 }
 
-/// The next state, and what is to be done. The state counts for nothing where the act decides it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) state: State,
-    pub(super) act: Act,
-}
-
 /// One page: what a byte means in a state.
-const fn rule(state: State, byte: u8) -> Step {
-    const fn go(state: State) -> Step {
-        Step { state, act: Act::Move }
+///
+/// The second one is the state that [`behind`] gives.
+const fn rule(state: State, byte: u8) -> (Step, State) {
+    const fn go(state: State) -> (Step, State) {
+        (Step::Go(state), state)
     }
-    const fn act(act: Act) -> Step {
-        Step { state: S::Start, act }
+    const fn act(act: Act) -> (Step, State) {
+        (Step::Act(act), S::Start)
     }
-    const fn begin(act: Act, state: State) -> Step {
-        Step { state, act }
+    const fn begin(act: Act, state: State) -> (Step, State) {
+        (Step::Act(act), state)
     }
     match (state, byte) {
         (
@@ -239,8 +246,8 @@ const fn rule(state: State, byte: u8) -> Step {
         (S::FirstElement, b']') | (S::FirstKey, b'}') => act(Act::Close),
         (S::Start | S::Value | S::FirstElement, _) => match byte {
             b'"' => act(Act::Quote),
-            b'{' => begin(Act::Object, S::FirstKey),
-            b'[' => begin(Act::Array, S::FirstElement),
+            b'{' => act(Act::Object),
+            b'[' => act(Act::Array),
             b'-' => begin(Act::Token, S::Minus),
             b'0' => begin(Act::Token, S::Zero),
             b'1'..=b'9' => begin(Act::Token, S::Integer),
@@ -277,7 +284,7 @@ const fn rule(state: State, byte: u8) -> Step {
         (S::Hex2, _) if byte.is_ascii_hexdigit() => go(S::Hex3),
         (S::Hex3, _) if byte.is_ascii_hexdigit() => go(S::Plain),
         (S::HexHigh2, _) if byte.is_ascii_hexdigit() => go(S::HexHigh3),
-        (S::HexHigh3, _) if byte.is_ascii_hexdigit() => begin(Act::HoldHigh, S::High),
+        (S::HexHigh3, _) if byte.is_ascii_hexdigit() => act(Act::HoldHigh),
 
         (S::Utf8Last, 0x80..=0xbf) => go(S::Plain),
         (S::Utf8Two, 0x80..=0xbf) | (S::Utf8TwoFromA0, 0xa0..=0xbf) | (S::Utf8TwoTo9F, 0x80..=0x9f) => go(S::Utf8Last),
@@ -304,23 +311,31 @@ const fn rule(state: State, byte: u8) -> Step {
         (S::Fal, b's') => go(S::Fals),
         (S::N, b'u') => go(S::Nu),
         (S::Nu, b'l') => go(S::Nul),
-        (S::Tru | S::Fals, b'e') | (S::Nul, b'l') => begin(Act::LiteralEnd, state),
+        (S::Tru | S::Fals, b'e') | (S::Nul, b'l') => act(Act::LiteralEnd),
 
         _ => act(Act::Reject),
     }
 }
 
-/// The state behind `byte`, if there is nothing to do but to go there.
+/// What `byte` means in `state`.
 #[inline(always)]
-pub(super) fn go(state: State, byte: u8) -> Option<State> {
-    let next = MOVES[(usize::from(state.0) * ROW + usize::from(CLASSES[usize::from(byte)])) % MOVES.len()];
-    (next != NONE).then_some(State(next))
+pub(super) fn step(state: State, byte: u8) -> Step {
+    let step = STEPS[index(state, byte)];
+    match step.checked_sub(ACT) {
+        None => Step::Go(State(step)),
+        Some(act) => Step::Act(ACTS[usize::from(act) % ACTS.len()]),
+    }
 }
 
-/// What `byte` means in `state`.
+/// The state behind the first byte of a number, a literal, an escape or a UTF-8 sequence.
 #[inline]
-pub(super) fn step(state: State, byte: u8) -> Step {
-    STEPS[usize::from(state.0)][usize::from(CLASSES[usize::from(byte)])]
+pub(super) fn behind(state: State, byte: u8) -> State {
+    State(BEHIND[index(state, byte)])
+}
+
+#[inline(always)]
+fn index(state: State, byte: u8) -> usize {
+    (usize::from(state.0) * ROW + usize::from(CLASSES[usize::from(byte)])) % STEPS.len()
 }
 
 /// Bytes that every state treats alike, as one number each: so the table is a few kilobytes.
@@ -329,13 +344,37 @@ const CLASSES_OF: [u8; 256] = classes();
 
 /// A row of a table, in classes; both dimensions are powers of two, so that an index needs no check.
 const ROW: usize = 64;
-static MOVES: [u8; 64 * ROW] = moves();
-static STEPS: [[Step; ROW]; State::COUNT] = steps();
+static STEPS: [u8; 64 * ROW] = tables().0;
+static BEHIND: [u8; 64 * ROW] = tables().1;
+static CUT_STATES: [CutState; 2 * ROW] = cut_states();
 
-static CUT_STATES: [CutState; 64] = cut_states();
+/// What is no state in [`STEPS`] is this and the number of an act.
+const ACT: u8 = 64;
 
-/// No state: the byte has an act.
-const NONE: u8 = u8::MAX;
+/// The acts in the order of their numbers.
+const ACTS: [Act; 16] = {
+    let mut acts = [Act::Reject; 16];
+    let all = [
+        Act::Token,
+        Act::Hold,
+        Act::HoldHigh,
+        Act::Quote,
+        Act::LiteralEnd,
+        Act::NumberEnd,
+        Act::Object,
+        Act::Array,
+        Act::Close,
+    ];
+    let mut n = 0;
+    while n < all.len() {
+        acts[all[n] as usize] = all[n];
+        n += 1;
+    }
+    acts
+};
+
+/// The states in which a value is due or open, or a key: a bit each.
+const IN_VALUE: u64 = (1 << S::Start.0) - 1 | 1 << S::Value.0 | 1 << S::FirstElement.0;
 
 const fn classes() -> [u8; 256] {
     let mut classes = [0; 256];
@@ -362,8 +401,8 @@ const fn classes() -> [u8; 256] {
 const fn alike(a: u8, b: u8) -> bool {
     let mut state = 0;
     while state < State::COUNT {
-        let (a, b) = (rule(State(state as u8), a), rule(State(state as u8), b));
-        if a.state.0 != b.state.0 || a.act as u8 != b.act as u8 {
+        let (a, b) = (coded(State(state as u8), a), coded(State(state as u8), b));
+        if a.0 != b.0 || a.1 != b.1 {
             return false;
         }
         state += 1;
@@ -371,58 +410,49 @@ const fn alike(a: u8, b: u8) -> bool {
     true
 }
 
-const fn steps() -> [[Step; ROW]; State::COUNT] {
-    let mut steps = [[Step { state: S::Start, act: Act::Reject }; ROW]; State::COUNT];
+/// [`rule`] in numbers.
+const fn coded(state: State, byte: u8) -> (u8, u8) {
+    match rule(state, byte) {
+        (Step::Go(next), _) => (next.0, next.0),
+        (Step::Act(act), behind) => (ACT + act as u8, behind.0),
+    }
+}
+
+const fn tables() -> ([u8; 64 * ROW], [u8; 64 * ROW]) {
+    let (mut steps, mut behind) = ([ACT + Act::Reject as u8; 64 * ROW], [0; 64 * ROW]);
     let mut state = 0;
     while state < State::COUNT {
         let mut byte = 0;
         while byte < 256 {
-            steps[state][CLASSES_OF[byte] as usize] = rule(State(state as u8), byte as u8);
+            let at = state * ROW + CLASSES_OF[byte] as usize;
+            (steps[at], behind[at]) = coded(State(state as u8), byte as u8);
             byte += 1;
         }
         state += 1;
     }
-    steps
+    (steps, behind)
 }
 
-const fn cut_states() -> [CutState; 64] {
-    let mut states = [CutState::Done; 64];
+const fn cut_states() -> [CutState; 2 * ROW] {
+    let mut states = [CutState::Done; 2 * ROW];
     let mut state = 0;
     while state < State::COUNT {
-        states[state] = match State(state as u8) {
-            S::Start => CutState::Start,
-            S::Value | S::FirstElement => CutState::Value,
-            S::FirstKey | S::Key | S::Colon => CutState::Key,
-            S::AfterElement | S::AfterMember => CutState::AfterValue,
-            S::Done => CutState::Done,
-            S::Plain | S::Utf8Last => CutState::String,
-            S::Utf8Two | S::Utf8TwoFromA0 | S::Utf8TwoTo9F => CutState::String,
-            S::Utf8Three | S::Utf8ThreeFrom90 | S::Utf8ThreeTo8F => CutState::String,
-            S::T | S::Tr | S::Tru | S::F | S::Fa | S::Fal | S::Fals | S::N | S::Nu | S::Nul => CutState::Literal,
-            S::Integer | S::Fraction | S::ExponentDigits | S::Zero => CutState::Number,
-            S::Minus | S::Point | S::Exponent | S::ExponentSign => CutState::Number,
-            _ => CutState::Escape,
+        let here = State(state as u8);
+        let (in_value, in_key) = match here {
+            S::Start => (CutState::Start, CutState::Start),
+            S::Value | S::FirstElement => (CutState::Value, CutState::Value),
+            S::FirstKey | S::Key | S::Colon => (CutState::Key, CutState::Key),
+            S::AfterElement | S::AfterMember => (CutState::AfterValue, CutState::AfterValue),
+            S::Done => (CutState::Done, CutState::Done),
+            _ if here.in_escape() => (CutState::Escape, CutState::Escape),
+            _ if here.in_string() => (CutState::String, CutState::Key),
+            _ if here.in_number() => (CutState::Number, CutState::Number),
+            _ => (CutState::Literal, CutState::Literal),
         };
+        (states[state], states[ROW + state]) = (in_value, in_key);
         state += 1;
     }
     states
-}
-
-const fn moves() -> [u8; 64 * ROW] {
-    let mut moves = [NONE; 64 * ROW];
-    let mut state = 0;
-    while state < State::COUNT {
-        let mut byte = 0;
-        while byte < 256 {
-            let step = rule(State(state as u8), byte as u8);
-            if matches!(step.act, Act::Move) {
-                moves[state * ROW + CLASSES_OF[byte] as usize] = step.state.0;
-            }
-            byte += 1;
-        }
-        state += 1;
-    }
-    moves
 }
 
 #[cfg(test)]
@@ -433,9 +463,8 @@ mod tests {
     fn the_tables_are_the_rule() {
         for state in (0..State::COUNT).map(|n| State(n as u8)) {
             for byte in 0..=255 {
-                let ruled = rule(state, byte);
-                assert_eq!(step(state, byte), ruled, "{state:?} {byte}");
-                assert_eq!(go(state, byte), (ruled.act == Act::Move).then_some(ruled.state), "{state:?} {byte}");
+                let (ruled, next) = rule(state, byte);
+                assert_eq!((step(state, byte), behind(state, byte)), (ruled, next), "{state:?} {byte}");
             }
         }
     }

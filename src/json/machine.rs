@@ -6,7 +6,7 @@
 
 use super::close;
 use super::event::{Event, Live, Scalar, Sink, Span};
-use super::grammar::{self, Act, State};
+use super::grammar::{self, Act, State, Step};
 use super::scan::{Input, Word};
 use super::stack::{Frame, Kind, Path};
 use crate::error::{SyntaxError, SyntaxErrorKind};
@@ -131,11 +131,6 @@ impl Machine {
     /// right before it: another byte may follow there.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, SyntaxError> {
-        // Most pushes of a stream are short, and lie inside a string.
-        if self.state == State::Plain && Word::new(bytes).is_some_and(|word| word.plain() == bytes.len()) {
-            self.offset += bytes.len();
-            return Ok(bytes.len());
-        }
         self.take(bytes, &mut Out { text: "", sink: &mut () })
     }
 
@@ -188,10 +183,7 @@ impl Machine {
 
     /// Where in the grammar the machine stands.
     pub fn cut_state(&self) -> CutState {
-        match self.state.cut_state() {
-            CutState::String if self.in_key => CutState::Key,
-            state => state,
-        }
+        self.state.cut_state(self.in_key)
     }
 
     /// The JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) of the value that is due or open; of the
@@ -249,21 +241,28 @@ impl Machine {
     }
 
     fn value_is_due_or_open(&self) -> bool {
-        // The flag is up inside keys alone.
-        self.state.is_in_value() && !self.in_key
+        self.state.is_in_value(self.in_key)
     }
 
     /// Picks the way for a push of this length.
-    #[inline(never)]
+    #[inline(always)]
     fn take<S: Sink + ?Sized>(&mut self, bytes: &[u8], out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
-        match Word::new(bytes) {
-            Some(word) => self.run(word, out),
-            None => self.run(bytes, out),
+        let Some(word) = Word::new(bytes) else { return self.run(bytes, out) };
+        // Most pushes of a stream are short, and lie inside a string.
+        if self.state == State::Plain && word.plain() == bytes.len() {
+            self.told = self.offset;
+            self.offset += bytes.len();
+            if !self.in_key {
+                self.fragment(self.offset, out);
+            }
+            return Ok(bytes.len());
         }
+        self.run(word, out)
     }
 
     /// Runs over the input with the state in a register. The table of the grammar decides every byte; the short ways
     /// before it only take what nearly always comes next, which the table would take as well.
+    #[inline(never)]
     fn run<I: Input, S: Sink + ?Sized>(&mut self, mut input: I, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
         let base = self.offset;
         if !out.sink.is_idle() && self.in_string() {
@@ -310,25 +309,26 @@ impl Machine {
                 }
                 _ => {}
             }
-            if let Some(next) = grammar::go(state, byte) {
-                state = next;
-                input.skip(1);
-                continue;
-            }
-            let step = grammar::step(state, byte);
-            state = match step.act {
-                Act::Move => step.state,
+            let act = match grammar::step(state, byte) {
+                Step::Go(next) => {
+                    state = next;
+                    input.skip(1);
+                    continue;
+                }
+                Step::Act(act) => act,
+            };
+            state = match act {
                 Act::Hold => {
                     self.hold = place;
-                    step.state
+                    grammar::behind(state, byte)
                 }
                 Act::HoldHigh => {
                     self.hold = place - 5;
-                    step.state
+                    State::High
                 }
                 Act::Token => {
                     self.token = place;
-                    step.state
+                    grammar::behind(state, byte)
                 }
                 Act::Quote if state.takes_quote() => self.open_string(place, state, out),
                 Act::Quote => self.quote(place, out),
@@ -345,12 +345,8 @@ impl Machine {
                     state = self.scalar(Scalar::Number, place, out);
                     continue;
                 }
-                Act::Object | Act::Array if self.frames.len() < self.depth => {
-                    let kind = if step.act == Act::Object { Kind::Object } else { Kind::Array };
-                    out.tell(Event::Begin { kind, at: place }, &self.frames);
-                    self.frames.push(Frame::open(kind, place));
-                    step.state
-                }
+                Act::Object if self.frames.len() < self.depth => self.open(Kind::Object, place, out),
+                Act::Array if self.frames.len() < self.depth => self.open(Kind::Array, place, out),
                 Act::Close => self.close(place, out),
                 _ if state == State::Done => break Ok(at),
                 // A number that is the root ends with whatever stands behind it.
@@ -388,6 +384,16 @@ impl Machine {
             out.tell(Event::StringBegin(at), &self.frames);
         }
         State::Plain
+    }
+
+    /// A container begins with the bracket at `at`. Returns the next state.
+    fn open<S: Sink + ?Sized>(&mut self, kind: Kind, at: usize, out: &mut Out<'_, S>) -> State {
+        out.tell(Event::Begin { kind, at }, &self.frames);
+        self.frames.push(Frame::open(kind, at));
+        match kind {
+            Kind::Object => State::FirstKey,
+            Kind::Array => State::FirstElement,
+        }
     }
 
     /// The open string ends with the quote at `at`. Returns the next state.
