@@ -284,9 +284,20 @@ impl Machine {
                 }
             } else if state.has_runs() {
                 input.skip(input.digits());
-                if input.first() == Some(b',') && !self.frames.is_empty() {
-                    state = self.scalar(Scalar::Number, base + len - input.left(), out);
-                    state = follow(&mut input, state);
+                match input.first() {
+                    Some(b',') if !self.frames.is_empty() => {
+                        state = self.scalar(Scalar::Number, base + len - input.left(), out);
+                        state = follow(&mut input, state);
+                    }
+                    Some(b'.') if state == State::Integer => {
+                        input.skip(1);
+                        state = State::Point;
+                        if input.digits() > 0 {
+                            state = State::Fraction;
+                            continue;
+                        }
+                    }
+                    _ => {}
                 }
             }
             let Some(byte) = input.first() else { break Ok(len) };
@@ -301,6 +312,12 @@ impl Machine {
                 b'1'..=b'9' if state.takes_value() => {
                     self.token = place;
                     state = State::Integer;
+                    continue;
+                }
+                b'-' if state.takes_value() => {
+                    self.token = place;
+                    input.skip(1);
+                    state = if matches!(input.first(), Some(b'1'..=b'9')) { State::Integer } else { State::Minus };
                     continue;
                 }
                 b' ' if state.takes_space() => {
