@@ -149,7 +149,7 @@ pub fn decode_into(raw: &str, out: &mut String) {
 }
 
 /// What a key says. One with half of a surrogate pair has no text of its own: it is shown as it was written, so that
-/// two keys which differ never look alike.
+/// two such keys don't look alike.
 pub fn key(raw: &str) -> Cow<'_, str> {
     if memchr(b'\\', raw.as_bytes()).is_none() {
         return Cow::Borrowed(raw);
