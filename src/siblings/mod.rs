@@ -36,8 +36,8 @@ pub use same::same_value;
 /// Remembers the whole children of open containers. What is in a child that is whole is forgotten, and so are the
 /// children of a container that has ended: memory is for the open containers and, up to the limit, their children.
 ///
-/// A string is read for its digest when it ends: nothing of it is kept before. The sink must be lent for all pushes.
-/// One that is lent late remembers what it sees, and knows [where that is not all](Self::remembers_all). Where a
+/// A string is read for its digest when it ends: nothing of it is kept before. A sink that is lent late remembers what it
+/// sees, and knows [where that is not all](Self::remembers_all); from then on it must be lent for all pushes. Where a
 /// document is [set back](crate::Document::restore), a clone that was taken together with the checkpoint goes on.
 #[derive(Clone, Debug)]
 pub struct Siblings {
