@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use restitch::json::{Machine, Sink};
+use restitch::json::{self, Machine, Sink};
 use restitch::overlap::Anchor;
 use restitch::paths::Paths;
 use restitch::session::relay::{Output, Relay};
@@ -109,6 +109,14 @@ fn sinks(c: &mut Criterion) {
     let mut group = c.benchmark_group("sinks");
     group.throughput(Throughput::Elements(pushes.len() as u64));
     group.bench_function("machine with no sink, 4-byte pushes", |b| b.iter(|| push_all(&pushes, &mut (), |()| {})));
+    // The floor of every sink: the events themselves.
+    group.bench_function("a sink that does nothing, 4-byte pushes", |b| {
+        b.iter(|| {
+            let mut events = 0;
+            push_all(&pushes, &mut json::each(|_, _| events += 1), |_| {});
+            events
+        });
+    });
     group.bench_function("paths, 3 patterns, 4-byte pushes", |b| {
         let patterns = ["/title", "/sections/*/content", "/sections/*"];
         b.iter(|| {

@@ -232,6 +232,11 @@ impl Paths {
 
 impl Sink for Paths {
     fn event(&mut self, event: Event, live: &Live<'_>) {
+        // Most events are parts of strings, and most of those are of no interest.
+        let is_quiet = self.completions || self.string == Some(0);
+        if matches!(event, Event::Key(_)) || (is_quiet && matches!(event, Event::Fragment(_))) {
+            return;
+        }
         let span = event.span();
         if event.begins_value() {
             self.string = None;
