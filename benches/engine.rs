@@ -8,9 +8,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use restitch::json::Machine;
+use restitch::json::{self, Machine, Sink};
 use restitch::overlap::Anchor;
+use restitch::paths::Paths;
 use restitch::session::relay::{Output, Relay};
+use restitch::siblings::Siblings;
 use restitch::splice::{Expect, Splice};
 use restitch::sse::Decoder;
 use restitch::{Document, Limits};
@@ -100,6 +102,67 @@ fn machine(c: &mut Criterion) {
     group.finish();
 }
 
+/// What sinks cost on top of the machine, with a delta of four bytes for each push.
+fn sinks(c: &mut Criterion) {
+    let text = sections(1 << 20);
+    let pushes = pushes(&text, 4);
+    let mut group = c.benchmark_group("sinks");
+    group.throughput(Throughput::Elements(pushes.len() as u64));
+    group.bench_function("machine with no sink, 4-byte pushes", |b| b.iter(|| push_all(&pushes, &mut (), |()| {})));
+    // The floor of every sink: the events themselves.
+    group.bench_function("a sink that does nothing, 4-byte pushes", |b| {
+        b.iter(|| {
+            let mut events = 0;
+            push_all(&pushes, &mut json::each(|_, _| events += 1), |_| {});
+            events
+        });
+    });
+    group.bench_function("paths, 3 patterns, 4-byte pushes", |b| {
+        let patterns = ["/title", "/sections/*/content", "/sections/*"];
+        b.iter(|| {
+            let mut paths = Paths::new(patterns).unwrap();
+            let mut bytes = 0;
+            push_all(&pushes, &mut paths, |paths| {
+                while let Some(found) = paths.poll_match() {
+                    bytes += found.span.len() + found.path.len();
+                }
+            });
+            bytes
+        });
+    });
+    group.bench_function("paths, 3 patterns, whole values alone, 4-byte pushes", |b| {
+        let patterns = ["/title", "/sections/*/id", "/sections/*"];
+        b.iter(|| {
+            let mut paths = Paths::completions(patterns).unwrap();
+            let mut bytes = 0;
+            push_all(&pushes, &mut paths, |paths| {
+                while let Some(found) = paths.poll_match() {
+                    bytes += found.span.len() + found.path.len();
+                }
+            });
+            bytes
+        });
+    });
+    group.bench_function("siblings, 4-byte pushes", |b| {
+        b.iter(|| {
+            let mut siblings = Siblings::new(Limits::default().siblings);
+            push_all(&pushes, &mut siblings, |_| {});
+            siblings.root()
+        });
+    });
+    group.finish();
+}
+
+/// Feeds a machine, whose sink is looked at behind each push.
+fn push_all<S: Sink>(pushes: &[&str], sink: &mut S, mut look: impl FnMut(&mut S)) {
+    let mut document = Document::new(64);
+    for push in pushes {
+        document.push_with(black_box(push), sink).unwrap();
+        look(sink);
+    }
+    assert!(document.is_complete());
+}
+
 fn seam(c: &mut Criterion) {
     let text = sections(1 << 20);
     let cut = text.len() / 2;
@@ -180,6 +243,6 @@ fn events(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
-    targets = machine, seam, events
+    targets = machine, sinks, seam, events
 }
 criterion_main!(benches);

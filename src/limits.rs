@@ -31,6 +31,9 @@ pub struct Limits {
     pub read_ahead: usize,
     /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
     pub body: usize,
+    /// Whole children of open containers that [`Siblings`](crate::siblings::Siblings) remember, over all containers.
+    /// Default 65,536: more rows than a model writes in one answer, and about 2 MiB.
+    pub siblings: usize,
     /// Calls after the first one. Default 8.
     pub continuations: u32,
     /// Failures in a row that end the loop. Default 3.
@@ -60,6 +63,7 @@ impl Default for Limits {
             anchor: 2048,
             read_ahead: 1 << 20,
             body: 32 << 20,
+            siblings: 1 << 16,
             continuations: 8,
             failures: 3,
             repeats: 2,

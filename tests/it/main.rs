@@ -13,10 +13,12 @@ mod fuzz;
 mod json;
 mod layers;
 mod overlap;
+mod paths;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
 mod relay;
 mod session;
+mod siblings;
 #[cfg(feature = "sim")]
 mod sim;
 mod splice;
@@ -24,3 +26,4 @@ mod sse;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;
+mod tree;

@@ -1,0 +1,180 @@
+//! Patterns over JSON Pointers, read once and compared one step at a time.
+
+use std::fmt;
+
+use crate::json::Token;
+
+/// The patterns of one subscription: at most 64, so that a set of them is a word.
+#[derive(Clone, Debug)]
+pub(super) struct Patterns {
+    all: Vec<Pattern>,
+    /// By number of steps: the patterns that have so many.
+    ends: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Pattern {
+    text: String,
+    steps: Vec<Step>,
+}
+
+/// What one step of a pattern lets through.
+#[derive(Clone, Debug)]
+enum Step {
+    Any,
+    /// One key, and the index that is written like it.
+    One(String, Option<usize>),
+}
+
+/// A pattern that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternError {
+    /// What is wrong with it.
+    pub kind: PatternErrorKind,
+    /// The pattern.
+    pub pattern: String,
+    /// Where in it, in bytes.
+    pub offset: usize,
+}
+
+/// What is wrong with a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PatternErrorKind {
+    /// It is neither empty nor begins with `/`.
+    NoSlash,
+    /// A `~` that is followed by neither `0` nor `1`.
+    BadEscape,
+    /// It is the 65th.
+    TooMany,
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            PatternErrorKind::NoSlash => "must be empty or begin with `/`",
+            PatternErrorKind::BadEscape => "`~` must be followed by `0` or `1`",
+            PatternErrorKind::TooMany => "more than 64 patterns",
+        };
+        write!(f, "pattern {:?}: {what} (byte {})", self.pattern, self.offset)
+    }
+}
+
+impl std::error::Error for PatternError {}
+
+impl Patterns {
+    pub(super) fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, PatternError> {
+        let mut set = Self { all: Vec::new(), ends: Vec::new() };
+        for pattern in patterns {
+            set.add(pattern.as_ref())?;
+        }
+        Ok(set)
+    }
+
+    fn add(&mut self, text: &str) -> Result<(), PatternError> {
+        let error = |kind, offset| PatternError { kind, pattern: text.to_owned(), offset };
+        if self.all.len() == MOST {
+            return Err(error(PatternErrorKind::TooMany, 0));
+        }
+        let steps = match text.strip_prefix('/') {
+            Some(rest) => {
+                let mut at = 1;
+                let read = |written: &str| {
+                    let step = Step::read(written).map_err(|offset| error(PatternErrorKind::BadEscape, at + offset));
+                    at += written.len() + 1;
+                    step
+                };
+                rest.split('/').map(read).collect::<Result<Vec<_>, _>>()?
+            }
+            None if text.is_empty() => Vec::new(),
+            None => return Err(error(PatternErrorKind::NoSlash, 0)),
+        };
+        if self.ends.len() <= steps.len() {
+            self.ends.resize(steps.len() + 1, 0);
+        }
+        self.ends[steps.len()] |= 1 << self.all.len();
+        self.all.push(Pattern { text: text.to_owned(), steps });
+        Ok(())
+    }
+
+    /// The patterns as they were given.
+    pub(super) fn texts(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.all.iter().map(|pattern| pattern.text.as_str())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// All of them.
+    pub(super) fn everyone(&self) -> u64 {
+        match self.all.len() {
+            MOST => u64::MAX,
+            count => (1 << count) - 1,
+        }
+    }
+
+    /// Those with so many steps.
+    pub(super) fn ending(&self, steps: usize) -> u64 {
+        self.ends.get(steps).copied().unwrap_or_default()
+    }
+
+    /// Those of `alive` whose step `at`, which all of them have, lets `token` through.
+    pub(super) fn step(&self, alive: u64, at: usize, token: &Token<'_>) -> u64 {
+        each(alive)
+            .filter(|&n| self.all[n].steps.get(at).is_some_and(|step| step.lets(token)))
+            .fold(0, |mask, n| mask | 1 << n)
+    }
+}
+
+impl Step {
+    /// Reads a reference token (RFC 6901, section 3), or gives the offset of the `~` that is none of its escapes.
+    fn read(written: &str) -> Result<Self, usize> {
+        if written == "*" {
+            return Ok(Self::Any);
+        }
+        let bad = |&(at, _): &(usize, &str)| !matches!(written.as_bytes().get(at + 1), Some(b'0' | b'1'));
+        if let Some((at, _)) = written.match_indices('~').find(bad) {
+            return Err(at);
+        }
+        // In this order, or `~01` would become a slash.
+        let key = written.replace("~1", "/").replace("~0", "~");
+        let is_index = key == "0" || (!key.starts_with('0') && key.bytes().all(|byte| byte.is_ascii_digit()));
+        let index = if is_index { key.parse().ok() } else { None };
+        Ok(Self::One(key, index))
+    }
+
+    fn lets(&self, token: &Token<'_>) -> bool {
+        match (self, token) {
+            (Self::Any, _) => true,
+            (Self::One(own, _), Token::Key(key)) => own == key,
+            (Self::One(_, own), Token::Index(index)) => *own == Some(*index),
+        }
+    }
+}
+
+/// The numbers in a set, rising.
+pub(super) fn each(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = set.trailing_zeros() as usize;
+        // The lowest bit goes; of an empty set there is none.
+        set &= set.checked_sub(1)?;
+        Some(lowest)
+    })
+}
+
+const MOST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_gives_its_numbers() {
+        assert_eq!(each(0).count(), 0);
+        assert_eq!(each(1 << 63 | 0b1010).collect::<Vec<_>>(), [1, 3, 63]);
+        let set = Patterns::new(["/a"; 64]).unwrap();
+        assert_eq!((set.everyone(), set.ending(1), set.ending(2)), (u64::MAX, u64::MAX, 0));
+        assert_eq!(Patterns::new(["", "/a/b", "/"]).unwrap().everyone(), 0b111);
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether two texts are the same value: what a digest can only suppose.
+
+use std::borrow::Cow;
+
+use super::text;
+use crate::json::{Event, Kind, Live, Machine, Scalar, Sink, Span};
+
+/// Both texts are one whole JSON value each, and the same but for white space, escapes and the order of members.
+/// Numbers are compared as they are written: `1.0` is not `1`. Of a key that an object has twice, the order of its
+/// values counts: readers take the last one.
+///
+/// Takes time and memory in proportion to the texts, and sorts the members of objects whose orders differ. Doesn't
+/// recurse.
+///
+/// ```
+/// use restitch::siblings::same_value;
+///
+/// assert!(same_value(r#"{"a": [1], "b": "\u00e9"}"#, r#"{"b":"é","a":[1]}"#));
+/// assert!(!same_value("[1, 2]", "[2, 1]"));
+/// ```
+pub fn same_value(a: &str, b: &str) -> bool {
+    match (Nodes::read(a), Nodes::read(b)) {
+        (Some(a), Some(b)) => a.same(&b),
+        _ => false,
+    }
+}
+
+/// All values of a text, each before those in it.
+struct Nodes<'a> {
+    text: &'a str,
+    list: Vec<Node>,
+    /// The containers that are open while it is read.
+    open: Vec<usize>,
+}
+
+struct Node {
+    what: What,
+    /// The key of a member, between its quotes.
+    key: Span,
+    /// The value's text; of a string between its quotes.
+    span: Span,
+    /// Behind the last value in it.
+    end: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Container(Kind),
+    String,
+    Scalar(Scalar),
+}
+
+impl<'a> Nodes<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let mut nodes = Self { text, list: Vec::new(), open: Vec::new() };
+        run(text, &mut nodes)?;
+        Some(nodes)
+    }
+
+    fn add(&mut self, what: What, span: Span, live: &Live<'_>) {
+        let key = live.frames.last().map(|frame| frame.key).unwrap_or_default();
+        self.list.push(Node { what, key, span, end: self.list.len() + 1 });
+    }
+
+    /// The children of a container.
+    fn children(&self, of: usize) -> impl Iterator<Item = usize> + Clone {
+        let end = self.list.get(of).map_or(0, |node| node.end);
+        let next = move |&at: &usize| self.list.get(at).map(|node| node.end);
+        std::iter::successors(Some(of + 1), next).take_while(move |&at| at < end)
+    }
+
+    fn key(&self, at: usize) -> Cow<'a, [u8]> {
+        self.list.get(at).map_or_else(Cow::default, |node| text::whole(node.key.of(self.text)))
+    }
+
+    /// A container's members by their keys; those of one key in their order.
+    fn sorted(&self, of: usize) -> Vec<(Cow<'a, [u8]>, usize)> {
+        let mut members: Vec<_> = self.children(of).map(|at| (self.key(at), at)).collect();
+        members.sort();
+        members
+    }
+
+    fn same(&self, other: &Nodes<'_>) -> bool {
+        let mut pairs = vec![(0, 0)];
+        while let Some((at, theirs)) = pairs.pop() {
+            let (Some(own), Some(node)) = (self.list.get(at), other.list.get(theirs)) else { return false };
+            // As many values in both: neither has a child that the other lacks, if those that both have are the same.
+            if own.what != node.what || own.end - at != node.end - theirs {
+                return false;
+            }
+            let (text, other_text) = (own.span.of(self.text), node.span.of(other.text));
+            match own.what {
+                What::Scalar(_) if text != other_text => return false,
+                What::Scalar(_) => {}
+                What::String if text != other_text && text::whole(text) != text::whole(other_text) => return false,
+                What::String => {}
+                What::Container(Kind::Array) => pairs.extend(self.children(at).zip(other.children(theirs))),
+                What::Container(Kind::Object) => {
+                    let in_order = self.children(at).zip(other.children(theirs));
+                    if in_order.clone().all(|(a, b)| self.key(a) == other.key(b)) {
+                        pairs.extend(in_order);
+                        continue;
+                    }
+                    let (own, theirs) = (self.sorted(at), other.sorted(theirs));
+                    if own.len() != theirs.len() || own.iter().zip(&theirs).any(|((a, _), (b, _))| a != b) {
+                        return false;
+                    }
+                    pairs.extend(own.iter().zip(&theirs).map(|(&(_, a), &(_, b))| (a, b)));
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Sink for Nodes<'_> {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        match event {
+            Event::Begin { kind, .. } => {
+                self.open.push(self.list.len());
+                self.add(What::Container(kind), event.span(), live);
+            }
+            Event::End { .. } => {
+                let end = self.list.len();
+                if let Some(node) = self.open.pop().and_then(|at| self.list.get_mut(at)) {
+                    node.end = end;
+                }
+            }
+            Event::StringEnd(span) => self.add(What::String, inside(span), live),
+            Event::Scalar { kind, span } => self.add(What::Scalar(kind), span, live),
+            Event::Key(_) | Event::StringBegin(_) | Event::Fragment(_) => {}
+        }
+    }
+}
+
+/// Between the quotes.
+pub(super) fn inside(string: Span) -> Span {
+    Span { start: string.start + 1, end: string.end - 1 }
+}
+
+/// Tells `sink` of the one value that `text` is, white space around it aside; `None` if it is none. There is no limit
+/// of its depth: frames are a part of the memory that the text takes itself.
+pub(super) fn run<S: Sink>(text: &str, sink: &mut S) -> Option<()> {
+    let mut machine = Machine::new(usize::MAX);
+    let end = machine.feed_text(text, sink).ok()?;
+    machine.finish_text(text, sink).ok()?;
+    text.as_bytes().get(end..)?.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).then_some(())
+}

@@ -1,0 +1,431 @@
+//! The whole children of open containers, and what makes two values the same.
+
+use std::collections::HashMap;
+use std::fs;
+
+use restitch::json::envelope::Roots;
+use restitch::json::walk::{Raw, ValueKind};
+use restitch::siblings::{KeyHash, Siblings, digest_of, same_value};
+use restitch::{Document, Limits, Trailing};
+
+use crate::support::{Rng, corpus, random_cuts};
+use crate::tree::Tree;
+
+fn document() -> Document {
+    Document::with_options(1024, Roots::Any, Trailing::Next)
+}
+
+/// The children's text at each depth.
+fn texts<'a>(siblings: &Siblings, text: &'a str) -> Vec<Vec<&'a str>> {
+    (0..siblings.depth())
+        .map(|depth| siblings.children(depth).iter().map(|child| child.span.of(text)).collect())
+        .collect()
+}
+
+/// The slow way: the containers that are open at `cut` of a whole text, and of each the children that are whole there,
+/// a number by the byte behind it: their keys and what they are.
+fn expected<'a>(text: &'a str, cut: usize) -> Vec<Vec<(Option<String>, Raw<'a>)>> {
+    let mut levels = Vec::new();
+    let mut open = Raw::root(text);
+    while let Some(raw) = open.take() {
+        let is_container = matches!(raw.kind(), ValueKind::Object | ValueKind::Array);
+        if !is_container || cut <= raw.range().start || cut >= raw.range().end {
+            break;
+        }
+        let members = raw.members().map(|(key, value)| (Some(key.decode().unwrap().into_owned()), value));
+        let all: Vec<_> = members.chain(raw.elements().map(|value| (None, value))).collect();
+        let is_whole = |value: &Raw<'_>| value.range().end + usize::from(value.kind() == ValueKind::Number) <= cut;
+        open = all.iter().map(|&(_, value)| value).find(|value| !is_whole(value));
+        levels.push(all.into_iter().filter(|(_, value)| is_whole(value)).collect());
+    }
+    levels
+}
+
+#[test]
+fn the_children_of_open_containers_are_known() {
+    let (mut document, mut siblings) = (document(), Siblings::new(100));
+    let rows: [(&str, &[&[&str]]); 9] = [
+        ("  ", &[]),
+        ("{\"a\": ", &[&[]]),
+        ("[1, \"x\", [], {\"b\": [[1", &[&[], &["1", "\"x\"", "[]"], &[], &[], &[]]),
+        ("], nul", &[&[], &["1", "\"x\"", "[]"], &[], &["[1]"]]),
+        ("l], \"c\": 2", &[&[], &["1", "\"x\"", "[]"], &["[[1], null]"]]),
+        ("}", &[&[], &["1", "\"x\"", "[]", "{\"b\": [[1], null], \"c\": 2}"]]),
+        ("], \"d\": \"y\"", &[&["[1, \"x\", [], {\"b\": [[1], null], \"c\": 2}]", "\"y\""]]),
+        ("}\n", &[]),
+        ("[0,", &[&["0"]]),
+    ];
+    for (push, expect) in rows {
+        document.push_with(push, &mut siblings).unwrap();
+        assert_eq!(texts(&siblings, document.text()), expect, "{push}");
+        assert!((0..siblings.depth()).all(|depth| siblings.remembers_all(depth)));
+        assert!(!siblings.remembers_all(siblings.depth()));
+    }
+}
+
+#[test]
+fn keys_are_known_by_what_they_say() {
+    let (mut document, mut siblings) = (document(), Siblings::new(100));
+    document.push_with(r#"{"a": 1, "\u0061": 2, "\\u0061": 3, "": 4, "x": [5, "#, &mut siblings).unwrap();
+    let keys: Vec<_> = siblings.children(0).iter().map(|child| child.key).collect();
+    assert_eq!(keys, ["a", "a", "\\u0061", ""].map(|key| Some(KeyHash::of(key))));
+    assert_eq!(siblings.children(1)[0].key, None);
+    assert_eq!(
+        ["a", "b", "", "\\u0061"].map(KeyHash::of).into_iter().collect::<std::collections::HashSet<_>>().len(),
+        4
+    );
+}
+
+#[test]
+fn a_value_that_comes_again_is_found() {
+    let (mut document, mut siblings) = (document(), Siblings::new(100));
+    document.push_with("[[1, [1, 2], 1, {\"a\": 1}], 1, [1, 2], [", &mut siblings).unwrap();
+    document.push_with("1, 2, 1, [1,2], ", &mut siblings).unwrap();
+    let found = |depth, text| -> Vec<usize> {
+        siblings.find(depth, digest_of(text).unwrap()).map(|child| child.span.start).collect()
+    };
+    assert_eq!(found(0, "1"), [27]);
+    assert_eq!(found(0, "[1,2]"), [30]);
+    assert_eq!(found(1, "1"), [45, 39], "newest first");
+    assert_eq!(found(1, "[1,\n2]"), [48]);
+    assert_eq!(found(1, "3"), [0; 0]);
+    assert_eq!(found(2, "1"), [0; 0]);
+}
+
+#[test]
+fn what_is_one_value_and_what_is_not() {
+    let same = [
+        ("[1, 2]", "[1,2]\n"),
+        (r#"{"a": 1, "b": {"c": [], "d": {}}}"#, r#" {"b":{"d":{},"c":[]},"a":1}"#),
+        (r#"["\u00e9\ud83d\ude00\/\n"]"#, r#"["é😀/\u000A"]"#),
+        (r#"{"\u0061": 1}"#, r#"{"a": 1}"#),
+        (r#"{"a": 1, "b": 0, "a": 2}"#, r#"{"b": 0, "a": 1, "a": 2}"#),
+        (r#""\ud83d""#, r#""\uD83D""#),
+        (" null", "null "),
+        ("1e5", "1e5"),
+    ];
+    for (a, b) in same {
+        assert!(same_value(a, b) && same_value(b, a), "{a} {b}");
+        assert_eq!(digest_of(a).unwrap(), digest_of(b).unwrap(), "{a} {b}");
+    }
+    let differ = [
+        ("1", "\"1\""),
+        ("1", "1.0"),
+        ("1", "[1]"),
+        ("null", "\"null\""),
+        ("true", "false"),
+        ("[]", "{}"),
+        ("[]", "\"\""),
+        ("[[]]", "[]"),
+        ("[[], []]", "[[[]]]"),
+        ("[[1], 2]", "[[1, 2]]"),
+        ("[1, 2]", "[2, 1]"),
+        ("[1, [2]]", "[[1], 2]"),
+        (r#"{"a": 1, "b": 2}"#, r#"{"a": 2, "b": 1}"#),
+        (r#"{"a": 1}"#, r#"{"a": 1, "a": 1}"#),
+        (r#"{"a": 1}"#, r#"{"b": 1}"#),
+        (r#"{"a": "b"}"#, r#"{"b": "a"}"#),
+        (r#"{"a": {"b": 1}, "c": 2}"#, r#"{"a": {"c": 2}, "b": 1}"#),
+        (r#"["a", "b"]"#, r#"{"a": "b"}"#),
+        (r#"["ab", "c"]"#, r#"["a", "bc"]"#),
+        (r#""\u0000""#, r#""""#),
+        (r#""\\u0061""#, r#""a""#),
+        (r#""\ud83d""#, r#""\ud83e""#),
+        (r#""\ud83d""#, r#""\ufffd""#),
+        (r#""\ud83d""#, r#""\\ud83d""#),
+        (r#"{"\ud83d": 1}"#, r#"{"\\ud83d": 1}"#),
+    ];
+    for (a, b) in differ {
+        assert!(!same_value(a, b) && !same_value(b, a), "{a} {b}");
+        assert_ne!(digest_of(a).unwrap(), digest_of(b).unwrap(), "{a} {b}");
+    }
+}
+
+/// What a digest can't tell is told here: a hit proves nothing.
+#[test]
+fn a_collision_is_decided_by_the_text() {
+    // The members' sum loses the order of one key's values: readers take another one.
+    let (a, b) = (r#"{"a": 1, "a": 2}"#, r#"{"a": 2, "a": 1}"#);
+    assert_eq!(digest_of(a), digest_of(b));
+    assert!(!same_value(a, b));
+    let (mut document, mut siblings) = (document(), Siblings::new(100));
+    document.push_with(&format!("[{a}, {a}, 0, "), &mut siblings).unwrap();
+    let hits: Vec<_> = siblings.find(0, digest_of(b).unwrap()).map(|child| child.span.of(document.text())).collect();
+    assert_eq!(hits, [a, a]);
+    assert!(hits.iter().all(|hit| !same_value(hit, b)));
+}
+
+#[test]
+fn what_is_no_value_has_no_digest_and_is_the_same_as_nothing() {
+    for text in ["", " ", "[1", "1 2", "[] ]", "tru", "{\"a\"}", "\"\\x\"", "-"] {
+        assert_eq!(digest_of(text), None, "{text}");
+        assert!(!same_value(text, text), "{text}");
+        assert!(!same_value(text, "1") && !same_value("1", text), "{text}");
+    }
+}
+
+#[test]
+fn depth_is_no_recursion_and_size_no_square() {
+    let deep = format!("{}{}", "[".repeat(300_000), "]".repeat(300_000));
+    assert!(same_value(&deep, &deep));
+    assert_ne!(digest_of(&deep), digest_of(&deep[1..deep.len() - 1]));
+    let member = |n: usize| format!("\"key {n}\": {n}");
+    let forwards: Vec<_> = (0..100_000).map(member).collect();
+    let backwards: Vec<_> = (0..100_000).rev().map(member).collect();
+    let [forwards, backwards] = [forwards, backwards].map(|members| format!("{{{}}}", members.join(",")));
+    assert!(same_value(&forwards, &backwards));
+    assert_eq!(digest_of(&forwards), digest_of(&backwards));
+    assert!(!same_value(&forwards, &backwards.replace(": 77777", ": 7777")));
+}
+
+#[test]
+fn the_limit_is_of_all_open_containers_together() {
+    assert_eq!(Limits::default().siblings, 65_536);
+    let (mut document, mut siblings) = (document(), Siblings::new(3));
+    document.push_with("[1, 2, [3, 4,", &mut siblings).unwrap();
+    assert_eq!(texts(&siblings, document.text()), [vec!["1", "2"], vec!["3"]]);
+    assert_eq!([0, 1].map(|depth| siblings.remembers_all(depth)), [true, false]);
+    // The children of a container that ends make room, and its own digest lacks nothing.
+    document.push_with("5], 6,", &mut siblings).unwrap();
+    assert_eq!(texts(&siblings, document.text()), [vec!["1", "2", "[3, 4,5]"]]);
+    assert_eq!(siblings.find(0, digest_of("[3,4,5]").unwrap()).count(), 1);
+    assert!(!siblings.remembers_all(0));
+    document.push_with("[]]", &mut siblings).unwrap();
+    assert_eq!(siblings.root(), digest_of("[1,2,[3,4,5],6,[]]"));
+}
+
+/// Of a document with a hundred thousand values, no more is remembered than what is open.
+#[test]
+fn children_of_closed_containers_are_forgotten() {
+    let (mut document, mut siblings) = (document(), Siblings::new(1 << 16));
+    document.push_with("{\"rows\": [", &mut siblings).unwrap();
+    for n in 0..1000 {
+        document.push_with(&format!("[{}],", vec!["0"; 100].join(",")), &mut siblings).unwrap();
+        assert_eq!((siblings.children(0).len(), siblings.children(1).len(), siblings.depth()), (0, n + 1, 2));
+    }
+    let digest = siblings.children(1)[0].digest;
+    assert_eq!(siblings.find(1, digest).count(), 1000);
+    assert_eq!(siblings.find(1, digest_of("0").unwrap()).count(), 0);
+}
+
+/// Every cut of random documents, against what a walk of the whole document says.
+#[test]
+fn children_at_every_cut() {
+    let mut rng = Rng::new(3);
+    // The canonical text of every digest, and the other way round.
+    let (mut canonical, mut digests) = (HashMap::new(), HashMap::new());
+    for _ in 0..300 {
+        let text = Tree::random(&mut rng, 5).write(&mut rng);
+        let (mut document, mut siblings) = (document(), Siblings::new(1000));
+        for (at, c) in text.char_indices() {
+            let cut = at + c.len_utf8();
+            document.push_with(&text[at..cut], &mut siblings).unwrap();
+            let expect = expected(&text, cut);
+            assert_eq!(siblings.depth(), expect.len(), "{text} {cut}");
+            for (depth, expect) in expect.into_iter().enumerate() {
+                assert!(siblings.remembers_all(depth));
+                assert_eq!(siblings.children(depth).len(), expect.len(), "{text} {cut}");
+                for (child, (key, raw)) in siblings.children(depth).iter().zip(expect) {
+                    assert_eq!(child.span.range(), raw.range());
+                    assert_eq!(child.key, key.as_deref().map(KeyHash::of));
+                    let own = canonical_sum(&Tree::of(raw));
+                    assert_eq!(*canonical.entry(child.digest).or_insert_with(|| own.clone()), own);
+                    assert_eq!(*digests.entry(own).or_insert(child.digest), child.digest);
+                    let mut found = siblings.find(depth, child.digest);
+                    assert!(found.any(|found| found == child));
+                }
+            }
+        }
+        assert_eq!(siblings.root(), digest_of(&text));
+    }
+    assert!(canonical.len() > 300, "{}", canonical.len());
+}
+
+/// The canonical text, but for the order of the values of one key, which a digest does not tell.
+fn canonical_sum(tree: &Tree) -> String {
+    match tree {
+        Tree::Map(members) => {
+            let mut members: Vec<_> = members.iter().map(|(key, value)| (key, canonical_sum(value))).collect();
+            members.sort();
+            format!("{members:?}")
+        }
+        Tree::List(items) => format!("<{:?}>", items.iter().map(canonical_sum).collect::<Vec<_>>()),
+        other => other.canonical(),
+    }
+}
+
+#[test]
+fn any_chunking_gives_the_same() {
+    let mut rng = Rng::new(5);
+    for _ in 0..300 {
+        let tree = Tree::random(&mut rng, 5);
+        let text = format!("[{}, ", tree.write(&mut rng));
+        let mut document = document();
+        let mut siblings = Siblings::new(1000);
+        let mut at = 0;
+        for cut in random_cuts(text.len(), &mut rng).into_iter().chain([text.len()]) {
+            if text.is_char_boundary(cut) {
+                document.push_with(&text[at..cut], &mut siblings).unwrap();
+                at = cut;
+            }
+        }
+        assert_eq!(siblings.children(0)[0].digest, digest_of(&text[1..text.len() - 2]).unwrap(), "{text}");
+    }
+}
+
+#[test]
+fn variants_are_the_same_and_changes_are_not() {
+    let mut rng = Rng::new(9);
+    let mut changes = 0;
+    for _ in 0..1000 {
+        let tree = Tree::random(&mut rng, 4);
+        let (text, variant) = (tree.write(&mut rng), tree.shuffled(&mut rng).write(&mut rng));
+        assert!(same_value(&text, &variant), "{text} {variant}");
+        assert_eq!(digest_of(&text), digest_of(&variant), "{text} {variant}");
+        let other = tree.changed(&mut rng);
+        let is_same = tree.canonical() == other.canonical();
+        changes += usize::from(!is_same);
+        let other = other.shuffled(&mut rng).write(&mut rng);
+        assert_eq!(same_value(&text, &other), is_same, "{text} {other}");
+        assert_eq!(digest_of(&text) == digest_of(&other), is_same, "{text} {other}");
+    }
+    assert!(changes > 900, "{changes}");
+}
+
+/// Random values of few members: equal by chance, often.
+#[test]
+fn the_same_is_what_has_the_same_canonical_text() {
+    let mut rng = Rng::new(15);
+    let values: Vec<_> = (0..400)
+        .map(|_| {
+            let tree = Tree::random(&mut rng, 1);
+            (tree.write(&mut rng), tree.canonical())
+        })
+        .collect();
+    let mut same = 0;
+    for (a, canonical) in &values {
+        for (b, other) in &values {
+            assert_eq!(same_value(a, b), canonical == other, "{a} {b}");
+            same += usize::from(canonical == other);
+        }
+    }
+    assert!((1000..100_000).contains(&same), "{same}");
+}
+
+/// What a late sink remembers is so; what it lacks, it knows.
+#[test]
+fn a_late_sink_knows_what_it_lacks() {
+    let mut rng = Rng::new(21);
+    for _ in 0..100 {
+        let text = Tree::random(&mut rng, 5).write(&mut rng);
+        for late in (0..=text.len()).filter(|&late| text.is_char_boundary(late)) {
+            let (mut document, mut siblings) = (document(), Siblings::new(1000));
+            document.push(&text[..late]).unwrap();
+            for (at, c) in text[late..].char_indices() {
+                let (at, cut) = (late + at, late + at + c.len_utf8());
+                document.push_with(&text[at..cut], &mut siblings).unwrap();
+                if siblings.depth() == 0 {
+                    // Nothing was told yet, or all is closed.
+                    continue;
+                }
+                let expect = expected(&text, cut);
+                assert_eq!(siblings.depth(), expect.len());
+                for (depth, expect) in expect.iter().enumerate() {
+                    let children = siblings.children(depth);
+                    assert!(children.is_sorted_by_key(|child| child.span.start));
+                    for child in children {
+                        let (_, raw) = expect.iter().find(|(_, raw)| raw.range() == child.span.range()).unwrap();
+                        assert_eq!(Some(child.digest), digest_of(raw.as_str()), "{text} {late} {cut}");
+                    }
+                    let lacks = children.len() < expect.len();
+                    assert_eq!(siblings.remembers_all(depth), !lacks, "{text} {late} {cut}");
+                }
+            }
+            let whole = siblings.root();
+            assert!(whole.is_none() || whole == digest_of(&text), "{text} {late}");
+        }
+    }
+    let (mut document, mut siblings) = (document(), Siblings::new(100));
+    document.push("[1, [2, {\"a\": ").unwrap();
+    document.push_with("3}, 4], [5, 6], ", &mut siblings).unwrap();
+    assert_eq!(texts(&siblings, document.text()), [vec!["[5, 6]"]]);
+    assert!(!siblings.remembers_all(0));
+    assert_eq!(siblings.find(0, digest_of("[5,6]").unwrap()).count(), 1);
+    document.push_with("7]\n[[", &mut siblings).unwrap();
+    assert_eq!(siblings.root(), None);
+    assert!(siblings.remembers_all(0) && siblings.remembers_all(1));
+}
+
+/// Lent now and then, it may be wrong, but stands.
+#[test]
+fn gaps_do_no_harm() {
+    let mut rng = Rng::new(23);
+    for _ in 0..1000 {
+        let text = Tree::random(&mut rng, 5).write(&mut rng) + "\n[1, [2, ";
+        let (mut document, mut siblings) = (document(), Siblings::new(1000));
+        let mut at = 0;
+        for cut in random_cuts(text.len(), &mut rng) {
+            if text.is_char_boundary(cut) {
+                match rng.below(2) {
+                    0 => document.push(&text[at..cut]).unwrap(),
+                    _ => document.push_with(&text[at..cut], &mut siblings).unwrap(),
+                }
+                at = cut;
+            }
+        }
+        document.push_with(&text[at..], &mut siblings).unwrap();
+        document.push_with("3, 4, ", &mut siblings).unwrap();
+        let expect = ["3", "4"];
+        assert!(texts(&siblings, document.text())[1].ends_with(&expect), "{text}");
+    }
+}
+
+#[test]
+fn a_clone_goes_on_where_a_document_was_set_back() {
+    let (mut document, mut siblings) = (document(), Siblings::new(100));
+    document.push_with("[1, [2, ", &mut siblings).unwrap();
+    let (checkpoint, kept) = (document.checkpoint(), siblings.clone());
+    document.push_with("3, 4], 5, [6, ", &mut siblings).unwrap();
+    document.restore(&checkpoint);
+    siblings = kept;
+    document.push_with("7], 8]", &mut siblings).unwrap();
+    assert_eq!(siblings.root(), digest_of("[1, [2, 7], 8]"));
+}
+
+/// Rows of documents: reformatted, they are found again.
+#[test]
+fn documents_of_the_corpus() {
+    let Some(corpus) = corpus() else { return };
+    let mut rng = Rng::new(27);
+    let mut names: Vec<_> = fs::read_dir(corpus.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    let (mut files, mut rows) = (0, 0);
+    for name in names.iter().filter(|name| name.extension().is_some_and(|extension| extension == "json")) {
+        let text = fs::read_to_string(name).unwrap();
+        let root = Raw::root(&text).unwrap();
+        let tree = Tree::of(root);
+        let variant = tree.shuffled(&mut rng).write(&mut rng);
+        assert!(same_value(&text, &variant), "{name:?}");
+        assert_eq!(digest_of(&text), digest_of(&variant), "{name:?}");
+        let changed = tree.changed(&mut rng);
+        if changed.canonical() != tree.canonical() {
+            let changed = changed.write(&mut rng);
+            assert!(!same_value(&text, &changed), "{name:?}");
+            assert_ne!(digest_of(&text), digest_of(&changed), "{name:?}");
+        }
+        let cut = text[..text.trim_end().len() - 1].trim_end().len();
+        let (mut document, mut siblings) = (document(), Siblings::new(1 << 16));
+        for piece in text[..cut].split_inclusive(['e', '"', '\\', ' ']) {
+            document.push_with(piece, &mut siblings).unwrap();
+        }
+        for (_, raw) in expected(&text, cut).into_iter().next().unwrap_or_default() {
+            let variant = Tree::of(raw).shuffled(&mut rng).write(&mut rng);
+            let mut found = siblings.find(0, digest_of(&variant).unwrap());
+            assert!(found.any(|child| child.span.range() == raw.range()), "{name:?} {:?}", raw.range());
+            rows += 1;
+        }
+        files += 1;
+    }
+    println!("covered: {files} documents, {rows} rows");
+    assert!(files > 50);
+}
