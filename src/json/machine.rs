@@ -357,6 +357,7 @@ impl Machine {
         at: usize,
         out: &mut Out<'_, S>,
     ) -> Result<usize, SyntaxError> {
+        scan::looked(1);
         match self.state {
             State::Plain => return self.plain(rest, at, out),
             State::Escape => match byte {
@@ -538,7 +539,7 @@ impl Machine {
             (State::Minus, b'0') => State::Zero,
             (State::Minus, b'1'..=b'9') => State::Integer,
             (State::Integer | State::Fraction | State::ExponentDigits, b'0'..=b'9') => {
-                return Ok(rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len()));
+                return Ok(scan::digits(rest));
             }
             (State::Zero | State::Integer, b'.') => State::Point,
             (State::Zero | State::Integer | State::Fraction, b'e' | b'E') => State::Exponent,
