@@ -5,13 +5,12 @@
 use std::borrow::Cow;
 use std::hint::black_box;
 use std::process::Command;
-use std::time::Instant;
 
 use restitch::Document;
 
 use crate::input::{pieces, section};
 use crate::table::{print, row, short};
-use crate::timing::median;
+use crate::timing::{median, now};
 
 const MIB: usize = 1 << 20;
 /// Bytes of the text that is kept.
@@ -116,7 +115,7 @@ impl Pushes {
         let parts = pieces(&self.block, PUSH);
         let mut left = TEXT;
         let mut count = 0;
-        let start = Instant::now();
+        let start = now();
         push("{\"title\": \"Report\", \"sections\": [");
         for part in parts.iter().cycle() {
             push(black_box(part));
@@ -126,7 +125,7 @@ impl Pushes {
                 None => break,
             }
         }
-        start.elapsed().as_nanos() as f64 / f64::from(count)
+        now().saturating_sub(start).as_nanos() as f64 / f64::from(count)
     }
 }
 
@@ -134,7 +133,7 @@ impl Pushes {
 fn spans(length: usize, among: usize, mut take: impl FnMut(usize, usize) -> usize) -> f64 {
     let mut state = 1u64;
     let mut bytes = 0;
-    let start = Instant::now();
+    let start = now();
     for _ in 0..SPANS {
         // Knuth's generator: the same places for every candidate.
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -142,7 +141,7 @@ fn spans(length: usize, among: usize, mut take: impl FnMut(usize, usize) -> usiz
         bytes += take(at, at + 1 + (state >> 20) as usize % 64);
     }
     black_box(bytes);
-    start.elapsed().as_nanos() as f64 / SPANS as f64
+    now().saturating_sub(start).as_nanos() as f64 / SPANS as f64
 }
 
 /// A text of any form: pushes, and then spans.

@@ -19,7 +19,7 @@ use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::{Party, median, race};
 use serde::de::IgnoredAny;
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 11;
 const DEPTH: usize = 1024;
 const MIB: usize = 1 << 20;
 
