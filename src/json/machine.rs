@@ -7,7 +7,7 @@
 use super::close;
 use super::event::{Event, Live, Scalar, Sink, Span};
 use super::grammar::{self, Act, State, Step};
-use super::scan::{Input, Word};
+use super::scan::{self, Input, Word};
 use super::stack::{Frame, Kind, Path};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
@@ -301,6 +301,7 @@ impl Machine {
                 }
             }
             let Some(byte) = input.first() else { break Ok(len) };
+            scan::looked(1);
             let at = len - input.left();
             let place = base + at;
             match byte {

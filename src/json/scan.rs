@@ -114,16 +114,19 @@ impl Input for Word {
     // The zeros behind the last byte are neither plain nor digits.
     #[inline(always)]
     fn plain(&self) -> usize {
+        looked(self.left);
         (not_plain(self.bytes).trailing_zeros() / 8) as usize
     }
 
     #[inline(always)]
     fn digits(&self) -> usize {
+        looked(self.left);
         (not_digit(self.bytes).trailing_zeros() / 8) as usize
     }
 
     #[inline(always)]
     fn spaces(&self) -> usize {
+        looked(self.left);
         (not_space(self.bytes).trailing_zeros() / 8) as usize
     }
 
@@ -141,9 +144,11 @@ fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
     for (n, chunk) in chunks.iter().enumerate() {
         let stop = stops(u64::from_le_bytes(*chunk));
         if stop != 0 {
+            looked((n + 1) * 8);
             return n * 8 + stop.trailing_zeros() as usize / 8;
         }
     }
+    looked(bytes.len());
     let last = Word::new(rest).map_or(0, |word| stops(word.bytes).trailing_zeros() as usize / 8);
     bytes.len() - rest.len() + last.min(rest.len())
 }
@@ -176,6 +181,7 @@ fn not_space(v: u64) -> u64 {
 /// are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 #[inline(always)]
 fn character(v: u32) -> usize {
+    looked(4);
     if v & 0xc0e0 == 0x80c0 {
         return if v & 0x1e != 0 { 2 } else { 0 };
     }
@@ -191,9 +197,65 @@ fn character(v: u32) -> usize {
     0
 }
 
+/// So many bytes were looked at: counted where unit tests ask whether that is linear, and nothing elsewhere.
+#[inline(always)]
+pub(super) fn looked(bytes: usize) {
+    #[cfg(test)]
+    tests::LOOKED.set(tests::LOOKED.get() + bytes);
+    #[cfg(not(test))]
+    let _ = bytes;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::Machine;
+
+    thread_local! {
+        /// Bytes that this thread's machines have looked at.
+        pub(super) static LOOKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    /// How often a machine looks at a byte of `text`, on average, in pushes of `size`.
+    fn looks(text: &str, size: usize) -> f64 {
+        let mut machine = Machine::new(text.len());
+        LOOKED.set(0);
+        for chunk in text.as_bytes().chunks(size) {
+            machine.feed(chunk).unwrap();
+        }
+        assert!(machine.is_done());
+        LOOKED.get() as f64 / text.len() as f64
+    }
+
+    /// A search may run past the byte that is asked for, by a word and no further: not to the end of a push, which is
+    /// how a text of nothing but quotes becomes quadratic.
+    #[test]
+    fn a_byte_is_looked_at_a_few_times_at_most() {
+        let n = 4000;
+        let prose = "{\"id\": 17, \"content\": \"A section says \\\"so\\\" – and on, for as long as it goes.\\n\"}, "
+            .repeat(n / 40);
+        let texts = [
+            ("prose", format!("[{prose}null]")),
+            ("one string", format!("[\"{}\"]", "a".repeat(n))),
+            ("arrays", "[".repeat(n) + &"]".repeat(n)),
+            ("objects", "{\"k\":".repeat(n) + "1" + &"}".repeat(n)),
+            ("escapes", format!("[\"{}\"]", "\\n".repeat(n))),
+            ("surrogates", format!("[\"{}\"]", "\\ud83d".repeat(n))),
+            ("escaped quotes", format!("[\"{}\"]", "\\\"".repeat(n))),
+            ("quotes", format!("[{}\"\"]", "\"\",".repeat(n))),
+            ("characters", format!("[\"{}\"]", "é".repeat(n))),
+            ("digits", format!("[{}]", "1".repeat(n))),
+            ("numbers", format!("[{}1]", "1,".repeat(n))),
+            ("white space", format!("[{}1]", " ".repeat(n))),
+            ("keys", format!("{{{}\"k\":0}}", "\"key\":0,".repeat(n))),
+        ];
+        for (name, text) in texts {
+            for size in [1, 2, 3, 4, 7, 8, 9, 64, 4096, usize::MAX] {
+                let looks = looks(&text, size);
+                assert!((1.0..20.0).contains(&looks), "{name} in pushes of {size}: {looks} looks at a byte");
+            }
+        }
+    }
 
     /// The slow twin of [`Input::plain`], a byte at a time.
     fn is_plain(byte: u8) -> bool {

@@ -27,3 +27,4 @@ mod sse;
 mod stream;
 mod support;
 mod tree;
+mod work;

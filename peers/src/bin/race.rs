@@ -1,0 +1,469 @@
+//! The race of parsers: tables a to e, in Markdown. Letters as arguments choose tables; `--files` prints all files of a.
+
+#![forbid(unsafe_code)]
+
+use std::hint::black_box;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use actson::feeder::{PushJsonFeeder, SliceJsonFeeder};
+use actson::options::JsonParserOptionsBuilder;
+use actson::{JsonEvent, JsonParser};
+use jiter::{JsonValue, PartialMode};
+use jsonmodem::{ParserOptions, StreamingParser};
+use restitch::Document;
+use restitch::json::{Closing, Event, Live, Machine, Sink, Token};
+use restitch_peers::input::{Input, corpus, pieces, sections};
+use restitch_peers::table::{print, row, short};
+use restitch_peers::timing::{Party, median, race};
+use serde::de::IgnoredAny;
+
+const ROUNDS: usize = 11;
+const DEPTH: usize = 1024;
+const MIB: usize = 1 << 20;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let all_files = args.iter().any(|arg| arg == "--files");
+    let letters: String = args.iter().filter(|arg| !arg.starts_with("--")).map(String::as_str).collect();
+    let wanted = |letter| letters.is_empty() || letters.contains(letter);
+    let text = sections(MIB);
+    if wanted('a') {
+        pushes(&text, all_files);
+    }
+    if wanted('b') {
+        suffixes(&text);
+    }
+    if wanted('c') {
+        lengths();
+    }
+    if wanted('d') {
+        live(&text);
+    }
+    if wanted('e') {
+        whole(&text);
+    }
+}
+
+/// Takes events and does next to nothing with them.
+#[derive(Default)]
+struct Counting {
+    events: u64,
+    bytes: usize,
+}
+
+impl Sink for Counting {
+    fn event(&mut self, event: Event, _: &Live<'_>) {
+        self.events += 1;
+        self.bytes += event.span().len();
+    }
+}
+
+/// Touches each step of the path.
+fn walk(machine: &Machine, text: &str) -> usize {
+    machine
+        .path(text)
+        .tokens()
+        .map(|token| match token {
+            Token::Key(key) => key.len() + usize::from(key.as_bytes().first().copied().unwrap_or(0)),
+            Token::Index(index) => index,
+        })
+        .sum()
+}
+
+/// Pushes all of `text`, 4 bytes each, and looks at the machine after each.
+fn machine_pushes(text: &str, look: impl Fn(&Machine)) {
+    let mut machine = Machine::new(DEPTH);
+    for push in text.as_bytes().chunks(4) {
+        machine.feed(black_box(push)).expect("restitch accepts the input");
+        look(&machine);
+    }
+}
+
+/// Pushes all of `text`, 4 bytes each, hands on each event, and calls `look` after each push.
+fn actson_pushes<S>(
+    text: &str,
+    mut state: S,
+    mut take: impl FnMut(&mut S, JsonEvent, &JsonParser<PushJsonFeeder>),
+    look: impl Fn(&S),
+) {
+    let options = JsonParserOptionsBuilder::default().with_max_depth(DEPTH).build();
+    let mut parser = JsonParser::new_with_options(PushJsonFeeder::new(), options);
+    for push in text.as_bytes().chunks(4) {
+        parser.feeder.push_bytes(black_box(push));
+        loop {
+            match parser.next_event().expect("actson accepts the input") {
+                Some(JsonEvent::NeedMoreInput) | None => break,
+                Some(event) => take(&mut state, black_box(event), &parser),
+            }
+        }
+        look(&state);
+    }
+    assert_eq!(parser.parsed_bytes(), text.len(), "actson reads all of it");
+}
+
+/// The path that a caller of actson keeps, since it tells none.
+#[derive(Default)]
+struct Kept {
+    frames: Vec<KeptFrame>,
+    open: usize,
+}
+
+/// One open container. It is kept when it closes, for its buffer.
+#[derive(Default)]
+struct KeptFrame {
+    is_object: bool,
+    count: usize,
+    key: String,
+}
+
+impl Kept {
+    fn take(&mut self, event: JsonEvent, parser: &JsonParser<PushJsonFeeder>) {
+        match event {
+            JsonEvent::StartObject | JsonEvent::StartArray => {
+                if self.frames.len() == self.open {
+                    self.frames.push(KeptFrame::default());
+                }
+                let frame = &mut self.frames[self.open];
+                frame.is_object = event == JsonEvent::StartObject;
+                frame.count = 0;
+                frame.key.clear();
+                self.open += 1;
+                return;
+            }
+            JsonEvent::EndObject | JsonEvent::EndArray => self.open -= 1,
+            JsonEvent::FieldName => {
+                if let Some(frame) = self.frames[..self.open].last_mut() {
+                    frame.key.clear();
+                    frame.key.push_str(parser.current_str().expect("actson keeps text"));
+                }
+                return;
+            }
+            _ => {}
+        }
+        if let Some(frame) = self.frames[..self.open].last_mut() {
+            frame.count += 1;
+        }
+    }
+
+    fn walk(&self) -> usize {
+        let frames = self.frames[..self.open].iter();
+        frames
+            .map(|frame| match frame.is_object {
+                true => frame.key.len() + usize::from(frame.key.as_bytes().first().copied().unwrap_or(0)),
+                false => frame.count,
+            })
+            .sum()
+    }
+}
+
+fn jsonmodem_pushes(pushes: &[&str]) {
+    let mut parser = StreamingParser::new(ParserOptions::default());
+    for push in pushes {
+        parser.feed(black_box(push));
+        for event in parser.by_ref() {
+            black_box(event.expect("jsonmodem accepts the input"));
+        }
+    }
+}
+
+/// The rows of table a that every file has.
+fn push_parties(text: &str) -> Vec<Party<'_>> {
+    vec![
+        Party::new("actson: push, events", || actson_pushes(text, (), |_, _, _| (), |_| ())),
+        Party::new("restitch: push", || machine_pushes(text, |_| ())),
+        Party::new("restitch: push, cut state, path obtained", || {
+            machine_pushes(text, |machine| {
+                black_box((machine.cut_state(), machine.path(text)));
+            });
+        }),
+        Party::new("restitch: push, cut state, path walked", || {
+            machine_pushes(text, |machine| {
+                black_box((machine.cut_state(), walk(machine, text)));
+            });
+        }),
+        Party::new("actson: push, events, path kept by the caller and walked", || {
+            actson_pushes(text, Kept::default(), Kept::take, |kept| {
+                black_box(kept.walk());
+            });
+        }),
+    ]
+}
+
+/// a: 4-byte pushes, the cut's state and path read after each.
+fn pushes(text: &str, all_files: bool) {
+    let deltas = pieces(text, 4);
+    let mut parties = push_parties(text);
+    let count = text.len().div_ceil(4) as f64;
+    parties.push(Party::new("jsonmodem: push, events", || jsonmodem_pushes(&deltas)));
+    let times = race(&mut parties, ROUNDS);
+    let mut rows = vec![row(["1 MiB of sections, 4-byte pushes", "ns a push", "÷ actson"])];
+    for (n, party) in parties.iter().enumerate() {
+        rows.push(row([party.name, &short(times.median(n) / count), &short(times.ratio(n, 0))]));
+    }
+    print("a. Pushes of 4 bytes", &rows);
+
+    files(all_files);
+}
+
+/// What one file showed.
+struct File {
+    name: String,
+    bytes: usize,
+    /// Nanoseconds a push, party by party.
+    cost: Vec<f64>,
+    /// Column by column of [`RATIOS`].
+    ratio: [f64; RATIOS.len()],
+}
+
+/// The columns of ratios: a party of [`push_parties`] ÷ another.
+const RATIOS: [(&str, usize, usize); 3] =
+    [("path obtained ÷ actson", 2, 0), ("path walked ÷ actson", 3, 0), ("path walked ÷ actson with its path", 3, 4)];
+
+/// a, file by file.
+fn files(all: bool) {
+    let mut files = Vec::new();
+    for Input { name, text } in corpus() {
+        let mut parties = push_parties(&text);
+        let times = race(&mut parties, ROUNDS);
+        let count = text.len().div_ceil(4) as f64;
+        let cost = (0..parties.len()).map(|n| times.median(n) / count).collect();
+        let ratio = RATIOS.map(|(_, party, peer)| times.ratio(party, peer));
+        files.push(File { name, bytes: text.len(), cost, ratio });
+    }
+    if files.is_empty() {
+        return;
+    }
+    let mut rows = vec![row(["", "median file, ns", "worst file, ns", "which"])];
+    for (n, party) in push_parties("").iter().enumerate() {
+        let worst = files.iter().max_by(|a, b| a.cost[n].total_cmp(&b.cost[n])).expect("there are files");
+        let middle = median(files.iter().map(|file| file.cost[n]).collect());
+        rows.push(row([party.name, &short(middle), &short(worst.cost[n]), &worst.name]));
+    }
+    print(&format!("a. Pushes of 4 bytes, {} files", files.len()), &rows);
+
+    let line = |name: &str, bytes: &str, ratio: [f64; RATIOS.len()], peer: &str| {
+        let [a, b, c] = ratio.map(short);
+        row([name, bytes, &a, &b, &c, peer])
+    };
+    let [a, b, c] = RATIOS.map(|column| column.0);
+    let mut rows = vec![row(["", "bytes", a, b, c, "actson, ns a push"])];
+    let columns = std::array::from_fn(|n| n);
+    rows.push(line("median", "", columns.map(|n| median(files.iter().map(|file| file.ratio[n]).collect())), ""));
+    rows.push(line("worst", "", columns.map(|n| files.iter().map(|file| file.ratio[n]).fold(0.0, f64::max)), ""));
+    let above = |n: usize| files.iter().filter(|file| file.ratio[n] > 1.0).count().to_string();
+    rows.push(row(["files above 1", "", &above(0), &above(1), &above(2), ""]));
+    // The worst by each column; with `all`, all by the first.
+    let mut shown = vec![false; files.len()];
+    for n in columns {
+        let mut order: Vec<usize> = (0..files.len()).collect();
+        order.sort_by(|&a, &b| files[b].ratio[n].total_cmp(&files[a].ratio[n]));
+        for &at in order.iter().take(if all { files.len() } else { 5 }) {
+            if !std::mem::replace(&mut shown[at], true) {
+                let file = &files[at];
+                rows.push(line(&file.name, &file.bytes.to_string(), file.ratio, &short(file.cost[0])));
+            }
+        }
+    }
+    print("a. The files with the worst ratios", &rows);
+}
+
+/// b: what the closing suffix costs after every push.
+fn suffixes(text: &str) {
+    let deltas = pieces(text, 4);
+    let run = |look: &mut dyn FnMut(&Document)| {
+        let mut document = Document::new(DEPTH);
+        for push in &deltas {
+            document.push(black_box(push)).expect("restitch accepts the input");
+            look(&document);
+        }
+    };
+    let mut suffix = String::new();
+    let mut parties = [
+        Party::new("push", || run(&mut |_| ())),
+        Party::new("push, and the suffix into a reused buffer", || {
+            run(&mut |document| {
+                black_box(document.complete_into(Closing::default(), &mut suffix));
+                black_box(&suffix);
+            });
+        }),
+    ];
+    let times = race(&mut parties, ROUNDS);
+    let count = deltas.len() as f64;
+    let mut rows = vec![row(["`Document`, 1 MiB of sections, 4-byte pushes", "ns a push", "÷ push"])];
+    for (n, party) in parties.iter().enumerate() {
+        rows.push(row([party.name, &short(times.median(n) / count), &short(times.ratio(n, 0))]));
+    }
+    let added = median(times.0[1].iter().zip(&times.0[0]).map(|(both, push)| (both - push) / count).collect());
+    rows.push(row(["the suffix alone", &short(added), ""]));
+    print("b. The closing suffix after each push", &rows);
+}
+
+/// c: 1,024 pushes behind documents of several lengths.
+fn lengths() {
+    let sizes = [("4 KB", 4 << 10), ("64 KB", 64 << 10), ("1 MB", MIB), ("4 MB", 4 * MIB), ("64 MB", 64 * MIB)];
+    let texts = sizes.map(|(_, bytes)| sections(bytes + 4096));
+    let mut parties = Vec::new();
+    for ((name, bytes), text) in sizes.into_iter().zip(&texts) {
+        // From the start of a section on, so that all sizes push the same kind of text.
+        let start = text[bytes - 256..].find("{\"id\"").expect("a section begins") + bytes - 256;
+        let rest = &text[start..text.floor_char_boundary(start + 4096)];
+        let deltas = pieces(rest, 4);
+        let mut document = Document::new(DEPTH);
+        document.push(&text[..start]).expect("restitch accepts the input");
+        let checkpoint = document.checkpoint();
+        let mut suffix = String::new();
+        let count = deltas.len() as f64;
+        parties.push((
+            count,
+            Party::new(name, move || {
+                for push in &deltas {
+                    document.push(black_box(push)).expect("restitch accepts the input");
+                    document.complete_into(Closing::default(), &mut suffix);
+                    black_box((document.cut_state(), walk(document.machine(), document.text()), &suffix));
+                }
+                assert!(document.restore(&checkpoint), "the checkpoint is the document's own");
+            }),
+        ));
+    }
+    let (counts, mut parties): (Vec<f64>, Vec<_>) = parties.into_iter().unzip();
+    let times = race(&mut parties, ROUNDS);
+    let costs: Vec<f64> = counts.iter().enumerate().map(|(n, count)| times.median(n) / count).collect();
+    let head = "push, cut state, path walked, suffix; behind";
+    let mut rows = vec![row([head, "ns a push"])];
+    for (party, cost) in parties.iter().zip(&costs) {
+        rows.push(row([party.name, &short(*cost)]));
+    }
+    let (least, most) = costs.iter().fold((f64::MAX, 0.0f64), |(min, max), &cost| (min.min(cost), max.max(cost)));
+    rows.push(row(["**most ÷ least**", &format!("{:.2}", most / least)]));
+    print("c. A push behind documents of several lengths", &rows);
+}
+
+/// d: a value after every delta.
+fn live(text: &str) {
+    let deltas = pieces(text, 4);
+    let count = deltas.len() as f64;
+    // A prefix read again at every delta is quadratic: 64 prefixes, evenly spread, stand for all of them.
+    const SAMPLE: usize = 64;
+    let prefixes: Vec<&[u8]> = (0..SAMPLE)
+        .map(|n| &text.as_bytes()[..text.floor_char_boundary(text.len() * (2 * n + 1) / (2 * SAMPLE))])
+        .collect();
+    let document = |sink: &mut dyn FnMut(&mut Document, &str)| {
+        let mut document = Document::new(DEPTH);
+        for push in &deltas {
+            sink(&mut document, black_box(push));
+        }
+    };
+    let mut parties = vec![
+        Party::new("restitch: text kept, events counted", || {
+            let mut sink = Counting::default();
+            document(&mut |document, push| document.push_with(push, &mut sink).expect("restitch accepts the input"));
+            black_box((sink.events, sink.bytes));
+        }),
+        Party::new("jsonmodem: events alone", || jsonmodem_pushes(&deltas)),
+    ];
+    #[cfg(feature = "live")]
+    parties.push(Party::new("restitch: live value, viewed after each", || {
+        let mut value = restitch::value::LiveValue::new();
+        document(&mut |document, push| {
+            document.push_with(push, &mut value).expect("restitch accepts the input");
+            black_box(value.view());
+        });
+    }));
+    parties.push(Party::new("jiter: the whole prefix again (64 prefixes stand for all)", || {
+        for prefix in &prefixes {
+            let value = JsonValue::parse_with_config(black_box(prefix), false, PartialMode::TrailingStrings);
+            black_box(value.expect("jiter accepts the input"));
+        }
+    }));
+    let times = race(&mut parties, 5);
+    let last = parties.len() - 1;
+    let cost = |n: usize| times.median(n) / if n == last { SAMPLE as f64 } else { count };
+    let own = if cfg!(feature = "live") { 2 } else { 0 };
+    let head = ["1 MiB of sections, a value after each 4-byte delta", "ns a delta", "÷ restitch's"];
+    let mut rows = vec![row(head)];
+    for (n, party) in parties.iter().enumerate() {
+        rows.push(row([party.name, &short(cost(n)), &short(cost(n) / cost(own))]));
+    }
+    match jsonriver(&deltas) {
+        Some(taken) => {
+            let name = "jsonriver: live value (node, five processes)";
+            rows.push(row([name, &short(taken), &short(taken / cost(own))]));
+        }
+        None => println!("skipped: jsonriver needs node, and `npm install` in peers/jsonriver\n"),
+    }
+    print("d. A live value after each delta", &rows);
+}
+
+/// Nanoseconds a delta, the median of five processes. `None` where it cannot run.
+fn jsonriver(deltas: &[&str]) -> Option<f64> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("jsonriver");
+    let input = serde_json::to_vec(deltas).ok()?;
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let mut node = Command::new("node")
+            .arg("live.js")
+            .current_dir(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        // A process that ended early shows below, in what it did not print.
+        let _ = node.stdin.take()?.write_all(&input);
+        let output = node.wait_with_output().ok()?;
+        times.push(String::from_utf8(output.stdout).ok()?.trim().parse().ok()?);
+    }
+    Some(median(times))
+}
+
+/// e: whole buffers.
+fn whole(text: &str) {
+    let mut inputs = vec![Input { name: "1 MiB of sections".to_owned(), text: text.to_owned() }];
+    let benches = ["twitter", "citm_catalog", "canada"];
+    inputs.extend(corpus().into_iter().filter(|input| benches.contains(&input.name.as_str())));
+    let mut rows = vec![row([
+        "MiB/s (÷ `IgnoredAny`)",
+        "restitch `Machine`",
+        "`Machine`, events counted",
+        "serde_json `IgnoredAny`",
+        "serde_json `Value`",
+        "actson",
+        "jiter `JsonValue`",
+    ])];
+    for Input { name, text } in &inputs {
+        let mut parties = [
+            Party::new("", || {
+                let mut machine = Machine::new(DEPTH);
+                machine.feed(black_box(text.as_bytes())).expect("restitch accepts the input");
+                assert!(machine.is_done(), "the input is one document");
+            }),
+            Party::new("", || {
+                let mut sink = Counting::default();
+                Machine::new(DEPTH).feed_text(black_box(text), &mut sink).expect("restitch accepts the input");
+                black_box((sink.events, sink.bytes));
+            }),
+            Party::new("", || {
+                black_box(serde_json::from_slice::<IgnoredAny>(black_box(text.as_bytes())).expect("it is JSON"));
+            }),
+            Party::new("", || {
+                black_box(serde_json::from_slice::<serde_json::Value>(black_box(text.as_bytes())).expect("it is JSON"));
+            }),
+            Party::new("", || {
+                let mut parser = JsonParser::new(SliceJsonFeeder::new(black_box(text.as_bytes())));
+                while let Some(event) = parser.next_event().expect("actson accepts the input") {
+                    black_box(event);
+                }
+            }),
+            Party::new("", || {
+                black_box(JsonValue::parse(black_box(text.as_bytes()), false).expect("jiter accepts the input"));
+            }),
+        ];
+        let times = race(&mut parties, ROUNDS);
+        let speed = |n: usize| text.len() as f64 / MIB as f64 / (times.median(n) / 1e9);
+        let cells = (0..parties.len()).map(|n| format!("{:.0} ({:.2})", speed(n), 1.0 / times.ratio(n, 2)));
+        rows.push(std::iter::once(name.clone()).chain(cells).collect());
+    }
+    print("e. Whole buffers", &rows);
+}

@@ -1,0 +1,8 @@
+//! What the parts of the race share: inputs, rounds in turn, tables.
+
+#![forbid(unsafe_code)]
+
+pub mod input;
+pub mod store;
+pub mod table;
+pub mod timing;

@@ -1,0 +1,397 @@
+//! What a push costs, counted and not timed: allocations, bytes allocated, events told. None of them depends on what
+//! came before, and all grow with the text and no faster.
+
+use allocation_counter::{AllocationInfo, measure};
+use restitch::json::{Closing, CutState, Event, Live, Machine, Sink, Span};
+use restitch::{Document, Limits};
+
+/// Counts what it is told, and looks at each span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counting {
+    fragments: usize,
+    /// Events that are no fragments.
+    others: usize,
+    /// Bytes of all fragments.
+    bytes: usize,
+}
+
+impl Sink for Counting {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        match event {
+            Event::Fragment(span) => {
+                self.fragments += 1;
+                self.bytes += span.of(live.text).len();
+            }
+            _ => self.others += 1,
+        }
+    }
+}
+
+/// Sections as models write them, with escapes, numbers and characters beyond ASCII; `count` of them, and the end open.
+fn sections(count: usize) -> String {
+    let mut text = String::from("{\"title\": \"Report\", \"sections\": [");
+    for n in 0..count {
+        text.push_str(&format!(
+            "{}{{\"id\": {n}, \"content\": \"Section {n} says \\\"so\\\" – \\u00e9 and on.\\n\", \"values\": [-{n}.5e-3, true, \
+             null, {{\"deep\": []}}]}}",
+            if n == 0 { "" } else { ", " }
+        ));
+    }
+    text
+}
+
+/// Where pieces of about `size` bytes end: behind a character, and at the end of `text`.
+fn ends(text: &str, size: usize) -> impl Iterator<Item = usize> {
+    let mut end = 0;
+    std::iter::from_fn(move || {
+        if end == text.len() {
+            return None;
+        }
+        end = (end + size).min(text.len());
+        while !text.is_char_boundary(end) {
+            end += 1;
+        }
+        Some(end)
+    })
+}
+
+fn push_all<S: Sink>(document: &mut Document, text: &str, size: usize, sink: &mut S) {
+    let mut start = 0;
+    for end in ends(text, size) {
+        document.push_with(&text[start..end], sink).unwrap();
+        start = end;
+    }
+}
+
+/// The steps of the path and the bytes of their text: a walk that touches all of it.
+fn walk(document: &Document) -> (usize, usize) {
+    let tokens = document.path().tokens();
+    tokens.fold((0, 0), |(steps, bytes), token| match token {
+        restitch::json::Token::Key(key) => (steps + 1, bytes + key.len()),
+        restitch::json::Token::Index(_) => (steps + 1, bytes),
+    })
+}
+
+#[test]
+fn a_machine_is_small() {
+    assert!(size_of::<Machine>() <= 4 << 10, "{} bytes", size_of::<Machine>());
+}
+
+/// The stack of open containers grows to the text's depth, within the first section. From then on nothing is allocated.
+#[test]
+fn a_push_into_the_machine_allocates_nothing() {
+    let text = sections(2000);
+    let warm = sections(1).len();
+    for size in [1, 4, 7, 4096] {
+        let mut machine = Machine::new(64);
+        machine.feed(&text.as_bytes()[..warm]).unwrap();
+        let bytes = measure(|| {
+            for chunk in text.as_bytes()[warm..].chunks(size) {
+                machine.feed(chunk).unwrap();
+                assert_ne!(machine.cut_state(), CutState::Done);
+            }
+        });
+        assert_eq!(bytes.count_total, 0, "bytes in pushes of {size}");
+
+        let mut quiet = Machine::new(64);
+        quiet.feed_text(&text[..warm], &mut ()).unwrap();
+        let nobody = measure(|| {
+            for end in ends(&text, size).filter(|&end| end > warm) {
+                quiet.feed_text(&text[..end], &mut ()).unwrap();
+            }
+        });
+        assert_eq!(nobody.count_total, 0, "text in pushes of {size}");
+
+        let (mut told, mut counting) = (Machine::new(64), Counting::default());
+        told.feed_text(&text[..warm], &mut counting).unwrap();
+        let events = measure(|| {
+            for end in ends(&text, size).filter(|&end| end > warm) {
+                told.feed_text(&text[..end], &mut counting).unwrap();
+            }
+        });
+        assert_eq!(events.count_total, 0, "events in pushes of {size}");
+        // Title and sections; a section has 2 brackets, 3 keys, an identifier, a string, and values: 2 brackets, 3 scalars,
+        // an object with a key and an array.
+        assert_eq!(counting.others, 1 + 1 + 2 + 1 + 1 + 2000 * (2 + 3 + 1 + 2 + 2 + 3 + 2 + 1 + 2));
+    }
+}
+
+/// A document allocates for its text alone: each time it has doubled, at most.
+#[test]
+fn a_push_into_the_document_allocates_for_the_text_alone() {
+    for count in [1000, 2000, 4000, 8000] {
+        let text = sections(count);
+        let doublings = u64::from(text.len().ilog2());
+        for size in [1, 4, 4096] {
+            let (mut document, mut counting) = (Document::new(64), Counting::default());
+            let cost = measure(|| push_all(&mut document, &text, size, &mut counting));
+            assert!(cost.count_total <= doublings + 4, "{cost:?} for {} bytes in pushes of {size}", text.len());
+            assert!(cost.bytes_total <= 4 * text.len() as u64 + 4096, "{cost:?} for {} bytes", text.len());
+            assert_eq!(document.text(), text);
+        }
+    }
+}
+
+#[test]
+fn the_closing_suffix_goes_into_the_buffer_that_is_lent() {
+    let text = sections(500);
+    let (mut document, mut suffix) = (Document::new(64), String::new());
+    let warm = sections(1).len();
+    let mut start = warm;
+    push_all(&mut document, &text[..warm], 4, &mut ());
+    document.complete_into(Closing::default(), &mut suffix);
+    suffix.reserve(64);
+    for end in ends(&text, 4).filter(|&end| end > warm) {
+        document.push(&text[start..end]).unwrap();
+        start = end;
+        let cost = measure(|| {
+            document.complete_into(Closing::default(), &mut suffix).unwrap();
+        });
+        assert_eq!(cost, AllocationInfo::default(), "at byte {end}");
+        assert!(suffix.ends_with("]}"), "{suffix} at byte {end}");
+    }
+}
+
+#[test]
+fn a_path_is_a_view() {
+    let mut document = Document::new(64);
+    document.push(r#"{"sections": [0, {"content": [[{"é": "open"#).unwrap();
+    let cost = measure(|| assert_eq!(walk(&document), (6, 8 + 7 + 2)));
+    assert_eq!(cost.count_total, 0);
+    // A key with an escape says something that stands nowhere: it is made anew.
+    document.push(r#"", "a\"b": {"c\nd": "#).unwrap();
+    let cost = measure(|| assert_eq!(walk(&document), (7, 8 + 7 + 3 + 3)));
+    assert_eq!(cost.count_total, 2);
+}
+
+/// What is kept of a cut, and what it takes to come back, depends on what is open and not on the text.
+#[test]
+fn a_checkpoint_costs_what_is_open() {
+    let costs = [10, 100, 10_000].map(|count| {
+        let mut document = Document::new(64);
+        document.push(&sections(count)).unwrap();
+        let mut checkpoint = None;
+        let kept = measure(|| checkpoint = Some(document.checkpoint()));
+        document.push(", {\"id\": [[[[[").unwrap();
+        let restored = measure(|| assert!(document.restore(checkpoint.as_ref().unwrap())));
+        (kept, restored)
+    });
+    assert_eq!(costs[0], costs[1]);
+    assert_eq!(costs[0], costs[2]);
+    let (kept, restored) = costs[0];
+    assert!(kept.bytes_total <= 1024, "{kept:?}");
+    assert!(restored.bytes_total <= 1024, "{restored:?}");
+}
+
+/// A family of texts, one for each `n`, and what they are about to a reader.
+struct Family {
+    name: &'static str,
+    text: fn(usize) -> String,
+    n: usize,
+    /// Events for each `n` that are no fragments, and those that come whatever `n` is.
+    others: [usize; 2],
+    /// Strings that are values, in the same way.
+    strings: [usize; 2],
+    /// Open containers for each `n`.
+    depth: usize,
+    pushes: &'static [usize],
+}
+
+const ANY: &[usize] = &[1, 4, 7, 4096, usize::MAX];
+const LARGE: &[usize] = &[4096, usize::MAX];
+
+/// What hurts a parser that looks at something twice.
+const FAMILIES: [Family; 12] = [
+    Family {
+        name: "deep arrays",
+        text: |n| "[".repeat(n) + &"]".repeat(n),
+        n: 50_000,
+        others: [2, 0],
+        strings: [0, 0],
+        depth: 1,
+        pushes: ANY,
+    },
+    Family {
+        name: "deep objects",
+        text: |n| "{\"k\":".repeat(n) + "1" + &"}".repeat(n),
+        n: 50_000,
+        others: [3, 1],
+        strings: [0, 0],
+        depth: 1,
+        pushes: ANY,
+    },
+    Family {
+        name: "a million deep",
+        text: |n| "[".repeat(n) + &"]".repeat(n),
+        n: 500_000,
+        others: [2, 0],
+        strings: [0, 0],
+        depth: 1,
+        pushes: LARGE,
+    },
+    Family {
+        name: "escapes",
+        text: |n| format!("[\"{}\"]", "\\n".repeat(n)),
+        n: 100_000,
+        others: [0, 4],
+        strings: [0, 1],
+        depth: 0,
+        pushes: ANY,
+    },
+    Family {
+        name: "surrogates",
+        text: |n| format!("[\"{}\"]", "\\ud83d".repeat(n)),
+        n: 50_000,
+        others: [0, 4],
+        strings: [0, 1],
+        depth: 0,
+        pushes: ANY,
+    },
+    Family {
+        name: "escaped quotes",
+        text: |n| format!("[\"{}\"]", "\\\"".repeat(n)),
+        n: 100_000,
+        others: [0, 4],
+        strings: [0, 1],
+        depth: 0,
+        pushes: ANY,
+    },
+    Family {
+        name: "quotes",
+        text: |n| format!("[{}\"\"]", "\"\",".repeat(n)),
+        n: 100_000,
+        others: [2, 4],
+        strings: [1, 1],
+        depth: 0,
+        pushes: ANY,
+    },
+    Family {
+        name: "one long string",
+        text: |n| format!("[\"{}\"]", "a".repeat(n)),
+        n: 8 << 20,
+        others: [0, 4],
+        strings: [0, 1],
+        depth: 0,
+        pushes: LARGE,
+    },
+    Family {
+        name: "a string in single bytes",
+        text: |n| format!("[\"{}\"]", "a".repeat(n)),
+        n: 500_000,
+        others: [0, 4],
+        strings: [0, 1],
+        depth: 0,
+        pushes: &[1],
+    },
+    Family {
+        name: "one long number",
+        text: |n| format!("[{}]", "1".repeat(n)),
+        n: 200_000,
+        others: [0, 3],
+        strings: [0, 0],
+        depth: 0,
+        pushes: ANY,
+    },
+    Family {
+        name: "white space",
+        text: |n| format!("[{}1]", " ".repeat(n)),
+        n: 200_000,
+        others: [0, 3],
+        strings: [0, 0],
+        depth: 0,
+        pushes: ANY,
+    },
+    Family {
+        name: "keys",
+        text: |n| format!("{{{}\"k\":0}}", (0..n).map(|k| format!("\"k{k:07}\":0,")).collect::<String>()),
+        n: 50_000,
+        others: [2, 4],
+        strings: [0, 0],
+        depth: 0,
+        pushes: ANY,
+    },
+];
+
+/// Bytes that an open container takes, with the growth of the stack.
+const FRAME: usize = 4 * size_of::<restitch::json::Frame>();
+
+impl Family {
+    /// Pushes the text for `n`, and checks what can be said of it alone.
+    fn cost(&self, n: usize, size: usize) -> AllocationInfo {
+        let name = self.name;
+        let text = (self.text)(n);
+        let pushes = text.len().div_ceil(size);
+        let (mut document, mut counting) = (Document::new(n + 1), Counting::default());
+        let cost = measure(|| push_all(&mut document, &text, size, &mut counting));
+        assert!(document.is_complete(), "{name}");
+        assert_eq!(counting.others, self.others[0] * n + self.others[1], "{name}: events");
+        // A push ends a fragment, and a string does.
+        let strings = self.strings[0] * n + self.strings[1];
+        assert!(counting.fragments <= pushes + strings, "{name}: {} fragments", counting.fragments);
+        assert!(counting.bytes <= text.len(), "{name}: {} bytes told", counting.bytes);
+        let most = 4 * text.len() + FRAME * (self.depth * n + 4) + 1024;
+        assert!(cost.bytes_total <= most as u64, "{name}: {cost:?}");
+        cost
+    }
+}
+
+/// Twice the text costs at most twice the memory and a constant, and one doubling more of text and stack.
+#[test]
+fn work_grows_with_the_text_and_no_faster() {
+    for family in FAMILIES {
+        for &size in family.pushes {
+            let (once, twice) = (family.cost(family.n, size), family.cost(2 * family.n, size));
+            let shown = format!("{} in pushes of {size}: {once:?}, {twice:?}", family.name);
+            assert!(twice.bytes_total <= 2 * once.bytes_total + 8192, "{shown}");
+            assert!(twice.count_total <= once.count_total + 2 * 2, "{shown}");
+            assert!(twice.count_total <= 64, "{shown}");
+        }
+    }
+}
+
+/// The machine keeps none of the text: what it allocates is its stack.
+#[test]
+fn a_machine_allocates_for_depth_alone() {
+    for family in FAMILIES {
+        let text = (family.text)(family.n);
+        for &size in family.pushes {
+            let mut machine = Machine::new(family.n);
+            let cost = measure(|| {
+                for chunk in text.as_bytes().chunks(size) {
+                    machine.feed(chunk).unwrap();
+                }
+            });
+            assert!(machine.is_done(), "{}", family.name);
+            let most = FRAME * (family.depth * family.n + 4);
+            assert!(cost.bytes_total <= most as u64, "{} in pushes of {size}: {cost:?}", family.name);
+        }
+    }
+}
+
+/// What stands open at a depth that no default allows is closed without recursion, and in one pass.
+#[test]
+fn a_million_open_containers_are_closed() {
+    let depth = 1_000_000;
+    let mut document = Document::new(depth);
+    document.push(&"[".repeat(depth)).unwrap();
+    let mut suffix = String::new();
+    let cost = measure(|| assert_eq!(document.complete_into(Closing::default(), &mut suffix), Some(depth)));
+    assert_eq!(suffix, "]".repeat(depth));
+    assert!(cost.bytes_total <= 4 * depth as u64, "{cost:?}");
+    assert_eq!(document.path().len(), depth);
+    assert_eq!(document.push("[").unwrap_err().offset, depth);
+    // The default refuses it where it begins to be absurd.
+    let mut limited = Document::new(Limits::default().depth);
+    assert_eq!(limited.push(&"[".repeat(depth)).unwrap_err().offset, 1024);
+}
+
+/// The counts above can fail: allocations are seen, and a span is looked at.
+#[test]
+fn the_counter_counts() {
+    let cost = measure(|| drop(std::hint::black_box(vec![0u8; 1000])));
+    assert_eq!((cost.count_total, cost.bytes_total), (1, 1000));
+    let mut counting = Counting::default();
+    counting.event(Event::Fragment(Span { start: 1, end: 3 }), &Live { text: "abcd", frames: &[] });
+    counting.event(Event::StringBegin(0), &Live { text: "abcd", frames: &[] });
+    assert_eq!(counting, Counting { fragments: 1, others: 1, bytes: 2 });
+}
