@@ -111,7 +111,7 @@ impl<'de> Deserializer<'de> for Deep<'de> {
     }
 
     fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.view.as_number().and_then(Number::as_i128) {
+        match self.view.as_number().and_then(|number| number.as_str().parse().ok()) {
             Some(number) => visitor.visit_i128(number).map_err(|error: SnapshotError| error.at(self.view)),
             None => self.deserialize_any(visitor),
         }

@@ -9,7 +9,7 @@ use super::{LiveValue, Node};
 /// Nothing for a small object, whose members are looked at one after the other; a table for a larger one, as long as
 /// that is open. Keeps no text: a table has the nodes of the keys.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Keys<S = RandomState>(Option<Box<HashMap<u64, usize, S>>>);
+pub(super) struct Keys<S = RandomState>(Option<HashMap<u64, usize, S>>);
 
 impl<S: BuildHasher + Default> Keys<S> {
     /// Whether the object at `object`, which has `count` members, has a key that says the same as the one which is
@@ -21,7 +21,7 @@ impl<S: BuildHasher + Default> Keys<S> {
             if count < SMALL {
                 return keys.any(|(_, other)| other == key);
             }
-            let mut table = Box::default();
+            let mut table = HashMap::default();
             for (node, other) in keys {
                 first(&mut table, value, other, node);
             }

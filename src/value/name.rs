@@ -43,7 +43,7 @@ impl<'de> Deserializer<'de> for Key<'de> {
     }
 
     fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match Number::parse(self.0).and_then(Number::as_i128) {
+        match Number::parse(self.0).and_then(|number| number.as_str().parse().ok()) {
             Some(number) => visitor.visit_i128(number),
             None => self.deserialize_any(visitor),
         }

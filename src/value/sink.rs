@@ -12,6 +12,8 @@ impl LiveValue {
             Event::End { span, .. } => {
                 self.open.len() == live.frames.len() + 1
                     && self.open.last().is_some_and(|open| open.start == span.start)
+                    && !self.in_string()
+                    && !self.is_due()
             }
             Event::Fragment(span) => is_inside && self.in_string() && self.told == span.start,
             Event::StringEnd(span) => is_inside && self.in_string() && self.told + 1 == span.end,
@@ -20,9 +22,14 @@ impl LiveValue {
                 let same = open.start == frame.start
                     && matches!(self.nodes.get(open.node), Some(&Node::Container { count, .. }) if count == frame.count);
                 let is_due = frame.kind == Kind::Object && !matches!(event, Event::Key(_));
-                is_inside && same && !self.in_string() && is_due == matches!(self.nodes.last(), Some(Node::Key { .. }))
+                is_inside && same && !self.in_string() && is_due == self.is_due()
             }
         }
+    }
+
+    /// A key waits for its value.
+    fn is_due(&self) -> bool {
+        matches!(self.nodes.last(), Some(Node::Key { .. }))
     }
 
     /// The value at `at` is a child of the innermost open container.

@@ -24,3 +24,4 @@ mod sse;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;
+mod value;
