@@ -24,7 +24,7 @@ impl Tree {
         let whole = view.is_whole();
         match view.kind() {
             ValueKind::Null | ValueKind::Bool | ValueKind::Number => {
-                assert!(whole && view.len() == 0 && view.last().is_none());
+                assert!(whole && view.is_empty() && view.last().is_none());
                 Self::Atom(view.to_string())
             }
             ValueKind::String => Self::Text(view.as_str().unwrap().to_owned(), whole),
