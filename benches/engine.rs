@@ -15,6 +15,7 @@ use restitch::session::relay::{Output, Relay};
 use restitch::siblings::Siblings;
 use restitch::splice::{Expect, Splice};
 use restitch::sse::Decoder;
+use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits};
 
 /// Sections as models write them: prose with a few escapes, a table, numbers.
@@ -153,6 +154,40 @@ fn sinks(c: &mut Criterion) {
     group.finish();
 }
 
+/// The value after every delta, down to the string that grows, and what a snapshot costs.
+fn value(c: &mut Criterion) {
+    let text = sections(1 << 20);
+    let mut group = c.benchmark_group("value");
+    group.throughput(Throughput::Bytes(text.len() as u64));
+    for (name, bytes) in [("live value after every 4-byte delta, 1 MiB", 4), ("live value, whole buffer", 2 << 20)] {
+        let deltas = pushes(&text, bytes);
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let (mut document, mut value) = (Document::new(64), LiveValue::new());
+                for delta in &deltas {
+                    document.push_with(black_box(delta), &mut value).unwrap();
+                    // The part that grows.
+                    let mut newest = value.view();
+                    while let Some(last) = newest.and_then(View::last) {
+                        newest = Some(last);
+                    }
+                    black_box(newest.and_then(View::as_str).map(str::len));
+                }
+                value.view().map(View::len)
+            });
+        });
+    }
+    let (mut document, mut live) = (Document::new(64), LiveValue::new());
+    document.push_with(&text, &mut live).unwrap();
+    group.bench_function("snapshot of 1 MiB as serde_json's Value", |b| {
+        b.iter(|| live.snapshot::<serde_json::Value>().unwrap());
+    });
+    group.bench_function("serde_json into Value, the same text", |b| {
+        b.iter(|| serde_json::from_str::<serde_json::Value>(black_box(&text)).unwrap());
+    });
+    group.finish();
+}
+
 /// Feeds a machine, whose sink is looked at behind each push.
 fn push_all<S: Sink>(pushes: &[&str], sink: &mut S, mut look: impl FnMut(&mut S)) {
     let mut document = Document::new(64);
@@ -243,6 +278,6 @@ fn events(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
-    targets = machine, sinks, seam, events
+    targets = machine, sinks, value, seam, events
 }
 criterion_main!(benches);

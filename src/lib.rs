@@ -60,6 +60,7 @@ pub mod provider;
 // Layer 3
 pub mod paths;
 pub mod siblings;
+pub mod value;
 // Layer 4
 pub mod splice;
 // Layer 5

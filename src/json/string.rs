@@ -176,7 +176,7 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// Gives `text` with its escapes in pieces: runs that need none, and escapes.
-fn escaped(text: &str, mut put: impl FnMut(&str)) {
+pub(crate) fn escaped(text: &str, mut put: impl FnMut(&str)) {
     let mut copied = 0;
     for (at, byte) in text.bytes().enumerate() {
         if byte >= 0x20 && byte != b'"' && byte != b'\\' {

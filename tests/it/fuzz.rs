@@ -7,6 +7,7 @@
 pub(crate) mod json;
 pub(crate) mod splice;
 pub(crate) mod sse;
+pub(crate) mod value;
 
 use std::{fs, path::Path};
 
@@ -39,4 +40,9 @@ fn splice_kept() {
 #[test]
 fn sse_kept() {
     over_kept("sse", sse::check);
+}
+
+#[test]
+fn value_kept() {
+    over_kept("value", value::check);
 }

@@ -27,4 +27,5 @@ mod sse;
 mod stream;
 mod support;
 mod tree;
+mod value;
 mod work;

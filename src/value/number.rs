@@ -1,0 +1,250 @@
+//! Numbers as they are written, and what Rust's types make of them.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, Unexpected, Visitor};
+use serde::ser::{Error as _, Serialize, Serializer};
+
+use super::SnapshotError;
+use crate::json::Machine;
+
+/// A number as it is written: `1.0` is not `1`, and no digit is lost.
+///
+/// Compared and hashed by its text. Serialised as an integer where `u64` or `i64` has it, else as the nearest `f64`; one
+/// beyond that is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Number<'a> {
+    text: &'a str,
+}
+
+/// A [`Number`] on its own.
+///
+/// As a part of a type that a snapshot is taken as, it keeps its text. It does not where serde hands values around
+/// before it knows what they are (`flatten`, `untagged`, tagged enums), nor from another deserializer: then it is the
+/// integer or the `f64` that came.
+///
+/// ```
+/// use restitch::value::{LiveValue, OwnedNumber};
+///
+/// let (mut document, mut value) = (restitch::Document::new(64), LiveValue::new());
+/// document.push_with("[1.0, 123456789012345678901234567890]", &mut value)?;
+/// let numbers: Vec<OwnedNumber> = value.snapshot()?;
+/// assert_eq!(numbers[0].as_str(), "1.0");
+/// assert_eq!(numbers[1].as_u128(), Some(123456789012345678901234567890));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnedNumber {
+    text: String,
+}
+
+/// What readers make of a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Unsigned(u64),
+    Negative(i64),
+    Float(f64),
+}
+
+impl<'a> Number<'a> {
+    /// `text` is a JSON number.
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text }
+    }
+
+    /// If `text` is a JSON number.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let mut machine = Machine::new(0);
+        let begins = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        let is_number = begins && machine.feed(text.as_bytes()) == Ok(text.len()) && machine.finish().is_ok();
+        is_number.then_some(Self { text })
+    }
+
+    /// As it is written.
+    pub fn as_str(self) -> &'a str {
+        self.text
+    }
+
+    /// Of an integer (neither fraction nor exponent) that fits.
+    pub fn as_u64(self) -> Option<u64> {
+        self.text.parse().ok()
+    }
+
+    /// Of an integer that fits. `-0` is none.
+    pub fn as_i64(self) -> Option<i64> {
+        self.integer()?.parse().ok()
+    }
+
+    /// Of an integer that fits.
+    pub fn as_u128(self) -> Option<u128> {
+        self.text.parse().ok()
+    }
+
+    /// Of an integer that fits. `-0` is none.
+    pub fn as_i128(self) -> Option<i128> {
+        self.integer()?.parse().ok()
+    }
+
+    /// The nearest one; `None` beyond the largest.
+    pub fn as_f64(self) -> Option<f64> {
+        self.text.parse().ok().filter(|float: &f64| float.is_finite())
+    }
+
+    /// No integer has a negative zero.
+    fn integer(self) -> Option<&'a str> {
+        (self.text != "-0").then_some(self.text)
+    }
+
+    fn form(self) -> Option<Form> {
+        let unsigned = self.as_u64().map(Form::Unsigned);
+        unsigned.or_else(|| self.as_i64().map(Form::Negative)).or_else(|| self.as_f64().map(Form::Float))
+    }
+
+    /// Shows the visitor the type that fits best.
+    pub(super) fn visit<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SnapshotError> {
+        match self.form() {
+            Some(Form::Unsigned(number)) => visitor.visit_u64(number),
+            Some(Form::Negative(number)) => visitor.visit_i64(number),
+            Some(Form::Float(number)) => visitor.visit_f64(number),
+            None => Err(SnapshotError::for_good(OUT_OF_RANGE)),
+        }
+    }
+}
+
+impl OwnedNumber {
+    /// The number, borrowed.
+    pub fn as_number(&self) -> Number<'_> {
+        Number { text: &self.text }
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Of an integer that fits.
+    pub fn as_u64(&self) -> Option<u64> {
+        self.as_number().as_u64()
+    }
+
+    /// Of an integer that fits. `-0` is none.
+    pub fn as_i64(&self) -> Option<i64> {
+        self.as_number().as_i64()
+    }
+
+    /// Of an integer that fits.
+    pub fn as_u128(&self) -> Option<u128> {
+        self.as_number().as_u128()
+    }
+
+    /// Of an integer that fits. `-0` is none.
+    pub fn as_i128(&self) -> Option<i128> {
+        self.as_number().as_i128()
+    }
+
+    /// The nearest one; `None` beyond the largest.
+    pub fn as_f64(&self) -> Option<f64> {
+        self.as_number().as_f64()
+    }
+}
+
+impl From<Number<'_>> for OwnedNumber {
+    fn from(number: Number<'_>) -> Self {
+        Self { text: number.text.to_owned() }
+    }
+}
+
+impl fmt::Display for Number<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+impl fmt::Display for OwnedNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Number<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.form() {
+            Some(Form::Unsigned(number)) => serializer.serialize_u64(number),
+            Some(Form::Negative(number)) => serializer.serialize_i64(number),
+            Some(Form::Float(number)) => serializer.serialize_f64(number),
+            None => Err(S::Error::custom(OUT_OF_RANGE)),
+        }
+    }
+}
+
+impl Serialize for OwnedNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_number().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for OwnedNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_newtype_struct(TEXT, Text)
+    }
+}
+
+/// Takes the text of a number, which the deserializer of a view gives for [`TEXT`]; from all others, a number.
+struct Text;
+
+impl<'de> Visitor<'de> for Text {
+    type Value = OwnedNumber;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Plain.expecting(f)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<OwnedNumber, E> {
+        let number = Number::parse(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))?;
+        Ok(number.into())
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<OwnedNumber, D::Error> {
+        deserializer.deserialize_any(Plain)
+    }
+}
+
+/// Takes a number as any deserializer gives it.
+struct Plain;
+
+impl Visitor<'_> for Plain {
+    type Value = OwnedNumber;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<OwnedNumber, E> {
+        Ok(OwnedNumber { text: number.to_string() })
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<OwnedNumber, E> {
+        Ok(OwnedNumber { text: number.to_string() })
+    }
+
+    fn visit_u128<E>(self, number: u128) -> Result<OwnedNumber, E> {
+        Ok(OwnedNumber { text: number.to_string() })
+    }
+
+    fn visit_i128<E>(self, number: i128) -> Result<OwnedNumber, E> {
+        Ok(OwnedNumber { text: number.to_string() })
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<OwnedNumber, E> {
+        if !number.is_finite() {
+            return Err(E::invalid_value(Unexpected::Float(number), &self));
+        }
+        // The debug form is the shorter one of large and small numbers; both are JSON.
+        Ok(OwnedNumber { text: format!("{number:?}") })
+    }
+}
+
+/// The name by which [`OwnedNumber`] asks a deserializer for the text of a number. No type of a user has it.
+pub(super) const TEXT: &str = "$restitch::value::Number";
+
+const OUT_OF_RANGE: &str = "number out of range";

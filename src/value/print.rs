@@ -1,0 +1,99 @@
+//! Writing what a view shows: as JSON text, and through serde.
+
+use std::fmt::{self, Write};
+
+use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
+
+use super::de::Deep;
+use super::{Node, Number, View};
+use crate::json::{Kind, string};
+
+impl fmt::Display for View<'_> {
+    /// Compact JSON. Knows no limit of depth.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let until = self.behind();
+        // The open containers, with where each ends.
+        let mut open: Vec<(Kind, usize)> = Vec::new();
+        let mut is_first = true;
+        let mut view = *self;
+        loop {
+            while let Some((kind, _)) = open.pop_if(|(_, end)| *end <= view.at) {
+                f.write_char(kind.closer())?;
+                is_first = false;
+            }
+            if view.at >= until {
+                return Ok(());
+            }
+            if !std::mem::replace(&mut is_first, false) {
+                f.write_char(',')?;
+            }
+            match view.node() {
+                Node::Container { kind, .. } => {
+                    f.write_char(if kind == Kind::Object { '{' } else { '[' })?;
+                    open.push((kind, view.behind()));
+                    is_first = true;
+                }
+                Node::Key { start, end } => {
+                    quoted(f, self.live.text(start, end))?;
+                    f.write_char(':')?;
+                    is_first = true;
+                }
+                Node::String { start, end, .. } => quoted(f, self.live.text(start, end))?,
+                Node::Number { start, end } => f.write_str(self.live.text(start, end))?,
+                Node::Bool(true) => f.write_str("true")?,
+                Node::Bool(false) => f.write_str("false")?,
+                Node::Null => f.write_str("null")?,
+            }
+            view.at += 1;
+        }
+    }
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+fn quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let mut result = f.write_char('"');
+    string::escaped(text, |piece| result = result.and_then(|()| f.write_str(piece)));
+    result.and_then(|()| f.write_char('"'))
+}
+
+impl Serialize for View<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Deep::new(*self).serialize(serializer)
+    }
+}
+
+impl Serialize for Deep<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let view = self.view;
+        match view.node() {
+            Node::Null => serializer.serialize_unit(),
+            Node::Bool(value) => serializer.serialize_bool(value),
+            Node::Number { start, end } => Number::new(view.live.text(start, end)).serialize(serializer),
+            Node::String { start, end, .. } | Node::Key { start, end } => {
+                serializer.serialize_str(view.live.text(start, end))
+            }
+            Node::Container { kind, .. } => {
+                let depth = self.depth + 1;
+                if depth > Self::LIMIT {
+                    return Err(S::Error::custom(format_args!(
+                        "more than {} containers within each other",
+                        Self::LIMIT
+                    )));
+                }
+                if kind == Kind::Array {
+                    return serializer.collect_seq(view.elements().map(|view| Self { view, depth }));
+                }
+                let mut map = serializer.serialize_map(Some(view.len()))?;
+                for (key, view) in view.members() {
+                    map.serialize_entry(key, &Self { view, depth })?;
+                }
+                map.end()
+            }
+        }
+    }
+}

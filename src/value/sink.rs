@@ -1,0 +1,126 @@
+//! Taking events: what is certain is appended to the tape.
+
+use super::keys::Keys;
+use super::{Duplicate, LiveValue, Node, OPEN, Open};
+use crate::json::{Event, Kind, Live, Scalar, Sink, Span, string};
+
+impl LiveValue {
+    /// The event comes right behind the last one that was taken, as far as that can be told.
+    fn follows(&self, event: Event, live: &Live<'_>) -> bool {
+        let is_inside = self.open.len() == live.frames.len();
+        match event {
+            Event::End { span, .. } => {
+                self.open.len() == live.frames.len() + 1
+                    && self.open.last().is_some_and(|open| open.start == span.start)
+                    && !self.in_string()
+                    && !self.is_due()
+            }
+            Event::Fragment(span) => is_inside && self.in_string() && self.told == span.start,
+            Event::StringEnd(span) => is_inside && self.in_string() && self.told + 1 == span.end,
+            Event::Key(_) | Event::Begin { .. } | Event::StringBegin(_) | Event::Scalar { .. } => {
+                let (Some(open), Some(frame)) = (self.open.last(), live.frames.last()) else { return false };
+                let same = open.start == frame.start
+                    && matches!(self.nodes.get(open.node), Some(&Node::Container { count, .. }) if count == frame.count);
+                let is_due = frame.kind == Kind::Object && !matches!(event, Event::Key(_));
+                is_inside && same && !self.in_string() && is_due == self.is_due()
+            }
+        }
+    }
+
+    /// A key waits for its value.
+    fn is_due(&self) -> bool {
+        matches!(self.nodes.last(), Some(Node::Key { .. }))
+    }
+
+    /// The value at `at` is a child of the innermost open container.
+    fn count(&mut self, at: usize) {
+        if let Some(Node::Container { count, last, .. }) =
+            self.open.last().and_then(|open| self.nodes.get_mut(open.node))
+        {
+            *count += 1;
+            *last = at;
+        }
+    }
+
+    fn key(&mut self, span: Span, live: &Live<'_>) {
+        let at = self.nodes.len();
+        let start = self.text.len();
+        self.text.push_str(&live.key(span));
+        if let Some(mut open) = self.open.pop() {
+            if open.keys.has(self, open.node, start, live.frames.last().map_or(0, |frame| frame.count)) {
+                self.duplicates.push(Duplicate { span, node: at });
+            }
+            self.open.push(open);
+        }
+        self.nodes.push(Node::Key { start, end: self.text.len() });
+    }
+
+    fn scalar(&mut self, kind: Scalar, span: Span, live: &Live<'_>) {
+        self.count(self.nodes.len());
+        self.nodes.push(match kind {
+            Scalar::True => Node::Bool(true),
+            Scalar::False => Node::Bool(false),
+            Scalar::Null => Node::Null,
+            Scalar::Number => {
+                let start = self.text.len();
+                self.text.push_str(span.of(live.text));
+                Node::Number { start, end: self.text.len() }
+            }
+        });
+    }
+
+    /// Before a root. What was allocated stays so.
+    fn clear(&mut self) {
+        self.nodes.clear();
+        self.text.clear();
+        self.open.clear();
+        self.duplicates.clear();
+        self.is_stale = false;
+    }
+}
+
+impl Sink for LiveValue {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        if live.frames.is_empty() && event.begins_value() {
+            self.clear();
+        } else if self.is_stale || !self.follows(event, live) {
+            self.is_stale = true;
+            return;
+        }
+        match event {
+            Event::Begin { kind, at } => {
+                let node = self.nodes.len();
+                self.count(node);
+                self.nodes.push(Node::Container { kind, end: OPEN, count: 0, last: node });
+                self.open.push(Open { node, start: at, keys: Keys::default() });
+            }
+            Event::End { .. } => {
+                let behind = self.nodes.len();
+                let node = self.open.pop().and_then(|open| self.nodes.get_mut(open.node));
+                if let Some(Node::Container { end, .. }) = node {
+                    *end = behind;
+                }
+            }
+            Event::Key(span) => self.key(span, live),
+            Event::StringBegin(at) => {
+                let start = self.text.len();
+                self.nodes.push(Node::String { start, end: start, is_whole: false });
+                self.told = at + 1;
+            }
+            Event::Fragment(span) => {
+                string::decode_into(span.of(live.text), &mut self.text);
+                if let Some(Node::String { end, .. }) = self.nodes.last_mut() {
+                    *end = self.text.len();
+                }
+                self.told = span.end;
+            }
+            Event::StringEnd(_) => {
+                self.count(self.nodes.len().saturating_sub(1));
+                if let Some(Node::String { is_whole, .. }) = self.nodes.last_mut() {
+                    *is_whole = true;
+                }
+            }
+            Event::Scalar { kind, span } => self.scalar(kind, span, live),
+        }
+    }
+}

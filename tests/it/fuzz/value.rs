@@ -1,0 +1,249 @@
+//! The live value: after every push it is what the document's complete part says, and it only grew.
+
+use restitch::json::envelope::Roots;
+use restitch::json::{Closing, Partial};
+use restitch::value::{LiveValue, SnapshotErrorKind, ValueKind, View};
+use restitch::{Document, Trailing};
+use serde_json::Value;
+
+use crate::support::{Rng, chunks, random_cuts};
+
+/// A view, read by hand.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Tree {
+    /// What never changes: `null`, a boolean, a number, each as it is printed.
+    Atom(String),
+    Text(String, bool),
+    Array(Vec<Tree>, bool),
+    Object(Vec<(String, Tree)>, bool),
+}
+
+impl Tree {
+    /// Reads a view in the plain way, and finds the shortcuts to agree with it.
+    pub(crate) fn of(view: View<'_>) -> Self {
+        let whole = view.is_whole();
+        match view.kind() {
+            ValueKind::Null | ValueKind::Bool | ValueKind::Number => {
+                assert!(whole && view.is_empty() && view.last().is_none());
+                Self::Atom(view.to_string())
+            }
+            ValueKind::String => Self::Text(view.as_str().unwrap().to_owned(), whole),
+            ValueKind::Array => {
+                let elements: Vec<_> = view.elements().collect();
+                assert_eq!((view.len(), view.members().count()), (elements.len(), 0));
+                assert_eq!(view.last().map(View::path), elements.last().map(|element| element.path()));
+                assert!(elements.iter().all(|element| element.key().is_none()));
+                Self::Array(elements.into_iter().map(Self::of).collect(), whole)
+            }
+            ValueKind::Object => {
+                let members: Vec<_> = view.members().collect();
+                assert_eq!((view.len(), view.elements().count()), (members.len(), 0));
+                assert_eq!(view.last().and_then(View::key), members.last().map(|(key, _)| *key));
+                assert!(members.iter().all(|(key, value)| value.key() == Some(key)));
+                Self::Object(members.into_iter().map(|(key, value)| (key.to_owned(), Self::of(value))).collect(), whole)
+            }
+        }
+    }
+
+    /// What was shown is still there: only the end of the last part that was open has grown.
+    pub(crate) fn is_prefix_of(&self, later: &Self) -> bool {
+        fn children<T>(now: &[T], later: &[T], whole: bool, same: impl Fn(&T, &T) -> bool) -> bool {
+            let Some((last, before)) = now.split_last() else { return !whole || later.is_empty() };
+            later.len() >= now.len()
+                && (!whole || later.len() == now.len())
+                && before.iter().zip(later).all(|(now, later)| same(now, later))
+                && same(last, &later[before.len()])
+        }
+        match (self, later) {
+            (Self::Atom(now), Self::Atom(later)) => now == later,
+            (Self::Text(now, true), Self::Text(later, whole)) => *whole && now == later,
+            (Self::Text(now, false), Self::Text(later, _)) => later.starts_with(now.as_str()),
+            (Self::Array(now, was), Self::Array(later, whole)) => {
+                (*whole || !was) && children(now, later, *was, |now, later| now.is_prefix_of(later))
+            }
+            (Self::Object(now, was), Self::Object(later, whole)) => {
+                (*whole || !was)
+                    && children(now, later, *was, |now, later| now.0 == later.0 && now.1.is_prefix_of(&later.1))
+            }
+            _ => false,
+        }
+    }
+
+    /// How many keys come again in their object.
+    fn repeated(&self) -> usize {
+        match self {
+            Self::Atom(_) | Self::Text(..) => 0,
+            Self::Array(elements, _) => elements.iter().map(Self::repeated).sum(),
+            Self::Object(members, _) => {
+                let known = |n: usize| members[..n].iter().any(|(key, _)| *key == members[n].0);
+                let own = (0..members.len()).filter(|&n| known(n)).count();
+                own + members.iter().map(|(_, value)| value.repeated()).sum::<usize>()
+            }
+        }
+    }
+}
+
+/// The slow twin: valid JSON without white space, its strings read by serde_json and written again.
+///
+/// serde_json takes no half of a surrogate pair: in a value it is U+FFFD, a key that has one is as it is written.
+pub(crate) fn compact(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let (mut out, mut at) = (String::new(), 0);
+    while at < bytes.len() {
+        let start = at;
+        at += 1;
+        if bytes[start] != b'"' {
+            out.extend(Some(char::from(bytes[start])).filter(|c| !c.is_ascii_whitespace()));
+            continue;
+        }
+        while bytes[at] != b'"' {
+            at += if bytes[at] == b'\\' { 2 } else { 1 };
+        }
+        at += 1;
+        let raw = &text[start + 1..at - 1];
+        let is_key = text[at..].trim_start().starts_with(':');
+        let said = serde_json::from_str(&text[start..at])
+            .unwrap_or_else(|_| if is_key { raw.to_owned() } else { String::from_utf16_lossy(&units(raw)) });
+        out.push_str(&serde_json::to_string(&said).unwrap());
+    }
+    out
+}
+
+/// A string's UTF-16, each escape one unit.
+fn units(raw: &str) -> Vec<u16> {
+    let mut units = Vec::new();
+    let mut rest = raw;
+    while let Some(c) = rest.chars().next() {
+        let len = match rest.as_bytes() {
+            [b'\\', b'u', ..] => {
+                units.push(u16::from_str_radix(&rest[2..6], 16).unwrap());
+                6
+            }
+            [b'\\', ..] => {
+                units.extend(serde_json::from_str::<String>(&format!("\"{}\"", &rest[..2])).unwrap().encode_utf16());
+                2
+            }
+            _ => {
+                units.extend(rest[..c.len_utf8()].encode_utf16());
+                c.len_utf8()
+            }
+        };
+        rest = &rest[len..];
+    }
+    units
+}
+
+/// serde_json reads some fractions one step beside the nearest `f64`; all else is the same.
+pub(crate) fn same(ours: &Value, theirs: &Value) -> bool {
+    match (ours, theirs) {
+        (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            a == b || (a - b).abs() <= f64::EPSILON * a.abs().max(b.abs())
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|((ka, a), (kb, b))| ka == kb && same(a, b))
+        }
+        _ => ours == theirs,
+    }
+}
+
+/// The complete part of a document, with an open string or without.
+pub(crate) fn complete(document: &Document, strings: Partial) -> Option<String> {
+    let mut suffix = String::new();
+    let end = document.complete_into(Closing { strings, ..Closing::default() }, &mut suffix)?;
+    Some([&document.text()[document.root_start()?..end], &suffix].concat())
+}
+
+/// Finds a live value to be what its document says is complete.
+pub(crate) fn check_against(document: &Document, value: &LiveValue) {
+    assert!(!value.is_stale());
+    for strings in [Partial::Show, Partial::Hold] {
+        let part = complete(document, strings);
+        if part.is_none() && document.roots() > 0 {
+            // Of the newest root nothing has come: the one before it is still there.
+            continue;
+        }
+        let shown = value.view_with(strings).map(|view| view.to_string());
+        assert_eq!(shown, part.as_deref().map(compact), "{strings:?} at the end of {:?}", document.text());
+        let Some(part) = part else {
+            let error = value.snapshot_with::<Value>(strings).unwrap_err();
+            assert_eq!(error.kind(), SnapshotErrorKind::Nothing);
+            continue;
+        };
+        let ours = value.snapshot_with::<Value>(strings);
+        match serde_json::from_str::<Value>(&part) {
+            Ok(theirs) => assert!(same(ours.as_ref().unwrap(), &theirs), "{ours:?} of {part}"),
+            Err(error) if error.to_string().contains("number out of range") => {
+                assert_eq!(ours.unwrap_err().kind(), SnapshotErrorKind::Mismatch);
+            }
+            // One open container more than serde_json.
+            Err(error) if error.to_string().contains("recursion limit") => {
+                assert!(ours.is_ok() || ours.is_err_and(|error| error.kind() == SnapshotErrorKind::TooDeep));
+            }
+            Err(error) => {
+                let error = error.to_string();
+                assert!(["surrogate", "hex escape"].iter().any(|known| error.contains(known)), "{error} in {part}");
+            }
+        }
+    }
+}
+
+/// `text` pushed in pieces, looked at after each `every` of them; stops at what is malformed.
+pub(crate) fn run(text: &str, cuts: &[usize], trailing: Trailing, every: usize) -> (Document, LiveValue) {
+    let mut document = Document::with_options(1024, Roots::Any, trailing);
+    let mut value = LiveValue::new();
+    // The newest root of which anything was shown: where it begins, and what that was.
+    let mut shown: Option<(Option<usize>, Tree)> = None;
+    let cuts: Vec<_> = cuts.iter().copied().filter(|&cut| text.is_char_boundary(cut)).collect();
+    for (n, chunk) in chunks(text.as_bytes(), &cuts).into_iter().enumerate() {
+        let result = document.push_with(std::str::from_utf8(chunk).unwrap(), &mut value);
+        if n % every == 0 || result.is_err() {
+            check_against(&document, &value);
+            if let (Some(view), Some(_)) = (value.view(), complete(&document, Partial::Show)) {
+                let now = (document.root_start(), Tree::of(view));
+                if let Some((_, before)) = shown.filter(|(root, _)| *root == now.0) {
+                    assert!(before.is_prefix_of(&now.1), "{before:?} became {:?}", now.1);
+                }
+                shown = Some(now);
+            }
+        }
+        if result.is_err() {
+            return (document, value);
+        }
+    }
+    let _ = document.finish_with(&mut value);
+    check_against(&document, &value);
+    (document, value)
+}
+
+pub(crate) fn check(input: &[u8]) {
+    let Some((&how, rest)) = input.split_first() else { return };
+    let text = String::from_utf8_lossy(rest);
+    let trailing = [Trailing::Stop, Trailing::Error, Trailing::Next][usize::from(how) % 3];
+    let size = usize::from(how) / 3 % 16;
+    let mut rng = Rng::new(u64::from(how));
+    let cuts = if size > 0 {
+        (1..text.len()).filter(|at| at % size == 0).collect()
+    } else {
+        random_cuts(text.len(), &mut rng)
+    };
+    let every = 1 + text.len() / 1024;
+    let (document, value) = run(&text, &cuts, trailing, every);
+    let (_, whole) = run(&text, &[], trailing, 1);
+    let print = |value: &LiveValue| value.view().map(|view| view.to_string());
+    assert_eq!((print(&value), value.duplicates()), (print(&whole), whole.duplicates()), "chunking shows");
+    if let Some(view) = value.view().filter(|view| view.is_whole()) {
+        assert_eq!(value.duplicates().len(), Tree::of(view).repeated());
+    }
+    for duplicate in value.duplicates() {
+        let raw = duplicate.span.of(document.text());
+        let key: String = serde_json::from_str(&format!("\"{raw}\"")).unwrap_or_else(|_| raw.to_owned());
+        let token = format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+        assert!(value.path_of(duplicate).ends_with(&token), "{token}");
+    }
+    // Late, and from the start again.
+    let mut late = LiveValue::new();
+    document.replay(&mut late);
+    assert_eq!((print(&late), late.duplicates()), (print(&value), value.duplicates()));
+}
