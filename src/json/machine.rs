@@ -623,4 +623,20 @@ impl Machine {
         };
         SyntaxError { kind, offset: at }
     }
+
+    /// A machine behind a root that ended at `offset`.
+    pub(crate) fn ended_at(offset: usize, depth: usize) -> Self {
+        Self { state: State::Done, ..Self::starting_at(offset, depth) }
+    }
+
+    /// Right behind the bracket of the innermost container: goes behind the last whole child of it that `known` has,
+    /// without reading what lies between.
+    pub(crate) fn stand_behind_child(&mut self, known: &Frame) {
+        if let Some(frame) = self.frames.last_mut() {
+            let has_key = known.kind == Kind::Object && known.key.start < known.end;
+            *frame = Frame { key: if has_key { known.key } else { Span::default() }, ..*known };
+            self.offset = known.end;
+            self.state = State::AfterValue;
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
+mod bad_input;
 mod chat;
 #[cfg(feature = "cli")]
 mod cli;
@@ -9,13 +10,16 @@ mod cli;
 mod client;
 mod continued;
 mod document;
+mod events;
 mod fuzz;
 mod json;
 mod layers;
 mod overlap;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
+mod reference;
 mod relay;
+mod saved;
 mod session;
 #[cfg(feature = "sim")]
 mod sim;
