@@ -39,7 +39,7 @@ pub enum SyntaxErrorKind {
 
 impl fmt::Display for SyntaxErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |byte: u8| char::from(byte).escape_default().to_string();
+        let shown = |byte: u8| byte.escape_ascii();
         match *self {
             Self::UnexpectedByte(b) => write!(f, "unexpected `{}`", shown(b)),
             Self::ControlCharacter(b) => write!(f, "raw control character 0x{b:02x} in a string"),
@@ -48,7 +48,7 @@ impl fmt::Display for SyntaxErrorKind {
             Self::InvalidLiteral(b) => write!(f, "invalid literal at `{}`", shown(b)),
             Self::InvalidUtf8(b) => write!(f, "invalid UTF-8 at byte 0x{b:02x}"),
             Self::MismatchedCloser(b) => write!(f, "`{}` closes nothing that is open here", shown(b)),
-            Self::TooDeep(limit) => write!(f, "more than {limit} open containers"),
+            Self::TooDeep(limit) => write!(f, "more open containers than the limit `depth`, {limit}"),
             Self::TrailingText(b) => write!(f, "text after the root, at `{}`", shown(b)),
             Self::UnexpectedEnd => f.write_str("the text ends before its root is closed"),
         }
@@ -111,7 +111,7 @@ impl Place {
         let line = before.get(start..).unwrap_or_default();
         let lines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
         let near = line.char_indices().rev().take(Self::EXCERPT).last().map_or(line.len(), |(at, _)| at);
-        let behind = behind.split('\n').next().unwrap_or_default().chars().take(Self::EXCERPT);
+        let behind = behind.lines().next().unwrap_or_default().chars().take(Self::EXCERPT);
         let mut excerpt = line.get(near..).unwrap_or_default().to_owned();
         excerpt.push('→');
         excerpt.extend(behind);

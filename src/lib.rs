@@ -81,6 +81,6 @@ pub mod sim;
 #[cfg(feature = "cli")]
 pub mod cli;
 
-pub use document::{Checkpoint, Cut, Document, Trailing, clean_encoding};
+pub use document::{Checkpoint, Cut, Document, ResumeError, Saved, Trailing, clean_encoding};
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
 pub use limits::Limits;

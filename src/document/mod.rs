@@ -3,7 +3,9 @@
 //! A document knows nothing of events, calls or continuations. All of its text is settled: what is not certain to
 //! stay is kept by whoever feeds it.
 
+mod form;
 mod parser;
+mod saved;
 
 use std::borrow::Cow;
 
@@ -12,6 +14,7 @@ use crate::json::envelope::Roots;
 use crate::json::{Closing, Completion, CutState, Machine, Path, Sink};
 use parser::Parser;
 pub use parser::Trailing;
+pub use saved::{ResumeError, Saved};
 
 /// The text of one answer, as it comes.
 ///

@@ -46,7 +46,7 @@ impl Parser {
     pub(super) fn run<S: Sink + ?Sized>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), SyntaxError> {
         if self.start.is_none() {
             match self.opening.feed(text.get(from..).unwrap_or_default()) {
-                Some(start) => self.begin(start),
+                Some(start) => self.begin(text, start)?,
                 None => return Ok(()),
             }
         }
@@ -60,8 +60,8 @@ impl Parser {
             let Some((at, byte)) = self.behind(text, from) else { return Ok(()) };
             let kind = match self.trailing {
                 Trailing::Next if self.roots.allows(byte) => {
+                    self.begin(text, at)?;
                     self.before += 1;
-                    self.begin(at);
                     continue;
                 }
                 Trailing::Next => SyntaxErrorKind::UnexpectedByte(byte),
@@ -72,7 +72,7 @@ impl Parser {
     }
 
     /// The first significant byte behind the root that has ended, not looked at before `from`.
-    fn behind(&self, text: &str, from: usize) -> Option<(usize, u8)> {
+    pub(super) fn behind(&self, text: &str, from: usize) -> Option<(usize, u8)> {
         let from = from.max(self.machine.offset());
         let mut rest = text.as_bytes().get(from..)?.iter();
         let is_space = |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r') || byte == b'`' && self.opening.fence();
@@ -80,8 +80,17 @@ impl Parser {
         Some((from + at, *text.as_bytes().get(from + at)?))
     }
 
-    fn begin(&mut self, start: usize) {
+    fn begin(&mut self, text: &str, start: usize) -> Result<(), SyntaxError> {
+        if self.depth == 0 && matches!(text.as_bytes().get(start), Some(b'{' | b'[')) {
+            // The text ends before this byte, and no root has begun in it. Only here is what precedes a root read again.
+            if self.start.is_none() {
+                self.opening = Opening::new(self.roots);
+                self.opening.feed(text.get(..start).unwrap_or_default());
+            }
+            return Err(SyntaxError { kind: SyntaxErrorKind::TooDeep(self.depth), offset: start });
+        }
         self.start = Some(start);
         self.machine = Machine::starting_at(start, self.depth);
+        Ok(())
     }
 }

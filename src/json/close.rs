@@ -105,7 +105,8 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
         let fresh = machine.frames().last().map_or(0, |frame| strokes_to_be_fresh(frame, text, raw));
         suffix.extend(std::iter::repeat_n('_', fresh));
         let raw = format!("{raw}{}", "_".repeat(fresh));
-        let frame = Frame { key: Span { start: 0, end: raw.len() }, ..Frame::open(Kind::Object, 0) };
+        let key = Span { start: 0, end: raw.len() };
+        let frame = Frame { key, is_escaped: true, ..Frame::open(Kind::Object, 0) };
         stack::push_token(&mut path, &frame, &raw);
         suffix.push_str("\":null");
     } else if machine.state() == State::Colon {

@@ -83,6 +83,13 @@ impl CutState {
     }
 }
 
+fn after_value(parent: Kind) -> State {
+    match parent {
+        Kind::Array => State::AfterElement,
+        Kind::Object => State::AfterMember,
+    }
+}
+
 /// Takes at once what nearly always follows a key or a value: a colon or comma, and one space.
 #[inline(always)]
 fn follow<I: Input>(input: &mut I, state: State) -> State {
@@ -421,6 +428,7 @@ impl Machine {
             if let Some(frame) = self.frames.last_mut() {
                 let key = Span { start: self.token + 1, end: at };
                 frame.key = key;
+                frame.is_escaped = self.hold > self.token;
                 out.tell(Event::Key(key), &self.frames);
             }
             return State::Colon;
@@ -460,10 +468,7 @@ impl Machine {
             Some(frame) => {
                 frame.count += 1;
                 frame.end = end;
-                match frame.kind {
-                    Kind::Array => State::AfterElement,
-                    Kind::Object => State::AfterMember,
-                }
+                after_value(frame.kind)
             }
             None => State::Done,
         }
@@ -501,5 +506,21 @@ impl Machine {
             _ => SyntaxErrorKind::UnexpectedByte(byte),
         };
         SyntaxError { kind, offset: at }
+    }
+
+    /// A machine behind a root that ended at `offset`.
+    pub(crate) fn ended_at(offset: usize, depth: usize) -> Self {
+        Self { state: State::Done, ..Self::starting_at(offset, depth) }
+    }
+
+    /// Right behind the bracket of the innermost container: goes behind the last whole child of it that `known` has,
+    /// without reading what lies between.
+    pub(crate) fn stand_behind_child(&mut self, known: &Frame) {
+        if let Some(frame) = self.frames.last_mut() {
+            let has_key = known.kind == Kind::Object && known.key.start < known.end;
+            *frame = Frame { key: if has_key { known.key } else { Span::default() }, ..*known };
+            self.offset = known.end;
+            self.state = after_value(known.kind);
+        }
     }
 }

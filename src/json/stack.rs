@@ -26,7 +26,7 @@ impl Kind {
 }
 
 /// One open container. All offsets count bytes from the start of what the machine was fed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// Object or array.
     pub kind: Kind,
@@ -38,11 +38,27 @@ pub struct Frame {
     pub count: usize,
     /// Offset right after the last whole child; right after the bracket where there is none.
     pub end: usize,
+    /// The key may hold escapes. Without them it says what is written. A hint: how a character was split may set it.
+    pub(super) is_escaped: bool,
 }
 
+impl PartialEq for Frame {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |frame: &Self| (frame.kind, frame.start, frame.key, frame.count, frame.end);
+        all(self) == all(other)
+    }
+}
+
+impl Eq for Frame {}
+
 impl Frame {
+    /// A container of which this much is known.
+    pub(crate) fn known(kind: Kind, start: usize, key: Span, count: usize, end: usize) -> Self {
+        Self { kind, start, key, count, end, is_escaped: true }
+    }
+
     pub(super) fn open(kind: Kind, start: usize) -> Self {
-        Self { kind, start, key: Span::default(), count: 0, end: start + 1 }
+        Self { kind, start, key: Span::default(), count: 0, end: start + 1, is_escaped: false }
     }
 }
 
@@ -69,7 +85,8 @@ impl<'a> Path<'a> {
         let text = self.text;
         self.frames.iter().map(move |frame| match frame.kind {
             Kind::Array => Token::Index(frame.count),
-            Kind::Object => Token::Key(string::key(frame.key.of(text))),
+            Kind::Object if frame.is_escaped => Token::Key(string::key(frame.key.of(text))),
+            Kind::Object => Token::Key(Cow::Borrowed(frame.key.of(text))),
         })
     }
 

@@ -7,8 +7,8 @@ use restitch::json::CutState;
 use restitch::{Document, SyntaxErrorKind, clean_encoding};
 use serde_json::Value;
 
-use crate::fuzz::json::{Verdict, oracle_verdict};
 use crate::json::INLINE;
+use crate::reference::{Verdict, oracle_verdict};
 use crate::support::{Rng, corpus, random_cuts};
 
 /// The documents of the corpus up to a size, as (name, text), the text without white space around it.

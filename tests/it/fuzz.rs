@@ -4,8 +4,11 @@
 //! repository hands it to the fuzzer, which keeps its inputs in `fuzz/corpus/NAME`. The bodies live here because a
 //! package of this crate has its tests but not the `fuzz` crate.
 
-pub(crate) mod json;
+pub(crate) mod against_serde;
+pub(crate) mod feed;
+pub(crate) mod snapshot;
 pub(crate) mod splice;
+pub(crate) mod splits;
 pub(crate) mod sse;
 pub(crate) mod value;
 
@@ -28,8 +31,23 @@ fn over_kept(name: &str, body: fn(&[u8])) {
 }
 
 #[test]
-fn json_kept() {
-    over_kept("json", json::check);
+fn against_serde_kept() {
+    over_kept("against_serde", against_serde::check);
+}
+
+#[test]
+fn feed_kept() {
+    over_kept("feed", feed::check);
+}
+
+#[test]
+fn snapshot_kept() {
+    over_kept("snapshot", snapshot::check);
+}
+
+#[test]
+fn splits_kept() {
+    over_kept("splits", splits::check);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
+mod bad_input;
 mod chat;
 #[cfg(feature = "cli")]
 mod cli;
@@ -9,6 +10,7 @@ mod cli;
 mod client;
 mod continued;
 mod document;
+mod events;
 mod fuzz;
 mod json;
 mod layers;
@@ -16,7 +18,9 @@ mod overlap;
 mod paths;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
+mod reference;
 mod relay;
+mod saved;
 mod session;
 mod siblings;
 #[cfg(feature = "sim")]

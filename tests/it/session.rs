@@ -472,7 +472,7 @@ fn random_scripts_end_within_the_caps() {
         match outcome.status {
             Status::Complete | Status::Closed => {
                 assert!(document.is_complete());
-                assert!(crate::fuzz::json::parses_or_is_beyond_serde(document.root().unwrap()));
+                assert!(crate::fuzz::against_serde::parses_or_is_beyond_serde(document.root().unwrap()));
                 seen[if outcome.status == Status::Closed { 0 } else { 1 }] += 1;
             }
             Status::Failed => seen[2] += 1,

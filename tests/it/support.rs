@@ -1,6 +1,10 @@
 //! What the tests share: random numbers that repeat, the ways to split an input, base64, the corpus.
 
+use std::fmt::Debug;
 use std::path::PathBuf;
+
+use restitch::Document;
+use restitch::json::{Closing, Partial};
 
 /// A seeded generator (splitmix64): a failure comes again with the same seed.
 pub(crate) struct Rng(u64);
@@ -8,6 +12,11 @@ pub(crate) struct Rng(u64);
 impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
+    }
+
+    /// Of an input: what it decides at random comes again with it.
+    pub(crate) fn of(input: &[u8]) -> Self {
+        Self(input.iter().fold(input.len() as u64, |seed, &byte| seed.rotate_left(8) ^ u64::from(byte)))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
@@ -49,6 +58,28 @@ pub(crate) fn random_cuts(len: usize, rng: &mut Rng) -> Vec<usize> {
     }
     cuts.sort_unstable();
     cuts
+}
+
+/// The same, between the characters of a text.
+pub(crate) fn text_cuts(text: &str, rng: &mut Rng) -> Vec<usize> {
+    let mut cuts = random_cuts(text.len(), rng);
+    cuts.retain(|&cut| text.is_char_boundary(cut));
+    cuts
+}
+
+/// All that a document says of itself.
+pub(crate) fn view(document: &Document) -> impl PartialEq + Debug + use<> {
+    let closed = [(Partial::Hold, Partial::Hold), (Partial::Show, Partial::Hold), (Partial::Show, Partial::Show)];
+    let closed = closed.map(|(strings, literals)| {
+        let mut suffix = String::new();
+        (document.complete_into(Closing { strings, literals }, &mut suffix), suffix)
+    });
+    let root = (document.root_start(), document.root_end(), document.roots(), document.root().map(str::to_owned));
+    let envelope = (document.is_json(), document.has_fence(), document.is_blank(), document.is_prose());
+    let fence = (document.rest_of_fence(), document.open_fence());
+    let frames = document.machine().frames().to_vec();
+    let text = document.text().to_owned();
+    (text, document.cut(), document.complete(), closed, document.completion(), root, envelope, fence, frames)
 }
 
 /// `input` in pieces.

@@ -1,9 +1,12 @@
 //! Hands the body, which is a test of the crate, to the fuzzer.
 #![no_main]
 
-#[path = "../../tests/it/fuzz/json.rs"]
+#[path = "../../tests/it/fuzz/against_serde.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod body;
+#[path = "../../tests/it/reference.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod reference;
 #[path = "../../tests/it/support.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod support;

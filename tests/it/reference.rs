@@ -1,10 +1,6 @@
-//! JSON: the machine's verdict is the oracle's and serde_json's, no chunking shows, and what is closed parses.
+//! The machine's slow twin: reads whole prefixes, and says what is certain of each.
 
-use restitch::json::Machine;
-use restitch::{Document, SyntaxErrorKind};
-use serde_json::Value;
-
-use crate::support::{Rng, chunks, random_cuts};
+use restitch::json::{Event, Live, Sink};
 
 /// What a validator says of a whole text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,21 +13,58 @@ pub(crate) enum Verdict {
     Short,
 }
 
-/// What the oracle knows of a text that is no error so far.
+/// What is certain: the name of an event, the bytes it is about, the path of its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) name: &'static str,
+    pub(crate) span: (usize, usize),
+    pub(crate) path: String,
+}
+
+/// What the oracle knows of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) verdict: Verdict,
+    /// The name of the cut's state, and its path; of no meaning where the text is wrong.
     pub(crate) state: &'static str,
     pub(crate) path: String,
-    pub(crate) certain: Option<(usize, bool)>,
+    /// All that is certain, in order. The parts of a string are one.
+    pub(crate) told: Vec<Told>,
+    /// The end of the root, or of the last whole child of the innermost container.
+    whole: Option<usize>,
+    /// How far an open string, which is a value, is certain.
+    string: Option<usize>,
+    /// What is missing of an open literal.
+    literal: Option<&'static str>,
+    closers: String,
+    length: usize,
+}
+
+impl Scan {
+    /// Where the complete part ends and what follows there, with open strings and literals shown or not.
+    pub(crate) fn complete(&self, strings: bool, literals: bool) -> Option<(usize, String)> {
+        let (end, rest) = match (self.string.filter(|_| strings), self.literal.filter(|_| literals)) {
+            (Some(end), _) => (end, "\""),
+            (_, Some(rest)) => (self.length, rest),
+            _ => (self.whole?, ""),
+        };
+        Some((end, format!("{rest}{}", self.closers)))
+    }
 }
 
 /// A container that the oracle has found open.
 struct Open {
     object: bool,
+    start: usize,
     key: Vec<u8>,
     count: usize,
     end: usize,
+}
+
+impl Open {
+    fn closer(&self) -> u8 {
+        if self.object { b'}' } else { b']' }
+    }
 }
 
 /// What the oracle expects next.
@@ -47,6 +80,17 @@ enum Due {
     Nothing,
 }
 
+/// What stands at the end of the text.
+enum Rest {
+    None,
+    /// A string that is a value, certain so far.
+    String(usize),
+    /// A literal that lacks this.
+    Literal(&'static str),
+    /// A byte that cannot stand there.
+    Wrong(usize),
+}
+
 /// How a token ends.
 enum Token {
     /// Before this offset.
@@ -60,43 +104,37 @@ enum Token {
 /// The slow twin: looks at whole tokens of a whole text, again and again, and keeps nothing between two calls.
 pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
     let mut open: Vec<Open> = Vec::new();
+    let mut told = Vec::new();
     let mut due = Due::Root;
     let mut at = 0;
-    let wrong = |at| Scan { verdict: Verdict::Wrong(at), state: "error", path: String::new(), certain: None };
     // Where the root ended, once it has.
-    let mut root_end = 0;
-    loop {
+    let mut root_end = None;
+    let (state, in_value, open_token) = loop {
         while at < text.len() && b" \t\r\n".contains(&text[at]) {
             at += 1;
         }
-        let certain = open.last().map(|container| (container.end, false));
-        let ends = |state, in_value, certain| Scan {
-            verdict: if state == "done" { Verdict::Valid } else { Verdict::Short },
-            state,
-            path: pointer(&open, in_value),
-            certain,
-        };
         let Some(&byte) = text.get(at) else {
-            return match due {
-                Due::Root => ends("start", false, None),
-                Due::Value | Due::ElementOrCloser => ends("value", true, certain),
-                Due::KeyOrCloser | Due::Key | Due::Colon => ends("key", false, certain),
-                Due::After => ends("after_value", false, certain),
-                Due::Nothing => ends("done", false, Some((root_end, false))),
+            break match due {
+                Due::Root => ("start", false, Rest::None),
+                Due::Value | Due::ElementOrCloser => ("value", true, Rest::None),
+                Due::KeyOrCloser | Due::Key | Due::Colon => ("key", false, Rest::None),
+                Due::After => ("after_value", false, Rest::None),
+                Due::Nothing => ("done", false, Rest::None),
             };
         };
         let mut value_end = None;
         match due {
-            Due::Nothing => return wrong(at),
+            Due::Nothing => break ("error", false, Rest::Wrong(at)),
             Due::Colon if byte == b':' => (at, due) = (at + 1, Due::Value),
             Due::After if byte == b',' => {
                 due = if open.last().is_some_and(|container| container.object) { Due::Key } else { Due::Value };
                 at += 1;
             }
             Due::After | Due::ElementOrCloser | Due::KeyOrCloser
-                if open.last().is_some_and(|container| byte == if container.object { b'}' } else { b']' }) =>
+                if open.last().is_some_and(|container| byte == container.closer()) =>
             {
-                open.pop();
+                let start = open.pop().map_or(0, |container| container.start);
+                told.push(Told { name: "end", span: (start, at + 1), path: pointer(&open, true) });
                 value_end = Some(at + 1);
             }
             Due::Key | Due::KeyOrCloser if byte == b'"' => match string(text, at) {
@@ -104,46 +142,62 @@ pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
                     if let Some(container) = open.last_mut() {
                         container.key = text[at + 1..end - 1].to_vec();
                     }
+                    told.push(Told { name: "key", span: (at + 1, end - 1), path: pointer(&open, true) });
                     (at, due) = (end, Due::Colon);
                 }
-                Token::Wrong(at) => return wrong(at),
-                Token::Open(_, state) => return ends(if state == "string" { "key" } else { state }, false, certain),
+                Token::Wrong(at) => break ("error", false, Rest::Wrong(at)),
+                Token::Open(_, "string") => break ("key", false, Rest::None),
+                Token::Open(_, state) => break (state, false, Rest::None),
             },
-            Due::Colon | Due::After | Due::Key | Due::KeyOrCloser => return wrong(at),
+            Due::Colon | Due::After | Due::Key | Due::KeyOrCloser => break ("error", false, Rest::Wrong(at)),
             Due::Root | Due::Value | Due::ElementOrCloser => {
-                let token = match byte {
-                    b'{' | b'[' if open.len() >= depth => return wrong(at),
+                let path = pointer(&open, true);
+                let (name, token) = match byte {
+                    b'{' | b'[' if open.len() >= depth => break ("error", false, Rest::Wrong(at)),
                     b'{' | b'[' => {
-                        open.push(Open { object: byte == b'{', key: Vec::new(), count: 0, end: at + 1 });
+                        told.push(Told { name: "begin", span: (at, at + 1), path });
+                        open.push(Open { object: byte == b'{', start: at, key: Vec::new(), count: 0, end: at + 1 });
                         due = if byte == b'{' { Due::KeyOrCloser } else { Due::ElementOrCloser };
                         at += 1;
                         continue;
                     }
-                    b'"' => string(text, at),
-                    b't' => word(text, at, b"true"),
-                    b'f' => word(text, at, b"false"),
-                    b'n' => word(text, at, b"null"),
-                    b'-' | b'0'..=b'9' => number(text, at),
-                    _ => return wrong(at),
+                    b'"' => ("string_end", string(text, at)),
+                    b't' => ("true", word(text, at, b"true")),
+                    b'f' => ("false", word(text, at, b"false")),
+                    b'n' => ("null", word(text, at, b"null")),
+                    b'-' | b'0'..=b'9' => ("number", number(text, at)),
+                    _ => break ("error", false, Rest::Wrong(at)),
                 };
+                // Of a string is told that it begins, and what is certain of it.
+                let certain = match token {
+                    Token::Whole(end) => end - 1,
+                    Token::Open(end, _) => end,
+                    Token::Wrong(_) => at,
+                };
+                if byte == b'"' && !matches!(token, Token::Wrong(_)) {
+                    told.push(Told { name: "string_begin", span: (at, at + 1), path: path.clone() });
+                    if certain > at + 1 {
+                        told.push(Told { name: "fragment", span: (at + 1, certain), path: path.clone() });
+                    }
+                }
                 match token {
                     Token::Whole(end) => {
                         // A number ends where its longest form ends; only what may follow a value may follow it.
                         let next = text.get(end).copied().unwrap_or(b' ');
-                        let closer = open.last().map(|container| if container.object { b'}' } else { b']' });
-                        if byte != b'"'
-                            && !byte.is_ascii_alphabetic()
-                            && closer.is_some_and(|closer| !b" \t\r\n,".contains(&next) && next != closer)
-                        {
-                            return wrong(end);
+                        let closer = open.last().map(Open::closer);
+                        if name == "number" && closer.is_some_and(|c| !b" \t\r\n,".contains(&next) && next != c) {
+                            break ("error", false, Rest::Wrong(end));
                         }
+                        told.push(Told { name, span: (at, end), path });
                         value_end = Some(end);
                     }
-                    Token::Wrong(at) => return wrong(at),
-                    Token::Open(end, state) => {
-                        let in_string = byte == b'"';
-                        return ends(state, true, if in_string { Some((end, true)) } else { certain });
+                    Token::Wrong(at) => break ("error", false, Rest::Wrong(at)),
+                    Token::Open(end, state) if byte == b'"' => break (state, true, Rest::String(end)),
+                    Token::Open(_, "literal") => {
+                        let word = ["true", "false", "null"].into_iter().find(|word| word.as_bytes()[0] == byte);
+                        break ("literal", true, Rest::Literal(word.map_or("", |word| &word[text.len() - at..])));
                     }
+                    Token::Open(_, state) => break (state, true, Rest::None),
                 }
             }
         }
@@ -156,11 +210,30 @@ pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
                     Due::After
                 }
                 None => {
-                    root_end = end;
+                    root_end = Some(end);
                     Due::Nothing
                 }
             };
         }
+    };
+    let verdict = match open_token {
+        // Behind the root, all of which is told.
+        Rest::Wrong(offset) if root_end.is_some() => Verdict::Wrong(offset),
+        // What stands before the byte that cannot stand is as certain as if the text had ended there.
+        Rest::Wrong(offset) => return Scan { verdict: Verdict::Wrong(offset), ..oracle(&text[..offset], depth) },
+        _ if state == "done" => Verdict::Valid,
+        _ => Verdict::Short,
+    };
+    Scan {
+        verdict,
+        state,
+        path: pointer(&open, in_value),
+        told,
+        whole: root_end.or(open.last().map(|container| container.end)),
+        string: if let Rest::String(end) = open_token { Some(end) } else { None },
+        literal: if let Rest::Literal(rest) = open_token { Some(rest) } else { None },
+        closers: open.iter().rev().map(|container| char::from(container.closer())).collect(),
+        length: text.len(),
     }
 }
 
@@ -273,38 +346,6 @@ fn pointer(open: &[Open], in_value: bool) -> String {
     shown.iter().map(|container| format!("/{}", token(container))).collect()
 }
 
-/// The machine's verdict on `text` fed in the given chunks, with the error's kind where it gave one. White space may
-/// stand behind the root.
-pub(crate) fn verdict(text: &[u8], depth: usize, cuts: &[usize]) -> (Verdict, Option<SyntaxErrorKind>) {
-    let mut machine = Machine::new(depth);
-    let mut fed = 0;
-    for chunk in chunks(text, cuts) {
-        let consumed = match machine.feed(chunk) {
-            Ok(consumed) => consumed,
-            Err(error) => {
-                assert_eq!(machine.offset(), error.offset, "the machine stands before the error");
-                let again = machine.feed(&text[error.offset..]).map(|_| ());
-                assert_eq!(again, Err(error), "the same byte is the same error again");
-                return (Verdict::Wrong(error.offset), Some(error.kind));
-            }
-        };
-        let rest = &chunk[consumed..];
-        assert!(rest.is_empty() || machine.is_done(), "only the end of the root stops the machine");
-        if let Some(more) = rest.iter().position(|byte| !b" \t\r\n".contains(byte)) {
-            return (Verdict::Wrong(fed + consumed + more), None);
-        }
-        fed += chunk.len();
-    }
-    match machine.finish() {
-        Ok(()) => (Verdict::Valid, None),
-        Err(error) => {
-            assert_eq!(error.offset, text.len());
-            assert_eq!(error.kind, SyntaxErrorKind::UnexpectedEnd);
-            (Verdict::Short, None)
-        }
-    }
-}
-
 /// The oracle's verdict where nothing follows: a number at the root is whole then.
 pub(crate) fn oracle_verdict(text: &[u8], depth: usize) -> Verdict {
     // A space behind the text ends a number, and changes nothing else that is whole. What it makes of an open token
@@ -315,74 +356,23 @@ pub(crate) fn oracle_verdict(text: &[u8], depth: usize) -> Verdict {
     }
 }
 
-/// serde_json's view, with the differences that are allowed: it refuses halves of surrogate pairs, numbers beyond
-/// `f64`, and more than 127 open containers, all of which the grammar allows.
-pub(crate) fn agrees_with_serde(text: &[u8], valid: bool) -> bool {
-    match serde_json::from_slice::<Value>(text) {
-        Ok(_) => valid,
-        Err(error) => {
-            let error = error.to_string();
-            let allowed = ["surrogate", "unexpected end of hex escape", "number out of range", "recursion limit"];
-            !valid || allowed.iter().any(|allowed| error.contains(allowed))
-        }
-    }
-}
+/// What an engine tells, in the oracle's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Log(pub(crate) Vec<Told>);
 
-/// serde_json can't be asked about texts that hold what only the grammar allows.
-pub(crate) fn parses_or_is_beyond_serde(text: &str) -> bool {
-    agrees_with_serde(text.as_bytes(), true) && oracle_verdict(text.as_bytes(), usize::MAX) == Verdict::Valid
-}
-
-pub(crate) fn check(input: &[u8]) {
-    let seed = input.iter().fold(input.len() as u64, |seed, &byte| seed.rotate_left(8) ^ u64::from(byte));
-    let mut rng = Rng::new(seed);
-    for depth in [1024, 1 + rng.below(6)] {
-        let whole = verdict(input, depth, &[]);
-        assert_eq!(whole.0, oracle_verdict(input, depth));
-        let bytewise: Vec<_> = (1..input.len()).collect();
-        assert_eq!(verdict(input, depth, &bytewise), whole, "byte by byte");
-        for _ in 0..4 {
-            let cuts = random_cuts(input.len(), &mut rng);
-            assert_eq!(verdict(input, depth, &cuts), whole, "cut at {cuts:?}");
+impl Sink for Log {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        let span = event.span();
+        let told = Told { name: event.name(), span: (span.start, span.end), path: live.path().to_string() };
+        assert!(!span.is_empty() || told.name == "key", "{told:?} is about nothing");
+        if told.name == "fragment"
+            && let Some(last) = self.0.last_mut()
+            && last.name == "fragment"
+        {
+            assert_eq!((last.span.1, &last.path), (told.span.0, &told.path), "parts of one string");
+            last.span.1 = told.span.1;
+            return;
         }
-        if depth == 1024 {
-            assert!(agrees_with_serde(input, whole.0 == Verdict::Valid), "serde_json differs: {whole:?}");
-        }
+        self.0.push(told);
     }
-    check_document(&String::from_utf8_lossy(input), &mut rng);
-}
-
-fn check_document(text: &str, rng: &mut Rng) {
-    let mut document = Document::new(1024);
-    let mut saved = None;
-    for c in text.chars() {
-        let Ok(()) = document.push(c.encode_utf8(&mut [0; 4])) else { break };
-        check_closings(&document);
-        if rng.below(8) == 0 {
-            saved = Some((document.checkpoint(), document.clone()));
-        }
-    }
-    let Some((checkpoint, then)) = saved else { return };
-    assert!(document.restore(&checkpoint));
-    assert_eq!((document.text(), document.cut()), (then.text(), then.cut()));
-    assert_eq!((document.complete(), document.completion()), (then.complete(), then.completion()));
-}
-
-fn check_closings(document: &Document) {
-    let Some(root) = document.root() else {
-        assert_eq!(document.complete(), None);
-        return;
-    };
-    let part = document.complete().unwrap();
-    assert!(parses_or_is_beyond_serde(&part), "the complete part {part:?} of {root:?}");
-    let completion = document.completion();
-    let whole = format!("{root}{}", completion.suffix);
-    assert!(parses_or_is_beyond_serde(&whole), "the completion {whole:?} of {root:?}");
-    if let Ok(value) = serde_json::from_str::<Value>(&whole) {
-        for path in &completion.filled {
-            assert!(value.pointer(path).is_some(), "there is no {path:?} in {whole}");
-        }
-    }
-    let mut closed = document.clone();
-    assert_eq!((closed.push(&completion.suffix), closed.is_complete()), (Ok(()), true), "{whole}");
 }

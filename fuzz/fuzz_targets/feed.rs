@@ -1,0 +1,14 @@
+//! Hands the body, which is a test of the crate, to the fuzzer.
+#![no_main]
+
+#[path = "../../tests/it/fuzz/feed.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod body;
+#[path = "../../tests/it/reference.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod reference;
+#[path = "../../tests/it/support.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

@@ -1,0 +1,17 @@
+//! Hands the body, which is a test of the crate, to the fuzzer.
+#![no_main]
+
+#[path = "../../tests/it/fuzz/snapshot.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod body;
+#[path = "../../tests/it/reference.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod reference;
+#[path = "../../tests/it/fuzz/splits.rs"]
+#[allow(dead_code, reason = "its check is another target")]
+mod splits;
+#[path = "../../tests/it/support.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

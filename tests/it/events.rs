@@ -1,0 +1,336 @@
+//! What is told and what is complete, at every byte and in every chunking, against the reference; places of errors and
+//! text behind roots by hand.
+
+use std::fmt;
+use std::fs;
+
+use restitch::json::envelope::Roots;
+use restitch::json::{Event, each};
+use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use crate::document::all_documents;
+use crate::fuzz::feed::told_in_time;
+use crate::reference::oracle;
+use crate::support::{Rng, chunks, corpus, splits, text_cuts};
+
+/// Texts with what the documents lack: halves of pairs, roots of all kinds, ends in every token.
+const OTHERS: [&str; 12] = [
+    r#"["\ud83d\ud83d\ude00", "\ud83dx", "\ud83d\n", "\ud83d\u0041", "\ude00\ud83d", "\uD83D\\", "\ud83d"]"#,
+    r#"{"\ud83d": 1, "\ud83d\ude00": {"\u0061": [2]}, "a\/b~": {"": 0}, "": {"": "", "": ""}}"#,
+    r#""a root \u00e9" x"#,
+    "-12.5e-3",
+    " true ",
+    "[\"é漢😀\", \"\", [\"\", {\"\": \"\"}]]",
+    "[1.5,-0,0e5 ,7]7",
+    "{\"a\": 1, \"a\": {\"a\": 2}, \"b\" : 3 ,}",
+    "[1, 2, x]",
+    "[\"ab\\x\"]",
+    "[\"ab\ncd\"]",
+    "[[[]], {}, [}]",
+];
+
+/// Byte by byte and in every split; above `every` bytes in some.
+fn check_splits(text: &str, every: usize) {
+    let bytewise: Vec<usize> = (1..text.len()).filter(|&at| text.is_char_boundary(at)).collect();
+    told_in_time(text, 64, &bytewise);
+    if text.len() <= every {
+        for mut cuts in splits(text.len()) {
+            cuts.retain(|&cut| text.is_char_boundary(cut));
+            told_in_time(text, 64, &cuts);
+        }
+    }
+    for seed in 0..20 {
+        told_in_time(text, 64, &text_cuts(text, &mut Rng::new(seed)));
+    }
+}
+
+#[test]
+fn events_are_the_references_in_every_split() {
+    for text in OTHERS {
+        check_splits(text, usize::MAX);
+    }
+    let (documents, recorded) = all_documents(2 << 10);
+    for (name, text) in &documents {
+        println!("{name}");
+        check_splits(text, 512);
+    }
+    println!("covered: {} documents, {recorded} of them recorded", documents.len());
+}
+
+#[test]
+fn events_of_the_grammars_test_suite() {
+    let Some(folder) = corpus() else { return };
+    let mut files = 0;
+    for entry in fs::read_dir(folder.join("JSONTestSuite")).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(text) = fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()) else { continue };
+        if text.len() <= 1024 && path.extension().is_some_and(|extension| extension == "json") {
+            println!("{}", path.display());
+            check_splits(&text, 256);
+            files += 1;
+        }
+    }
+    assert!(files > 300, "{files}");
+    println!("covered: {files} files of JSONTestSuite");
+}
+
+/// A value with its members in order, and with those that came twice.
+#[derive(Debug, PartialEq)]
+enum Tree {
+    Scalar(Value),
+    Text(String),
+    List(Vec<Tree>),
+    Members(Vec<(String, Tree)>),
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Build;
+        impl<'de> Visitor<'de> for Build {
+            type Value = Tree;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+                Ok(Tree::Scalar(value.into()))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+                Ok(Tree::Scalar(value.into()))
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+                Ok(Tree::Scalar(value.into()))
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+                Ok(Tree::Scalar(value.into()))
+            }
+            fn visit_unit<E>(self) -> Result<Tree, E> {
+                Ok(Tree::Scalar(Value::Null))
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+                Ok(Tree::Text(value.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    list.push(item);
+                }
+                Ok(Tree::List(list))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = items.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Tree::Members(members))
+            }
+        }
+        from.deserialize_any(Build)
+    }
+}
+
+/// `later` is `earlier`, or has more at its end: of the last string, and behind the last child of each container that
+/// is the last child itself.
+fn grows(earlier: &Tree, later: &Tree) -> bool {
+    match (earlier, later) {
+        (Tree::Text(earlier), Tree::Text(later)) => later.starts_with(earlier.as_str()),
+        (Tree::List(earlier), Tree::List(later)) => {
+            let Some((last, whole)) = earlier.split_last() else { return true };
+            later.len() >= earlier.len() && whole == &later[..whole.len()] && grows(last, &later[whole.len()])
+        }
+        (Tree::Members(earlier), Tree::Members(later)) => {
+            let Some((last, whole)) = earlier.split_last() else { return true };
+            let next = later.get(whole.len());
+            later.len() >= earlier.len()
+                && whole == &later[..whole.len()]
+                && next.is_some_and(|next| next.0 == last.0 && grows(&last.1, &next.1))
+        }
+        _ => earlier == later,
+    }
+}
+
+#[test]
+fn the_complete_part_only_grows() {
+    let (documents, recorded) = all_documents(2 << 10);
+    let mut pairs = 0;
+    for (name, text) in &documents {
+        println!("{name}");
+        let mut document = Document::new(1024);
+        let mut parts: Vec<Tree> = Vec::new();
+        for c in text.chars() {
+            document.push(c.encode_utf8(&mut [0; 4])).unwrap();
+            let Some(part) = document.complete() else { continue };
+            let part: Tree = serde_json::from_str(&part).unwrap_or_else(|error| panic!("{error}: {part}"));
+            // Every pair, of equal ones once.
+            if parts.last() != Some(&part) {
+                parts.push(part);
+            }
+        }
+        for (n, earlier) in parts.iter().enumerate() {
+            for later in &parts[n + 1..] {
+                assert!(grows(earlier, later), "{name}: {earlier:?} became {later:?}");
+                pairs += 1;
+            }
+        }
+    }
+    println!("covered: {pairs} pairs of parts of {} documents, {recorded} of them recorded", documents.len());
+}
+
+#[test]
+fn growing_can_fail() {
+    let grows = |earlier: &str, later: &str| {
+        grows(&serde_json::from_str(earlier).unwrap(), &serde_json::from_str(later).unwrap())
+    };
+    assert!(grows("{}", r#"{"a": [1]}"#) && grows(r#"{"a": ["x"]}"#, r#"{"a": ["xy", 1], "a": 2}"#));
+    assert!(!grows("[1]", "[12]") && !grows("[true]", "[1]") && !grows(r#"["x", 1]"#, r#"["xy", 1]"#));
+    assert!(!grows(r#"{"a": 1}"#, r#"{"b": 2, "a": 1}"#) && !grows("[1]", "[]"));
+}
+
+/// Too little, or wrong; and what a person is told of it.
+#[test]
+fn places_of_errors_by_hand() {
+    let cases = [
+        ("{\"a\": [1,\n  2, x]}", "line 2, column 6 (byte 15), at /a/2: `  2, →x]}`"),
+        ("{\"a\": [1,\r\n  é😀x]}\r\n", "line 2, column 3 (byte 13), at /a/1: `  →é😀x]}`"),
+        ("[\"é😀\", x]", "line 1, column 8 (byte 11), at /1: `[\"é😀\", →x]`"),
+        ("\n\n[\n}", "line 4, column 1 (byte 4), at /0: `→}`"),
+        ("{\"k~/\": {\"b\" 1", "line 1, column 14 (byte 13), at /k~0~1: `{\"k~/\": {\"b\" →1`"),
+        ("{\"k\": {\"b\": nul}}", "line 1, column 16 (byte 15), at /k/b: `{\"k\": {\"b\": nul→}}`"),
+        ("Here:\n```json\n[01]\n```", "line 3, column 3 (byte 16), at /0: `[0→1]`"),
+        ("[1]\r\n x\r\n", "line 2, column 2 (byte 6): ` →x`"),
+        // 32 characters on each side.
+        (
+            "[\"0123456789012345678901234567890123456789\", ?1234567890123456789012345678901234567890]",
+            "line 1, column 46 (byte 45), at /1: `12345678901234567890123456789\", →?1234567890123456789012345678901`",
+        ),
+    ];
+    for (text, expect) in cases {
+        let mut document = Document::with_options(16, Roots::Containers, Trailing::Error);
+        let error = document.push(text).unwrap_err();
+        let place = document.explain(&error);
+        assert!(!error.is_truncated(), "{error}");
+        assert_eq!(place.to_string(), expect, "{text}");
+        // The text alone knows all but the path.
+        let alone = error.place(text);
+        assert_eq!((alone.line, alone.column, alone.excerpt), (place.line, place.column, place.excerpt), "{text}");
+    }
+    let cases = [
+        ("", "line 1, column 1 (byte 0): `→`"),
+        ("[1,\r\n\"é", "line 2, column 3 (byte 8), at /1: `\"é→`"),
+        ("{\"a\": {\"b\": tr", "line 1, column 15 (byte 14), at /a/b: `{\"a\": {\"b\": tr→`"),
+        ("{\"a\": 1\n", "line 2, column 1 (byte 8): `→`"),
+    ];
+    for (text, expect) in cases {
+        let mut document = Document::new(16);
+        document.push(text).unwrap();
+        let error = document.finish().unwrap_err();
+        assert!(error.is_truncated(), "{error}");
+        assert_eq!(document.explain(&error).to_string(), expect, "{text}");
+    }
+}
+
+/// Roots as they end, with what the document says of itself in the end.
+fn roots(text: &str, roots: Roots, trailing: Trailing) -> (Vec<String>, Option<SyntaxError>, usize, String) {
+    let mut first = None;
+    for mut cuts in splits(text.len()) {
+        cuts.retain(|&cut| text.is_char_boundary(cut));
+        let mut document = Document::with_options(16, roots, trailing);
+        let mut ended = Vec::new();
+        let mut sink = each(|event: Event, live: &restitch::json::Live<'_>| {
+            if event.ends_value() && live.frames.is_empty() {
+                ended.push(event.span().of(live.text).to_owned());
+            }
+        });
+        let pieces = chunks(text.as_bytes(), &cuts).into_iter().map(|piece| std::str::from_utf8(piece).unwrap());
+        let mut error = None;
+        for piece in pieces {
+            error = document.push_with(piece, &mut sink).err();
+            if error.is_some() {
+                break;
+            }
+        }
+        if error.is_none() {
+            let _ = document.finish_with(&mut sink);
+        }
+        let seen = (ended, error, document.roots(), document.text().to_owned());
+        match &first {
+            None => first = Some(seen),
+            Some(first) => assert_eq!(&seen, first, "cut at {cuts:?}: {text}"),
+        }
+    }
+    first.unwrap()
+}
+
+#[test]
+fn text_behind_roots_by_hand() {
+    use SyntaxErrorKind as Kind;
+    type Case<'a> = (&'a str, Roots, Trailing, &'a [&'a str], Option<(usize, Kind)>);
+    const C: Roots = Roots::Containers;
+    const A: Roots = Roots::Any;
+    let cases: [Case<'_>; 24] = [
+        // It is kept, whatever it is.
+        ("{\"a\": 1} and [2]", C, Trailing::Stop, &["{\"a\": 1}"], None),
+        ("[1]]", C, Trailing::Stop, &["[1]"], None),
+        ("1 2", A, Trailing::Stop, &["1"], None),
+        // White space, and the fence around the root, are no text.
+        ("[1] \r\n\t", C, Trailing::Error, &["[1]"], None),
+        ("[1] \n[2]", C, Trailing::Error, &["[1]"], Some((5, Kind::TrailingText(b'[')))),
+        ("[1]x", C, Trailing::Error, &["[1]"], Some((3, Kind::TrailingText(b'x')))),
+        ("12 é", A, Trailing::Error, &["12"], Some((3, Kind::TrailingText(0xc3)))),
+        ("```json\n[1]\n```\n", C, Trailing::Error, &["[1]"], None),
+        ("```json\n[1]\n```\nDone.", C, Trailing::Error, &["[1]"], Some((16, Kind::TrailingText(b'D')))),
+        ("[1]\n```", C, Trailing::Error, &["[1]"], Some((4, Kind::TrailingText(b'`')))),
+        // The next one.
+        ("{\"n\": 1}\n{\"n\": 2}\r\n\r\n[3]\n", C, Trailing::Next, &["{\"n\": 1}", "{\"n\": 2}", "[3]"], None),
+        ("[1][2]{}[", C, Trailing::Next, &["[1]", "[2]", "{}"], None),
+        ("[1]\n2", C, Trailing::Next, &["[1]"], Some((4, Kind::UnexpectedByte(b'2')))),
+        ("[1]\n[2}", C, Trailing::Next, &["[1]"], Some((6, Kind::MismatchedCloser(b'}')))),
+        ("1 2\n-3.5 4e1", A, Trailing::Next, &["1", "2", "-3.5", "4e1"], None),
+        ("1\"a\"\"b\"2[]true3null", A, Trailing::Next, &["1", "\"a\"", "\"b\"", "2", "[]", "true", "3", "null"], None),
+        ("1-2", A, Trailing::Next, &["1", "-2"], None),
+        ("1 02", A, Trailing::Next, &["1"], Some((3, Kind::InvalidNumber(b'2')))),
+        ("1 2.", A, Trailing::Next, &["1"], None),
+        ("1 ,2", A, Trailing::Next, &["1"], Some((2, Kind::UnexpectedByte(b',')))),
+        ("true\nfalsy", A, Trailing::Next, &["true"], Some((9, Kind::InvalidLiteral(b'y')))),
+        ("```\n1\n2\n```\n", A, Trailing::Next, &["1", "2"], None),
+        ("```json\n{\"n\": 1}\n{\"n\": 2}\n```", C, Trailing::Next, &["{\"n\": 1}", "{\"n\": 2}"], None),
+        ("```json\n[1]\n```\nDone.", C, Trailing::Next, &["[1]"], Some((16, Kind::UnexpectedByte(b'D')))),
+    ];
+    for (text, allowed, trailing, ended, error) in cases {
+        let seen = roots(text, allowed, trailing);
+        let error = error.map(|(offset, kind)| SyntaxError { kind, offset });
+        let kept = &text[..error.map_or(text.len(), |error| error.offset)];
+        let whole = if trailing == Trailing::Stop { 1 } else { ended.len() };
+        assert_eq!(
+            seen,
+            (ended.iter().map(|root| (*root).to_owned()).collect(), error, whole, kept.to_owned()),
+            "{text}"
+        );
+    }
+}
+
+/// Each root of a stream of them tells what it tells alone.
+#[test]
+fn roots_one_behind_the_other_tell_what_each_tells_alone() {
+    let roots = [r#"{"a": [1, "é"], "b": {}}"#, "[]", r#""x\n""#, "true", "[[0, 1], {\"a\": null}]", "{}"];
+    let text = roots.join("\n");
+    let mut expect = Vec::new();
+    let mut start = 0;
+    for root in roots {
+        expect.extend(oracle(root.as_bytes(), 16).told.into_iter().map(|mut told| {
+            told.span = (told.span.0 + start, told.span.1 + start);
+            told
+        }));
+        start += root.len() + 1;
+    }
+    for mut cuts in splits(text.len()) {
+        cuts.retain(|&cut| text.is_char_boundary(cut));
+        let mut document = Document::with_options(16, Roots::Any, Trailing::Next);
+        let mut log = crate::reference::Log::default();
+        for piece in chunks(text.as_bytes(), &cuts) {
+            document.push_with(std::str::from_utf8(piece).unwrap(), &mut log).unwrap();
+        }
+        assert_eq!((&log.0, document.roots()), (&expect, roots.len()), "cut at {cuts:?}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Any bytes in any chunks: the machine's verdict, what it tells, and what it knows at every chunk's end are the
+//! oracle's.
+
+use restitch::SyntaxErrorKind;
+use restitch::json::{Closing, Machine, Partial};
+
+use crate::reference::{Log, Verdict, oracle, oracle_verdict};
+use crate::support::{Rng, chunks, random_cuts, text_cuts};
+
+/// The machine's verdict on `text` fed in the given chunks, with the error's kind where it gave one. White space may
+/// stand behind the root.
+pub(crate) fn verdict(text: &[u8], depth: usize, cuts: &[usize]) -> (Verdict, Option<SyntaxErrorKind>) {
+    let mut machine = Machine::new(depth);
+    let mut fed = 0;
+    for chunk in chunks(text, cuts) {
+        let consumed = match machine.feed(chunk) {
+            Ok(consumed) => consumed,
+            Err(error) => {
+                assert_eq!(machine.offset(), error.offset, "the machine stands before the error");
+                let again = machine.feed(&text[error.offset..]).map(|_| ());
+                assert_eq!(again, Err(error), "the same byte is the same error again");
+                return (Verdict::Wrong(error.offset), Some(error.kind));
+            }
+        };
+        let rest = &chunk[consumed..];
+        assert!(rest.is_empty() || machine.is_done(), "only the end of the root stops the machine");
+        if let Some(more) = rest.iter().position(|byte| !b" \t\r\n".contains(byte)) {
+            return (Verdict::Wrong(fed + consumed + more), None);
+        }
+        fed += chunk.len();
+    }
+    match machine.finish() {
+        Ok(()) => (Verdict::Valid, None),
+        Err(error) => {
+            assert_eq!(error.offset, text.len());
+            assert_eq!(error.kind, SyntaxErrorKind::UnexpectedEnd);
+            (Verdict::Short, None)
+        }
+    }
+}
+
+/// Feeds `text` in the given chunks and asks at the end of each for what is certain there.
+pub(crate) fn told_in_time(text: &str, depth: usize, cuts: &[usize]) {
+    let (mut machine, mut log) = (Machine::new(depth), Log::default());
+    for end in cuts.iter().copied().chain([text.len()]) {
+        let fed = machine.feed_text(&text[..end], &mut log);
+        let expect = oracle(&text.as_bytes()[..end], depth);
+        assert_eq!(log.0, expect.told, "told at byte {end} of {text}, cut at {cuts:?}");
+        match (expect.verdict, fed) {
+            (Verdict::Wrong(offset), Err(error)) => return assert_eq!(error.offset, offset, "{text}"),
+            // The byte stands behind the root: it is not the machine's.
+            (Verdict::Wrong(offset), Ok(_)) => {
+                return assert!(machine.is_done() && machine.offset() <= offset, "{text} is wrong at {offset}");
+            }
+            (_, fed) => assert!(fed.is_ok(), "{fed:?} at byte {end} of {text}"),
+        }
+        let seen = (machine.cut_state().as_str(), machine.path(text).to_string());
+        assert_eq!(seen, (expect.state, expect.path.clone()), "at byte {end} of {text}");
+        check_closings(&machine, |strings, literals| expect.complete(strings, literals), end, text);
+    }
+}
+
+/// The complete part, with each token held and shown.
+pub(crate) fn check_closings(
+    machine: &Machine,
+    expect: impl Fn(bool, bool) -> Option<(usize, String)>,
+    at: usize,
+    text: &str,
+) {
+    let mut suffix = String::from("what was there");
+    for (strings, literals) in [(false, false), (false, true), (true, false), (true, true)] {
+        let partial = |shown| if shown { Partial::Show } else { Partial::Hold };
+        let closing = Closing { strings: partial(strings), literals: partial(literals) };
+        let seen = machine.close_into(closing, &mut suffix).map(|end| (end, suffix.clone()));
+        assert_eq!(seen, expect(strings, literals), "{closing:?} at byte {at} of {text}");
+    }
+}
+
+pub(crate) fn check(input: &[u8]) {
+    let mut rng = Rng::of(input);
+    let text = String::from_utf8_lossy(input);
+    for depth in [1024, 1 + rng.below(6)] {
+        let whole = verdict(input, depth, &[]);
+        assert_eq!(whole.0, oracle_verdict(input, depth));
+        for _ in 0..4 {
+            let cuts = random_cuts(input.len(), &mut rng);
+            assert_eq!(verdict(input, depth, &cuts), whole, "cut at {cuts:?}");
+        }
+        told_in_time(&text, depth, &text_cuts(&text, &mut rng));
+    }
+}

@@ -1,0 +1,56 @@
+//! Two chunkings of one text: a document tells the same events, stops at the same error and says the same of itself.
+
+use restitch::json::envelope::Roots;
+use restitch::{Document, SyntaxError, Trailing};
+
+use crate::reference::Log;
+use crate::support::{Rng, text_cuts, view};
+
+/// A document with options that an input's own bytes choose.
+pub(crate) fn document(rng: &mut Rng) -> Document {
+    let depth = if rng.below(4) == 0 { rng.below(6) } else { 1024 };
+    let roots = if rng.below(2) == 0 { Roots::Containers } else { Roots::Any };
+    let trailing = [Trailing::Stop, Trailing::Error, Trailing::Next][rng.below(3)];
+    Document::with_options(depth, roots, trailing)
+}
+
+/// Pushes `text` from `from` on in pieces, up to an error.
+pub(crate) fn push_from(
+    document: &mut Document,
+    text: &str,
+    from: usize,
+    cuts: &[usize],
+    log: &mut Log,
+) -> Result<(), SyntaxError> {
+    let mut at = from;
+    for end in cuts.iter().copied().filter(|&cut| cut > from).chain([text.len()]) {
+        document.push_with(&text[at..end], log)?;
+        at = end;
+    }
+    Ok(())
+}
+
+pub(crate) fn check(input: &[u8]) {
+    let mut rng = Rng::of(input);
+    let text = String::from_utf8_lossy(input);
+    let fresh = document(&mut rng);
+    let bytewise: Vec<usize> = (1..text.len()).filter(|&at| text.is_char_boundary(at)).collect();
+    let mut first = None;
+    for cuts in [Vec::new(), bytewise, text_cuts(&text, &mut rng), text_cuts(&text, &mut rng)] {
+        let (mut document, mut log) = (fresh.clone(), Log::default());
+        let error = push_from(&mut document, &text, 0, &cuts, &mut log).err();
+        let place = error.map(|error| document.explain(&error));
+        let before = view(&document);
+        let end = document.finish_with(&mut log).err();
+        let mut again = Log::default();
+        document.replay(&mut again);
+        assert_eq!(again, log, "a replay tells what was told: {text:?}");
+        // An excerpt shows what a push brought behind the error, and only that depends on the chunks.
+        let place = place.map(|place| (place.offset, place.line, place.column, place.path));
+        let seen = (log, error, place, before, end, view(&document));
+        match &first {
+            None => first = Some(seen),
+            Some(first) => assert_eq!(&seen, first, "cut at {cuts:?}: {text:?}"),
+        }
+    }
+}
