@@ -12,6 +12,8 @@ mod document;
 mod fuzz;
 mod json;
 mod layers;
+#[cfg(feature = "stream")]
+mod live;
 mod overlap;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
