@@ -1,7 +1,8 @@
 //! JSON that is used while it comes: events, snapshots and whole elements of any [`Stream`] of text.
 //!
 //! A stream may be of bytes, cut anywhere, or of text deltas, bare or as results: see [`Piece`]. A
-//! [`StitchText`](super::StitchText) is one, so a text that was cut is made whole and typed in one line.
+//! [`StitchText`](super::StitchText) is one, so a text that was cut is made whole and typed in one line; a
+//! [`Stitch`](super::Stitch) is none, since its bytes are a response's, not its text.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
