@@ -40,7 +40,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | none | the engine |
-//! | `stream` | adapters around any `Stream` of bytes or text deltas |
+//! | `stream` | adapters around any `Stream` of bytes or text deltas: whole, typed, while it comes |
 //! | `client` | an HTTP client for the providers |
 //! | `proxy` | the proxy |
 //! | `sim` | a scripted model server to test against |
@@ -84,3 +84,12 @@ pub mod cli;
 pub use document::{Checkpoint, Cut, Document, ResumeError, Saved, Trailing, clean_encoding};
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
 pub use limits::Limits;
+
+/// The code of the README and the guide: it compiles.
+#[cfg(all(doctest, feature = "stream"))]
+mod guides {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/live.md")]
+    struct Live;
+}

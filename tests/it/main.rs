@@ -14,6 +14,8 @@ mod events;
 mod fuzz;
 mod json;
 mod layers;
+#[cfg(feature = "stream")]
+mod live;
 mod overlap;
 mod paths;
 #[cfg(all(feature = "proxy", feature = "sim"))]

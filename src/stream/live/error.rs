@@ -1,0 +1,138 @@
+//! What an adapter may end with, or say of one value.
+
+use std::fmt;
+
+use crate::Cut;
+use crate::error::{Place, SyntaxError};
+use crate::paths::PatternError;
+use crate::value::SnapshotError;
+
+/// Why there is no next item.
+///
+/// [`Type`](Self::Type) is about one value: the adapter goes on behind it. Every other error is the last item; what was
+/// read before it has come before it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error<E> {
+    /// The stream's own error.
+    Stream(E),
+    /// The text is no JSON.
+    Syntax {
+        /// What is wrong, and its offset in the text.
+        error: SyntaxError,
+        /// The same for people: line, column, path, excerpt.
+        place: Place,
+    },
+    /// The stream ended before the root did.
+    Truncated(Cut),
+    /// Bytes that are not UTF-8.
+    Encoding {
+        /// Offset of the first byte of the sequence, in the text of all pieces.
+        offset: usize,
+    },
+    /// A value is not of the type that was asked for.
+    Type(TypeError),
+    /// The pattern is none.
+    Pattern(PatternError),
+}
+
+impl<E> Error<E> {
+    /// JSON Pointer of the value that was due or open, or that has another type. `None` where no value is concerned.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Syntax { place, .. } => Some(&place.path),
+            Self::Truncated(cut) => Some(&cut.path),
+            Self::Type(error) => Some(error.path()),
+            _ => None,
+        }
+    }
+
+    /// Bytes of text before the place that the error is about.
+    pub fn offset(&self) -> Option<usize> {
+        match self {
+            Self::Syntax { error, .. } => Some(error.offset),
+            Self::Truncated(cut) => Some(cut.offset),
+            Self::Encoding { offset } => Some(*offset),
+            _ => None,
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stream(error) => write!(f, "the stream failed: {error}"),
+            Self::Syntax { error, place } => write!(f, "{}, {place}", error.kind),
+            Self::Truncated(Cut { offset, state: crate::json::CutState::Start, .. }) => {
+                write!(f, "the stream ended before any JSON (byte {offset})")
+            }
+            Self::Truncated(Cut { offset, path, .. }) if path.is_empty() => {
+                write!(f, "the stream ended inside the root (byte {offset})")
+            }
+            Self::Truncated(Cut { offset, path, .. }) => write!(f, "the stream ended at {path} (byte {offset})"),
+            Self::Encoding { offset } => write!(f, "not UTF-8 (byte {offset})"),
+            Self::Type(error) => write!(f, "{error}"),
+            Self::Pattern(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for Error<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Stream(error) => Some(error),
+            Self::Syntax { error, .. } => Some(error),
+            Self::Type(error) => error.source(),
+            Self::Pattern(error) => Some(error),
+            Self::Truncated(_) | Self::Encoding { .. } => None,
+        }
+    }
+}
+
+/// A value is not of the type that was asked for.
+#[derive(Debug)]
+pub struct TypeError(Reason);
+
+#[derive(Debug)]
+enum Reason {
+    Snapshot(SnapshotError),
+    /// The path is the one of the value that was parsed.
+    Json(String, serde_json::Error),
+}
+
+impl TypeError {
+    pub(super) fn snapshot(error: SnapshotError) -> Self {
+        Self(Reason::Snapshot(error))
+    }
+
+    pub(super) fn json(path: &str, error: serde_json::Error) -> Self {
+        Self(Reason::Json(path.to_owned(), error))
+    }
+
+    /// JSON Pointer of the value; of a snapshot, that of the innermost value that does not fit.
+    pub fn path(&self) -> &str {
+        match &self.0 {
+            Reason::Snapshot(error) => error.path(),
+            Reason::Json(path, _) => path,
+        }
+    }
+}
+
+impl fmt::Display for TypeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Reason::Snapshot(error) => write!(f, "{error}"),
+            Reason::Json(path, error) if path.is_empty() => write!(f, "the root: {error}"),
+            Reason::Json(path, error) => write!(f, "{path}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TypeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Reason::Snapshot(error) => Some(error),
+            Reason::Json(_, error) => Some(error),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Every event, one by one.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use super::error::TypeError;
+use super::feed::{Adapter, Own, Take, shell};
+use super::{Error, LiveExt};
+use crate::Document;
+use crate::json::{Event, Live, Sink};
+
+/// The events of a text; [`LiveExt::events`] makes it.
+#[must_use = "streams do nothing unless polled"]
+pub struct Events<S: LiveExt>(Adapter<S, Log>);
+
+/// An event, and where it happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LiveEvent {
+    /// What happens. Its spans are of the text of [`Events::document`].
+    pub event: Event,
+    /// JSON Pointer of the value that it is about; of a key, that of the member it begins. Events with the same path
+    /// one behind the other share it.
+    pub path: Arc<str>,
+    /// What a key or a part of a string says, escapes decoded; the text of a number, `true`, `false` or `null`. Empty of
+    /// the others, whose text has come or is to come: a whole container is not copied once more.
+    pub text: String,
+    /// Roots before its own; 0 but for [`Trailing::Next`](crate::Trailing::Next).
+    pub root: usize,
+}
+
+impl<S: LiveExt> Events<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self(Adapter::new(stream, Log::default()))
+    }
+}
+
+shell!(Events<S>);
+
+impl<S: LiveExt> Stream for Events<S> {
+    type Item = Result<LiveEvent, Error<Own<S>>>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().0.poll_next(cx)
+    }
+}
+
+/// The events of one piece.
+#[derive(Debug, Default)]
+struct Log {
+    events: VecDeque<LiveEvent>,
+    /// The newest event's, and room to print the next one.
+    path: Arc<str>,
+    printed: String,
+    root: usize,
+}
+
+impl Sink for Log {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        self.printed.clear();
+        // Writing to a string does not fail.
+        let _ = write!(self.printed, "{}", live.path());
+        if *self.path != *self.printed {
+            self.path = self.printed.as_str().into();
+        }
+        let text = match event {
+            Event::Key(span) => live.key(span).into_owned(),
+            Event::Fragment(span) => live.decoded(span).into_owned(),
+            Event::Scalar { span, .. } => span.of(live.text).to_owned(),
+            Event::Begin { .. } | Event::End { .. } | Event::StringBegin(_) | Event::StringEnd(_) => String::new(),
+        };
+        self.events.push_back(LiveEvent { event, path: Arc::clone(&self.path), text, root: self.root });
+        self.root += usize::from(event.ends_value() && live.frames.is_empty());
+    }
+}
+
+impl Take for Log {
+    type Item = LiveEvent;
+
+    fn next(&mut self, _: &Document) -> Option<Result<LiveEvent, TypeError>> {
+        self.events.pop_front().map(Ok)
+    }
+}

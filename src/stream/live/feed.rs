@@ -1,0 +1,225 @@
+//! What all live adapters share: the stream, the document that it fills, and the order in which they are asked.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+
+use super::error::TypeError;
+use super::piece::{AsText, NotUtf8, Piece, Text, Unfinished};
+use super::{Error, LiveExt};
+use crate::json::Sink;
+use crate::json::envelope::Roots;
+use crate::{Document, Limits, SyntaxError, Trailing};
+
+/// The error of a stream's pieces.
+pub(super) type Own<S> = <<S as Stream>::Item as Piece>::Error;
+
+/// What polling an adapter gives.
+pub(super) type Next<S, T> = Poll<Option<Result<T, Error<Own<S>>>>>;
+
+/// A sink that has something for the reader.
+pub(super) trait Take: Sink {
+    type Item;
+
+    /// The next item of what was taken so far.
+    fn next(&mut self, document: &Document) -> Option<Result<Self::Item, TypeError>>;
+}
+
+/// A stream, a document, and a sink.
+pub(super) struct Adapter<S: LiveExt, K> {
+    pub(super) feed: Feed<S>,
+    pub(super) take: K,
+}
+
+impl<S: LiveExt, K> Adapter<S, K> {
+    pub(super) fn new(stream: S, take: K) -> Self {
+        Self { feed: Feed::new(stream), take }
+    }
+}
+
+impl<S: LiveExt, K: Take> Adapter<S, K> {
+    /// All that was taken goes out before the stream is asked for more, and before the error that ended it.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Next<S, K::Item> {
+        loop {
+            if let Some(item) = self.take.next(&self.feed.document) {
+                return Poll::Ready(Some(item.map_err(Error::Type)));
+            }
+            if self.feed.is_over {
+                return Poll::Ready(self.feed.error.take().map(Err));
+            }
+            ready!(self.feed.poll(cx, &mut self.take));
+        }
+    }
+}
+
+/// Fills a document from a stream.
+pub(super) struct Feed<S: LiveExt> {
+    pub(super) stream: Pin<Box<S>>,
+    pub(super) document: Document,
+    pub(super) options: Options,
+    unfinished: Unfinished,
+    /// The stream is not polled any more.
+    pub(super) is_over: bool,
+    /// Why.
+    pub(super) error: Option<Error<Own<S>>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    pub(super) depth: usize,
+    pub(super) roots: Roots,
+    pub(super) trailing: Trailing,
+}
+
+impl Options {
+    fn document(self) -> Document {
+        Document::with_options(self.depth, self.roots, self.trailing)
+    }
+}
+
+impl<S: LiveExt> Feed<S> {
+    pub(super) fn new(stream: S) -> Self {
+        let options =
+            Options { depth: Limits::default().depth, roots: Roots::Containers, trailing: Trailing::default() };
+        Self {
+            stream: Box::pin(stream),
+            document: options.document(),
+            options,
+            unfinished: Unfinished::default(),
+            is_over: false,
+            error: None,
+        }
+    }
+
+    /// Changes the options of a document that has not begun.
+    pub(super) fn set(&mut self, change: impl FnOnce(&mut Options)) {
+        if self.document.text().is_empty() {
+            change(&mut self.options);
+            self.document = self.options.document();
+        }
+    }
+
+    /// Ends with an error.
+    pub(super) fn fail(&mut self, error: Error<Own<S>>) {
+        (self.is_over, self.error) = (true, Some(error));
+    }
+
+    /// Takes one piece of the stream, or its end. Must not be called when it is over.
+    pub(super) fn poll<K: Sink>(&mut self, cx: &mut Context<'_>, sink: &mut K) -> Poll<()> {
+        let result = match ready!(self.stream.as_mut().poll_next(cx)) {
+            Some(piece) => match piece.into_result() {
+                Ok(text) => self.push(text.as_text(), sink),
+                Err(error) => Err(Error::Stream(error)),
+            },
+            None => {
+                self.is_over = true;
+                self.finish(sink)
+            }
+        };
+        if let Err(error) = result {
+            self.fail(error);
+        }
+        Poll::Ready(())
+    }
+
+    fn push<K: Sink>(&mut self, piece: Text<'_>, sink: &mut K) -> Result<(), Error<Own<S>>> {
+        let Self { document, unfinished, .. } = self;
+        let mut chars = unfinished.chars(piece);
+        loop {
+            match chars.next(|text| document.push_with(text, sink)) {
+                Ok(Some(Ok(()))) => {}
+                Ok(Some(Err(error))) => return Err(syntax(document, error)),
+                Ok(None) => return Ok(()),
+                // All text before it is in the document.
+                Err(NotUtf8) => return Err(Error::Encoding { offset: document.text().len() }),
+            }
+            // What stands behind the root is not looked at, not even whether it is text.
+            if self.options.trailing == Trailing::Stop && document.is_complete() {
+                self.is_over = true;
+                return Ok(());
+            }
+        }
+    }
+
+    fn finish<K: Sink>(&mut self, sink: &mut K) -> Result<(), Error<Own<S>>> {
+        // No root at all is as good as several.
+        let is_empty = self.options.trailing == Trailing::Next && self.document.is_blank();
+        if !is_empty && self.document.finish_with(sink).is_err() {
+            return Err(Error::Truncated(self.document.cut()));
+        }
+        if self.unfinished.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Encoding { offset: self.document.text().len() })
+    }
+}
+
+fn syntax<E>(document: &Document, error: SyntaxError) -> Error<E> {
+    Error::Syntax { error, place: document.explain(&error) }
+}
+
+// Not derived: streams need not be printed, and texts hold what users said.
+impl<S: LiveExt> fmt::Debug for Feed<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed")
+            .field("options", &self.options)
+            .field("bytes", &self.document.text().len())
+            .field("roots", &self.document.roots())
+            .field("is_over", &self.is_over)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What every adapter has: options, views, `Debug`; and `Unpin`, since the stream alone is pinned, in a box.
+macro_rules! shell {
+    ($name:ident<S $(, $of:ident)?>) => {
+        impl<S: LiveExt $(, $of)?> $name<S $(, $of)?> {
+            /// Open containers; deeper text is an error. Default 1,024. Not changed once text was read.
+            pub fn depth(mut self, depth: usize) -> Self {
+                self.0.feed.set(|options| options.depth = depth);
+                self
+            }
+
+            /// Which values may be a root. By default objects and arrays, behind a Markdown fence or a preamble too,
+            /// as models write them. Not changed once text was read.
+            pub fn roots(mut self, roots: $crate::json::envelope::Roots) -> Self {
+                self.0.feed.set(|options| options.roots = roots);
+                self
+            }
+
+            /// What becomes of text behind the root. By default the adapter ends with the root, and polls the stream
+            /// no more. Not changed once text was read.
+            pub fn trailing(mut self, trailing: $crate::Trailing) -> Self {
+                self.0.feed.set(|options| options.trailing = trailing);
+                self
+            }
+
+            /// All text so far, where it stops, its complete part.
+            pub fn document(&self) -> &$crate::Document {
+                &self.0.feed.document
+            }
+
+            /// The stream.
+            pub fn get_ref(&self) -> &S {
+                &self.0.feed.stream
+            }
+
+            /// The stream, from behind the last piece that was read.
+            pub fn into_inner(self) -> std::pin::Pin<Box<S>> {
+                self.0.feed.stream
+            }
+        }
+
+        impl<S: LiveExt $(, $of)?> Unpin for $name<S $(, $of)?> {}
+
+        impl<S: LiveExt $(, $of)?> std::fmt::Debug for $name<S $(, $of)?> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple(stringify!($name)).field(&self.0.feed).finish()
+            }
+        }
+    };
+}
+
+pub(super) use shell;

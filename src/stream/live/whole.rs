@@ -1,0 +1,50 @@
+//! The root, once it is whole.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use serde::de::DeserializeOwned;
+
+use super::error::TypeError;
+use super::feed::{Adapter, Own, shell};
+use super::{Error, LiveExt};
+
+/// The whole root; [`LiveExt::into_final`] makes it.
+#[must_use = "futures do nothing unless polled"]
+pub struct IntoFinal<S: LiveExt, T>(Adapter<S, Final<T>>);
+
+struct Final<T> {
+    is_given: bool,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<S: LiveExt, T> IntoFinal<S, T> {
+    pub(super) fn new(stream: S) -> Self {
+        Self(Adapter::new(stream, Final { is_given: false, of: PhantomData }))
+    }
+}
+
+shell!(IntoFinal<S, T>);
+
+impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
+    type Output = Result<T, Error<Own<S>>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Adapter { feed, take } = &mut self.get_mut().0;
+        while !feed.is_over {
+            ready!(feed.poll(cx, &mut ()));
+        }
+        if std::mem::replace(&mut take.is_given, true) {
+            return Poll::Pending;
+        }
+        if let Some(error) = feed.error.take() {
+            return Poll::Ready(Err(error));
+        }
+        let Some(root) = feed.document.root() else {
+            return Poll::Ready(Err(Error::Truncated(feed.document.cut())));
+        };
+        Poll::Ready(serde_json::from_str(root).map_err(|error| Error::Type(TypeError::json("", error))))
+    }
+}

@@ -1,0 +1,676 @@
+//! JSON that is used while it comes: the live adapters around streams of text.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::error::Error as _;
+use std::fmt::{self, Debug, Display};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use restitch::json::Event;
+use restitch::json::envelope::Roots;
+use restitch::session::{Request, Status};
+use restitch::stream::live::{AsText, Error, Events, Text};
+use restitch::stream::{LiveExt, StitchText};
+use restitch::{Limits, Trailing};
+use serde::Deserialize;
+use tokio_stream::{Stream, StreamExt};
+
+use crate::support::{chunks, splits};
+
+/// A stream of what it is told to give. `None` is a poll that has nothing. Counts its polls, and is not to be polled
+/// behind its end.
+struct Source<P> {
+    steps: VecDeque<Option<P>>,
+    polls: Rc<Cell<usize>>,
+    is_over: bool,
+}
+
+impl<P> Source<P> {
+    fn new(steps: impl IntoIterator<Item = Option<P>>) -> Self {
+        Self { steps: steps.into_iter().collect(), polls: Rc::default(), is_over: false }
+    }
+
+    fn of(pieces: impl IntoIterator<Item = P>) -> Self {
+        Self::new(pieces.into_iter().map(Some))
+    }
+}
+
+impl<P: Unpin> Stream for Source<P> {
+    type Item = P;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<P>> {
+        assert!(!self.is_over, "polled behind its end");
+        self.polls.set(self.polls.get() + 1);
+        match self.steps.pop_front() {
+            Some(Some(piece)) => Poll::Ready(Some(piece)),
+            Some(None) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => {
+                self.is_over = true;
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+/// A lost connection.
+#[derive(Debug, PartialEq)]
+struct Lost;
+
+impl Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("connection lost")
+    }
+}
+
+impl std::error::Error for Lost {}
+
+/// One poll.
+fn poll<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
+    Pin::new(stream).poll_next(&mut Context::from_waker(Waker::noop()))
+}
+
+/// All items up to the end, which stays one.
+fn all<S: Stream + Unpin>(stream: &mut S) -> Vec<S::Item> {
+    let mut items = Vec::new();
+    loop {
+        match poll(stream) {
+            Poll::Pending => {}
+            Poll::Ready(Some(item)) => items.push(item),
+            Poll::Ready(None) => break,
+        }
+    }
+    assert!((0..3).all(|_| matches!(poll(stream), Poll::Ready(None))), "it ends for good");
+    items
+}
+
+/// All items as lines; an error stands behind an exclamation mark.
+fn lines<T: Debug, E: Display>(mut stream: impl Stream<Item = Result<T, Error<E>>> + Unpin) -> Vec<String> {
+    let line = |item| match item {
+        Ok(value) => format!("{value:?}"),
+        Err(error) => format!("! {error}"),
+    };
+    all(&mut stream).into_iter().map(line).collect()
+}
+
+/// What a future gives.
+fn wait<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+struct Section {
+    title: String,
+    #[serde(default)]
+    rows: Vec<i64>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct Report {
+    sections: Vec<Section>,
+    #[serde(rename = "für")]
+    whom: String,
+}
+
+/// Characters of every length, an escaped pair, and one that begins like it.
+const REPORT: &str =
+    r#" {"sections": [{"title": "Ебб & €", "rows": [1, -20]}, {"title": "\ud83c\udf89 🎉"}], "für": "ä\u00df"} "#;
+
+fn sections() -> [Section; 2] {
+    [Section { title: "Ебб & €".into(), rows: vec![1, -20] }, Section { title: "🎉 🎉".into(), rows: vec![] }]
+}
+
+fn report() -> Report {
+    Report { sections: sections().into(), whom: "äß".into() }
+}
+
+/// Events as lines, the parts of a string joined.
+fn log<E: Debug>(
+    events: &mut (impl Stream<Item = Result<restitch::stream::live::LiveEvent, Error<E>>> + Unpin),
+) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for event in all(events) {
+        let event = event.unwrap();
+        let is_part = matches!(event.event, Event::Fragment(_));
+        match lines.last_mut().filter(|_| is_part && is_open) {
+            Some(line) => line.push_str(&event.text),
+            None => lines.push(format!("{} {} {}", event.event.name(), event.path, event.text)),
+        }
+        is_open = is_part;
+    }
+    lines
+}
+
+#[test]
+fn events_are_those_of_the_text_however_it_is_split() {
+    let expected = [
+        "begin  ",
+        "key /sections sections",
+        "begin /sections ",
+        "begin /sections/0 ",
+        "key /sections/0/title title",
+        "string_begin /sections/0/title ",
+        "fragment /sections/0/title Ебб & €",
+        "string_end /sections/0/title ",
+        "key /sections/0/rows rows",
+        "begin /sections/0/rows ",
+        "number /sections/0/rows/0 1",
+        "number /sections/0/rows/1 -20",
+        "end /sections/0/rows ",
+        "end /sections/0 ",
+        "begin /sections/1 ",
+        "key /sections/1/title title",
+        "string_begin /sections/1/title ",
+        "fragment /sections/1/title 🎉 🎉",
+        "string_end /sections/1/title ",
+        "end /sections/1 ",
+        "end /sections ",
+        "key /für für",
+        "string_begin /für ",
+        "fragment /für äß",
+        "string_end /für ",
+        "end  ",
+    ];
+    for cuts in splits(REPORT.len()) {
+        let mut events = Source::of(chunks(REPORT.as_bytes(), &cuts)).events();
+        assert_eq!(log(&mut events), expected, "{cuts:?}");
+        assert_eq!(events.document().root(), Some(REPORT.trim()));
+    }
+}
+
+#[test]
+fn events_name_spans_of_the_document_and_share_their_paths() {
+    let mut events = Source::of(["[[1], \"a\\", "nb\"]"]).events();
+    let seen: Vec<_> = all(&mut events).into_iter().map(Result::unwrap).collect();
+    let text = events.document().text();
+    let raw: Vec<_> = seen.iter().map(|event| event.event.span().of(text)).collect();
+    assert_eq!(raw, ["[", "[", "1", "[1]", "\"", "a", "\\nb", "\"a\\nb\"", "[[1], \"a\\nb\"]"]);
+    assert_eq!(seen[6].text, "\nb");
+    // The string's four events have one path.
+    assert!(seen[5..8].iter().all(|event| Arc::ptr_eq(&event.path, &seen[4].path)));
+}
+
+#[test]
+fn elements_and_the_root_are_the_same_however_the_text_is_split() {
+    for cuts in splits(REPORT.len()) {
+        let pieces = || Source::of(chunks(REPORT.as_bytes(), &cuts));
+        let found: Vec<_> =
+            all(&mut pieces().completed::<Section>("/sections/*")).into_iter().map(Result::unwrap).collect();
+        assert_eq!(found, sections(), "{cuts:?}");
+        assert_eq!(wait(pieces().into_final::<Report>()).unwrap(), report(), "{cuts:?}");
+        let shown = all(&mut pieces().snapshots::<Report>());
+        assert_eq!(shown.last().unwrap().as_ref().unwrap(), &report(), "{cuts:?}");
+    }
+}
+
+#[test]
+fn an_element_comes_with_its_last_byte() {
+    let text = r#"{"n": [1, 22, "x"], "o": {"n": [3]}}"#;
+    let mut found = Source::of(text.as_bytes().chunks(1)).completed::<serde_json::Value>("/n/*");
+    let mut at = Vec::new();
+    while let Poll::Ready(Some(value)) = poll(&mut found) {
+        at.push((value.unwrap().to_string(), found.document().text().len()));
+    }
+    // A number is whole with the byte behind it.
+    assert_eq!(at, [("1".into(), 9), ("22".into(), 13), ("\"x\"".into(), 17)]);
+}
+
+#[test]
+fn a_snapshot_comes_with_every_piece_that_changes_it() {
+    let pieces = [
+        "{\"sect",
+        "ions\": ",
+        "[",
+        "{\"ti",
+        "tle\": \"",
+        "Ti",
+        "",
+        "des\\",
+        "n",
+        "\"",
+        ", \"rows\": [",
+        "1",
+        "2",
+        ", 3",
+        "]",
+        "}",
+        "], \"",
+        "für\": \"me\"",
+        "}",
+    ];
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code, reason = "it is printed")]
+    struct Draft {
+        sections: Vec<Section>,
+        #[serde(rename = "für")]
+        whom: Option<String>,
+    }
+    let section = |title: &str, rows: &str| format!("Section {{ title: {title:?}, rows: [{rows}] }}");
+    let draft = |sections: &str, whom: &str| format!("Draft {{ sections: [{sections}], whom: {whom} }}");
+    let shown = lines(Source::of(pieces).snapshots::<Draft>());
+    assert_eq!(
+        shown,
+        [
+            draft("", "None"),
+            // A section without a title is not shown.
+            draft(&section("", ""), "None"),
+            draft(&section("Ti", ""), "None"),
+            draft(&section("Tides", ""), "None"),
+            draft(&section("Tides\n", ""), "None"),
+            // The list of rows is there, and empty.
+            draft(&section("Tides\n", ""), "None"),
+            // A number shows when it is whole.
+            draft(&section("Tides\n", "12"), "None"),
+            draft(&section("Tides\n", "12, 3"), "None"),
+            draft(&section("Tides\n", "12, 3"), "Some(\"me\")"),
+        ]
+    );
+}
+
+#[test]
+fn a_snapshot_that_does_not_fit_is_an_error_and_the_next_may_fit() {
+    let shown = lines(Source::of(["[1", ", \"x\"", ", 2", "]"]).snapshots::<Vec<i64>>());
+    assert_eq!(shown.len(), 3, "{shown:?}");
+    assert!(shown[1..].iter().all(|line| line.starts_with("! ") && line.contains("invalid type")), "{shown:?}");
+
+    // What is missing when the root has ended is missing for good, and is told once.
+    let shown = lines(Source::of(["{", "\"title\": \"a\"", "}"]).snapshots::<Report>());
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert!(shown[0].starts_with("! ") && shown[0].contains("missing field"), "{shown:?}");
+}
+
+#[test]
+fn an_element_that_does_not_fit_is_an_error_in_its_place() {
+    let pieces = [r#"{"sections": [{"title": "a"}, {"rows": [1]}, 7, {"ti"#, r#"tle": "b"}]}"#];
+    let found = lines(Source::of(pieces.concat().as_bytes().chunks(5)).completed::<Section>("/sections/*"));
+    assert_eq!(
+        found,
+        [
+            "Section { title: \"a\", rows: [] }",
+            "! /sections/1: missing field `title` at line 1 column 13",
+            "! /sections/2: invalid type: integer `7`, expected struct Section at line 1 column 1",
+            "Section { title: \"b\", rows: [] }",
+        ]
+    );
+}
+
+#[test]
+fn items_may_be_text_or_bytes_bare_or_results() {
+    fn check<P: restitch::stream::live::Piece<Error: Display> + Unpin>(pieces: [P; 2]) {
+        assert_eq!(lines(Source::of(pieces).completed::<String>("/*")), ["\"ä\"", "\"b\""]);
+    }
+    const A: &str = "[\"ä\", ";
+    const B: &str = "\"b\"]";
+    check([A, B]);
+    check([A, B].map(str::to_owned));
+    check([A, B].map(str::as_bytes));
+    check([A, B].map(Vec::from));
+    check([A, B].map(Bytes::from));
+    check([A, B].map(Ok::<_, Lost>));
+    check([A, B].map(|text| Ok::<_, Lost>(text.to_owned())));
+    check([A, B].map(|text| Ok::<_, Lost>(text.as_bytes())));
+    check([A, B].map(|text| Ok::<_, Lost>(Vec::from(text))));
+    check([A, B].map(|text| Ok::<_, Lost>(Bytes::from(text))));
+
+    struct Delta {
+        content: Option<&'static str>,
+    }
+    impl AsText for Delta {
+        fn as_text(&self) -> Text<'_> {
+            Text::Str(self.content.unwrap_or_default())
+        }
+    }
+    check([Delta { content: None }, Delta { content: Some("[\"ä\", \"b\"]") }]);
+}
+
+/// Text that ends with a lost connection.
+fn lost(text: &'static str) -> Source<Result<&'static str, Lost>> {
+    Source::of([Ok(text), Err(Lost), Ok("never read")])
+}
+
+#[test]
+fn what_was_read_before_an_error_comes_before_it() {
+    let text = "[[1], [2], [3, ";
+    let error = "! the stream failed: connection lost";
+    assert_eq!(lines(lost(text).completed::<Vec<u8>>("/*")), ["[1]", "[2]", error]);
+    assert_eq!(lines(lost(text).snapshots::<Vec<Vec<u8>>>()), ["[[1], [2], [3]]", error]);
+    let events = lines(lost(text).events());
+    assert_eq!((events.len(), events[9].as_str()), (10, error), "{events:?}");
+    let mut whole = lost(text).into_final::<Vec<Vec<u8>>>();
+    assert!(matches!(wait(&mut whole), Err(Error::Stream(Lost))));
+    assert_eq!(whole.document().text(), text);
+
+    // Behind the root the stream is not asked, so that it can't fail.
+    assert_eq!(lines(lost("[[1]]").completed::<Vec<u8>>("/*")), ["[1]"]);
+    assert_eq!(wait(lost("[[1]]").into_final::<Vec<Vec<u8>>>()).unwrap(), [[1]]);
+    // Unless more may come.
+    assert_eq!(lines(lost("[[1]]").completed::<Vec<u8>>("/*").trailing(Trailing::Next)), ["[1]", error]);
+}
+
+#[test]
+fn a_stream_that_ends_early_says_where() {
+    for (text, path, said) in [
+        ("", "", "the stream ended before any JSON (byte 0)"),
+        ("I'm sorry.", "", "the stream ended before any JSON (byte 10)"),
+        ("[", "/0", "the stream ended at /0 (byte 1)"),
+        ("{", "", "the stream ended inside the root (byte 1)"),
+        ("{\"a\": [1, {\"b~\": \"c", "/a/1/b~0", "the stream ended at /a/1/b~0 (byte 19)"),
+    ] {
+        let mut events = Source::of([text]).events();
+        let Some(Err(error)) = all(&mut events).pop() else { panic!("{text} is not whole") };
+        assert_eq!(error.to_string(), said);
+        assert_eq!((error.path(), error.offset()), (Some(path), Some(text.len())));
+        let Error::Truncated(cut) = error else { panic!("{error} is not about the end") };
+        assert_eq!(cut, events.document().cut());
+        assert!(matches!(wait(Source::of([text]).into_final::<serde_json::Value>()), Err(Error::Truncated(_))));
+        assert!(matches!(all(&mut Source::of([text]).snapshots::<Report>()).pop(), Some(Err(Error::Truncated(_)))));
+    }
+}
+
+#[test]
+fn wherever_a_stream_ends_the_whole_elements_come_first() {
+    let text = REPORT.trim();
+    let ends = [text.find("}, {").unwrap() + 1, text.find("}], \"").unwrap() + 1];
+    for cut in 0..text.len() {
+        let pieces = [&text.as_bytes()[..cut]];
+        let mut found = all(&mut Source::of(pieces).completed::<Section>("/sections/*"));
+        let Some(Err(Error::Truncated(place))) = found.pop() else { panic!("{cut}: {found:?}") };
+        // Half a character is no text.
+        assert_eq!(place.offset, (0..=cut).rev().find(|&at| text.is_char_boundary(at)).unwrap());
+        let expected = ends.iter().filter(|&&end| end <= cut).count();
+        let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
+        assert_eq!(found, sections()[..expected], "{cut}");
+    }
+}
+
+#[test]
+fn malformed_text_is_an_error_with_its_place() {
+    for cuts in splits(17) {
+        let text = "{\"a\": [1,\n 2, x]}";
+        let mut found = all(&mut Source::of(chunks(text.as_bytes(), &cuts)).completed::<u8>("/a/*"));
+        let error = found.pop().unwrap().unwrap_err();
+        assert_eq!(found.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [1, 2]);
+        assert!(
+            error.to_string().starts_with("unexpected `x`, line 2, column 5 (byte 14), at /a/2: ` 2, →x"),
+            "{error}"
+        );
+        assert_eq!((error.path(), error.offset()), (Some("/a/2"), Some(14)));
+        assert!(error.source().is_some());
+        assert!(matches!(error, Error::Syntax { .. }));
+    }
+    let deep = lines(Source::of(["[[", "[1]]]"]).completed::<u8>("/*/*").depth(2));
+    assert_eq!(deep, ["! more open containers than the limit `depth`, 2, line 1, column 3 (byte 2), at /0/0: `[[→[1]]]`"]);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_an_error_with_their_offset() {
+    for (bytes, found, offset) in [
+        (b"[1, 2, \"a\xffb\"]".as_slice(), vec![1, 2], 9),
+        (b"[1, \"\xc3\xa9\xe2\x82\"]", vec![1], 7),
+        (b"\x80", vec![], 0),
+    ] {
+        for cuts in splits(bytes.len()) {
+            let mut items = all(&mut Source::of(chunks(bytes, &cuts)).completed::<u8>("/*"));
+            let error = items.pop().unwrap().unwrap_err();
+            assert!(matches!(error, Error::Encoding { offset: at } if at == offset), "{error} {cuts:?}");
+            assert_eq!(items.into_iter().map(Result::unwrap).collect::<Vec<_>>(), found);
+        }
+    }
+    // Behind the root nobody looks.
+    assert_eq!(lines(Source::of([b"[1]\xff"]).completed::<u8>("/*")), ["1"]);
+    // Where more roots may come, half a character is none.
+    assert_eq!(
+        lines(Source::of([b"[1]\xe2"]).completed::<u8>("/*").trailing(Trailing::Next)),
+        ["1", "! not UTF-8 (byte 3)"]
+    );
+}
+
+#[test]
+fn a_pattern_that_is_none_is_the_only_item() {
+    let source = Source::of(["[1]"]);
+    let polls = Rc::clone(&source.polls);
+    let mut found = all(&mut source.completed::<u8>("no slash"));
+    assert!(matches!(found.pop(), Some(Err(Error::Pattern(_)))) && found.is_empty());
+    assert_eq!(polls.get(), 0);
+}
+
+/// The stream is polled when its reader is, and only when all that came has been read.
+#[test]
+fn a_slow_reader_slows_the_stream() {
+    let source = || {
+        let source = Source::new([Some("[1, 2, 3, "), None, Some("4, "), Some(" "), Some("5]"), Some("never read")]);
+        (Rc::clone(&source.polls), source)
+    };
+    let (polls, source_) = source();
+    let mut found = source_.completed::<u8>("/*");
+    assert_eq!(polls.get(), 0);
+    let mut seen = Vec::new();
+    loop {
+        let item = poll(&mut found);
+        seen.push((item.map(|item| item.map(Result::unwrap)), polls.get()));
+        if seen.last().unwrap().0 == Poll::Ready(None) {
+            break;
+        }
+    }
+    let ready = |value| Poll::Ready(Some(value));
+    assert_eq!(
+        seen,
+        [
+            (ready(1), 1),
+            (ready(2), 1),
+            (ready(3), 1),
+            (Poll::Pending, 2),
+            (ready(4), 3),
+            // White space gives nothing, so that the next piece is asked for.
+            (ready(5), 5),
+            (Poll::Ready(None), 5),
+        ]
+    );
+    assert_eq!(poll(&mut found.into_inner()), Poll::Ready(Some("never read")));
+
+    let (polls, source) = source();
+    let mut shown = source.snapshots::<Vec<u8>>();
+    assert_eq!(poll(&mut shown).map(|item| item.unwrap().unwrap()), Poll::Ready(vec![1, 2, 3]));
+    assert_eq!(polls.get(), 1);
+    assert_eq!(poll(&mut shown).map(|item| item.is_some()), Poll::Pending);
+    assert_eq!(polls.get(), 2);
+}
+
+/// A `next()` that is dropped while it waits loses nothing: neither text, nor half a character, nor an item.
+#[test]
+fn polls_can_be_abandoned() {
+    fn patient<S: LiveExt>(stream: S) -> (Vec<Section>, usize) {
+        let mut found = stream.completed::<Section>("/sections/*");
+        let (mut seen, mut dropped) = (Vec::new(), 0);
+        loop {
+            let mut next = pin!(found.next());
+            match next.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => dropped += 1,
+                Poll::Ready(Some(Ok(item))) => seen.push(item),
+                Poll::Ready(Some(Err(_))) => panic!("an error"),
+                Poll::Ready(None) => return (seen, dropped),
+            }
+        }
+    }
+    let pieces: Vec<_> = REPORT.trim().as_bytes().chunks(1).collect();
+    let (seen, dropped) = patient(Source::new(pieces.iter().flat_map(|piece| [None, Some(*piece)])));
+    assert_eq!((seen.as_slice(), dropped), (sections().as_slice(), pieces.len()));
+}
+
+#[test]
+fn a_future_can_be_polled_by_reference_and_resolves_once() {
+    let mut whole = Source::new([Some("[1"), None, Some("]")]).into_final::<Vec<u8>>();
+    let cx = &mut Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut whole).poll(cx).is_pending());
+    assert_eq!(whole.document().complete().as_deref(), Some("[]"));
+    assert!(matches!(Pin::new(&mut whole).poll(cx), Poll::Ready(Ok(list)) if list == [1]));
+    assert!(Pin::new(&mut whole).poll(cx).is_pending());
+    assert!(
+        matches!(wait(Source::of(["[1]"]).into_final::<Report>()), Err(Error::Type(error)) if error.path().is_empty())
+    );
+}
+
+#[test]
+fn several_roots_one_behind_the_other() {
+    let text = "{\"n\": 1}\n{\"n\": 2}{\"n\": 3, \"o\": \"é\"}\n";
+    for cuts in splits(text.len()) {
+        let pieces = || Source::of(chunks(text.as_bytes(), &cuts));
+        assert_eq!(lines(pieces().completed::<u8>("/n").trailing(Trailing::Next)), ["1", "2", "3"]);
+        let events = all(&mut pieces().events().trailing(Trailing::Next));
+        let numbers: Vec<_> = events
+            .into_iter()
+            .map(Result::unwrap)
+            .filter(|event| event.event.name() == "number")
+            .map(|event| (event.root, event.text))
+            .collect();
+        assert_eq!(numbers, [(0, "1".into()), (1, "2".into()), (2, "3".into())]);
+        // Each root's last state is shown, even where its last and the next one's first byte come together.
+        #[derive(Debug, Deserialize)]
+        struct Row {
+            n: u8,
+        }
+        let shown = all(&mut pieces().snapshots::<Row>().trailing(Trailing::Next));
+        let mut shown: Vec<_> = shown.into_iter().map(|row| row.unwrap().n).collect();
+        shown.dedup();
+        assert_eq!(shown, [1, 2, 3], "{cuts:?}");
+        assert_eq!(wait(pieces().into_final::<Row>().trailing(Trailing::Next)).unwrap().n, 3);
+    }
+    // None is as good as several.
+    assert!(lines(Source::of([" \n"]).events().trailing(Trailing::Next)).is_empty());
+    let none = wait(Source::of([" \n"]).into_final::<u8>().trailing(Trailing::Next));
+    assert!(matches!(none, Err(Error::Truncated(_))));
+    // Half of one is not.
+    let half = lines(Source::of(["[1] [2"]).completed::<u8>("/*").trailing(Trailing::Next));
+    assert_eq!(half, ["1", "! the stream ended at /0 (byte 6)"]);
+}
+
+#[test]
+fn any_root_and_nothing_behind_it() {
+    let any = |text| lines(Source::of([text]).completed::<serde_json::Value>("").roots(Roots::Any));
+    assert_eq!(any("12"), ["Number(12)"]);
+    assert_eq!(any("\"a\" b"), ["String(\"a\")"]);
+    assert_eq!(wait(Source::of(["1", "2"]).into_final::<u8>().roots(Roots::Any)).unwrap(), 12);
+    assert_eq!(lines(Source::of(["tr", "ue"]).snapshots::<bool>().roots(Roots::Any)), ["true"]);
+
+    let strict = |text| lines(Source::of([text]).completed::<u8>("/*").trailing(Trailing::Error));
+    assert_eq!(strict("[1] \n"), ["1"]);
+    assert_eq!(strict("[1] x"), ["1", "! text after the root, at `x`, line 1, column 5 (byte 4): `[1] →x`"]);
+    let whole = wait(Source::of(["[1]", "[2]"]).into_final::<Vec<u8>>().trailing(Trailing::Error));
+    assert!(matches!(whole, Err(Error::Syntax { .. })));
+
+    // What models write around it.
+    let fenced = "Here you are:\n```json\n[1, 2]\n```\nAnything else?";
+    assert_eq!(lines(Source::of(fenced.as_bytes().chunks(1)).completed::<u8>("/*")), ["1", "2"]);
+
+    // Too late to be changed.
+    let mut late = Source::of(["[1", "]"]).completed::<u8>("/*");
+    assert!(matches!(poll(&mut late), Poll::Ready(Some(Ok(1)))));
+    assert_eq!(late.depth(0).document().text(), "[1]");
+}
+
+type Call = Source<Result<String, Lost>>;
+type Answer = std::future::Ready<Result<Call, Lost>>;
+type Stitched = StitchText<Call, Box<dyn FnMut(Request) -> Answer>, Answer, Lost>;
+
+/// A cut answer behind which the rest is asked for; what was asked goes to `asked`.
+fn stitched(first: &str, answers: &[&str], asked: &Rc<RefCell<Vec<Request>>>) -> Stitched {
+    let call =
+        |text: &str| Source::of(text.as_bytes().chunks(4).map(|part| Ok(String::from_utf8(part.into()).unwrap())));
+    let mut answers: VecDeque<Call> = answers.iter().map(|text| call(text)).collect();
+    let asked = Rc::clone(asked);
+    StitchText::with(
+        call(first),
+        Box::new(move |request| {
+            asked.borrow_mut().push(request);
+            std::future::ready(answers.pop_front().ok_or(Lost))
+        }),
+        Limits { backoff: std::time::Duration::ZERO, ..Limits::default() },
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_text_is_made_whole_and_typed() {
+    let first = r#"{"sections": [{"title": "One", "rows": [1, 2]}, {"title": "Tw"#;
+    let rest = r#"{"sections": [{"title": "One", "rows": [1, 2]}, {"title": "Two"}, {"title": "Three"}], "für": "x"}"#;
+    let section = |title: &str, rows: &[i64]| Section { title: title.into(), rows: rows.into() };
+    let asked = Rc::default();
+    let mut found = stitched(first, &[rest], &asked).completed::<Section>("/sections/*");
+    let mut seen = Vec::new();
+    while let Some(item) = found.next().await {
+        seen.push((item.unwrap(), asked.borrow().len()));
+    }
+    // The first one came before anything was asked for.
+    let expected = [(section("One", &[1, 2]), 0), (section("Two", &[]), 1), (section("Three", &[]), 1)];
+    assert_eq!(seen, expected);
+    assert_eq!(found.document().root(), Some(rest));
+    let mut text = found.into_inner();
+    assert!(text.next().await.is_none());
+    assert_eq!(text.outcome().unwrap().status, Status::Complete);
+
+    let whole: Report = stitched(first, &[rest], &asked).into_final().await.unwrap();
+    assert_eq!((whole.sections.len(), whole.whom.as_str()), (3, "x"));
+    let shown: Vec<_> = stitched(first, &[rest], &asked).snapshots::<serde_json::Value>().collect().await;
+    assert_eq!(shown.last().unwrap().as_ref().unwrap(), &serde_json::from_str::<serde_json::Value>(rest).unwrap());
+    let mut events = stitched(first, &[rest], &asked).events();
+    let mut titles = String::new();
+    while let Some(event) = events.next().await {
+        let event = event.unwrap();
+        if matches!(event.event, Event::Fragment(_)) && event.path.ends_with("/title") {
+            titles.push_str(&event.text);
+        }
+    }
+    assert_eq!(titles, "OneTwoThree");
+
+    // Given up, the text is closed, and the outcome says so.
+    let mut found = stitched(first, &[], &asked).completed::<Section>("/sections/*");
+    let seen: Vec<_> = (&mut found).map(Result::unwrap).collect().await;
+    assert_eq!(seen, [section("One", &[1, 2]), section("Tw", &[])]);
+    let mut text = found.into_inner();
+    while text.next().await.is_some() {}
+    assert_eq!(text.outcome().unwrap().status, Status::Closed);
+}
+
+#[test]
+fn errors_say_what_they_are_about() {
+    let error = |source: Source<Result<&'static str, Lost>>| {
+        all(&mut source.completed::<u8>("/*")).into_iter().find_map(Result::err).unwrap()
+    };
+    let stream = error(lost("["));
+    assert_eq!(stream.source().unwrap().to_string(), "connection lost");
+    assert_eq!((stream.path(), stream.offset()), (None, None));
+    let type_ = error(Source::of([Ok("[true]")]));
+    assert_eq!((type_.path(), type_.offset()), (Some("/0"), None));
+    assert!(type_.source().unwrap().is::<serde_json::Error>());
+    assert!(error(Source::of([Ok("[1")])).source().is_none());
+}
+
+#[test]
+fn adapters_can_be_sent_moved_and_printed() {
+    fn check<T: Send + Unpin + Debug>(adapter: &T) -> String {
+        format!("{adapter:?}")
+    }
+    // Neither the stream nor the error is `Unpin`, the value is not `Send`.
+    struct Pinned(#[allow(dead_code, reason = "it pins")] std::marker::PhantomPinned);
+    let stream = || tokio_stream::once(Err::<Bytes, _>(Pinned(std::marker::PhantomPinned))).then(|item| async { item });
+    check(&stream().events());
+    check(&stream().completed::<Report>("/a"));
+    check(&stream().into_final::<Report>());
+    let printed = check(&tokio_stream::once("[\"secret").snapshots::<Report>());
+    assert!(printed.starts_with("Snapshots(Feed {") && !printed.contains("secret"), "{printed}");
+    fn named<S: LiveExt>(stream: S) -> Events<S> {
+        stream.events()
+    }
+    assert_eq!(named(Source::of(["["])).get_ref().polls.get(), 0);
+}
