@@ -57,6 +57,8 @@ pub mod sse;
 // Layer 2
 mod document;
 pub mod provider;
+// Layer 3
+pub mod paths;
 // Layer 4
 pub mod splice;
 // Layer 5
