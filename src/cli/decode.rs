@@ -9,7 +9,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Console, Exit, Parsed};
+use super::parsed::Parsed;
+use super::{Console, Exit};
 use crate::json::walk::{Raw, ValueKind, is_valid};
 use crate::provider::chat::Reader;
 use crate::provider::{Kind, Transcript};

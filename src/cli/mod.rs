@@ -9,10 +9,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::error::SyntaxError;
-use crate::json::envelope::Roots;
-use crate::{Document, Limits};
-
 pub mod check;
 pub mod close;
 mod console;
@@ -21,6 +17,7 @@ pub mod decode;
 pub mod demo;
 pub mod inspect;
 mod jsonl;
+mod parsed;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "sim")]
@@ -136,45 +133,6 @@ Examples:
   restitch stitch first.json second.json
 
 `-`, or no file, is standard input. `restitch COMMAND --help` has more examples.";
-
-/// A whole text as a document, with its deviation from the grammar if it has one.
-struct Parsed {
-    document: Document,
-    deviation: Option<SyntaxError>,
-}
-
-impl Parsed {
-    fn new(text: &str) -> Self {
-        let mut document = Document::with_roots(Limits::default().depth, Roots::Any);
-        let deviation = document.push(text).err();
-        if deviation.is_none() {
-            // Fails where the root is open, which the document itself knows: only a number needs to be told.
-            let _ = document.finish();
-        }
-        Self { document, deviation }
-    }
-
-    fn exit(&self) -> Exit {
-        if self.document.is_complete() {
-            Exit::Complete
-        } else if self.deviation.is_some() || self.document.is_prose() {
-            Exit::Invalid
-        } else {
-            Exit::Cut
-        }
-    }
-
-    /// Tells people where the text leaves the grammar; `name` is the file's, or the line's.
-    fn note_deviation(&self, name: &str, console: &Console) {
-        if let Some(error) = self.deviation {
-            let path = self.document.cut().path;
-            let place = if path.is_empty() { "at the root".to_owned() } else { format!("at {path}") };
-            console.note(format_args!("{name}: {error}, {place}"));
-        } else if self.document.is_prose() {
-            console.note(format_args!("{name}: there is no JSON in the text"));
-        }
-    }
-}
 
 /// Runs a server's future to its end, on all cores. Only commands that need a runtime have one.
 ///

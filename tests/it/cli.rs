@@ -206,11 +206,32 @@ fn close_writes_the_complete_part_to_the_byte() {
 }
 
 #[test]
+fn close_holds_and_shows_what_is_begun() {
+    let (string, literal) = ("[1, \"tw", "{\"a\": fal");
+    check(&["close", "--strings", "hold"], string, 3, "[1]");
+    check(&["close", "--strings", "show"], string, 3, "[1, \"tw\"]");
+    check(&["close", "--literals", "show"], literal, 3, "{\"a\": false}");
+    check(&["close", "--literals", "hold"], literal, 3, "{}");
+    check(&["close", "--literals", "show"], "n", 3, "null");
+    check(&["close", "--strings", "hold"], "\"tw", 3, "");
+    check(&["close", "--strings", "hold", "--literals", "show"], "[true] ", 0, "[true]");
+    check(&["close", "--strings", "drop"], "", 2, "");
+    let line = "{\"id\":1,\"text\":\"[1, nu\"}";
+    check(
+        &["close", "--jsonl", "--literals", "show"],
+        line,
+        3,
+        "{\"id\":1,\"complete\":false,\"json\":\"[1, null]\"}\n",
+    );
+}
+
+#[test]
 fn close_says_where_a_text_is_malformed() {
     let (folder, _) = all_files();
     let ran = run(&folder, &["close", "--json", "bad"], b"");
     assert_eq!((ran.code, ran.out.as_str()), (4, "{\"complete\":false,\"json\":\"{\\\"a\\\": [1]}\"}\n"));
-    assert_eq!(ran.err, "restitch: bad: invalid number at `1` (byte 11), at /a/1\n");
+    let place = "line 1, column 12 (byte 11), at /a/1: `{\"a\": [1, 0→1]}`";
+    assert_eq!(ran.err, format!("restitch: bad: invalid number at `1`, {place}\n"));
     // What is not UTF-8 is removed, as a document does it, and told.
     let ran = run(&folder, &["close", "latin"], b"");
     assert_eq!((ran.code, ran.out.as_str()), (0, "[\"caf\"]"));
