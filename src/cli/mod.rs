@@ -18,6 +18,7 @@ pub mod demo;
 pub mod inspect;
 mod jsonl;
 mod parsed;
+mod place;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "sim")]
