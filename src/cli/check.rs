@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::console::short;
 use super::place::Place;
 use super::{Console, Exit, jsonl};
 use crate::json::Machine;
@@ -120,7 +121,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         if let Some(took) = took {
             // What is told stands behind the answer that it is about.
             console.flush()?;
-            let (bytes, seconds) = (checked.length, took.as_secs_f64());
+            let (bytes, seconds) = (checked.offset(), took.as_secs_f64());
             // Nothing takes no time at all where the clock is coarse.
             let rate = bytes as f64 / seconds.max(1e-9) / 1e6;
             console.note(format_args!("{}: {bytes} bytes in {seconds:.6} s, {rate:.1} MB/s", path.display()));
@@ -179,7 +180,7 @@ impl fmt::Display for Checked {
         }
         write!(f, "line {}, column {} (byte {})", self.line, self.column, self.offset())?;
         if !self.path.is_empty() {
-            write!(f, ", at {}", self.path)?;
+            write!(f, ", at {}", short(&self.path))?;
         }
         self.error.map_or(Ok(()), |error| write!(f, ": {}", error.kind))
     }

@@ -15,14 +15,18 @@ mod console;
 pub mod decode;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 pub mod demo;
+pub mod events;
 pub mod inspect;
 mod jsonl;
+mod live;
 mod parsed;
+pub mod paths;
 mod place;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "sim")]
 pub mod sim;
+mod source;
 pub mod stitch;
 
 use console::Console;
@@ -49,6 +53,10 @@ pub enum Args {
     Close(close::Args),
     /// Validates JSON strictly, and tells what is cut from what is wrong.
     Check(check::Args),
+    /// Tells what becomes certain of JSON text while it comes.
+    Events(events::Args),
+    /// Picks values out of JSON text while it comes.
+    Paths(paths::Args),
     /// Reads the text and the tool calls out of a recorded response body.
     Decode(decode::Args),
 }
@@ -67,6 +75,8 @@ pub fn run(args: &Args) -> Exit {
         Args::Inspect(args) => inspect::run(args, &mut console),
         Args::Close(args) => close::run(args, &mut console),
         Args::Check(args) => check::run(args, &mut console),
+        Args::Events(args) => events::run(args, &mut console),
+        Args::Paths(args) => paths::run(args, &mut console),
         Args::Decode(args) => decode::run(args, &mut console),
     };
     match result.and_then(|()| console.flush()) {
@@ -130,6 +140,7 @@ Of several files or lines the worst counts: 0, 3, 4, 1 from good to bad.
 Examples:
   restitch check answer.json
   restitch close < cut.json | jq .
+  curl -sN https://example.org/stream | restitch paths '/items/*'
   restitch decode first.sse > first.json
   restitch stitch first.json second.json
 

@@ -81,7 +81,7 @@ impl Parsed {
     /// Tells people where the text leaves the grammar; `name` is the file's, or the line's.
     fn note_deviation(&self, name: &str, console: &Console) {
         if let Some(error) = self.deviation {
-            console.note(format_args!("{name}: {}, {}", error.kind, self.document.explain(&error)));
+            console.deviation(name, &self.document, &error);
         } else if self.document.is_prose() {
             console.note(format_args!("{name}: there is no JSON in the text"));
         }

@@ -15,27 +15,27 @@ use crate::support::corpus;
 
 /// What a command did.
 #[derive(Debug, PartialEq)]
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Ran {
     /// The answers, a line each.
-    fn answers(&self) -> Vec<Value> {
+    pub(crate) fn answers(&self) -> Vec<Value> {
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-fn start(folder: &Path, args: &[&str]) -> Child {
+pub(crate) fn start(folder: &Path, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
     command.current_dir(folder).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
 /// Runs a command to its end, which must come within a minute.
-fn run(folder: &Path, args: &[&str], stdin: &[u8]) -> Ran {
+pub(crate) fn run(folder: &Path, args: &[&str], stdin: &[u8]) -> Ran {
     let mut child = start(folder, args);
     let mut input = child.stdin.take().unwrap();
     let stdin = stdin.to_vec();
@@ -61,10 +61,10 @@ fn run(folder: &Path, args: &[&str], stdin: &[u8]) -> Ran {
 }
 
 /// Far more than any command here needs, on any machine.
-const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A fresh folder with these files.
-fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
+pub(crate) fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -93,7 +93,7 @@ fn all_files() -> (PathBuf, [&'static str; 8]) {
 }
 
 /// Runs one command on standard input.
-fn check(args: &[&str], stdin: &str, code: i32, out: &str) {
+pub(crate) fn check(args: &[&str], stdin: &str, code: i32, out: &str) {
     let ran = run(Path::new("."), args, stdin.as_bytes());
     assert_eq!((ran.code, ran.out.as_str()), (code, out), "{args:?} {stdin:?}: {}", ran.err);
 }
@@ -491,7 +491,7 @@ fn a_reader_that_leaves_ends_a_command_quietly() {
 }
 
 /// An event with a delta of the first answer.
-fn event(members: &str) -> String {
+pub(crate) fn event(members: &str) -> String {
     format!("data: {{\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,{members}}}]}}\n\n")
 }
 
@@ -602,7 +602,7 @@ fn decode_agrees_with_the_index_of_recorded_bodies() {
 
 #[test]
 fn help_has_examples() {
-    let commands = ["check", "close", "inspect", "stitch", "decode"];
+    let commands = ["check", "close", "inspect", "stitch", "decode", "events", "paths"];
     let servers = if cfg!(feature = "sim") { &["sim"][..] } else { &[] };
     for command in commands.iter().chain(servers) {
         let ran = run(Path::new("."), &[command, "--help"], b"");

@@ -5,6 +5,8 @@
 mod chat;
 #[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "cli")]
+mod cli_live;
 #[cfg(feature = "client")]
 mod client;
 mod continued;
