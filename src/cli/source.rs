@@ -170,8 +170,11 @@ fn is_event_stream(head: &[u8]) -> Option<bool> {
         return Some(true);
     }
     let is_open = FIELDS.iter().any(|field| field.starts_with(first)) || BYTE_ORDER_MARK.starts_with(head);
-    (!is_open).then_some(false)
+    (!is_open || head.len() > BLANK).then_some(false)
 }
+
+/// Bytes of white space behind which nobody waits for an event stream any more.
+const BLANK: usize = 4096;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -258,6 +261,8 @@ mod tests {
             (b"dat ", Some(false)),
             (b"\xef\xbb\xbf[", Some(false)),
             (b"\xefx", Some(false)),
+            (&[b' '; 4096], None),
+            (&[b' '; 4097], Some(false)),
         ] {
             assert_eq!(is_event_stream(head), is_events, "{head:?}");
         }
