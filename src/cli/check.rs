@@ -1,11 +1,15 @@
 //! `restitch check`: is it JSON, and is it all there?
 
+use std::fmt;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::console::short;
+use super::place::Place;
 use super::{Console, Exit, jsonl};
 use crate::json::Machine;
 use crate::{Limits, SyntaxError, SyntaxErrorKind};
@@ -23,8 +27,11 @@ pub struct Args {
     /// Answer in JSON, a line a file.
     #[arg(long)]
     json: bool,
+    /// Tell the time that it took, and the throughput.
+    #[arg(long)]
+    time: bool,
     /// Read {"id", "text"} a line from standard input, and answer each in JSON.
-    #[arg(long, conflicts_with = "files")]
+    #[arg(long, conflicts_with_all = ["files", "time"])]
     jsonl: bool,
 }
 
@@ -32,11 +39,14 @@ const EXAMPLES: &str = r#"Examples:
   restitch check answer.json
   curl -s https://example.org/data.json | restitch check
   restitch check --json *.json
+  restitch check --time huge.json
   echo '{"id": 1, "text": "[1, 2"}' | restitch check --jsonl
 
 The grammar is RFC 8259, to the letter, with at most 1,024 open containers. The memory that it takes does not depend
 on the size of the file. `valid` says that no error has come so far: a text that is cut is valid, and not complete.
-With --json: {"file", "valid", "complete", "offset", "error"}; `offset` is that of the error, or the length.
+With --json: {"file", "valid", "complete", "offset", "line", "column", "path", "error"}, and "seconds" with --time.
+`offset` is that of the error, or the length; `line`, `column` (in characters) and `path` (a JSON Pointer) are there,
+too. Several documents behind one another are a matter of `restitch events`.
 
 Exit codes: 0 complete, 3 cut, 4 invalid, 1 unreadable; of several files the worst, in this order."#;
 
@@ -46,22 +56,32 @@ struct Answer<'a> {
     valid: bool,
     complete: bool,
     offset: usize,
+    line: usize,
+    column: usize,
+    path: String,
     error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
 }
 
 impl<'a> Answer<'a> {
     /// A file that can't be read: a line, too, so that there is one for each.
     fn unread(file: &'a str) -> Self {
-        Self { file: Some(file), valid: false, complete: false, offset: 0, error: Some("can't be read".to_owned()) }
+        let error = Some("can't be read".to_owned());
+        Self { valid: false, error, ..Self::new(Some(file), Checker::new().finish(), None) }
     }
 
-    fn new(file: Option<&'a str>, checked: Checked) -> Self {
+    fn new(file: Option<&'a str>, checked: Checked, took: Option<Duration>) -> Self {
         Self {
             file,
             valid: checked.error.is_none(),
             complete: checked.complete,
-            offset: checked.error.map_or(checked.length, |error| error.offset),
+            offset: checked.offset(),
+            line: checked.line,
+            column: checked.column,
+            path: checked.path,
             error: checked.error.map(|error| error.kind.to_string()),
+            seconds: took.map(|took| took.as_secs_f64()),
         }
     }
 }
@@ -74,16 +94,18 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             text.as_bytes().chunks(args.chunk.get()).for_each(|chunk| checker.feed(chunk));
             let checked = checker.finish();
             console.verdict(checked.exit());
-            Ok(Answer::new(None, checked))
+            Ok(Answer::new(None, checked, None))
         });
     }
     if !console.names_stdin_once(&args.files) {
         return Ok(());
     }
     for path in &args.files {
+        let begun = args.time.then(now);
         let checked = console
             .open(path)
             .and_then(|input| check(input, args.chunk).map_or_else(|error| console.unreadable(path, &error), Some));
+        let took = begun.map(|begun| begun.elapsed());
         let Some(checked) = checked else {
             if args.json {
                 console.answer(&Answer::unread(&path.to_string_lossy()))?;
@@ -92,25 +114,30 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         };
         console.verdict(checked.exit());
         if args.json {
-            console.answer(&Answer::new(Some(&path.to_string_lossy()), checked))?;
+            console.answer(&Answer::new(Some(&path.to_string_lossy()), checked, took))?;
             continue;
         }
-        let file = path.display();
-        match checked {
-            Checked { error: Some(SyntaxError { kind, offset }), .. } => {
-                console.line(format_args!("{file}: invalid at byte {offset}: {kind}"))?;
-            }
-            Checked { complete: true, length, .. } => {
-                console.line(format_args!("{file}: complete, {length} bytes"))?;
-            }
-            Checked { length, .. } => console.line(format_args!("{file}: valid, but cut at byte {length}"))?,
+        console.line(format_args!("{}: {checked}", path.display()))?;
+        if let Some(took) = took {
+            // What is told stands behind the answer that it is about.
+            console.flush()?;
+            let (bytes, seconds) = (checked.offset(), took.as_secs_f64());
+            // Nothing takes no time at all where the clock is coarse.
+            let rate = bytes as f64 / seconds.max(1e-9) / 1e6;
+            console.note(format_args!("{}: {bytes} bytes in {seconds:.6} s, {rate:.1} MB/s", path.display()));
         }
     }
     Ok(())
 }
 
+#[expect(clippy::disallowed_methods, reason = "a command that is asked for the time it takes has a clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// What is known of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Checked {
     /// The root is closed and nothing but white space follows it.
     pub complete: bool,
@@ -118,6 +145,13 @@ pub struct Checked {
     pub length: usize,
     /// The first byte that the grammar does not allow. Early ends are no errors.
     pub error: Option<SyntaxError>,
+    /// The line of the error, or that of the end; from 1 on.
+    pub line: usize,
+    /// The column there, in characters from 1 on.
+    pub column: usize,
+    /// JSON Pointer of the value that is due or open there, else of the innermost open container. Of a key over 4 KiB
+    /// the beginning.
+    pub path: String,
 }
 
 impl Checked {
@@ -128,6 +162,27 @@ impl Checked {
             Self { complete: true, .. } => Exit::Complete,
             _ => Exit::Cut,
         }
+    }
+
+    /// Of the error, or of the end.
+    fn offset(&self) -> usize {
+        self.error.map_or(self.length, |error| error.offset)
+    }
+}
+
+impl fmt::Display for Checked {
+    /// For people, on one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.error {
+            Some(_) => f.write_str("invalid at ")?,
+            None if self.complete => return write!(f, "complete, {} bytes", self.length),
+            None => f.write_str("valid, but cut at ")?,
+        }
+        write!(f, "line {}, column {} (byte {})", self.line, self.column, self.offset())?;
+        if !self.path.is_empty() {
+            write!(f, ", at {}", short(&self.path))?;
+        }
+        self.error.map_or(Ok(()), |error| write!(f, ": {}", error.kind))
     }
 }
 
@@ -165,17 +220,18 @@ pub fn check(mut input: impl Read, chunk: NonZeroUsize) -> io::Result<Checked> {
 /// Bytes that are read at once: enough to make system calls cheap, whatever the chunks are.
 const BUFFER: usize = 64 << 10;
 
-/// The machine, and the rule that nothing but white space stands behind the root.
+/// The machine, the rule that nothing but white space stands behind the root, and the place.
 #[derive(Debug)]
 pub(super) struct Checker {
     machine: Machine,
+    place: Place,
     length: usize,
     error: Option<SyntaxError>,
 }
 
 impl Checker {
     pub(super) fn new() -> Self {
-        Self { machine: Machine::new(Limits::default().depth), length: 0, error: None }
+        Self { machine: Machine::new(Limits::default().depth), place: Place::default(), length: 0, error: None }
     }
 
     /// Takes more of the text; nothing more behind an error.
@@ -194,6 +250,9 @@ impl Checker {
             }
             Err(error) => self.error = Some(error),
         }
+        let end = self.error.map_or(bytes.len(), |error| error.offset - self.length);
+        self.place.count(bytes.get(..end).unwrap_or_default());
+        self.place.remember(&self.machine, self.length, bytes);
         self.length += bytes.len();
     }
 
@@ -201,7 +260,14 @@ impl Checker {
     pub(super) fn finish(&mut self) -> Checked {
         // An early end is no error here, and `is_complete` tells it.
         let _ = self.machine.finish();
-        Checked { complete: self.is_complete(), length: self.length, error: self.error }
+        Checked {
+            complete: self.is_complete(),
+            length: self.length,
+            error: self.error,
+            line: self.place.line(),
+            column: self.place.column(),
+            path: self.place.path(&self.machine),
+        }
     }
 
     /// The root is closed, and nothing but white space has followed it.

@@ -1,35 +1,38 @@
 //! `restitch close`: the complete part of a cut-off text.
 
 use std::io;
-use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{Console, Exit, Parsed, jsonl};
+use super::parsed::{Input, Parsed};
+use super::{Console, Exit};
+use crate::json::{Closing, Partial};
 
 /// Arguments of `restitch close`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The text; `-` is standard input.
-    #[arg(value_name = "FILE", default_value = "-")]
-    file: PathBuf,
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
-    /// Read {"id", "text"} a line from standard input, and answer each in JSON.
-    #[arg(long, conflicts_with = "file")]
-    jsonl: bool,
+    #[command(flatten)]
+    input: Input,
+    /// What becomes of a string that is cut.
+    #[arg(long, value_enum, default_value_t = Begun::Show)]
+    strings: Begun,
+    /// What becomes of `true`, `false` or `null` of which only some letters have come.
+    #[arg(long, value_enum, default_value_t = Begun::Hold)]
+    literals: Begun,
 }
 
 const EXAMPLES: &str = r#"Examples:
   restitch close cut.json > closed.json
   printf '{"title": "Hel' | restitch close
   restitch close --json cut.json
+  restitch close --strings hold --literals show cut.json
   echo '{"id": "a", "text": "[1, 2"}' | restitch close --jsonl
 
 What is not certain is dropped: an unfinished number, literal, escape or key, a comma, a key without its value. A
-partial string is kept. What stands around the JSON, a Markdown fence say, is left out.
+partial string is kept, unless --strings hold says otherwise; a literal can be completed, for it can only become one
+thing. What stands around the JSON, a Markdown fence say, is left out.
 With --json: {"complete", "json"}; `json` is "" where nothing is certain yet.
 
 Exit codes: 0 it was complete, 3 it was cut and is closed, 4 it is malformed (the part before the deviation is
@@ -42,35 +45,50 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(parsed: &Parsed) -> Self {
-        Self { complete: parsed.document.is_complete(), json: parsed.document.complete().unwrap_or_default() }
+    fn new(parsed: &Parsed, closing: Closing) -> Self {
+        let document = &parsed.document;
+        let mut suffix = String::new();
+        let end = document.complete_into(closing, &mut suffix);
+        let kept = end.and_then(|end| document.text().get(document.root_start()?..end));
+        let json = kept.map(|kept| [kept, &suffix].concat()).unwrap_or_default();
+        Self { complete: document.is_complete(), json }
+    }
+}
+
+/// Whether what is only begun is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Begun {
+    /// It is dropped.
+    Hold,
+    /// It is kept, and completed.
+    Show,
+}
+
+impl From<Begun> for Partial {
+    fn from(begun: Begun) -> Self {
+        match begun {
+            Begun::Hold => Self::Hold,
+            Begun::Show => Self::Show,
+        }
     }
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    if args.jsonl {
-        return jsonl::serve(console, |request, console| {
-            let parsed = Parsed::new(&request.text(console)?);
-            parsed.note_deviation(&request.name, console);
-            console.verdict(parsed.exit());
-            Ok(Answer::new(&parsed))
-        });
-    }
-    let Some(text) = console.read_text(&args.file) else { return Ok(()) };
-    let parsed = Parsed::new(&text);
-    // The document has it now: of a large file one copy is enough.
-    drop(text);
-    let file = args.file.display().to_string();
-    parsed.note_deviation(&file, console);
-    console.verdict(parsed.exit());
-    let answer = Answer::new(&parsed);
-    if args.json {
-        return console.answer(&answer);
-    }
-    if parsed.exit() == Exit::Cut {
-        let cut = parsed.document.cut();
-        let outcome = if answer.json.is_empty() { "nothing is certain yet" } else { "closed" };
-        console.note(format_args!("{file}: cut at byte {}, in `{}`: {outcome}", cut.offset, cut.state.as_str()));
-    }
-    console.text(&answer.json)
+    let closing = Closing { strings: args.strings.into(), literals: args.literals.into() };
+    args.input.run(
+        console,
+        |parsed| Answer::new(parsed, closing),
+        |file, parsed, answer, console| {
+            if parsed.exit() == Exit::Cut {
+                let cut = parsed.document.cut();
+                let outcome = if answer.json.is_empty() { "nothing is certain yet" } else { "closed" };
+                console.note(format_args!(
+                    "{file}: cut at byte {}, in `{}`: {outcome}",
+                    cut.offset,
+                    cut.state.as_str()
+                ));
+            }
+            console.text(&answer.json)
+        },
+    )
 }

@@ -3,6 +3,7 @@
 //! An error that leaves through a `Result` here is one of writing the output; a file that can't be read is a note and
 //! a verdict, and the next file's turn comes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Read, Stdout, Write};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::Exit;
-use crate::clean_encoding;
+use crate::{Document, SyntaxError, clean_encoding};
 
 #[derive(Debug)]
 pub(super) struct Console {
@@ -40,6 +41,13 @@ impl Console {
         let _ = writeln!(io::stderr(), "restitch: {}", one_line(&words.to_string()));
     }
 
+    /// Tells people where a text leaves the grammar.
+    pub(super) fn deviation(&self, name: &str, document: &Document, error: &SyntaxError) {
+        let mut place = document.explain(error);
+        place.path = short(&place.path).into_owned();
+        self.note(format_args!("{name}: {}, {place}", error.kind));
+    }
+
     /// Writes one answer on one line.
     pub(super) fn answer(&mut self, answer: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, answer)?;
@@ -58,6 +66,11 @@ impl Console {
     /// Writes a line for people who asked for no JSON.
     pub(super) fn line(&mut self, words: impl fmt::Display) -> io::Result<()> {
         writeln!(self.out, "{}", one_line(&words.to_string()))
+    }
+
+    /// Writes lines as they are, each with its end.
+    pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
+        self.out.write_all(lines.as_bytes())
     }
 
     /// Writes a text to the byte: another command may go on with it. A terminal gets the line end that its prompt
@@ -149,12 +162,36 @@ impl Console {
 /// Control characters, line ends among them, as escapes. Names, paths and messages come from texts of strangers: as
 /// they are, they could tear a line, or move the cursor of a terminal.
 fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-    }
+    let mut line = text.to_owned();
+    escape_controls(&mut line, 0);
     line
 }
+
+/// Escapes the control characters of `text` from `start` on, for the same reason.
+pub(super) fn escape_controls(text: &mut String, start: usize) {
+    // Those of the second block are two bytes in UTF-8, with this first one.
+    let may_be_control = |byte: &u8| *byte < 0x20 || matches!(byte, 0x7f | 0xc2);
+    if text.as_bytes().get(start..).is_some_and(|tail| tail.iter().any(may_be_control)) {
+        let tail = text.split_off(start);
+        for c in tail.chars() {
+            if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+        }
+    }
+}
+
+/// A path for people: of a long one the beginning and the end. The root's is empty.
+pub(super) fn short(path: &str) -> Cow<'_, str> {
+    let half = |(at, _)| at;
+    let head = path.char_indices().nth(SHOWN).map(half);
+    let tail = path.char_indices().rev().nth(SHOWN - 1).map(half);
+    match (head, tail) {
+        (Some(head), Some(tail)) if head < tail => Cow::Owned(format!("{}…{}", &path[..head], &path[tail..])),
+        _ => Cow::Borrowed(path),
+    }
+}
+
+/// Characters of each end of a long path.
+const SHOWN: usize = 60;
 
 fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"

@@ -9,7 +9,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Console, Exit, Parsed};
+use super::parsed::Parsed;
+use super::{Console, Exit};
 use crate::json::walk::{Raw, ValueKind, is_valid};
 use crate::provider::chat::Reader;
 use crate::provider::{Kind, Transcript};
@@ -244,7 +245,7 @@ impl Answer {
 }
 
 /// Whether an event is one that only the chat wire has (`true`), one of another wire (`false`), or neither.
-fn says_chat(data: &str) -> Option<bool> {
+pub(super) fn says_chat(data: &str) -> Option<bool> {
     let root = Raw::root(data).filter(|root| root.kind() == ValueKind::Object && is_valid(data))?;
     let object = root.member("object").and_then(|object| object.decode()).unwrap_or_default();
     if object.starts_with("chat.completion") {

@@ -1,11 +1,11 @@
 //! `restitch inspect`: where a text stops, and what a continuation needs.
 
 use std::io;
-use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{Console, Parsed, jsonl};
+use super::Console;
+use super::parsed::{Input, Parsed};
 use crate::Limits;
 use crate::overlap::Anchor;
 
@@ -13,15 +13,8 @@ use crate::overlap::Anchor;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The text; `-` is standard input.
-    #[arg(value_name = "FILE", default_value = "-")]
-    file: PathBuf,
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
-    /// Read {"id", "text"} a line from standard input, and answer each in JSON.
-    #[arg(long, conflicts_with = "file")]
-    jsonl: bool,
+    #[command(flatten)]
+    input: Input,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -105,20 +98,5 @@ impl Answer {
 const SHOWN: usize = 60;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    if args.jsonl {
-        return jsonl::serve(console, |request, console| {
-            let parsed = Parsed::new(&request.text(console)?);
-            parsed.note_deviation(&request.name, console);
-            console.verdict(parsed.exit());
-            Ok(Answer::new(&parsed))
-        });
-    }
-    let Some(text) = console.read_text(&args.file) else { return Ok(()) };
-    let parsed = Parsed::new(&text);
-    // The document has it now: of a large file one copy is enough.
-    drop(text);
-    parsed.note_deviation(&args.file.display().to_string(), console);
-    console.verdict(parsed.exit());
-    let answer = Answer::new(&parsed);
-    if args.json { console.answer(&answer) } else { answer.print(console) }
+    args.input.run(console, Answer::new, |_, _, answer, console| answer.print(console))
 }

@@ -9,22 +9,24 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::error::SyntaxError;
-use crate::json::envelope::Roots;
-use crate::{Document, Limits};
-
 pub mod check;
 pub mod close;
 mod console;
 pub mod decode;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 pub mod demo;
+pub mod events;
 pub mod inspect;
 mod jsonl;
+mod live;
+mod parsed;
+pub mod paths;
+mod place;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "sim")]
 pub mod sim;
+mod source;
 pub mod stitch;
 
 use console::Console;
@@ -51,6 +53,10 @@ pub enum Args {
     Close(close::Args),
     /// Validates JSON strictly, and tells what is cut from what is wrong.
     Check(check::Args),
+    /// Tells what becomes certain of JSON text while it comes.
+    Events(events::Args),
+    /// Picks values out of JSON text while it comes.
+    Paths(paths::Args),
     /// Reads the text and the tool calls out of a recorded response body.
     Decode(decode::Args),
 }
@@ -69,6 +75,8 @@ pub fn run(args: &Args) -> Exit {
         Args::Inspect(args) => inspect::run(args, &mut console),
         Args::Close(args) => close::run(args, &mut console),
         Args::Check(args) => check::run(args, &mut console),
+        Args::Events(args) => events::run(args, &mut console),
+        Args::Paths(args) => paths::run(args, &mut console),
         Args::Decode(args) => decode::run(args, &mut console),
     };
     match result.and_then(|()| console.flush()) {
@@ -132,49 +140,11 @@ Of several files or lines the worst counts: 0, 3, 4, 1 from good to bad.
 Examples:
   restitch check answer.json
   restitch close < cut.json | jq .
+  curl -sN https://example.org/stream | restitch paths '/items/*'
   restitch decode first.sse > first.json
   restitch stitch first.json second.json
 
 `-`, or no file, is standard input. `restitch COMMAND --help` has more examples.";
-
-/// A whole text as a document, with its deviation from the grammar if it has one.
-struct Parsed {
-    document: Document,
-    deviation: Option<SyntaxError>,
-}
-
-impl Parsed {
-    fn new(text: &str) -> Self {
-        let mut document = Document::with_roots(Limits::default().depth, Roots::Any);
-        let deviation = document.push(text).err();
-        if deviation.is_none() {
-            // Fails where the root is open, which the document itself knows: only a number needs to be told.
-            let _ = document.finish();
-        }
-        Self { document, deviation }
-    }
-
-    fn exit(&self) -> Exit {
-        if self.document.is_complete() {
-            Exit::Complete
-        } else if self.deviation.is_some() || self.document.is_prose() {
-            Exit::Invalid
-        } else {
-            Exit::Cut
-        }
-    }
-
-    /// Tells people where the text leaves the grammar; `name` is the file's, or the line's.
-    fn note_deviation(&self, name: &str, console: &Console) {
-        if let Some(error) = self.deviation {
-            let path = self.document.cut().path;
-            let place = if path.is_empty() { "at the root".to_owned() } else { format!("at {path}") };
-            console.note(format_args!("{name}: {error}, {place}"));
-        } else if self.document.is_prose() {
-            console.note(format_args!("{name}: there is no JSON in the text"));
-        }
-    }
-}
 
 /// Runs a server's future to its end, on all cores. Only commands that need a runtime have one.
 ///

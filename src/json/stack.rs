@@ -52,6 +52,12 @@ impl PartialEq for Frame {
 impl Eq for Frame {}
 
 impl Frame {
+    /// The same container with its newest key at another place: in a text that holds the keys alone.
+    #[cfg(feature = "cli")]
+    pub(crate) fn with_key(&self, key: Span) -> Self {
+        Self { key, ..*self }
+    }
+
     /// A container of which this much is known.
     pub(crate) fn known(kind: Kind, start: usize, key: Span, count: usize, end: usize) -> Self {
         Self { kind, start, key, count, end, is_escaped: true }

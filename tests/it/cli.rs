@@ -15,27 +15,27 @@ use crate::support::corpus;
 
 /// What a command did.
 #[derive(Debug, PartialEq)]
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Ran {
     /// The answers, a line each.
-    fn answers(&self) -> Vec<Value> {
+    pub(crate) fn answers(&self) -> Vec<Value> {
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-fn start(folder: &Path, args: &[&str]) -> Child {
+pub(crate) fn start(folder: &Path, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
     command.current_dir(folder).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
 /// Runs a command to its end, which must come within a minute.
-fn run(folder: &Path, args: &[&str], stdin: &[u8]) -> Ran {
+pub(crate) fn run(folder: &Path, args: &[&str], stdin: &[u8]) -> Ran {
     let mut child = start(folder, args);
     let mut input = child.stdin.take().unwrap();
     let stdin = stdin.to_vec();
@@ -61,10 +61,10 @@ fn run(folder: &Path, args: &[&str], stdin: &[u8]) -> Ran {
 }
 
 /// Far more than any command here needs, on any machine.
-const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A fresh folder with these files.
-fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
+pub(crate) fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -93,7 +93,7 @@ fn all_files() -> (PathBuf, [&'static str; 8]) {
 }
 
 /// Runs one command on standard input.
-fn check(args: &[&str], stdin: &str, code: i32, out: &str) {
+pub(crate) fn check(args: &[&str], stdin: &str, code: i32, out: &str) {
     let ran = run(Path::new("."), args, stdin.as_bytes());
     assert_eq!((ran.code, ran.out.as_str()), (code, out), "{args:?} {stdin:?}: {}", ran.err);
 }
@@ -104,14 +104,14 @@ fn check_answers_a_line_a_file() {
     let ran = run(&folder, &[&["check", "--json"], &files[..]].concat(), b"");
     assert_eq!(
         ran.out,
-        r#"{"file":"good","valid":true,"complete":true,"offset":18,"error":null}
-{"file":"number","valid":true,"complete":true,"offset":5,"error":null}
-{"file":"cut","valid":true,"complete":false,"offset":26,"error":null}
-{"file":"bad","valid":false,"complete":false,"offset":11,"error":"invalid number at `1`"}
-{"file":"tail","valid":false,"complete":false,"offset":3,"error":"text after the root, at `x`"}
-{"file":"empty","valid":true,"complete":false,"offset":0,"error":null}
-{"file":"latin","valid":false,"complete":false,"offset":6,"error":"invalid UTF-8 at byte 0x22"}
-{"file":"prose","valid":false,"complete":false,"offset":0,"error":"unexpected `H`"}
+        r#"{"file":"good","valid":true,"complete":true,"offset":18,"line":2,"column":1,"path":"","error":null}
+{"file":"number","valid":true,"complete":true,"offset":5,"line":1,"column":6,"path":"","error":null}
+{"file":"cut","valid":true,"complete":false,"offset":26,"line":1,"column":27,"path":"/items/1/k","error":null}
+{"file":"bad","valid":false,"complete":false,"offset":11,"line":1,"column":12,"path":"/a/1","error":"invalid number at `1`"}
+{"file":"tail","valid":false,"complete":false,"offset":3,"line":1,"column":4,"path":"","error":"text after the root, at `x`"}
+{"file":"empty","valid":true,"complete":false,"offset":0,"line":1,"column":1,"path":"","error":null}
+{"file":"latin","valid":false,"complete":false,"offset":6,"line":1,"column":7,"path":"/0","error":"invalid UTF-8 at byte 0x22"}
+{"file":"prose","valid":false,"complete":false,"offset":0,"line":1,"column":1,"path":"","error":"unexpected `H`"}
 "#
     );
     assert_eq!((ran.code, ran.err.as_str()), (4, ""));
@@ -123,8 +123,45 @@ fn check_answers_a_line_a_file() {
     let words = run(&folder, &["check", "good", "cut", "bad"], b"").out;
     assert_eq!(
         words,
-        "good: complete, 18 bytes\ncut: valid, but cut at byte 26\nbad: invalid at byte 11: invalid number at `1`\n"
+        "good: complete, 18 bytes\n\
+         cut: valid, but cut at line 1, column 27 (byte 26), at /items/1/k\n\
+         bad: invalid at line 1, column 12 (byte 11), at /a/1: invalid number at `1`\n"
     );
+}
+
+#[test]
+fn check_tells_the_place_for_every_chunking() {
+    // The text, and what is told of its last byte: a line, a column, a path.
+    let long = "k".repeat(5000);
+    for (text, line, column, path) in [
+        ("{\"a\":\n {\"\u{e9}\\\"/~\": [0,\n\n  \u{e9}", 4, 3, "/a/\u{e9}\"~1~0/1".to_owned()),
+        ("{\"a\": [{}, {\"b\": {\"c\": 1}, \"d\": []}, {\"e\": 1, \"\": x", 1, 51, "/a/2/".to_owned()),
+        ("[[[[]], {\"k\": {\"l\": 1}, \"m\": [\r\n1], !", 2, 5, "/0/1".to_owned()),
+        ("{\"a\": {\"b\": [1, 2]}}\n\n!", 3, 1, String::new()),
+        (&format!("{{\"{long}\": x"), 1, 5006, format!("/{}", &long[..4096])),
+    ] {
+        for chunk in [1, 2, 3, 5, 8, 13, 64, 65536] {
+            let ran = run(Path::new("."), &["check", "--json", "--chunk", &chunk.to_string()], text.as_bytes());
+            let answer = &ran.answers()[0];
+            let place = (&answer["line"], &answer["column"], &answer["path"]);
+            assert_eq!(place, (&json!(line), &json!(column), &json!(path)), "{text} {chunk}");
+            assert_eq!((ran.code, answer["valid"].as_bool()), (4, Some(false)));
+        }
+    }
+}
+
+#[test]
+fn check_tells_the_time() {
+    let (folder, _) = all_files();
+    let ran = run(&folder, &["check", "--time", "good", "bad"], b"");
+    assert_eq!((ran.code, ran.out.lines().count()), (4, 2));
+    let words: Vec<_> = ran.err.lines().collect();
+    assert_eq!(words.len(), 2, "{}", ran.err);
+    assert!(words[0].starts_with("restitch: good: 18 bytes in ") && words[0].ends_with(" MB/s"), "{}", ran.err);
+    let ran = run(&folder, &["check", "--time", "--json", "good"], b"");
+    assert!(ran.answers()[0]["seconds"].as_f64().unwrap() >= 0.0);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_eq!(run(&folder, &["check", "--time", "--jsonl"], b"").code, 2);
 }
 
 #[test]
@@ -147,7 +184,7 @@ fn of_several_files_the_worst_counts() {
     // A file that can't be read costs its own line only.
     let ran = run(&folder, &["check", "--json", "missing", "good"], b"");
     assert!(ran.err.starts_with("restitch: missing: "));
-    let unread = r#"{"file":"missing","valid":false,"complete":false,"offset":0,"error":"can't be read"}"#;
+    let unread = r#"{"file":"missing","valid":false,"complete":false,"offset":0,"line":1,"column":1,"path":"","error":"can't be read"}"#;
     assert_eq!(ran.answers()[0], serde_json::from_str::<Value>(unread).unwrap());
     assert_eq!((ran.answers().len(), ran.code), (2, 1));
 }
@@ -163,11 +200,11 @@ fn check_takes_large_files_in_any_chunks() {
     let small = text[..1 << 20].to_vec();
     let folder = folder("large", &[("large", &text), ("small", &small)]);
     let ran = run(&folder, &["check", "--json", "large"], b"");
-    let answer = json!({"file": "large", "valid": true, "complete": true, "offset": text.len(), "error": null});
+    let answer = json!({"file": "large", "valid": true, "complete": true, "offset": text.len(), "line": 1, "column": text.len() + 1, "path": "", "error": null});
     assert_eq!((ran.code, ran.answers()), (0, vec![answer]));
     let ran = run(&folder, &["check", "--json", "--chunk", "7", "small"], b"");
-    let answer = json!({"file": "small", "valid": true, "complete": false, "offset": small.len(), "error": null});
-    assert_eq!((ran.code, ran.answers()), (3, vec![answer]));
+    let answer = &ran.answers()[0];
+    assert_eq!((ran.code, &answer["offset"], &answer["complete"]), (3, &json!(small.len()), &json!(false)));
 }
 
 #[test]
@@ -206,11 +243,32 @@ fn close_writes_the_complete_part_to_the_byte() {
 }
 
 #[test]
+fn close_holds_and_shows_what_is_begun() {
+    let (string, literal) = ("[1, \"tw", "{\"a\": fal");
+    check(&["close", "--strings", "hold"], string, 3, "[1]");
+    check(&["close", "--strings", "show"], string, 3, "[1, \"tw\"]");
+    check(&["close", "--literals", "show"], literal, 3, "{\"a\": false}");
+    check(&["close", "--literals", "hold"], literal, 3, "{}");
+    check(&["close", "--literals", "show"], "n", 3, "null");
+    check(&["close", "--strings", "hold"], "\"tw", 3, "");
+    check(&["close", "--strings", "hold", "--literals", "show"], "[true] ", 0, "[true]");
+    check(&["close", "--strings", "drop"], "", 2, "");
+    let line = "{\"id\":1,\"text\":\"[1, nu\"}";
+    check(
+        &["close", "--jsonl", "--literals", "show"],
+        line,
+        3,
+        "{\"id\":1,\"complete\":false,\"json\":\"[1, null]\"}\n",
+    );
+}
+
+#[test]
 fn close_says_where_a_text_is_malformed() {
     let (folder, _) = all_files();
     let ran = run(&folder, &["close", "--json", "bad"], b"");
     assert_eq!((ran.code, ran.out.as_str()), (4, "{\"complete\":false,\"json\":\"{\\\"a\\\": [1]}\"}\n"));
-    assert_eq!(ran.err, "restitch: bad: invalid number at `1` (byte 11), at /a/1\n");
+    let place = "line 1, column 12 (byte 11), at /a/1: `{\"a\": [1, 0→1]}`";
+    assert_eq!(ran.err, format!("restitch: bad: invalid number at `1`, {place}\n"));
     // What is not UTF-8 is removed, as a document does it, and told.
     let ran = run(&folder, &["close", "latin"], b"");
     assert_eq!((ran.code, ran.out.as_str()), (0, "[\"caf\"]"));
@@ -330,10 +388,10 @@ fn lines_are_answered_one_by_one() {
 "#;
     let last = "{\"id\":null,\"error\":\"line 8: not a whole JSON object\"}\n";
     let out = format!(
-        "{{\"id\":1,\"file\":null,\"valid\":true,\"complete\":false,\"offset\":5,\"error\":null}}\n\
-         {{\"id\":{id},\"file\":null,\"valid\":true,\"complete\":true,\"offset\":8,\"error\":null}}\n\
+        "{{\"id\":1,\"file\":null,\"valid\":true,\"complete\":false,\"offset\":5,\"line\":1,\"column\":6,\"path\":\"/1\",\"error\":null}}\n\
+         {{\"id\":{id},\"file\":null,\"valid\":true,\"complete\":true,\"offset\":8,\"line\":1,\"column\":6,\"path\":\"\",\"error\":null}}\n\
          {errors}\
-         {{\"id\":null,\"file\":null,\"valid\":false,\"complete\":false,\"offset\":2,\"error\":\"`}}` closes nothing that is open here\"}}\n\
+         {{\"id\":null,\"file\":null,\"valid\":false,\"complete\":false,\"offset\":2,\"line\":1,\"column\":3,\"path\":\"/0\",\"error\":\"`}}` closes nothing that is open here\"}}\n\
          {last}"
     );
     let lines = LINES.replacen("nonsense", "nonsense\r", 1);
@@ -433,7 +491,7 @@ fn a_reader_that_leaves_ends_a_command_quietly() {
 }
 
 /// An event with a delta of the first answer.
-fn event(members: &str) -> String {
+pub(crate) fn event(members: &str) -> String {
     format!("data: {{\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,{members}}}]}}\n\n")
 }
 
@@ -544,7 +602,7 @@ fn decode_agrees_with_the_index_of_recorded_bodies() {
 
 #[test]
 fn help_has_examples() {
-    let commands = ["check", "close", "inspect", "stitch", "decode"];
+    let commands = ["check", "close", "inspect", "stitch", "decode", "events", "paths"];
     let servers = if cfg!(feature = "sim") { &["sim"][..] } else { &[] };
     for command in commands.iter().chain(servers) {
         let ran = run(Path::new("."), &[command, "--help"], b"");

@@ -411,7 +411,10 @@ fn malformed_text_is_an_error_with_its_place() {
         assert!(matches!(error, Error::Syntax { .. }));
     }
     let deep = lines(Source::of(["[[", "[1]]]"]).completed::<u8>("/*/*").depth(2));
-    assert_eq!(deep, ["! more open containers than the limit `depth`, 2, line 1, column 3 (byte 2), at /0/0: `[[→[1]]]`"]);
+    assert_eq!(
+        deep,
+        ["! more open containers than the limit `depth`, 2, line 1, column 3 (byte 2), at /0/0: `[[→[1]]]`"]
+    );
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod bad_input;
 mod chat;
 #[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "cli")]
+mod cli_live;
 #[cfg(feature = "client")]
 mod client;
 mod continued;

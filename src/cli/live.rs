@@ -1,0 +1,223 @@
+//! Text that is looked at while it comes: what `events` and `paths` share, their arguments among it.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use super::console::short;
+use super::source::{Dialect, Refusal, Slot, Source};
+use super::{Console, Exit};
+use crate::json::Sink;
+use crate::json::envelope::Roots;
+use crate::{Document, Limits, SyntaxError, SyntaxErrorKind};
+
+/// How the text comes.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Input {
+    /// What becomes of text behind a root; by default `next`, in an event stream `stop`.
+    #[arg(long, value_enum)]
+    trailing: Option<Trailing>,
+    /// Feed the text in chunks of at most so many bytes.
+    #[arg(long, value_name = "N", default_value_t = BUFFER)]
+    chunk: NonZeroUsize,
+    /// What the bytes are.
+    #[arg(long, value_enum, default_value_t = Dialect::Auto)]
+    dialect: Dialect,
+    /// Of an event stream, which text: CHOICE, or CHOICE.TOOL for the arguments of a tool call.
+    #[arg(long, default_value = "0")]
+    slot: Slot,
+}
+
+/// What becomes of text behind a root, white space and a fence aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Trailing {
+    /// It is not looked at.
+    Stop,
+    /// It is an error.
+    Error,
+    /// It is the next root: NDJSON, or values one behind the other.
+    Next,
+}
+
+impl From<Trailing> for crate::Trailing {
+    fn from(trailing: Trailing) -> Self {
+        match trailing {
+            Trailing::Stop => Self::Stop,
+            Trailing::Error => Self::Error,
+            Trailing::Next => Self::Next,
+        }
+    }
+}
+
+/// A sink that has something to write about what it was told.
+pub(super) trait Watcher: Sink {
+    /// Writes what is known now. To break means that enough has been seen.
+    fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>>;
+}
+
+/// Why no more of the text is read.
+enum End {
+    /// It is whole, or what follows is not looked at.
+    Whole,
+    /// The watcher has seen enough.
+    Enough,
+    /// The text leaves the grammar.
+    Deviation(SyntaxError),
+    Refusal(Refusal),
+    /// The file failed, which has been told.
+    Unreadable,
+}
+
+impl Input {
+    /// Reads a file, or standard input for `-`, tells `watcher` what becomes certain, and sends off what it writes
+    /// after each read. Then says what became of the text.
+    pub(super) fn watch(&self, file: &Path, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<()> {
+        let Some(mut input) = console.open(file) else { return Ok(()) };
+        let mut text = Text::new(self);
+        let mut buffer = vec![0; BUFFER.get()];
+        let end = loop {
+            let read = match input.read(&mut buffer) {
+                Ok(count) => buffer.get(..count).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    console.unreadable::<()>(file, &error);
+                    break End::Unreadable;
+                }
+            };
+            let end = if read.is_empty() {
+                Some(text.last(watcher, console)?)
+            } else {
+                read.chunks(self.chunk.get())
+                    .find_map(|chunk| text.next(chunk, watcher, console).transpose())
+                    .transpose()?
+            };
+            console.flush()?;
+            if let Some(end) = end {
+                break end;
+            }
+        };
+        text.conclude(end, &file.display().to_string(), console);
+        Ok(())
+    }
+}
+
+/// The text so far.
+struct Text {
+    source: Source,
+    document: Document,
+    trailing: Option<Trailing>,
+    /// What the newest bytes say.
+    new: String,
+}
+
+impl Text {
+    fn new(input: &Input) -> Self {
+        let source = Source::new(input.dialect, input.slot);
+        Self { source, document: Document::new(0), trailing: input.trailing, new: String::new() }
+    }
+
+    /// Takes a chunk; why it is the last one, if it is.
+    fn next(&mut self, chunk: &[u8], watcher: &mut impl Watcher, console: &mut Console) -> io::Result<Option<End>> {
+        self.new.clear();
+        let fed = self.source.feed(chunk, &mut self.new);
+        let end = self.push(watcher).or_else(|| fed.err().map(|refusal| self.refused(refusal)));
+        if watcher.write(&self.document, console)?.is_break() {
+            return Ok(Some(End::Enough));
+        }
+        // Of an event stream the rest is read all the same: it may end with an error.
+        let is_over = self.document.is_complete() && self.trailing == Some(Trailing::Stop) && !self.source.is_events();
+        Ok(end.or(is_over.then_some(End::Whole)))
+    }
+
+    /// The bytes are all there.
+    fn last(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<End> {
+        self.new.clear();
+        let fed = self.source.finish(&mut self.new);
+        let mut end = self.push(watcher).or_else(|| fed.err().map(|refusal| self.refused(refusal)));
+        if end.is_none() {
+            // Fails where the root is open, which the document itself knows: only a number needs to be told.
+            let _ = self.document.finish_with(watcher);
+        }
+        if watcher.write(&self.document, console)?.is_break() {
+            end = Some(End::Enough);
+        }
+        Ok(end.unwrap_or(End::Whole))
+    }
+
+    fn push(&mut self, watcher: &mut impl Watcher) -> Option<End> {
+        if self.new.is_empty() {
+            return None;
+        }
+        if self.document.text().is_empty() {
+            // Only now it is known what the bytes are.
+            let usual = if self.source.is_events() { Trailing::Stop } else { Trailing::Next };
+            let trailing = *self.trailing.get_or_insert(usual);
+            self.document = Document::with_options(Limits::default().depth, Roots::Any, trailing.into());
+        }
+        self.document.push_with(&self.new, watcher).err().map(End::Deviation)
+    }
+
+    /// What is wrong in the end with a source that gives no more.
+    fn refused(&self, refusal: Refusal) -> End {
+        let Refusal::Encoding(bytes) = &refusal else { return End::Refusal(refusal) };
+        if self.document.is_complete() && self.trailing == Some(Trailing::Stop) {
+            return End::Whole;
+        }
+        if !self.document.is_complete() && self.document.root_start().is_some() {
+            // The machine knows bytes: it tells what `check` tells, and the end of a text that is cut inside a
+            // character is no error.
+            return match self.document.machine().clone().feed(bytes) {
+                Ok(_) => End::Whole,
+                Err(error) => End::Deviation(error),
+            };
+        }
+        let kind = SyntaxErrorKind::InvalidUtf8(bytes.first().copied().unwrap_or_default());
+        End::Deviation(SyntaxError { kind, offset: self.document.text().len() })
+    }
+
+    /// Tells people what became of the text, and adds the verdict.
+    fn conclude(&self, end: End, name: &str, console: &mut Console) {
+        let document = &self.document;
+        let exit = match end {
+            End::Unreadable => Exit::Io,
+            End::Enough => Exit::Complete,
+            End::Deviation(error) => {
+                console.deviation(name, document, &error);
+                if document.is_complete() && self.trailing != Some(Trailing::Stop) {
+                    console.note("with --trailing stop, what stands behind the first root is not looked at");
+                }
+                Exit::Invalid
+            }
+            End::Refusal(refusal) => {
+                console.note(format_args!("{name}: {refusal}"));
+                Exit::Invalid
+            }
+            End::Whole if document.is_complete() => Exit::Complete,
+            End::Whole if document.is_prose() => {
+                console.note(format_args!("{name}: there is no JSON in the text"));
+                Exit::Invalid
+            }
+            End::Whole if document.text().is_empty() && self.source.is_events() => {
+                console.note(format_args!("{name}: the stream has no text in the slot that is looked at (--slot)"));
+                Exit::Cut
+            }
+            End::Whole => {
+                let cut = document.cut();
+                let place = if cut.path.is_empty() { "the root".into() } else { short(&cut.path) };
+                console.note(format_args!(
+                    "{name}: cut at byte {}, in `{}`, at {place}",
+                    cut.offset,
+                    cut.state.as_str()
+                ));
+                Exit::Cut
+            }
+        };
+        console.verdict(exit);
+    }
+}
+
+/// Bytes that are read at once at most: enough to make system calls cheap.
+const BUFFER: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("not zero");

@@ -1,0 +1,188 @@
+//! `restitch paths`: the values at some paths, while they come.
+
+use std::fmt::Write as _;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use super::live::{Input, Watcher};
+use super::{Console, Exit};
+use crate::Document;
+use crate::json::string::{decode, quoted};
+use crate::json::{Event, Live, Sink};
+use crate::paths::{Match, Paths, Phase};
+
+/// Arguments of `restitch paths`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = USAGE, after_help = EXAMPLES)]
+pub struct Args {
+    /// JSON Pointers in which `*` stands for any one step; "" is the root. A last one that does not begin with `/` is
+    /// the file: JSON text, or an event stream of chat completions; without one, or with `-`, standard input.
+    #[arg(value_name = "PATTERN", required = true)]
+    patterns: Vec<String>,
+    /// The file, whatever its name; then all else are patterns.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Tell values when they begin, too, and strings as they grow.
+    #[arg(long)]
+    grow: bool,
+    /// Write nothing but the values, a line each.
+    #[arg(long, conflicts_with = "grow")]
+    raw: bool,
+    /// Stop after so many values.
+    #[arg(long, value_name = "N")]
+    first: Option<NonZeroUsize>,
+    #[command(flatten)]
+    input: Input,
+}
+
+const USAGE: &str = "restitch paths [OPTIONS] PATTERN... [FILE]";
+
+const EXAMPLES: &str = r#"Examples:
+  restitch paths '/items/*' answer.json
+  curl -sN https://example.org/stream | restitch paths '/items/*'
+  restitch paths --raw '/items/*/name' < answer.json | jq -r .
+  restitch paths /title '/sections/*/heading' -f /tmp/answer.json
+  restitch paths --grow /summary answer.sse
+
+A value is written as soon as it is whole, wherever it stands: {"pattern", "path", "value"}; `value` is the text of the
+value to the byte, but for line feeds and the white space around them, which are left out. Behind the first root there
+is a "root", counted from 0.
+
+With --grow there is a "phase" in front: `begin` (the value begins, and has no "value" yet), `grow` (of a string: "more"
+has what it says on top of what came before), `complete`. An absolute path to a file is given with --file: on its own
+it would be a pattern.
+
+What stands around the JSON, a Markdown fence say, is left out. Of malformed text, the values before that are written,
+then the place is told.
+
+Exit codes: 0 complete, or --first has been reached; 3 cut; 4 malformed, not UTF-8, or the server reports an error;
+1 unreadable. That nothing matches is no error."#;
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    let mut patterns: Vec<&str> = args.patterns.iter().map(String::as_str).collect();
+    let is_file = |last: &mut &str| args.file.is_none() && !last.is_empty() && !last.starts_with('/');
+    let named = args.file.as_deref().or_else(|| patterns.pop_if(is_file).map(Path::new));
+    let file = named.unwrap_or("-".as_ref());
+    let paths = if args.grow { Paths::new(&patterns) } else { Paths::completions(&patterns) };
+    let paths = match paths {
+        Ok(paths) if !patterns.is_empty() => paths,
+        result => {
+            match result {
+                Ok(_) => console.note(format_args!("no pattern: `{}` is the file", file.display())),
+                Err(error) => console.note(error),
+            }
+            console.verdict(Exit::Usage);
+            return Ok(());
+        }
+    };
+    if let [_, .., last] = patterns[..]
+        && named.is_none()
+        && Path::new(last).is_file()
+    {
+        console.note(format_args!("`{last}` is taken for a pattern, and standard input is read; --file names a file"));
+    }
+    let mut found =
+        Found { paths, patterns: &patterns, args, left: args.first.map(NonZeroUsize::get), line: String::new() };
+    args.input.watch(file, &mut found, console)
+}
+
+struct Found<'a> {
+    paths: Paths,
+    patterns: &'a [&'a str],
+    args: &'a Args,
+    /// Values that are still wanted, where that has an end.
+    left: Option<usize>,
+    line: String,
+}
+
+impl Sink for Found<'_> {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        self.paths.event(event, live);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.paths.is_idle()
+    }
+}
+
+impl Watcher for Found<'_> {
+    fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>> {
+        while let Some(found) = self.paths.poll_match() {
+            self.line.clear();
+            if self.args.raw {
+                one_line_into(&mut self.line, found.text(document.text()));
+            } else {
+                let pattern = self.patterns.get(found.pattern).copied().unwrap_or_default();
+                describe(&mut self.line, &found, pattern, self.args.grow, document.text());
+            }
+            self.line.push('\n');
+            console.lines(&self.line)?;
+            if found.phase == Phase::Complete
+                && let Some(left) = &mut self.left
+            {
+                *left -= 1;
+                if *left == 0 {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// A match as JSON. Written by hand: the value goes out as it came in.
+fn describe(line: &mut String, found: &Match<'_>, pattern: &str, phases: bool, text: &str) {
+    let phase = match found.phase {
+        Phase::Begin => "begin",
+        Phase::Grow => "grow",
+        Phase::Complete => "complete",
+    };
+    line.push('{');
+    // Writing to a string does not fail.
+    if phases {
+        let _ = write!(line, "\"phase\":\"{phase}\",");
+    }
+    let _ = write!(line, "\"pattern\":{},\"path\":{}", quoted(pattern), quoted(found.path));
+    match found.phase {
+        Phase::Begin => {}
+        Phase::Grow => {
+            let _ = write!(line, ",\"more\":{}", quoted(&decode(found.text(text))));
+        }
+        Phase::Complete => {
+            line.push_str(",\"value\":");
+            one_line_into(line, found.text(text));
+        }
+    }
+    if found.root > 0 {
+        let _ = write!(line, ",\"root\":{}", found.root);
+    }
+    line.push('}');
+}
+
+/// A value without its line ends and the white space around them. In a string there are none: there they are escaped.
+fn one_line_into(line: &mut String, value: &str) {
+    for part in value.split(['\n', '\r']) {
+        line.push_str(part.trim_matches([' ', '\t']));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line_into;
+
+    #[test]
+    fn values_are_put_on_one_line() {
+        for (value, expect) in [
+            ("1", "1"),
+            ("\" a\\n \"", "\" a\\n \""),
+            ("{ \"a\" : 1 }", "{ \"a\" : 1 }"),
+            ("{\r\n  \"a\": 1,\n\n\t\"b\" :\n[1, 2]  \n}", "{\"a\": 1,\"b\" :[1, 2]}"),
+        ] {
+            let mut line = String::new();
+            one_line_into(&mut line, value);
+            assert_eq!(line, expect);
+        }
+    }
+}
