@@ -374,7 +374,7 @@ const ACTS: [Act; 16] = {
 };
 
 /// The states in which a value is due or open, or a key: a bit each.
-const IN_VALUE: u64 = (1 << S::Start.0) - 1 | 1 << S::Value.0 | 1 << S::FirstElement.0;
+const IN_VALUE: u64 = ((1 << S::Start.0) - 1) | (1 << S::Value.0) | (1 << S::FirstElement.0);
 
 const fn classes() -> [u8; 256] {
     let mut classes = [0; 256];
