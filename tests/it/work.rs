@@ -3,6 +3,9 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use restitch::json::{Closing, CutState, Event, Live, Machine, Sink, Span};
+use restitch::paths::Paths;
+use restitch::siblings::Siblings;
+use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits};
 
 /// Counts what it is told, and looks at each span.
@@ -129,6 +132,54 @@ fn a_push_into_the_document_allocates_for_the_text_alone() {
             assert!(cost.bytes_total <= 4 * text.len() as u64 + 4096, "{cost:?} for {} bytes", text.len());
             assert_eq!(document.text(), text);
         }
+    }
+}
+
+/// Allocations of a document behind its first sections, with a sink that is looked at behind each push.
+fn behind_warm_up<S: Sink>(text: &str, size: usize, mut sink: S, mut look: impl FnMut(&mut S, &Document)) -> u64 {
+    let warm = sections(20).len();
+    let mut document = Document::new(64);
+    let mut run = |from: usize, to: usize, document: &mut Document| {
+        let mut start = from;
+        for end in ends(&text[from..to], size).map(|end| from + end) {
+            document.push_with(&text[start..end], &mut sink).unwrap();
+            look(&mut sink, document);
+            start = end;
+        }
+    };
+    run(0, warm, &mut document);
+    measure(|| run(warm, text.len(), &mut document)).count_total
+}
+
+#[test]
+fn sinks_allocate_for_what_they_keep_alone() {
+    let text = sections(2000);
+    for size in [1, 4, 4096] {
+        let text_alone = behind_warm_up(&text, size, (), |_, _| {});
+        let patterns = ["/title", "/sections/*/content", "/sections/*", "/sections/*/values/3/deep"];
+        let paths = behind_warm_up(&text, size, Paths::new(patterns).unwrap(), |paths, document| {
+            while let Some(found) = paths.poll_match() {
+                assert!(!found.path.is_empty() && !found.text(document.text()).is_empty());
+            }
+        });
+        // In large pushes the queue of matches grows with its first full one.
+        assert!(
+            paths <= text_alone + if size > 4 { 8 } else { 0 },
+            "{paths} in pushes of {size}, {text_alone} for the text"
+        );
+
+        // Two stores that double from 20 sections to 2,000: seven times each, and once more.
+        let value = behind_warm_up(&text, size, LiveValue::new(), |value, _| {
+            let mut newest = value.view();
+            while let Some(last) = newest.and_then(View::last) {
+                newest = Some(last);
+            }
+        });
+        assert!(value <= text_alone + 16, "{value} in pushes of {size}, {text_alone} for the text");
+
+        // The children, and what finds them.
+        let siblings = behind_warm_up(&text, size, Siblings::new(1 << 20), |_, _| {});
+        assert!(siblings <= text_alone + 24, "{siblings} in pushes of {size}, {text_alone} for the text");
     }
 }
 
