@@ -17,8 +17,9 @@ use crate::paths::{Match, Paths, Phase};
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub struct Args {
-    /// JSON Pointers in which `*` stands for any one step; "" is the root. A last one that does not begin with `/` is
-    /// the file: JSON text, or an event stream of chat completions; without one, or with `-`, standard input.
+    /// JSON Pointers in which `*` stands for any one step; "" is the root. A last one that does not begin with `/`, or
+    /// that a file of this name exists for, is the file: JSON text, or an event stream of chat completions; without
+    /// one, or with `-`, standard input.
     #[arg(value_name = "PATTERN", required = true)]
     patterns: Vec<String>,
     /// The file, whatever its name; then all else are patterns.
@@ -51,8 +52,9 @@ value to the byte, but for line feeds and the white space around them, which are
 is a "root", counted from 0.
 
 With --grow there is a "phase" in front: `begin` (the value begins, and has no "value" yet), `grow` (of a string: "more"
-has what it says on top of what came before), `complete`. An absolute path to a file is given with --file: on its own
-it would be a pattern.
+has what it says on top of what came before), `complete`.
+
+A script whose last pattern may be the name of a file says -f: then all else are patterns.
 
 What stands around the JSON, a Markdown fence say, is left out. Of malformed text, the values before that are written,
 then the place is told.
@@ -62,7 +64,9 @@ Exit codes: 0 complete, or --first has been reached; 3 cut; 4 malformed, not UTF
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let mut patterns: Vec<&str> = args.patterns.iter().map(String::as_str).collect();
-    let is_file = |last: &mut &str| args.file.is_none() && !last.is_empty() && !last.starts_with('/');
+    let is_alone = patterns.len() == 1;
+    let exists = |last: &str| !is_alone && Path::new(last).is_file();
+    let is_file = |last: &mut &str| args.file.is_none() && !last.is_empty() && (!last.starts_with('/') || exists(last));
     let named = args.file.as_deref().or_else(|| patterns.pop_if(is_file).map(Path::new));
     let file = named.unwrap_or("-".as_ref());
     let paths = if args.grow { Paths::new(&patterns) } else { Paths::completions(&patterns) };
@@ -77,12 +81,6 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
-    if let [_, .., last] = patterns[..]
-        && named.is_none()
-        && Path::new(last).is_file()
-    {
-        console.note(format_args!("`{last}` is taken for a pattern, and standard input is read; --file names a file"));
-    }
     let mut found =
         Found { paths, patterns: &patterns, args, left: args.first.map(NonZeroUsize::get), line: String::new() };
     args.input.watch(file, &mut found, console)

@@ -227,6 +227,7 @@ fn paths_tell_patterns_from_files() {
     let file = file.to_str().unwrap();
     for args in [
         &["paths", "--raw", "/a", "/b", "answer.json"][..],
+        &["paths", "--raw", "/a", "/b", file],
         &["paths", "--raw", "/a", "/b", "-f", file],
         &["paths", "--raw", "--file", "answer.json", "/a", "/b"],
     ] {
@@ -237,10 +238,11 @@ fn paths_tell_patterns_from_files() {
         let ran = run(&folder, args, b"[3]");
         assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "3\n", ""), "{args:?}");
     }
-    // An absolute path alone is a pattern, which is said.
-    let ran = run(&folder, &["paths", "/0", file], b"[]");
-    assert_eq!((ran.code, ran.out.as_str()), (0, ""));
-    assert!(ran.err.contains("--file"), "{}", ran.err);
+    // A name that is all there is, or stands beside a file, is a pattern, whatever exists.
+    for args in [&["paths", file][..], &["paths", "/0", file, "-f", "-"]] {
+        let ran = run(&folder, args, b"{}");
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""), "{args:?}");
+    }
     for args in [
         &["paths"][..],
         &["paths", "answer.json"],
