@@ -60,9 +60,6 @@ pub fn main() {
     let mut found = vec![Vec::new(); CANDIDATES.len()];
     for _ in 0..ROUNDS {
         for ((name, _), found) in CANDIDATES.iter().zip(&mut found) {
-            if *name == "`Document` and live value" && !cfg!(feature = "live") {
-                continue;
-            }
             match measure(name) {
                 Some(cost) => found.push(cost),
                 None => println!("{name}: no answer"),
@@ -213,7 +210,6 @@ fn document(pushes: &Pushes) -> Cost {
     Cost { push, span: spans(TEXT, TEXT, &mut take), recent: spans(TEXT, MIB, &mut take) }
 }
 
-#[cfg(feature = "live")]
 fn live(pushes: &Pushes) -> Cost {
     let mut document = Document::new(64);
     let mut value = restitch::value::LiveValue::new();
@@ -221,11 +217,6 @@ fn live(pushes: &Pushes) -> Cost {
     black_box(value.view());
     let mut take = |start, end| black_box(document.text().get(start..end)).map_or(0, str::len);
     Cost { push, span: spans(TEXT, TEXT, &mut take), recent: spans(TEXT, MIB, &mut take) }
-}
-
-#[cfg(not(feature = "live"))]
-fn live(_: &Pushes) -> Cost {
-    Cost { push: f64::NAN, span: f64::NAN, recent: f64::NAN }
 }
 
 #[cfg(test)]

@@ -363,7 +363,6 @@ fn live(text: &str) {
         }),
         Party::new("jsonmodem: events alone", || jsonmodem_pushes(&deltas)),
     ];
-    #[cfg(feature = "live")]
     parties.push(Party::new("restitch: live value, viewed after each", || {
         let mut value = restitch::value::LiveValue::new();
         document(&mut |document, push| {
@@ -380,7 +379,7 @@ fn live(text: &str) {
     let times = race(&mut parties, 5);
     let last = parties.len() - 1;
     let cost = |n: usize| times.median(n) / if n == last { SAMPLE as f64 } else { count };
-    let own = if cfg!(feature = "live") { 2 } else { 0 };
+    let own = 2;
     let head = ["1 MiB of sections, a value after each 4-byte delta", "ns a delta", "÷ restitch's"];
     let mut rows = vec![row(head)];
     for (n, party) in parties.iter().enumerate() {
