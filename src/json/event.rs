@@ -32,12 +32,12 @@ impl Span {
 
     /// Bytes.
     pub fn len(self) -> usize {
-        self.end - self.start
+        self.end.saturating_sub(self.start)
     }
 
     /// It names nothing.
     pub fn is_empty(self) -> bool {
-        self.start == self.end
+        self.len() == 0
     }
 }
 
@@ -78,6 +78,8 @@ pub enum Event {
     End {
         /// Object or array.
         kind: Kind,
+        /// Its members or elements.
+        count: usize,
         /// The whole container, with its brackets.
         span: Span,
     },
@@ -260,8 +262,14 @@ pub fn each<F: FnMut(Event, &Live<'_>)>(take: F) -> Each<F> {
 }
 
 /// A function as a sink; [`each`] makes one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Each<F>(F);
+
+impl<F> fmt::Debug for Each<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Each(..)")
+    }
+}
 
 impl<F: FnMut(Event, &Live<'_>)> Sink for Each<F> {
     fn event(&mut self, event: Event, live: &Live<'_>) {

@@ -448,7 +448,7 @@ impl Machine {
     fn close<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) -> State {
         if let Some(frame) = self.frames.pop() {
             let span = Span { start: frame.start, end: at + 1 };
-            out.tell(Event::End { kind: frame.kind, span }, &self.frames);
+            out.tell(Event::End { kind: frame.kind, count: frame.count, span }, &self.frames);
         }
         self.value_ended(at + 1)
     }

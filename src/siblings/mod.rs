@@ -201,7 +201,7 @@ impl Sink for Siblings {
                 self.stand_in(live.frames);
                 self.levels.push(Level::new(at, self.children.len()));
             }
-            Event::End { kind, span } => {
+            Event::End { kind, span, .. } => {
                 let depth = live.frames.len();
                 let digest = self.close(kind, span.start, depth);
                 self.truncate(depth);
