@@ -10,8 +10,9 @@
 //!  sse::Decoder ─▶ chat::Reader ─────▶ splice::Splice ─▶ Document ─▶ session ─▶ chat::Writer ────▶ sse::Encoder
 //!  (events, each    (deltas, finish,    (where does the    (text +    (finish,    (the continuation's text as events
 //!   with its raw     usage, error)       fragment begin?)   machine)   continue,   of the first response)
-//!   byte range)                                                        retry,
-//!                                                                      give up)
+//!   byte range)                                         │              retry,
+//!                                                       │              give up)
+//!                                                       └─▶ json::Sink: value, paths, siblings, or your own
 //! ```
 //!
 //! The engine does no I/O: it is pushed bytes and the time, and says what is to be done. A document is cut and goes

@@ -32,7 +32,7 @@ pub struct Limits {
     /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
     pub body: usize,
     /// Whole children of open containers that [`Siblings`](crate::siblings::Siblings) remember, over all containers.
-    /// Default 65,536: more rows than a model writes in one answer, and about 2 MiB.
+    /// Default 65,536: more rows than a model writes in one answer, and about 3 MiB.
     pub siblings: usize,
     /// Calls after the first one. Default 8.
     pub continuations: u32,

@@ -40,6 +40,9 @@ pub struct Document {
     /// them and lies behind its length is of text that was forgotten. Both rise.
     restored: u64,
     forgotten: Vec<(u64, usize)>,
+    /// Where a root that is a number ended although no byte of the text says so: by [`finish`](Self::finish), or before
+    /// a byte that was refused. They rise.
+    ended: Vec<usize>,
 }
 
 /// Where a text stops.
@@ -75,7 +78,14 @@ impl Document {
     /// An empty document that takes the given roots, and text behind them as told.
     pub fn with_options(depth: usize, roots: Roots, trailing: Trailing) -> Self {
         let parser = Parser::new(depth, roots, trailing);
-        Self { text: String::new(), parser, refused: String::new(), restored: 0, forgotten: Vec::new() }
+        Self {
+            text: String::new(),
+            parser,
+            refused: String::new(),
+            restored: 0,
+            forgotten: Vec::new(),
+            ended: Vec::new(),
+        }
     }
 
     /// Appends text: all of it, or, where the root is malformed, what stands before the deviation. What comes behind
@@ -107,6 +117,16 @@ impl Document {
         self.refused.clear();
         self.refused.extend(self.text.get(offset..).unwrap_or_default().chars().take(Place::EXCERPT));
         self.text.truncate(offset);
+        self.mark_end();
+    }
+
+    /// Notes that the root ended here, if it is a number: what ended it is not in the text.
+    fn mark_end(&mut self) {
+        let length = self.text.len();
+        let is_number = self.text.ends_with(|c: char| c.is_ascii_digit());
+        if is_number && self.root_end() == Some(length) && self.ended.last() != Some(&length) {
+            self.ended.push(length);
+        }
     }
 
     /// Tells the document that its text is whole: a root that is a number ends here.
@@ -122,27 +142,38 @@ impl Document {
     /// # Errors
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
-        let result = self.parser.machine.finish_text(&self.text, sink);
         self.refused.clear();
-        result.map_err(|error| SyntaxError { offset: self.text.len(), ..error })
+        let result = self.parser.machine.finish_text(&self.text, sink);
+        self.mark_end();
+        match result {
+            Err(error) if !self.parser.is_whole() => Err(SyntaxError { offset: self.text.len(), ..error }),
+            _ => Ok(()),
+        }
     }
 
     /// Tells `sink` all that was told so far, as if the text came in one push: for a sink that comes late. Reads the
     /// whole text again.
     pub fn replay<S: Sink + ?Sized>(&self, sink: &mut S) {
         let mut parser = self.parser.rewound();
-        // What was accepted is accepted again.
-        let _ = parser.run(&self.text, 0, sink);
-        if self.is_complete() {
-            let _ = parser.machine.finish_text(&self.text, sink);
+        let mut start = 0;
+        for end in self.ended.iter().copied().chain([self.text.len()]) {
+            let text = self.text.get(..end).unwrap_or_default();
+            // What was accepted is accepted again.
+            let _ = parser.run(text, start, sink);
+            if self.ended.contains(&end) {
+                let _ = parser.machine.finish_text(text, sink);
+            }
+            start = end;
         }
     }
 
-    /// Where `error`, an error of this document, stands: line, column, path, and the text around it. Costs a pass over
-    /// the text before it.
+    /// Where `error`, an error of this document, stands: line, column, and the text around it; the path is that of the
+    /// text's end, so ask before more is pushed. Costs a pass over the text before it.
     pub fn explain(&self, error: &SyntaxError) -> Place {
-        let refused = if error.offset == self.text.len() { self.refused.as_str() } else { "" };
-        Place::of(&self.text, refused, error.offset, self.path().to_string())
+        let at = error.offset.min(self.text.len());
+        let (before, behind) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
+        let behind = if behind.is_empty() { &self.refused } else { behind };
+        Place::of(before, behind, error.offset, self.path().to_string())
     }
 
     /// All text, fence and preamble included.
@@ -250,6 +281,7 @@ impl Document {
     /// The complete part: the root up to its last safe point, and closers. Always valid JSON. What is not certain is
     /// dropped (an unfinished number, literal, escape or key, a comma, a key without its value), a partial string is
     /// kept. `None` before the first safe point. O(depth) and the copy.
+    #[must_use]
     pub fn complete(&self) -> Option<String> {
         let mut suffix = String::new();
         let end = self.complete_into(Closing::default(), &mut suffix)?;
@@ -271,30 +303,40 @@ impl Document {
     /// assert_eq!(document.complete_into(all, &mut suffix), Some(11));
     /// assert_eq!(suffix, "ue}");
     /// ```
+    #[must_use]
     pub fn complete_into(&self, closing: Closing, suffix: &mut String) -> Option<usize> {
         self.parser.machine.close_into(closing, suffix)
     }
 
     /// What must follow the text to make its root whole, where nothing can be dropped any more.
+    #[must_use]
     pub fn completion(&self) -> Completion {
         self.parser.machine.completion(&self.text)
     }
 
     /// A place to come back to. O(depth).
+    #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint { length: self.text.len(), restored: self.restored, parser: self.parser.clone() }
     }
 
     /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. One of text
-    /// that was forgotten itself is refused: the document stays as it is and `false` comes back.
+    /// that was forgotten itself is refused: the document stays as it is and `false` comes back. Sinks are set back by
+    /// whoever lends them.
+    #[must_use = "a checkpoint that is gone leaves the document as it is"]
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> bool {
-        let is_gone = self.forgotten.iter().any(|&(when, to)| when > checkpoint.restored && to < checkpoint.length);
+        // Both columns rise: the first that is younger than the checkpoint went back farthest.
+        let younger = self.forgotten.partition_point(|&(when, _)| when <= checkpoint.restored);
+        let is_gone = self.forgotten.get(younger).is_some_and(|&(_, to)| to < checkpoint.length);
         if is_gone || !self.text.is_char_boundary(checkpoint.length) {
             return false;
         }
         self.restored += 1;
-        self.forgotten.retain(|&(_, to)| to < checkpoint.length);
+        while self.forgotten.pop_if(|&mut (_, to)| to >= checkpoint.length).is_some() {}
         self.forgotten.push((self.restored, checkpoint.length));
+        let is_ended = checkpoint.parser.machine.is_done();
+        while self.ended.pop_if(|&mut end| end > checkpoint.length || end == checkpoint.length && !is_ended).is_some() {
+        }
         self.text.truncate(checkpoint.length);
         self.parser.clone_from(&checkpoint.parser);
         true

@@ -13,7 +13,8 @@ pub enum Trailing {
     Stop,
     /// It is an error: [`SyntaxErrorKind::TrailingText`].
     Error,
-    /// It is the next root: NDJSON, or values one behind the other.
+    /// It is the next root: NDJSON, or values one behind the other. Prose and a fence may stand before the first one
+    /// alone; backticks behind it count as white space.
     Next,
 }
 
@@ -58,17 +59,29 @@ impl Parser {
                 return Ok(());
             }
             let Some((at, byte)) = self.behind(text, from) else { return Ok(()) };
-            let kind = match self.trailing {
-                Trailing::Next if self.roots.allows(byte) => {
-                    self.begin(text, at)?;
-                    self.before += 1;
-                    continue;
-                }
-                Trailing::Next => SyntaxErrorKind::UnexpectedByte(byte),
-                _ => SyntaxErrorKind::TrailingText(byte),
-            };
-            return Err(SyntaxError { kind, offset: at });
+            if self.trailing == Trailing::Error || !self.roots.allows(byte) {
+                return Err(self.deviation(byte, at));
+            }
+            self.begin(text, at)?;
+            self.before += 1;
         }
+    }
+
+    /// Nothing is missing: the root is closed, or none is due.
+    pub(super) fn is_whole(&self) -> bool {
+        let is_blank = self.start.is_none() && self.opening.is_blank();
+        self.machine.is_done() || self.trailing == Trailing::Next && is_blank
+    }
+
+    /// The way out between two roots; inside of one it is the machine's.
+    fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
+        let kind = match (self.trailing, byte) {
+            (Trailing::Next, b'{' | b'[') => SyntaxErrorKind::TooDeep(self.depth),
+            _ if self.start.is_none() => SyntaxErrorKind::TooDeep(self.depth),
+            (Trailing::Next, _) => SyntaxErrorKind::UnexpectedByte(byte),
+            _ => SyntaxErrorKind::TrailingText(byte),
+        };
+        SyntaxError { kind, offset: at }
     }
 
     /// The first significant byte behind the root that has ended, not looked at before `from`.
@@ -81,16 +94,20 @@ impl Parser {
     }
 
     fn begin(&mut self, text: &str, start: usize) -> Result<(), SyntaxError> {
-        if self.depth == 0 && matches!(text.as_bytes().get(start), Some(b'{' | b'[')) {
-            // The text ends before this byte, and no root has begun in it. Only here is what precedes a root read again.
-            if self.start.is_none() {
-                self.opening = Opening::new(self.roots);
-                self.opening.feed(text.get(..start).unwrap_or_default());
+        match text.as_bytes().get(start) {
+            Some(&byte @ (b'{' | b'[')) if self.depth == 0 => {
+                // The text ends before this byte, and no root has begun in it. Only here is what precedes a root read
+                // again.
+                if self.start.is_none() {
+                    self.opening = Opening::new(self.roots);
+                    self.opening.feed(text.get(..start).unwrap_or_default());
+                }
+                return Err(self.deviation(byte, start));
             }
-            return Err(SyntaxError { kind: SyntaxErrorKind::TooDeep(self.depth), offset: start });
+            _ => {}
         }
         self.start = Some(start);
-        self.machine = Machine::starting_at(start, self.depth);
+        self.machine.restart(start);
         Ok(())
     }
 }

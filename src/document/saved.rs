@@ -123,7 +123,9 @@ impl Document {
     }
 
     /// The document that `saved` was made of. From here on it gives the same events, errors and answers as that one
-    /// does; only checkpoints, and what [`explain`](Self::explain) shows behind an error of the past, are not kept.
+    /// does; only checkpoints, and what [`explain`](Self::explain) shows behind an error of the past, are not kept. Sinks
+    /// are brought up to date by [`replay`](Self::replay), which takes a number that [`finish`](Self::finish) ended, and
+    /// that more digits followed, for one.
     ///
     /// # Errors
     /// What of `saved` does not fit `text`. Counts of whole children, and what stands inside whole values, are
@@ -141,7 +143,7 @@ impl Document {
             return Err(ResumeError::Digest);
         }
         let parser = saved.parser(&text)?;
-        Ok(Self { text, parser, refused: String::new(), restored: 0, forgotten: Vec::new() })
+        Ok(Self { text, parser, refused: String::new(), restored: 0, forgotten: Vec::new(), ended: Vec::new() })
     }
 }
 

@@ -508,6 +508,13 @@ impl Machine {
         SyntaxError { kind, offset: at }
     }
 
+    /// Begins again with a root at `offset`. What was allocated stays so.
+    pub(crate) fn restart(&mut self, offset: usize) {
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        *self = Self { frames, ..Self::starting_at(offset, self.depth) };
+    }
+
     /// A machine behind a root that ended at `offset`.
     pub(crate) fn ended_at(offset: usize, depth: usize) -> Self {
         Self { state: State::Done, ..Self::starting_at(offset, depth) }

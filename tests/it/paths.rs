@@ -413,7 +413,7 @@ fn a_clone_goes_on_where_a_document_was_set_back() {
     while paths.poll_match().is_some() {}
     let (checkpoint, kept) = (document.checkpoint(), paths.clone());
     document.push_with("\"], \"c\": {\"d\": [", &mut paths).unwrap();
-    document.restore(&checkpoint);
+    assert!(document.restore(&checkpoint));
     paths = kept;
     document.push_with("y\"], \"b\": null}", &mut paths).unwrap();
     let mut found = Vec::new();

@@ -386,7 +386,7 @@ fn a_clone_goes_on_where_a_document_was_set_back() {
     document.push_with("[1, [2, ", &mut siblings).unwrap();
     let (checkpoint, kept) = (document.checkpoint(), siblings.clone());
     document.push_with("3, 4], 5, [6, ", &mut siblings).unwrap();
-    document.restore(&checkpoint);
+    assert!(document.restore(&checkpoint));
     siblings = kept;
     document.push_with("7], 8]", &mut siblings).unwrap();
     assert_eq!(siblings.root(), digest_of("[1, [2, 7], 8]"));

@@ -2,11 +2,12 @@
 //! came before, and all grow with the text and no faster.
 
 use allocation_counter::{AllocationInfo, measure};
+use restitch::json::envelope::Roots;
 use restitch::json::{Closing, CutState, Event, Live, Machine, Sink, Span};
 use restitch::paths::Paths;
 use restitch::siblings::Siblings;
 use restitch::value::{LiveValue, View};
-use restitch::{Document, Limits};
+use restitch::{Document, Limits, Trailing};
 
 /// Counts what it is told, and looks at each span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,13 +185,24 @@ fn sinks_allocate_for_what_they_keep_alone() {
 }
 
 #[test]
+fn a_root_behind_another_allocates_nothing() {
+    let rows: String = (0..2000).map(|n| format!("{{\"id\": {n}, \"values\": [[{n}]]}}\n")).collect();
+    let allocated = |trailing| {
+        let mut document = Document::with_options(64, Roots::Containers, trailing);
+        document.push(&rows[..200]).unwrap();
+        measure(|| push_all(&mut document, &rows[200..], 7, &mut ())).count_total
+    };
+    assert_eq!(allocated(Trailing::Next), allocated(Trailing::Stop));
+}
+
+#[test]
 fn the_closing_suffix_goes_into_the_buffer_that_is_lent() {
     let text = sections(500);
     let (mut document, mut suffix) = (Document::new(64), String::new());
     let warm = sections(1).len();
     let mut start = warm;
     push_all(&mut document, &text[..warm], 4, &mut ());
-    document.complete_into(Closing::default(), &mut suffix);
+    let _ = document.complete_into(Closing::default(), &mut suffix);
     suffix.reserve(64);
     for end in ends(&text, 4).filter(|&end| end > warm) {
         document.push(&text[start..end]).unwrap();
