@@ -13,6 +13,7 @@ pub mod check;
 pub mod close;
 mod console;
 pub mod decode;
+mod deltas;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 pub mod demo;
 pub mod events;
