@@ -22,13 +22,13 @@ mod jsonl;
 mod live;
 mod parsed;
 pub mod paths;
-mod place;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod source;
 pub mod stitch;
+mod tracker;
 
 use console::Console;
 
