@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::console::short;
-use super::place::Place;
+use super::tracker::Tracker;
 use super::{Console, Exit, jsonl};
 use crate::json::Machine;
 use crate::{Limits, SyntaxError, SyntaxErrorKind};
@@ -224,14 +224,14 @@ const BUFFER: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Checker {
     machine: Machine,
-    place: Place,
+    tracker: Tracker,
     length: usize,
     error: Option<SyntaxError>,
 }
 
 impl Checker {
     pub(super) fn new() -> Self {
-        Self { machine: Machine::new(Limits::default().depth), place: Place::default(), length: 0, error: None }
+        Self { machine: Machine::new(Limits::default().depth), tracker: Tracker::default(), length: 0, error: None }
     }
 
     /// Takes more of the text; nothing more behind an error.
@@ -250,9 +250,9 @@ impl Checker {
             }
             Err(error) => self.error = Some(error),
         }
-        let end = self.error.map_or(bytes.len(), |error| error.offset - self.length);
-        self.place.count(bytes.get(..end).unwrap_or_default());
-        self.place.remember(&self.machine, self.length, bytes);
+        let end = self.error.map_or(bytes.len(), |error| error.offset.saturating_sub(self.length));
+        self.tracker.count(bytes.get(..end).unwrap_or_default());
+        self.tracker.remember(&self.machine, self.length, bytes);
         self.length += bytes.len();
     }
 
@@ -264,9 +264,9 @@ impl Checker {
             complete: self.is_complete(),
             length: self.length,
             error: self.error,
-            line: self.place.line(),
-            column: self.place.column(),
-            path: self.place.path(&self.machine),
+            line: self.tracker.line(),
+            column: self.tracker.column(),
+            path: self.tracker.path(&self.machine),
         }
     }
 

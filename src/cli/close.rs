@@ -50,7 +50,7 @@ impl Answer {
         let mut suffix = String::new();
         let end = document.complete_into(closing, &mut suffix);
         let kept = end.and_then(|end| document.text().get(document.root_start()?..end));
-        let json = kept.map(|kept| [kept, &suffix].concat()).unwrap_or_default();
+        let json = kept.map_or_else(String::new, |kept| kept.to_owned() + &suffix);
         Self { complete: document.is_complete(), json }
     }
 }

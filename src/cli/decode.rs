@@ -143,11 +143,12 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
+    /// What is behind the error that it holds: what that one says is said already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io(error) => Some(error),
-            Self::Stream(error) => Some(error),
-            Self::Json(error) => Some(error),
+            Self::Io(error) => error.source(),
+            Self::Stream(error) => error.source(),
+            Self::Json(error) => error.source(),
             Self::UnknownDialect => None,
         }
     }

@@ -126,7 +126,7 @@ impl Log<'_> {
         let value = match event {
             Event::Key(_) => Some(live.key(span)),
             Event::Fragment(_) => Some(live.decoded(span)),
-            Event::StringEnd(_) => Some(string::decode(text.get(1..text.len() - 1).unwrap_or_default())),
+            Event::StringEnd(_) => Some(string::decode(text.get(1..text.len().saturating_sub(1)).unwrap_or_default())),
             _ => None,
         };
         let line = Line {
@@ -134,7 +134,7 @@ impl Log<'_> {
             path: live.path().to_string(),
             start: span.start,
             end: span.end,
-            kind: kind.map(|kind| if kind == Kind::Object { "object" } else { "array" }),
+            kind: kind.map(Kind::as_str),
             text: (kind.is_none() && !matches!(event, Event::StringBegin(_))).then_some(text),
             value: value.as_deref(),
             root: self.root,

@@ -33,7 +33,7 @@ Exit codes: 0 complete, 3 cut, 4 malformed, 1 unreadable."#;
 
 #[derive(Serialize)]
 struct Answer {
-    cut: Place,
+    cut: Cut,
     overlap_context: String,
     ambiguous: bool,
     complete_part: String,
@@ -42,7 +42,7 @@ struct Answer {
 }
 
 #[derive(Serialize)]
-struct Place {
+struct Cut {
     offset: usize,
     path: String,
     #[serde(rename = "in")]
@@ -60,7 +60,7 @@ impl Answer {
         let overlap = anchor.and_then(|anchor| document.text().get(anchor.range)).unwrap_or_default();
         let complete_part = document.complete();
         Self {
-            cut: Place { offset: cut.offset, path: cut.path, state: cut.state.as_str() },
+            cut: Cut { offset: cut.offset, path: cut.path, state: cut.state.as_str() },
             overlap_context: overlap.to_owned(),
             ambiguous,
             json_parsing_success: complete_part.is_some(),

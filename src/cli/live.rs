@@ -8,7 +8,8 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use super::console::short;
-use super::source::{Dialect, Refusal, Slot, Source};
+use super::deltas::Slot;
+use super::source::{Dialect, Refusal, Source};
 use super::{Console, Exit};
 use crate::json::Sink;
 use crate::json::envelope::Roots;

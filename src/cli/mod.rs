@@ -13,6 +13,7 @@ pub mod check;
 pub mod close;
 mod console;
 pub mod decode;
+mod deltas;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 pub mod demo;
 pub mod events;
@@ -21,13 +22,13 @@ mod jsonl;
 mod live;
 mod parsed;
 pub mod paths;
-mod place;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod source;
 pub mod stitch;
+mod tracker;
 
 use console::Console;
 

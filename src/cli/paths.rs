@@ -44,7 +44,7 @@ const EXAMPLES: &str = r#"Examples:
   restitch paths '/items/*' answer.json
   curl -sN https://example.org/stream | restitch paths '/items/*'
   restitch paths --raw '/items/*/name' < answer.json | jq -r .
-  restitch paths /title '/sections/*/heading' -f /tmp/answer.json
+  restitch paths /title '/sections/*/heading' -f answers/today.json
   restitch paths --grow /summary answer.sse
 
 A value is written as soon as it is whole, wherever it stands: {"pattern", "path", "value"}; `value` is the text of the
@@ -132,15 +132,10 @@ impl Watcher for Found<'_> {
 
 /// A match as JSON. Written by hand: the value goes out as it came in.
 fn describe(line: &mut String, found: &Match<'_>, pattern: &str, phases: bool, text: &str) {
-    let phase = match found.phase {
-        Phase::Begin => "begin",
-        Phase::Grow => "grow",
-        Phase::Complete => "complete",
-    };
     line.push('{');
     // Writing to a string does not fail.
     if phases {
-        let _ = write!(line, "\"phase\":\"{phase}\",");
+        let _ = write!(line, "\"phase\":\"{}\",", found.phase.as_str());
     }
     let _ = write!(line, "\"pattern\":{},\"path\":{}", quoted(pattern), quoted(found.path));
     match found.phase {

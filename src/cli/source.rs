@@ -2,15 +2,13 @@
 
 use std::fmt;
 use std::mem;
-use std::str::FromStr;
 
 use clap::ValueEnum;
 
-use super::decode::{Error, says_chat};
-use crate::Limits;
-use crate::provider::chat::Reader;
-use crate::provider::{Delta, Kind};
-use crate::sse::{DecodeError, Decoder};
+use super::decode::Error;
+use super::deltas::{Deltas, Slot};
+use crate::sse::DecodeError;
+use crate::{NotUtf8, Utf8};
 
 /// What the bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,23 +19,6 @@ pub(super) enum Dialect {
     Text,
     /// An event stream of chat completions, whose deltas are the text.
     Chat,
-}
-
-/// Which text of an event stream: `CHOICE`, or `CHOICE.TOOL` for the arguments of a tool call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
-    choice: u32,
-    tool: Option<u32>,
-}
-
-impl FromStr for Slot {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = |text: &str| text.parse().map_err(|_| "a slot is CHOICE or CHOICE.TOOL: 0, 1, 0.0");
-        let (choice, tool) = text.split_once('.').map_or((text, None), |(choice, tool)| (choice, Some(tool)));
-        Ok(Self { choice: number(choice)?, tool: tool.map(number).transpose()? })
-    }
 }
 
 /// Bytes go in, text comes out as soon as it is certain.
@@ -51,9 +32,9 @@ pub(super) struct Source {
 enum State {
     /// The bytes so far, which don't tell yet what they are.
     Undecided(Vec<u8>),
-    /// The beginning of a character whose end has not come.
-    Text(Vec<u8>),
-    Events(Box<Events>),
+    Text(Utf8),
+    /// An event stream.
+    Deltas(Box<Deltas>),
 }
 
 /// Why no more text comes.
@@ -84,15 +65,15 @@ impl Source {
     pub(super) fn new(dialect: Dialect, slot: Slot) -> Self {
         let state = match dialect {
             Dialect::Auto => State::Undecided(Vec::new()),
-            Dialect::Text => State::Text(Vec::new()),
-            Dialect::Chat => State::events(Some(true)),
+            Dialect::Text => State::Text(Utf8::new()),
+            Dialect::Chat => State::Deltas(Box::new(Deltas::new(Some(true)))),
         };
         Self { slot, state }
     }
 
     /// It has turned out to be an event stream.
     pub(super) fn is_events(&self) -> bool {
-        matches!(self.state, State::Events(_))
+        matches!(self.state, State::Deltas(_))
     }
 
     /// Takes the next bytes, and appends what they say to `text`.
@@ -105,13 +86,13 @@ impl Source {
             begun.extend_from_slice(bytes);
             let Some(is_events) = is_event_stream(begun) else { return Ok(()) };
             head = mem::take(begun);
-            self.state = if is_events { State::events(None) } else { State::Text(Vec::new()) };
+            self.state = if is_events { State::Deltas(Box::new(Deltas::new(None))) } else { State::Text(Utf8::new()) };
         }
         let bytes = if head.is_empty() { bytes } else { &head };
         match &mut self.state {
             State::Undecided(_) => Ok(()),
-            State::Text(open) => feed_text(open, bytes, text),
-            State::Events(events) => events.feed(bytes, self.slot, text),
+            State::Text(utf8) => feed_text(utf8, bytes, text),
+            State::Deltas(deltas) => deltas.feed(bytes, self.slot, text),
         }
     }
 
@@ -122,43 +103,30 @@ impl Source {
     pub(super) fn finish(&mut self, text: &mut String) -> Result<(), Refusal> {
         match &mut self.state {
             State::Undecided(begun) => {
-                let mut open = Vec::new();
-                feed_text(&mut open, &mem::take(begun), text)?;
-                if open.is_empty() { Ok(()) } else { Err(Refusal::Encoding(open)) }
+                let mut utf8 = Utf8::new();
+                feed_text(&mut utf8, &mem::take(begun), text)?;
+                finish_text(&utf8)
             }
-            State::Text(open) if open.is_empty() => Ok(()),
-            State::Text(open) => Err(Refusal::Encoding(mem::take(open))),
-            State::Events(events) => events.finish(self.slot, text),
+            State::Text(utf8) => finish_text(utf8),
+            State::Deltas(deltas) => deltas.finish(self.slot, text),
         }
     }
 }
 
-impl State {
-    fn events(is_chat: Option<bool>) -> Self {
-        let decoder = Decoder::new(&Limits::default());
-        let answer = Answer { is_chat, ..Answer::default() };
-        Self::Events(Box::new(Events { decoder, reader: Reader::new(), answer }))
+/// Appends whole characters to `text`.
+fn feed_text(utf8: &mut Utf8, mut bytes: &[u8], text: &mut String) -> Result<(), Refusal> {
+    loop {
+        match utf8.next_text(&mut bytes) {
+            Ok(Some(new)) => text.push_str(new),
+            Ok(None) => return Ok(()),
+            Err(NotUtf8) => return Err(Refusal::Encoding(utf8.open().to_vec())),
+        }
     }
 }
 
-/// Appends whole characters to `text`, and keeps the beginning of the last one in `open`.
-fn feed_text(open: &mut Vec<u8>, bytes: &[u8], text: &mut String) -> Result<(), Refusal> {
-    let mut joined = mem::take(open);
-    let bytes = if joined.is_empty() {
-        bytes
-    } else {
-        joined.extend_from_slice(bytes);
-        &joined
-    };
-    let Err(error) = std::str::from_utf8(bytes).map(|valid| text.push_str(valid)) else { return Ok(()) };
-    let (valid, rest) = bytes.split_at(error.valid_up_to());
-    text.push_str(std::str::from_utf8(valid).unwrap_or_default());
-    if error.error_len().is_some() {
-        // The longest character has four bytes: no more are looked at.
-        return Err(Refusal::Encoding(rest.iter().take(4).copied().collect()));
-    }
-    open.extend_from_slice(rest);
-    Ok(())
+/// The bytes end here: not inside a character.
+fn finish_text(utf8: &Utf8) -> Result<(), Refusal> {
+    if utf8.open().is_empty() { Ok(()) } else { Err(Refusal::Encoding(utf8.open().to_vec())) }
 }
 
 /// Whether a body that begins so is an event stream; `None` where more must come.
@@ -180,64 +148,6 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What a line of an event stream begins with. No JSON text does.
 const FIELDS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
-
-#[derive(Debug)]
-struct Events {
-    decoder: Decoder,
-    reader: Reader,
-    answer: Answer,
-}
-
-/// What the events have said.
-#[derive(Debug, Default)]
-struct Answer {
-    /// As `decode` has it: said by an event that only one wire has, else by whether one was understood.
-    is_chat: Option<bool>,
-    has_spoken: bool,
-    error: Option<String>,
-}
-
-impl Events {
-    fn feed(&mut self, mut bytes: &[u8], slot: Slot, text: &mut String) -> Result<(), Refusal> {
-        while let Some(event) = self.decoder.next_event(&mut bytes).map_err(Refusal::Stream)? {
-            self.answer.read(&mut self.reader, &event.event, &event.data, slot, text)?;
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self, slot: Slot, text: &mut String) -> Result<(), Refusal> {
-        // As `decode` has it, an event that the end cuts off counts.
-        if let Some(event) = self.decoder.finish().map_err(Refusal::Stream)? {
-            self.answer.read(&mut self.reader, &event.event, &event.data, slot, text)?;
-        }
-        if self.answer.is_chat.unwrap_or(self.answer.has_spoken) { Ok(()) } else { Err(Refusal::Wire) }
-    }
-}
-
-impl Answer {
-    fn read(
-        &mut self,
-        reader: &mut Reader,
-        event_type: &str,
-        data: &str,
-        slot: Slot,
-        text: &mut String,
-    ) -> Result<(), Refusal> {
-        let kind = reader.read(event_type, data, |delta| match delta {
-            Delta::Text { choice, text: new } if slot == (Slot { choice, tool: None }) => text.push_str(new),
-            Delta::ToolCall { choice, index, arguments, .. } if slot == (Slot { choice, tool: Some(index) }) => {
-                text.push_str(arguments);
-            }
-            Delta::Error { message, .. } => self.error = Some(message.to_owned()),
-            _ => {}
-        });
-        self.has_spoken |= kind != Kind::Other;
-        if self.is_chat != Some(true) {
-            self.is_chat = says_chat(data).or(self.is_chat);
-        }
-        self.error.take().map_or(Ok(()), |message| Err(Refusal::Server(message)))
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -269,7 +179,7 @@ mod tests {
     }
 
     fn feed(pieces: &[&[u8]]) -> (String, Result<(), Refusal>) {
-        let mut source = Source::new(Dialect::Auto, Slot { choice: 0, tool: None });
+        let mut source = Source::new(Dialect::Auto, Slot::default());
         let mut text = String::new();
         let fed = pieces.iter().try_for_each(|piece| source.feed(piece, &mut text));
         let result = fed.and_then(|()| source.finish(&mut text));
@@ -293,15 +203,6 @@ mod tests {
             let (got, result) = feed(pieces);
             assert!(matches!(&result, Err(Refusal::Encoding(rest)) if rest == bytes), "{result:?}");
             assert_eq!(got, text);
-        }
-    }
-
-    #[test]
-    fn slots_are_read() {
-        assert_eq!("1".parse(), Ok(Slot { choice: 1, tool: None }));
-        assert_eq!("0.12".parse(), Ok(Slot { choice: 0, tool: Some(12) }));
-        for text in ["", ".", "0.", ".0", "a", "0.0.0", "-1"] {
-            assert!(text.parse::<Slot>().is_err(), "{text}");
         }
     }
 }

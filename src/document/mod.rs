@@ -6,6 +6,7 @@
 mod form;
 mod parser;
 mod saved;
+mod utf8;
 
 use std::borrow::Cow;
 
@@ -15,6 +16,7 @@ use crate::json::{Closing, Completion, CutState, Machine, Path, Sink};
 use parser::Parser;
 pub use parser::Trailing;
 pub use saved::{ResumeError, Saved};
+pub use utf8::{NotUtf8, Utf8};
 
 /// The text of one answer, as it comes.
 ///

@@ -16,6 +16,22 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The name in reports: `object`, `array`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+        }
+    }
+
+    /// The byte that opens it.
+    pub fn opener(self) -> char {
+        match self {
+            Self::Object => '{',
+            Self::Array => '[',
+        }
+    }
+
     /// The byte that closes it.
     pub fn closer(self) -> char {
         match self {
@@ -52,12 +68,6 @@ impl PartialEq for Frame {
 impl Eq for Frame {}
 
 impl Frame {
-    /// The same container with its newest key at another place: in a text that holds the keys alone.
-    #[cfg(feature = "cli")]
-    pub(crate) fn with_key(&self, key: Span) -> Self {
-        Self { key, ..*self }
-    }
-
     /// A container of which this much is known.
     pub(crate) fn known(kind: Kind, start: usize, key: Span, count: usize, end: usize) -> Self {
         Self { kind, start, key, count, end, is_escaped: true }

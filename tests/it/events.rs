@@ -1,19 +1,19 @@
 //! What is told and what is complete, at every byte and in every chunking, against the reference; places of errors and
 //! text behind roots by hand.
 
-use std::fmt;
 use std::fs;
 
 use restitch::json::envelope::Roots;
+use restitch::json::walk::Raw;
 use restitch::json::{Event, each};
 use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::document::all_documents;
 use crate::fuzz::feed::told_in_time;
 use crate::reference::oracle;
 use crate::support::{Rng, chunks, corpus, splits, text_cuts};
+use crate::tree::Tree;
 
 /// Texts with what the documents lack: halves of pairs, roots of all kinds, ends in every token.
 const OTHERS: [&str; 12] = [
@@ -76,58 +76,10 @@ fn events_of_the_grammars_test_suite() {
     println!("covered: {files} files of JSONTestSuite");
 }
 
-/// A value with its members in order, and with those that came twice.
-#[derive(Debug, PartialEq)]
-enum Tree {
-    Scalar(Value),
-    Text(String),
-    List(Vec<Tree>),
-    Members(Vec<(String, Tree)>),
-}
-
-impl<'de> Deserialize<'de> for Tree {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Build;
-        impl<'de> Visitor<'de> for Build {
-            type Value = Tree;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value")
-            }
-            fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
-                Ok(Tree::Scalar(value.into()))
-            }
-            fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
-                Ok(Tree::Scalar(value.into()))
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
-                Ok(Tree::Scalar(value.into()))
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
-                Ok(Tree::Scalar(value.into()))
-            }
-            fn visit_unit<E>(self) -> Result<Tree, E> {
-                Ok(Tree::Scalar(Value::Null))
-            }
-            fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
-                Ok(Tree::Text(value.to_owned()))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
-                let mut list = Vec::new();
-                while let Some(item) = items.next_element()? {
-                    list.push(item);
-                }
-                Ok(Tree::List(list))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = items.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Tree::Members(members))
-            }
-        }
-        from.deserialize_any(Build)
-    }
+/// What a complete part says. That it is JSON, another reader says.
+fn tree(part: &str) -> Tree {
+    serde_json::from_str::<Value>(part).unwrap_or_else(|error| panic!("{error}: {part}"));
+    Tree::of(Raw::root(part).unwrap())
 }
 
 /// `later` is `earlier`, or has more at its end: of the last string, and behind the last child of each container that
@@ -139,7 +91,7 @@ fn grows(earlier: &Tree, later: &Tree) -> bool {
             let Some((last, whole)) = earlier.split_last() else { return true };
             later.len() >= earlier.len() && whole == &later[..whole.len()] && grows(last, &later[whole.len()])
         }
-        (Tree::Members(earlier), Tree::Members(later)) => {
+        (Tree::Map(earlier), Tree::Map(later)) => {
             let Some((last, whole)) = earlier.split_last() else { return true };
             let next = later.get(whole.len());
             later.len() >= earlier.len()
@@ -161,7 +113,7 @@ fn the_complete_part_only_grows() {
         for c in text.chars() {
             document.push(c.encode_utf8(&mut [0; 4])).unwrap();
             let Some(part) = document.complete() else { continue };
-            let part: Tree = serde_json::from_str(&part).unwrap_or_else(|error| panic!("{error}: {part}"));
+            let part = tree(&part);
             // Every pair, of equal ones once.
             if parts.last() != Some(&part) {
                 parts.push(part);
@@ -179,9 +131,7 @@ fn the_complete_part_only_grows() {
 
 #[test]
 fn growing_can_fail() {
-    let grows = |earlier: &str, later: &str| {
-        grows(&serde_json::from_str(earlier).unwrap(), &serde_json::from_str(later).unwrap())
-    };
+    let grows = |earlier: &str, later: &str| grows(&tree(earlier), &tree(later));
     assert!(grows("{}", r#"{"a": [1]}"#) && grows(r#"{"a": ["x"]}"#, r#"{"a": ["xy", 1], "a": 2}"#));
     assert!(!grows("[1]", "[12]") && !grows("[true]", "[1]") && !grows(r#"["x", 1]"#, r#"["xy", 1]"#));
     assert!(!grows(r#"{"a": 1}"#, r#"{"b": 2, "a": 1}"#) && !grows("[1]", "[]"));

@@ -407,7 +407,7 @@ fn malformed_text_is_an_error_with_its_place() {
             "{error}"
         );
         assert_eq!((error.path(), error.offset()), (Some("/a/2"), Some(14)));
-        assert!(error.source().is_some());
+        assert!(error.source().is_none());
         assert!(matches!(error, Error::Syntax { .. }));
     }
     let deep = lines(Source::of(["[[", "[1]]]"]).completed::<u8>("/*/*").depth(2));
@@ -651,12 +651,71 @@ fn errors_say_what_they_are_about() {
         all(&mut source.completed::<u8>("/*")).into_iter().find_map(Result::err).unwrap()
     };
     let stream = error(lost("["));
-    assert_eq!(stream.source().unwrap().to_string(), "connection lost");
     assert_eq!((stream.path(), stream.offset()), (None, None));
     let type_ = error(Source::of([Ok("[true]")]));
     assert_eq!((type_.path(), type_.offset()), (Some("/0"), None));
-    assert!(type_.source().unwrap().is::<serde_json::Error>());
-    assert!(error(Source::of([Ok("[1")])).source().is_none());
+}
+
+/// The text may be deeper than a type is read.
+#[test]
+fn a_type_is_read_to_a_depth_that_serde_has() {
+    let nested = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
+    for (depth, fits) in [(127, true), (128, false)] {
+        let text = nested(depth);
+        let found = all(&mut Source::of([format!("[{text}]")]).completed::<serde_json::Value>("/*"));
+        let whole = wait(Source::of([text]).into_final::<serde_json::Value>());
+        for result in [found.into_iter().next().unwrap(), whole] {
+            assert_eq!(result.is_ok(), fits, "{depth}");
+            assert!(fits || matches!(result, Err(Error::Type(_))), "{depth}");
+        }
+        // What the type does not look at may be of any depth.
+        assert!(wait(Source::of([nested(500)]).into_final::<serde::de::IgnoredAny>()).is_ok());
+    }
+    for (depth, fits) in [(128, true), (129, false)] {
+        let mut seen = all(&mut Source::of([nested(depth)]).snapshots::<serde_json::Value>());
+        assert_eq!(seen.pop().unwrap().is_ok(), fits, "{depth}");
+    }
+}
+
+/// An error and all that is behind it, as people print it.
+fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |&error| error.source())
+        .fold(error.to_string(), |said, error| format!("{said}: {error}"))
+}
+
+#[test]
+fn a_chain_of_errors_says_everything_once() {
+    let of = |text: &'static str, pattern| {
+        let mut items = all(&mut Source::of([text]).completed::<u8>(pattern));
+        chain(&items.pop().unwrap().unwrap_err())
+    };
+    assert_eq!(of("[x", "/*"), "unexpected `x`, line 1, column 2 (byte 1), at /0: `[→x`");
+    assert_eq!(of("[1", "/*"), "the stream ended at /0 (byte 2)");
+    assert_eq!(of("[]", "a"), "pattern \"a\": must be empty or begin with `/` (byte 0)");
+    assert_eq!(of("[true]", "/*"), "/0: invalid type: boolean `true`, expected u8 at line 1 column 4");
+    let mut items = all(&mut Source::of([b"\xff"]).events());
+    assert_eq!(chain(&items.pop().unwrap().unwrap_err()), "not UTF-8 (byte 0)");
+    let mut items = all(&mut Source::of(["[true]"]).snapshots::<Vec<u8>>());
+    let error = items.pop().unwrap().unwrap_err();
+    assert_eq!(chain(&error), "invalid type: boolean `true`, expected u8 (at /0)");
+    let Error::Type(error) = error else { panic!("{error} is not about a type") };
+    assert_eq!(chain(&error), "invalid type: boolean `true`, expected u8 (at /0)");
+
+    // What is behind the stream's own error is still there.
+    #[derive(Debug)]
+    struct Outer(Lost);
+    impl std::fmt::Display for Outer {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("no answer")
+        }
+    }
+    impl std::error::Error for Outer {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    let mut items = all(&mut Source::of([Ok("["), Err(Outer(Lost))]).completed::<u8>("/*"));
+    assert_eq!(chain(&items.pop().unwrap().unwrap_err()), "the stream failed: no answer: connection lost");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use restitch::json::walk::{Raw, ValueKind};
 
 use crate::support::Rng;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tree {
     /// A number or literal, as it is written.
     Scalar(String),

@@ -78,12 +78,13 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
 }
 
 impl<E: std::error::Error + 'static> std::error::Error for Error<E> {
+    /// What is behind the error that it holds: what that one says is said already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Stream(error) => Some(error),
-            Self::Syntax { error, .. } => Some(error),
+            Self::Stream(error) => error.source(),
+            Self::Syntax { error, .. } => error.source(),
             Self::Type(error) => error.source(),
-            Self::Pattern(error) => Some(error),
+            Self::Pattern(error) => error.source(),
             Self::Truncated(_) | Self::Encoding { .. } => None,
         }
     }
@@ -131,8 +132,8 @@ impl fmt::Display for TypeError {
 impl std::error::Error for TypeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
-            Reason::Snapshot(error) => Some(error),
-            Reason::Json(_, error) => Some(error),
+            Reason::Snapshot(error) => error.source(),
+            Reason::Json(_, error) => error.source(),
         }
     }
 }

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 
 use super::error::TypeError;
-use super::piece::{AsText, NotUtf8, Piece, Text, Unfinished};
+use super::piece::{AsText, Piece, Text};
 use super::{Error, LiveExt};
 use crate::json::Sink;
 use crate::json::envelope::Roots;
-use crate::{Document, Limits, SyntaxError, Trailing};
+use crate::{Document, Limits, NotUtf8, SyntaxError, Trailing, Utf8};
 
 /// The error of a stream's pieces.
 pub(super) type Own<S> = <<S as Stream>::Item as Piece>::Error;
@@ -59,7 +59,7 @@ pub(super) struct Feed<S: LiveExt> {
     pub(super) stream: Pin<Box<S>>,
     pub(super) document: Document,
     pub(super) options: Options,
-    unfinished: Unfinished,
+    utf8: Utf8,
     /// The stream is not polled any more.
     pub(super) is_over: bool,
     /// Why.
@@ -77,6 +77,11 @@ impl Options {
     fn document(self) -> Document {
         Document::with_options(self.depth, self.roots, self.trailing)
     }
+
+    /// What stands behind the root is not looked at, not even whether it is text.
+    fn is_over(self, document: &Document) -> bool {
+        self.trailing == Trailing::Stop && document.is_complete()
+    }
 }
 
 impl<S: LiveExt> Feed<S> {
@@ -87,7 +92,7 @@ impl<S: LiveExt> Feed<S> {
             stream: Box::pin(stream),
             document: options.document(),
             options,
-            unfinished: Unfinished::default(),
+            utf8: Utf8::new(),
             is_over: false,
             error: None,
         }
@@ -125,22 +130,26 @@ impl<S: LiveExt> Feed<S> {
     }
 
     fn push<K: Sink>(&mut self, piece: Text<'_>, sink: &mut K) -> Result<(), Error<Own<S>>> {
-        let Self { document, unfinished, .. } = self;
-        let mut chars = unfinished.chars(piece);
-        loop {
-            match chars.next(|text| document.push_with(text, sink)) {
-                Ok(Some(Ok(()))) => {}
-                Ok(Some(Err(error))) => return Err(syntax(document, error)),
-                Ok(None) => return Ok(()),
+        let Self { document, utf8, options, is_over, .. } = self;
+        let mut bytes = match piece {
+            Text::Str(text) if utf8.open().is_empty() => {
+                document.push_with(text, sink).map_err(|error| syntax(document, error))?;
+                *is_over = options.is_over(document);
+                return Ok(());
+            }
+            Text::Str(text) => text.as_bytes(),
+            Text::Bytes(bytes) => bytes,
+        };
+        while !*is_over {
+            match utf8.next_text(&mut bytes) {
+                Ok(Some(text)) => document.push_with(text, sink).map_err(|error| syntax(document, error))?,
+                Ok(None) => break,
                 // All text before it is in the document.
                 Err(NotUtf8) => return Err(Error::Encoding { offset: document.text().len() }),
             }
-            // What stands behind the root is not looked at, not even whether it is text.
-            if self.options.trailing == Trailing::Stop && document.is_complete() {
-                self.is_over = true;
-                return Ok(());
-            }
+            *is_over = options.is_over(document);
         }
+        Ok(())
     }
 
     fn finish<K: Sink>(&mut self, sink: &mut K) -> Result<(), Error<Own<S>>> {
@@ -149,7 +158,7 @@ impl<S: LiveExt> Feed<S> {
         if !is_empty && self.document.finish_with(sink).is_err() {
             return Err(Error::Truncated(self.document.cut()));
         }
-        if self.unfinished.is_empty() {
+        if self.utf8.open().is_empty() {
             return Ok(());
         }
         Err(Error::Encoding { offset: self.document.text().len() })

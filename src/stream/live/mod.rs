@@ -35,6 +35,13 @@
 //!   the stream, which may then hold no root at all.
 //! * Of a stream that fails or ends early, all that was read comes first, then the [`Error`], then `None` for good.
 //! * The whole text is kept; [`document`](Events::document) shows it.
+//! * A type is read to a depth of its own: a value with more containers within each other than [`completed`] and
+//!   [`into_final`] (127, the limit of `serde_json`) or [`snapshots`] (128) lead a type through is an [`Error::Type`],
+//!   however deep the text may be. What a type does not look at does not count.
+//!
+//! [`completed`]: LiveExt::completed
+//! [`into_final`]: LiveExt::into_final
+//! [`snapshots`]: LiveExt::snapshots
 
 mod completed;
 mod error;
@@ -106,7 +113,9 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
     }
 
     /// Every value whose path matches `pattern`, as a `T`, as soon as its last byte is there. A value that is no `T` is
-    /// an [`Error::Type`] in its place. A pattern that is none is the first and only item, an [`Error::Pattern`].
+    /// an [`Error::Type`] in its place, and so is one that holds more than 127 containers within each other, counted from
+    /// the value itself: as deep as `serde_json` goes. A pattern that is none is the first and only item, an
+    /// [`Error::Pattern`].
     /// [`Paths`](crate::paths::Paths) says what patterns there are.
     fn completed<T: DeserializeOwned>(self, pattern: &str) -> Completed<Self, T> {
         Completed::new(self, pattern)
@@ -114,7 +123,7 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
 
     /// The root as a `T`, as soon as it is whole; with [`Trailing::Error`](crate::Trailing::Error) or
     /// [`Trailing::Next`](crate::Trailing::Next), at the end of the stream, the last one. When it has resolved it stays
-    /// pending.
+    /// pending. A root of more than 127 containers within each other is an [`Error::Type`]: `serde_json` goes no deeper.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

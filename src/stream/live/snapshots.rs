@@ -80,9 +80,7 @@ impl<T: DeserializeOwned> Shown<T> {
 impl<T: DeserializeOwned> Sink for Shown<T> {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         let is_root = live.frames.is_empty();
-        if is_root && event.begins_value() {
-            self.value = LiveValue::new();
-        }
+        // It clears itself before a root, and keeps its memory.
         self.value.event(event, live);
         self.is_new = true;
         // A key shows with its value, an end shows nothing.

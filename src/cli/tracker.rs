@@ -6,7 +6,7 @@ use crate::json::{Frame, Live, Machine, Span};
 
 /// Counts lines and characters, and remembers keys.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Tracker {
     lines: usize,
     /// Characters since the last line feed.
     characters: usize,
@@ -17,7 +17,7 @@ pub(super) struct Place {
     open: Vec<u8>,
 }
 
-impl Place {
+impl Tracker {
     /// Counts `bytes`, which the machine may have consumed in part only.
     pub(super) fn count(&mut self, mut bytes: &[u8]) {
         if let Some(last) = memchr::memrchr(b'\n', bytes) {
@@ -86,8 +86,10 @@ impl Place {
 
     /// As the machine would tell it if the text were at hand; of long keys the beginning.
     pub(super) fn path(&self, machine: &Machine) -> String {
+        // The same containers with their keys where `text` has them.
         let keys = machine.frames().iter().zip(&self.keys);
-        let frames: Vec<Frame> = keys.map(|(frame, (_, key))| frame.with_key(*key)).collect();
+        let frames: Vec<Frame> =
+            keys.map(|(frame, (_, key))| Frame::known(frame.kind, frame.start, *key, frame.count, frame.end)).collect();
         let named = frames.get(..machine.path("").len()).unwrap_or_default();
         Live { text: &self.text, frames: named }.path().to_string()
     }

@@ -1,0 +1,164 @@
+//! Text out of bytes that come cut anywhere: a character whose end has not come waits for the next bytes.
+
+use std::fmt;
+
+/// Bytes go in, whole characters come out.
+///
+/// ```
+/// use restitch::{NotUtf8, Utf8};
+///
+/// let mut utf8 = Utf8::new();
+/// let mut text = String::new();
+/// for mut bytes in [b"[\"caf\xc3".as_slice(), b"\xa9\"]"] {
+///     while let Some(next) = utf8.next_text(&mut bytes)? {
+///         text.push_str(next);
+///     }
+/// }
+/// assert_eq!(text, "[\"café\"]");
+/// assert!(utf8.open().is_empty());
+/// # Ok::<(), NotUtf8>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Utf8 {
+    bytes: [u8; 4],
+    len: usize,
+}
+
+/// The next byte can't stand in UTF-8 where it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotUtf8;
+
+impl Utf8 {
+    /// Between characters.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The beginning of a character whose end has not come: at most three bytes. Behind an error, what is no text: at
+    /// most four bytes from where it begins.
+    pub fn open(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// The next whole characters, which `bytes` is moved behind. `None` where it has no more: the beginning of a
+    /// character is kept then.
+    ///
+    /// # Errors
+    /// What comes next is no text. Nothing follows but the same error.
+    pub fn next_text<'a, 'b: 'a>(&'a mut self, bytes: &mut &'b [u8]) -> Result<Option<&'a str>, NotUtf8> {
+        loop {
+            // A character that is open takes byte after byte, until it is whole or can't become one.
+            while self.len > 0 {
+                match std::str::from_utf8(self.open()) {
+                    Ok(_) => {
+                        let len = std::mem::take(&mut self.len);
+                        return Ok(self.bytes.get(..len).and_then(|whole| std::str::from_utf8(whole).ok()));
+                    }
+                    Err(error) if error.error_len().is_some() => {
+                        self.keep(bytes, 4);
+                        return Err(NotUtf8);
+                    }
+                    Err(_) if bytes.is_empty() => return Ok(None),
+                    Err(_) => self.keep(bytes, 1),
+                }
+            }
+            match std::str::from_utf8(bytes) {
+                Ok(text) => {
+                    *bytes = &[];
+                    return Ok(Some(text).filter(|text| !text.is_empty()));
+                }
+                Err(error) if error.valid_up_to() > 0 => {
+                    let (text, rest) = bytes.split_at(error.valid_up_to());
+                    *bytes = rest;
+                    return Ok(std::str::from_utf8(text).ok());
+                }
+                Err(_) => self.keep(bytes, 1),
+            }
+        }
+    }
+
+    /// Moves the first `count` of `bytes`, as far as there are so many and there is room.
+    fn keep(&mut self, bytes: &mut &[u8], count: usize) {
+        let room = self.bytes.get_mut(self.len..).unwrap_or_default();
+        let (new, rest) = bytes.split_at(count.min(room.len()).min(bytes.len()));
+        room.iter_mut().zip(new).for_each(|(slot, byte)| *slot = *byte);
+        self.len += new.len();
+        *bytes = rest;
+    }
+}
+
+// Not derived: the bytes are of a text, which is not to be printed.
+impl fmt::Debug for Utf8 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Utf8").field("open", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for NotUtf8 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not UTF-8")
+    }
+}
+
+impl std::error::Error for NotUtf8 {}
+
+#[cfg(test)]
+mod tests {
+    use super::{NotUtf8, Utf8};
+
+    /// What comes of pieces, runs joined, what stays open, and whether it is an error.
+    fn read(pieces: &[&[u8]]) -> (String, Vec<u8>, bool) {
+        let (mut utf8, mut text) = (Utf8::new(), String::new());
+        for piece in pieces {
+            let mut bytes = *piece;
+            loop {
+                match utf8.next_text(&mut bytes) {
+                    Ok(Some(run)) => {
+                        assert!(!run.is_empty());
+                        text.push_str(run);
+                    }
+                    Ok(None) => break,
+                    Err(NotUtf8) => {
+                        let seen = (text, utf8.open().to_vec(), true);
+                        assert_eq!(utf8.next_text(&mut b"a".as_slice()), Err(NotUtf8));
+                        return seen;
+                    }
+                }
+            }
+            assert!(bytes.is_empty());
+        }
+        (text, utf8.open().to_vec(), false)
+    }
+
+    #[test]
+    fn a_character_may_come_in_any_number_of_pieces() {
+        let text = "a\u{e9}\u{20ac}\u{1f389}b";
+        let bytes = text.as_bytes();
+        for first in 0..=text.len() {
+            for second in first..=text.len() {
+                let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+                assert_eq!(read(&pieces), (text.to_owned(), vec![], false), "{first} {second}");
+            }
+        }
+        let bytes: Vec<_> = bytes.chunks(1).collect();
+        assert_eq!(read(&bytes), (text.to_owned(), vec![], false));
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_told_behind_what_is() {
+        for (pieces, before, open, is_error) in [
+            (&[b"ab\xff".as_slice()][..], "ab", b"\xff".as_slice(), true),
+            (&[b"ab\xffcdef"], "ab", b"\xffcde", true),
+            (&[b"a\xe2\x82", b"xyz"], "a", b"\xe2\x82xy", true),
+            (&[b"a\xe2", b"\x82", b"\xff"], "a", b"\xe2\x82\xff", true),
+            (&[b"\xc3\xa9\xc3", b"\xc3"], "\u{e9}", b"\xc3\xc3", true),
+            (&[b"\xed", b"\xa0"], "", b"\xed\xa0", true),
+            (&[b"\xed\xa0\x80"], "", b"\xed\xa0\x80", true),
+            (&[b"\x80"], "", b"\x80", true),
+            (&[b"a\xf0\x9f\x8e"], "a", b"\xf0\x9f\x8e", false),
+            (&[b"a\xf0\x9f", b"", b"\x8e"], "a", b"\xf0\x9f\x8e", false),
+        ] {
+            assert_eq!(read(pieces), (before.to_owned(), open.to_vec(), is_error), "{pieces:?}");
+        }
+    }
+}
