@@ -194,6 +194,8 @@ impl LiveValue {
 
     /// The value was not lent to every push, and events are missing: what it shows is what came before, and it will not
     /// grow before the next root. [`Document::replay`](crate::Document::replay) brings it up to date.
+    ///
+    /// That is known with the first event behind those that are missing. Until one comes, nothing tells of them.
     pub fn is_stale(&self) -> bool {
         self.is_stale
     }

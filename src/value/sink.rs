@@ -5,26 +5,30 @@ use super::{Duplicate, LiveValue, Node, OPEN, Open};
 use crate::json::{Event, Kind, Live, Scalar, Sink, Span, string};
 
 impl LiveValue {
-    /// The event comes right behind the last one that was taken, as far as that can be told.
+    /// The event comes right behind the last one that was taken.
     fn follows(&self, event: Event, live: &Live<'_>) -> bool {
         let is_inside = self.open.len() == live.frames.len();
         match event {
-            Event::End { span, .. } => {
+            Event::End { span, count, .. } => {
                 self.open.len() == live.frames.len() + 1
-                    && self.open.last().is_some_and(|open| open.start == span.start)
+                    && self.open.last().is_some_and(|open| open.start == span.start && self.has(open, count))
                     && !self.in_string()
                     && !self.is_due()
             }
             Event::Fragment(span) => is_inside && self.in_string() && self.told == span.start,
-            Event::StringEnd(span) => is_inside && self.in_string() && self.told + 1 == span.end,
+            Event::StringEnd(span) => is_inside && self.in_string() && self.told.checked_add(1) == Some(span.end),
             Event::Key(_) | Event::Begin { .. } | Event::StringBegin(_) | Event::Scalar { .. } => {
                 let (Some(open), Some(frame)) = (self.open.last(), live.frames.last()) else { return false };
-                let same = open.start == frame.start
-                    && matches!(self.nodes.get(open.node), Some(&Node::Container { count, .. }) if count == frame.count);
+                let same = open.start == frame.start && self.has(open, frame.count);
                 let is_due = frame.kind == Kind::Object && !matches!(event, Event::Key(_));
                 is_inside && same && !self.in_string() && is_due == self.is_due()
             }
         }
+    }
+
+    /// An open container has so many whole children.
+    fn has(&self, open: &Open, children: usize) -> bool {
+        matches!(self.nodes.get(open.node), Some(&Node::Container { count, .. }) if count == children)
     }
 
     /// A key waits for its value.
@@ -105,7 +109,7 @@ impl Sink for LiveValue {
             Event::StringBegin(at) => {
                 let start = self.text.len();
                 self.nodes.push(Node::String { start, end: start, is_whole: false });
-                self.told = at + 1;
+                self.told = at.saturating_add(1);
             }
             Event::Fragment(span) => {
                 string::decode_into(span.of(live.text), &mut self.text);
