@@ -135,7 +135,7 @@ impl Sink for Nodes<'_> {
 
 /// Between the quotes.
 pub(super) fn inside(string: Span) -> Span {
-    Span { start: string.start + 1, end: string.end - 1 }
+    Span { start: string.start.saturating_add(1), end: string.end.saturating_sub(1) }
 }
 
 /// Tells `sink` of the one value that `text` is, white space around it aside; `None` if it is none. There is no limit
