@@ -25,7 +25,6 @@
 mod digest;
 mod index;
 mod same;
-mod text;
 
 use crate::json::{Event, Frame, Kind, Live, Sink, Span};
 use digest::Children;

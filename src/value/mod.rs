@@ -78,6 +78,8 @@ enum Node {
     Key {
         start: usize,
         end: usize,
+        /// It has half of a surrogate pair, and stands there as it is written.
+        is_raw: bool,
     },
     String {
         start: usize,

@@ -1,5 +1,9 @@
 //! Taking events: what is certain is appended to the tape.
 
+use std::borrow::Cow;
+
+use memchr::memchr;
+
 use super::keys::Keys;
 use super::{Duplicate, LiveValue, Node, OPEN, Open};
 use crate::json::{Event, Kind, Live, Scalar, Sink, Span, string};
@@ -49,14 +53,17 @@ impl LiveValue {
     fn key(&mut self, span: Span, live: &Live<'_>) {
         let at = self.nodes.len();
         let start = self.text.len();
-        self.text.push_str(&live.key(span));
+        let said = live.key(span);
+        // A key that is not read and has an escape all the same can't be read.
+        let is_raw = matches!(said, Cow::Borrowed(raw) if memchr(b'\\', raw.as_bytes()).is_some());
+        self.text.push_str(&said);
+        self.nodes.push(Node::Key { start, end: self.text.len(), is_raw });
         if let Some(mut open) = self.open.pop() {
-            if open.keys.has(self, open.node, start, live.frames.last().map_or(0, |frame| frame.count)) {
+            if open.keys.has(self, open.node, at, live.frames.last().map_or(0, |frame| frame.count)) {
                 self.duplicates.push(Duplicate { span, node: at });
             }
             self.open.push(open);
         }
-        self.nodes.push(Node::Key { start, end: self.text.len() });
     }
 
     fn scalar(&mut self, kind: Scalar, span: Span, live: &Live<'_>) {

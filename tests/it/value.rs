@@ -27,6 +27,10 @@ const MORE: [&str; 8] = [
     "Well:\n```json\n{\"fenced\": [\"é漢😀\"]}\n```\n",
 ];
 
+/// Keys with halves of surrogate pairs, and keys that look like them.
+const HALVES: &str = r#"{"\ud83d": 1, "\ud83e": 2, "\\ud83d": 3, "\uD83D": 4, "\\ud83d": 5, "a\ud83db": 6, "\ufffd": 7,
+    "a\ud83d\u0062": 8, "a\uD83Ec": 9, "\ud83d\ude00": 10, "\ude00\ud83d": 11, "\uFFFD": 12, "a\\ud83db": 13}"#;
+
 /// A live value of `text`, pushed at once.
 fn live(text: &str) -> LiveValue {
     let (mut document, mut value) = (Document::with_roots(1 << 20, Roots::Any), LiveValue::new());
@@ -541,8 +545,15 @@ fn duplicate_keys_are_flagged_once() {
     let root = value.view().unwrap();
     assert_eq!(root.pointer("/a/k").unwrap().to_string(), "1");
     assert_eq!(root.get("a").unwrap().to_string(), r#"{"k":1,"k":2,"k":3}"#);
-    // Keys that differ in half of a surrogate pair differ.
-    assert!(live(r#"{"\ud83d": 1, "\ud83e": 2, "\\ud83d": 3}"#).duplicates().len() == 1);
+    // Keys that differ in half of a surrogate pair differ, and those that look like one that is shown as it is written.
+    let (halves, flagged) = (live(HALVES), ["\\uD83D", "\\\\ud83d", "a\\ud83d\\u0062", "\\uFFFD"]);
+    let spans = |value: &LiveValue| value.duplicates().iter().map(|one| one.span.of(HALVES)).collect::<Vec<_>>();
+    assert_eq!(spans(&halves), flagged);
+    // The same in an object of so many keys that they are in a table.
+    let many: String = (0..100).map(|n| format!("\"k{n}\": 0, ")).collect();
+    let many = HALVES.replacen('{', &format!("{{{many}"), 1);
+    let many: Vec<_> = live(&many).duplicates().iter().map(|one| one.span.of(&many).to_owned()).collect();
+    assert_eq!(many, flagged);
     // A new root has none.
     let mut document = Document::with_options(64, Roots::Containers, Trailing::Next);
     document.push_with(r#"{"a": 1, "a": 2}"#, &mut value).unwrap();
