@@ -15,7 +15,7 @@ mod view;
 
 use crate::json::{Kind, Partial, Span};
 pub use error::{SnapshotError, SnapshotErrorKind};
-use keys::Keys;
+use keys::{Keys, Spares};
 pub use number::{Number, OwnedNumber};
 use serde::de::DeserializeOwned;
 pub use view::{ValueKind, View};
@@ -65,6 +65,7 @@ pub struct LiveValue {
     /// What keys and strings say, and numbers as they are written, one behind the other.
     text: String,
     open: Vec<Open>,
+    spares: Spares,
     duplicates: Vec<Duplicate>,
     /// In a string: the offset in the document behind what was told of it.
     told: usize,

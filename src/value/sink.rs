@@ -59,7 +59,11 @@ impl LiveValue {
         self.text.push_str(&said);
         self.nodes.push(Node::Key { start, end: self.text.len(), is_raw });
         if let Some(mut open) = self.open.pop() {
-            if open.keys.has(self, open.node, at, live.frames.last().map_or(0, |frame| frame.count)) {
+            if open.keys.lacks_table(live.frames.last().map_or(0, |frame| frame.count)) {
+                let table = self.spares.take();
+                open.keys.fill(table, self, open.node, at);
+            }
+            if open.keys.has(self, open.node, at) {
                 self.duplicates.push(Duplicate { span, node: at });
             }
             self.open.push(open);
@@ -107,10 +111,11 @@ impl Sink for LiveValue {
             }
             Event::End { .. } => {
                 let behind = self.nodes.len();
-                let node = self.open.pop().and_then(|open| self.nodes.get_mut(open.node));
-                if let Some(Node::Container { end, .. }) = node {
+                let Some(open) = self.open.pop() else { return };
+                if let Some(Node::Container { end, .. }) = self.nodes.get_mut(open.node) {
                     *end = behind;
                 }
+                self.spares.put(open.keys);
             }
             Event::Key(span) => self.key(span, live),
             Event::StringBegin(at) => {
