@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::fs;
 
+use restitch::json::envelope::Roots;
 use restitch::json::walk::{Raw, ValueKind};
-use restitch::json::{self, envelope::Roots};
+use restitch::json::{self, Event, Kind, Live, Scalar, Sink, Span};
+use restitch::paths::Paths;
 use restitch::siblings::{KeyHash, Siblings, digest_of, same_value};
+use restitch::value::LiveValue;
 use restitch::{Document, Limits, Trailing};
 
 use crate::support::{Rng, corpus, random_cuts};
@@ -377,7 +380,7 @@ fn gaps_do_no_harm() {
             }
             let mut is_noticed = false;
             let noticing = json::each(|event, _| {
-                is_noticed |= event.ends_value() || matches!(event, json::Event::Begin { .. });
+                is_noticed |= event.ends_value() || matches!(event, Event::Begin { .. });
             });
             document.push_with(piece, &mut (&mut siblings, noticing)).unwrap();
             if !is_noticed {
@@ -458,4 +461,43 @@ fn documents_of_the_corpus() {
     }
     println!("covered: {files} documents, {rows} rows");
     assert!(files > 50);
+}
+
+/// Whoever calls a sink by hand, with spans of nothing and in no order, finds nothing and breaks nothing.
+#[test]
+fn no_event_is_a_panic() {
+    let offsets = [0, 1, 2, 3, 7, 1000, usize::MAX - 1, usize::MAX];
+    let mut rng = Rng::new(31);
+    for _ in 0..300 {
+        let text = Tree::random(&mut rng, 4).write(&mut rng);
+        let (limit, mut rng) = (rng.below(20), Rng::new(rng.next()));
+        let mut siblings = Siblings::new(limit);
+        let (mut value, mut paths) = (LiveValue::new(), Paths::new(["/*", "/a/0", "/0/*/b", ""]).unwrap());
+        let mut odd = json::each(|_, live| {
+            let mut offset = || offsets[rng.below(offsets.len())];
+            let (at, count, end) = (offset(), offset(), offset());
+            let span = Span { start: at, end };
+            let kind = [Kind::Array, Kind::Object][rng.below(2)];
+            let event = match rng.below(8) {
+                0 | 1 => Event::Begin { kind, at },
+                2 => Event::End { kind, count, span },
+                3 => Event::Key(span),
+                4 => Event::StringBegin(at),
+                5 => Event::Fragment(span),
+                6 => Event::StringEnd(span),
+                _ => Event::Scalar { kind: [Scalar::Number, Scalar::Null][rng.below(2)], span },
+            };
+            let frames = &live.frames[..rng.below(live.frames.len() + 1)];
+            (&mut siblings, &mut value, &mut paths).event(event, &Live { text: live.text, frames });
+        });
+        document().push_with(&text, &mut odd).unwrap();
+        let found = (0..siblings.depth()).map(|depth| siblings.children(depth).len()).sum::<usize>();
+        assert!(found <= 20);
+        while paths.poll_match().is_some_and(|found| found.text(&text).len() <= text.len()) {}
+        // An event shows at most the whole text, each byte of it as an escape.
+        let shown = value.view().map_or(0, |view| view.to_string().len());
+        assert!(shown <= (text.len() + 1) * (6 * text.len() + 4));
+        assert!(value.duplicates().iter().all(|one| value.path_of(one).len() < 1000));
+    }
+    Siblings::new(1).event(Event::StringEnd(Span { start: 0, end: 0 }), &Live { text: "", frames: &[] });
 }
