@@ -16,7 +16,7 @@ mod view;
 use crate::json::{Kind, Partial, Span};
 pub use error::{SnapshotError, SnapshotErrorKind};
 use keys::{Keys, Spares};
-pub use number::{Number, OwnedNumber};
+pub use number::{Number, NumberError, OwnedNumber};
 use serde::de::DeserializeOwned;
 pub use view::{ValueKind, View};
 
@@ -133,12 +133,14 @@ impl LiveValue {
     }
 
     /// The root, with an open string as far as it has come. `None` before anything of a root is certain. O(1).
+    #[must_use]
     pub fn view(&self) -> Option<View<'_>> {
         self.view_with(Partial::Show)
     }
 
     /// The root, with an open string or without. Held back, neither the string nor the member that it belongs to is
     /// there yet. O(1).
+    #[must_use]
     pub fn view_with(&self, strings: Partial) -> Option<View<'_>> {
         let mut end = self.nodes.len();
         if strings == Partial::Hold && self.in_string() {
@@ -176,7 +178,15 @@ impl LiveValue {
     /// Those of [`snapshot`](Self::snapshot). Where the pointer names nothing that is there,
     /// [`Nothing`](SnapshotErrorKind::Nothing) if it may still come, else [`Mismatch`](SnapshotErrorKind::Mismatch).
     pub fn snapshot_at<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, SnapshotError> {
-        let Some(root) = self.view() else { return Err(SnapshotError::nothing(pointer)) };
+        self.snapshot_at_with(pointer, Partial::Show)
+    }
+
+    /// What a JSON Pointer names, as a `T`, with an open string or without.
+    ///
+    /// # Errors
+    /// Those of [`snapshot_at`](Self::snapshot_at).
+    pub fn snapshot_at_with<T: DeserializeOwned>(&self, pointer: &str, strings: Partial) -> Result<T, SnapshotError> {
+        let Some(root) = self.view_with(strings) else { return Err(SnapshotError::nothing(pointer)) };
         match root.locate(pointer) {
             Ok(view) => view.read(),
             Err(true) => Err(SnapshotError::nothing(pointer)),
