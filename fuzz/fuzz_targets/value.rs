@@ -4,6 +4,9 @@
 #[path = "../../tests/it/fuzz/value.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod body;
+#[path = "../../tests/it/reference.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod reference;
 #[path = "../../tests/it/support.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod support;

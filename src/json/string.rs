@@ -3,8 +3,11 @@
 //! Works on what stands between two quotes. Knows surrogate pairs that a wire splits over two strings; knows nothing of
 //! where a string begins or ends, and expects text that a validity check has let through.
 
+mod exact;
+
 use std::borrow::Cow;
 
+pub(crate) use exact::{exact, exact_pieces};
 use memchr::memchr;
 
 /// Decodes the escapes of one channel whose text arrives as a sequence of JSON strings.

@@ -73,14 +73,25 @@ pub struct Paths {
     completions: bool,
     /// The open containers.
     levels: Vec<Level>,
-    /// The string that is open: the patterns that it matches, and, if there are any, its path.
-    string: Option<u64>,
+    /// The string that was open behind the last event.
+    string: Option<OpenString>,
+    /// Its path, if it matches anything.
     string_path: String,
     /// Roots that have begun.
     roots: usize,
     queue: Queue,
     #[cfg(test)]
     work: usize,
+}
+
+/// An open string.
+#[derive(Clone, Copy, Debug)]
+struct OpenString {
+    /// Behind what was told of it. The part that begins there is its next one, and the quote that stands there ends it:
+    /// so it is known again.
+    told: usize,
+    /// The patterns that it matches.
+    set: u64,
 }
 
 /// An open container.
@@ -204,20 +215,20 @@ impl Paths {
         }
     }
 
-    /// The patterns that the open string matches.
-    fn in_string(&mut self, live: &Live<'_>) -> u64 {
+    /// The patterns that the open string matches, of which the text before `told` is told.
+    fn in_string(&mut self, told: usize, live: &Live<'_>) -> u64 {
         match self.string {
-            Some(set) => set,
+            Some(string) => string.set,
             None => {
                 self.roots = self.roots.max(1);
-                self.string_begins(live)
+                self.string_begins(told, live)
             }
         }
     }
 
-    fn string_begins(&mut self, live: &Live<'_>) -> u64 {
+    fn string_begins(&mut self, told: usize, live: &Live<'_>) -> u64 {
         let (set, _) = self.enter(live);
-        self.string = Some(set);
+        self.string = Some(OpenString { told, set });
         self.string_path.clear();
         if set != 0 {
             write(&mut self.string_path, live);
@@ -228,49 +239,55 @@ impl Paths {
         }
         set
     }
+
+    /// Forgets the open string where the event is about another value: pushes were missed, or it has ended.
+    fn keep_string(&mut self, event: Event) {
+        self.string = self.string.and_then(|string| match event {
+            Event::Fragment(span) if span.start == string.told => Some(OpenString { told: span.end, ..string }),
+            Event::StringEnd(span) if string.told.checked_add(1) == Some(span.end) => Some(string),
+            _ => None,
+        });
+    }
 }
 
 impl Sink for Paths {
     fn event(&mut self, event: Event, live: &Live<'_>) {
+        self.keep_string(event);
         // Most events are parts of strings, and most of those are of no interest.
-        let is_quiet = self.completions || self.string == Some(0);
+        let is_quiet = self.completions || self.string.is_some_and(|string| string.set == 0);
         if matches!(event, Event::Key(_)) || (is_quiet && matches!(event, Event::Fragment(_))) {
             return;
         }
-        let span = event.span();
-        if event.begins_value() {
-            self.string = None;
-            self.roots += usize::from(live.frames.is_empty());
-        }
+        self.roots += usize::from(event.begins_value() && live.frames.is_empty());
         match event {
             Event::Begin { at, .. } => {
                 let (whole, alive) = self.enter(live);
                 self.levels.push(Level { start: at, whole, alive });
-                self.tell(whole, &[(Phase::Begin, span)], live);
+                self.tell(whole, &[(Phase::Begin, first(at))], live);
             }
-            Event::End { .. } => {
+            Event::End { span, .. } => {
                 let own = self.levels.pop().filter(|level| level.start == span.start);
                 // Its beginning was missed: what it matches is asked now.
                 let whole = own.map_or_else(|| self.enter(live).0, |level| level.whole);
                 self.tell(whole, &[(Phase::Complete, span)], live);
             }
-            Event::StringBegin(_) => {
-                let set = self.string_begins(live);
-                self.tell(set, &[(Phase::Begin, span)], live);
+            Event::StringBegin(at) => {
+                let begin = first(at);
+                let set = self.string_begins(begin.end, live);
+                self.tell(set, &[(Phase::Begin, begin)], live);
             }
-            Event::Fragment(_) => {
-                let set = self.in_string(live);
+            Event::Fragment(span) => {
+                let set = self.in_string(span.end, live);
                 self.tell(set, &[(Phase::Grow, span)], live);
             }
-            Event::StringEnd(_) => {
-                let set = self.in_string(live);
+            Event::StringEnd(span) => {
+                let set = self.in_string(span.end, live);
                 self.tell(set, &[(Phase::Complete, span)], live);
                 self.string = None;
             }
-            Event::Scalar { .. } => {
+            Event::Scalar { span, .. } => {
                 let (set, _) = self.enter(live);
-                let first = Span { start: span.start, end: span.start + 1 };
-                self.tell(set, &[(Phase::Begin, first), (Phase::Complete, span)], live);
+                self.tell(set, &[(Phase::Begin, first(span.start)), (Phase::Complete, span)], live);
             }
             Event::Key(_) => {}
         }
@@ -279,6 +296,11 @@ impl Sink for Paths {
     fn is_idle(&self) -> bool {
         self.patterns.is_empty()
     }
+}
+
+/// The first byte of a value.
+fn first(at: usize) -> Span {
+    Span { start: at, end: at.saturating_add(1) }
 }
 
 /// Appends the path of the value that is open.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::json::Scalar;
+use crate::json::{Scalar, string};
 
 /// A digest of the key of a member: of what it says, however it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ impl Children {
 
 fn of_text(seed: u64, raw: &str) -> u64 {
     let mut hasher = Hasher::new(seed);
-    super::text::pieces(raw, |piece| {
+    string::exact_pieces(raw, |piece| {
         hasher.write(piece);
     });
     hasher.finish()

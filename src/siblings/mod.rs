@@ -25,7 +25,6 @@
 mod digest;
 mod index;
 mod same;
-mod text;
 
 use crate::json::{Event, Frame, Kind, Live, Sink, Span};
 use digest::Children;
@@ -99,7 +98,8 @@ impl Siblings {
     }
 
     /// Every whole child of the open container at this depth is remembered. Not so where the limit was reached or
-    /// pushes were missed, and where no container is open.
+    /// pushes were missed, and where no container is open. What was missed is known as soon as a value ends or a
+    /// container begins.
     pub fn remembers_all(&self, depth: usize) -> bool {
         self.levels.get(depth).is_some_and(|level| level.is_remembered)
     }
@@ -144,10 +144,11 @@ impl Siblings {
         }
     }
 
-    /// The digest of the innermost container, which ends.
-    fn close(&mut self, kind: Kind, start: usize, depth: usize) -> Option<u64> {
+    /// The digest of the innermost container, which ends with `count` children; none where one of them was missed.
+    fn close(&mut self, kind: Kind, count: usize, start: usize, depth: usize) -> Option<u64> {
         self.truncate(depth + 1);
-        let level = *self.levels.get(depth).filter(|level| level.start == start && level.is_hashed)?;
+        let is_whole = |level: &&Level| level.start == start && level.seen == count && level.is_hashed;
+        let level = *self.levels.get(depth).filter(is_whole)?;
         Some(if kind == Kind::Array { level.hash.finish_array() } else { level.hash.finish_object() })
     }
 
@@ -201,9 +202,9 @@ impl Sink for Siblings {
                 self.stand_in(live.frames);
                 self.levels.push(Level::new(at, self.children.len()));
             }
-            Event::End { kind, span, .. } => {
+            Event::End { kind, count, span } => {
                 let depth = live.frames.len();
-                let digest = self.close(kind, span.start, depth);
+                let digest = self.close(kind, count, span.start, depth);
                 self.truncate(depth);
                 self.child(digest, span, live);
             }

@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::text;
-use crate::json::{Event, Kind, Live, Machine, Scalar, Sink, Span};
+use crate::json::{Event, Kind, Live, Machine, Scalar, Sink, Span, string};
 
 /// Both texts are one whole JSON value each, and the same but for white space, escapes and the order of members.
 /// Numbers are compared as they are written: `1.0` is not `1`. Of a key that an object has twice, the order of its
@@ -70,7 +69,7 @@ impl<'a> Nodes<'a> {
     }
 
     fn key(&self, at: usize) -> Cow<'a, [u8]> {
-        self.list.get(at).map_or_else(Cow::default, |node| text::whole(node.key.of(self.text)))
+        self.list.get(at).map_or_else(Cow::default, |node| string::exact(node.key.of(self.text)))
     }
 
     /// A container's members by their keys; those of one key in their order.
@@ -92,7 +91,7 @@ impl<'a> Nodes<'a> {
             match own.what {
                 What::Scalar(_) if text != other_text => return false,
                 What::Scalar(_) => {}
-                What::String if text != other_text && text::whole(text) != text::whole(other_text) => return false,
+                What::String if text != other_text && string::exact(text) != string::exact(other_text) => return false,
                 What::String => {}
                 What::Container(Kind::Array) => pairs.extend(self.children(at).zip(other.children(theirs))),
                 What::Container(Kind::Object) => {
@@ -135,7 +134,7 @@ impl Sink for Nodes<'_> {
 
 /// Between the quotes.
 pub(super) fn inside(string: Span) -> Span {
-    Span { start: string.start + 1, end: string.end - 1 }
+    Span { start: string.start.saturating_add(1), end: string.end.saturating_sub(1) }
 }
 
 /// Tells `sink` of the one value that `text` is, white space around it aside; `None` if it is none. There is no limit

@@ -1,78 +1,125 @@
 //! The keys of one open object, to tell whether one comes again.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
 
 use super::{LiveValue, Node};
+use crate::json::string;
 
 /// Nothing for a small object, whose members are looked at one after the other; a table for a larger one, as long as
 /// that is open. Keeps no text: a table has the nodes of the keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys<S = RandomState>(Option<HashMap<u64, usize, S>>);
 
-impl<S: BuildHasher + Default> Keys<S> {
-    /// Whether the object at `object`, which has `count` members, has a key that says the same as the one which is
-    /// about to become the next node, and whose text begins at `start` and is the last.
-    pub(super) fn has(&mut self, value: &LiveValue, object: usize, start: usize, count: usize) -> bool {
-        let key = value.text(start, value.text.len());
-        if self.0.is_none() {
-            let mut keys = keys(value, object);
-            if count < SMALL {
-                return keys.any(|(_, other)| other == key);
-            }
-            let mut table = HashMap::default();
-            for (node, other) in keys {
-                first(&mut table, value, other, node);
-            }
-            self.0 = Some(table);
-        }
-        self.0.as_mut().is_some_and(|table| first(table, value, key, value.nodes.len()).is_some())
+/// Tables of objects that have ended, empty, for those that come: never more than were in use at once. A clone has none.
+#[derive(Debug, Default)]
+pub(super) struct Spares(Vec<HashMap<u64, usize>>);
+
+impl Clone for Spares {
+    fn clone(&self) -> Self {
+        Self::default()
     }
 }
 
-/// The node of the first key in the table that says the same; where there is none, `node` becomes it. Keys that differ
-/// and have one hash stand at hashes that follow each other.
-fn first<S: BuildHasher>(
-    table: &mut HashMap<u64, usize, S>,
-    value: &LiveValue,
-    key: &str,
-    node: usize,
-) -> Option<usize> {
-    let mut hash = table.hasher().hash_one(key);
+impl Keys {
+    /// Whether the object is about to need a table: it has `count` members.
+    pub(super) fn lacks_table(&self, count: usize) -> bool {
+        self.0.is_none() && count >= SMALL
+    }
+}
+
+impl Spares {
+    pub(super) fn take(&mut self) -> HashMap<u64, usize> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    /// The object of these keys has ended.
+    pub(super) fn put(&mut self, keys: Keys) {
+        // To clear a table costs what it could hold. A small object must not pay for a huge one before it, time and
+        // again: a larger table is allocated anew, a few times for the thousands of members that fill it.
+        if let Some(mut table) = keys.0.filter(|table| table.capacity() <= LARGE) {
+            table.clear();
+            self.0.push(table);
+        }
+    }
+}
+
+impl<S: BuildHasher> Keys<S> {
+    /// The keys of the object at `object` before that at `node` are in `table` from now on, which is empty.
+    pub(super) fn fill(&mut self, mut table: HashMap<u64, usize, S>, value: &LiveValue, object: usize, node: usize) {
+        for other in keys(value, object).take_while(|&other| other < node) {
+            first(&mut table, value, other);
+        }
+        self.0 = Some(table);
+    }
+
+    /// Whether the object at `object` has a key that says the same as the one at `node`, which is the last node and has
+    /// no value yet.
+    pub(super) fn has(&mut self, value: &LiveValue, object: usize, node: usize) -> bool {
+        match &mut self.0 {
+            Some(table) => first(table, value, node).is_some(),
+            None => {
+                let key = exact(value, node);
+                keys(value, object).take_while(|&other| other < node).any(|other| exact(value, other) == key)
+            }
+        }
+    }
+}
+
+/// The node of the first key in the table that says the same as that at `node`; where there is none, `node` becomes it.
+/// Keys that differ and have one hash stand at hashes that follow each other.
+fn first<S: BuildHasher>(table: &mut HashMap<u64, usize, S>, value: &LiveValue, node: usize) -> Option<usize> {
+    let mut hash = table.hasher().hash_one(exact(value, node));
     loop {
         match table.entry(hash) {
             Entry::Vacant(place) => {
                 place.insert(node);
                 return None;
             }
-            Entry::Occupied(place) if key_at(value, *place.get()) == Some(key) => return Some(*place.get()),
+            Entry::Occupied(place) if same(value, *place.get(), node) => return Some(*place.get()),
             Entry::Occupied(_) => hash = hash.wrapping_add(1),
         }
     }
 }
 
-/// The keys of an open object as (node, text).
-fn keys(value: &LiveValue, object: usize) -> impl Iterator<Item = (usize, &str)> {
+/// The keys of an open object.
+fn keys(value: &LiveValue, object: usize) -> impl Iterator<Item = usize> {
     let mut at = object + 1;
     std::iter::from_fn(move || {
-        let key = key_at(value, at)?;
+        key_at(value, at)?;
         let node = at;
         at = value.behind(at + 1);
-        Some((node, key))
+        Some(node)
     })
 }
 
-/// What the key at a node says; `None` where no key is.
+/// What the key at a node says, as it is shown; `None` where no key is.
 pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
     match *value.nodes.get(node)? {
-        Node::Key { start, end } => Some(value.text(start, end)),
+        Node::Key { start, end, .. } => Some(value.text(start, end)),
         _ => None,
     }
 }
 
+/// What the key at a node says, halves of surrogate pairs included: these alone are not as they are shown.
+fn exact(value: &LiveValue, node: usize) -> Cow<'_, [u8]> {
+    match value.nodes.get(node) {
+        Some(&Node::Key { start, end, is_raw: true }) => string::exact(value.text(start, end)),
+        _ => Cow::Borrowed(key_at(value, node).unwrap_or_default().as_bytes()),
+    }
+}
+
+fn same(value: &LiveValue, a: usize, b: usize) -> bool {
+    exact(value, a) == exact(value, b)
+}
+
 /// Members up to which looking at each costs less than a table.
 const SMALL: usize = 16;
+
+/// What a table may hold to be kept.
+const LARGE: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -96,16 +143,33 @@ mod tests {
     }
 
     #[test]
+    fn a_huge_table_is_not_kept() {
+        let (mut document, mut value) = (Document::new(8), LiveValue::new());
+        let object = |count: usize| {
+            let members: Vec<_> = (0..count).map(|n| format!("\"k{n}\": 0")).collect();
+            format!("{{{}}}", members.join(", "))
+        };
+        let kept = [("[", 16), (", ", 17), (", ", 500), (", ", 100_000), (", ", 17)].map(|(before, count)| {
+            document.push_with(&(before.to_owned() + &object(count)), &mut value).unwrap();
+            value.spares.0.iter().map(HashMap::capacity).collect::<Vec<_>>()
+        });
+        // What held 17 members grew for 500, and for 100,000; then there was none.
+        assert_eq!(kept.each_ref().map(Vec::len), [0, 1, 1, 0, 1]);
+        assert!(kept.iter().flatten().all(|&capacity| capacity <= LARGE) && kept[2][0] >= 500, "{kept:?}");
+    }
+
+    #[test]
     fn keys_with_one_hash_are_told_apart() {
         let (mut document, mut value) = (Document::new(8), LiveValue::new());
         let members: Vec<_> = (0..40).map(|n| format!("\"k{n}\": [{n}]")).collect();
         document.push_with(&format!("{{{}", members.join(", ")), &mut value).unwrap();
         let mut colliding = Keys::<BuildHasherDefault<Colliding>>::default();
+        colliding.fill(HashMap::default(), &value, 0, value.nodes.len());
         let mut has = |key: &str| {
-            let start = value.text.len();
+            let (start, node) = (value.text.len(), value.nodes.len());
             value.text.push_str(key);
-            let has = colliding.has(&value, 0, start, 40);
-            value.nodes.push(Node::Key { start, end: value.text.len() });
+            value.nodes.push(Node::Key { start, end: value.text.len(), is_raw: false });
+            let has = colliding.has(&value, 0, node);
             value.nodes.push(Node::Null);
             has
         };

@@ -15,8 +15,8 @@ mod view;
 
 use crate::json::{Kind, Partial, Span};
 pub use error::{SnapshotError, SnapshotErrorKind};
-use keys::Keys;
-pub use number::{Number, OwnedNumber};
+use keys::{Keys, Spares};
+pub use number::{Number, NumberError, OwnedNumber};
 use serde::de::DeserializeOwned;
 pub use view::{ValueKind, View};
 
@@ -65,6 +65,7 @@ pub struct LiveValue {
     /// What keys and strings say, and numbers as they are written, one behind the other.
     text: String,
     open: Vec<Open>,
+    spares: Spares,
     duplicates: Vec<Duplicate>,
     /// In a string: the offset in the document behind what was told of it.
     told: usize,
@@ -78,6 +79,8 @@ enum Node {
     Key {
         start: usize,
         end: usize,
+        /// It has half of a surrogate pair, and stands there as it is written.
+        is_raw: bool,
     },
     String {
         start: usize,
@@ -130,12 +133,14 @@ impl LiveValue {
     }
 
     /// The root, with an open string as far as it has come. `None` before anything of a root is certain. O(1).
+    #[must_use]
     pub fn view(&self) -> Option<View<'_>> {
         self.view_with(Partial::Show)
     }
 
     /// The root, with an open string or without. Held back, neither the string nor the member that it belongs to is
     /// there yet. O(1).
+    #[must_use]
     pub fn view_with(&self, strings: Partial) -> Option<View<'_>> {
         let mut end = self.nodes.len();
         if strings == Partial::Hold && self.in_string() {
@@ -173,7 +178,15 @@ impl LiveValue {
     /// Those of [`snapshot`](Self::snapshot). Where the pointer names nothing that is there,
     /// [`Nothing`](SnapshotErrorKind::Nothing) if it may still come, else [`Mismatch`](SnapshotErrorKind::Mismatch).
     pub fn snapshot_at<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, SnapshotError> {
-        let Some(root) = self.view() else { return Err(SnapshotError::nothing(pointer)) };
+        self.snapshot_at_with(pointer, Partial::Show)
+    }
+
+    /// What a JSON Pointer names, as a `T`, with an open string or without.
+    ///
+    /// # Errors
+    /// Those of [`snapshot_at`](Self::snapshot_at).
+    pub fn snapshot_at_with<T: DeserializeOwned>(&self, pointer: &str, strings: Partial) -> Result<T, SnapshotError> {
+        let Some(root) = self.view_with(strings) else { return Err(SnapshotError::nothing(pointer)) };
         match root.locate(pointer) {
             Ok(view) => view.read(),
             Err(true) => Err(SnapshotError::nothing(pointer)),
@@ -194,6 +207,8 @@ impl LiveValue {
 
     /// The value was not lent to every push, and events are missing: what it shows is what came before, and it will not
     /// grow before the next root. [`Document::replay`](crate::Document::replay) brings it up to date.
+    ///
+    /// That is known with the first event behind those that are missing. Until one comes, nothing tells of them.
     pub fn is_stale(&self) -> bool {
         self.is_stale
     }

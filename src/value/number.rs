@@ -1,6 +1,7 @@
 //! Numbers as they are written, and what Rust's types make of them.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::de::{self, Deserialize, Deserializer, Unexpected, Visitor};
 use serde::ser::{Error as _, Serialize, Serializer};
@@ -37,6 +38,11 @@ pub struct Number<'a> {
 pub struct OwnedNumber {
     text: String,
 }
+
+/// A text is no JSON number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NumberError;
 
 /// What readers make of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -153,6 +159,35 @@ impl From<Number<'_>> for OwnedNumber {
         Self { text: number.text.to_owned() }
     }
 }
+
+impl From<u64> for OwnedNumber {
+    fn from(number: u64) -> Self {
+        Self { text: number.to_string() }
+    }
+}
+
+impl From<i64> for OwnedNumber {
+    fn from(number: i64) -> Self {
+        Self { text: number.to_string() }
+    }
+}
+
+/// Of a JSON number, which keeps its text.
+impl FromStr for OwnedNumber {
+    type Err = NumberError;
+
+    fn from_str(text: &str) -> Result<Self, NumberError> {
+        Number::parse(text).map(Self::from).ok_or(NumberError)
+    }
+}
+
+impl fmt::Display for NumberError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a JSON number")
+    }
+}
+
+impl std::error::Error for NumberError {}
 
 impl fmt::Display for Number<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -33,7 +33,7 @@ impl fmt::Display for View<'_> {
                     open.push((kind, view.behind()));
                     is_first = true;
                 }
-                Node::Key { start, end } => {
+                Node::Key { start, end, .. } => {
                     quoted(f, self.live.text(start, end))?;
                     f.write_char(':')?;
                     is_first = true;
@@ -74,7 +74,7 @@ impl Serialize for Deep<'_> {
             Node::Null => serializer.serialize_unit(),
             Node::Bool(value) => serializer.serialize_bool(value),
             Node::Number { start, end } => Number::new(view.live.text(start, end)).serialize(serializer),
-            Node::String { start, end, .. } | Node::Key { start, end } => {
+            Node::String { start, end, .. } | Node::Key { start, end, .. } => {
                 serializer.serialize_str(view.live.text(start, end))
             }
             Node::Container { kind, .. } => {

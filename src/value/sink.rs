@@ -1,30 +1,38 @@
 //! Taking events: what is certain is appended to the tape.
 
+use std::borrow::Cow;
+
+use memchr::memchr;
+
 use super::keys::Keys;
 use super::{Duplicate, LiveValue, Node, OPEN, Open};
 use crate::json::{Event, Kind, Live, Scalar, Sink, Span, string};
 
 impl LiveValue {
-    /// The event comes right behind the last one that was taken, as far as that can be told.
+    /// The event comes right behind the last one that was taken.
     fn follows(&self, event: Event, live: &Live<'_>) -> bool {
         let is_inside = self.open.len() == live.frames.len();
         match event {
-            Event::End { span, .. } => {
+            Event::End { span, count, .. } => {
                 self.open.len() == live.frames.len() + 1
-                    && self.open.last().is_some_and(|open| open.start == span.start)
+                    && self.open.last().is_some_and(|open| open.start == span.start && self.has(open, count))
                     && !self.in_string()
                     && !self.is_due()
             }
             Event::Fragment(span) => is_inside && self.in_string() && self.told == span.start,
-            Event::StringEnd(span) => is_inside && self.in_string() && self.told + 1 == span.end,
+            Event::StringEnd(span) => is_inside && self.in_string() && self.told.checked_add(1) == Some(span.end),
             Event::Key(_) | Event::Begin { .. } | Event::StringBegin(_) | Event::Scalar { .. } => {
                 let (Some(open), Some(frame)) = (self.open.last(), live.frames.last()) else { return false };
-                let same = open.start == frame.start
-                    && matches!(self.nodes.get(open.node), Some(&Node::Container { count, .. }) if count == frame.count);
+                let same = open.start == frame.start && self.has(open, frame.count);
                 let is_due = frame.kind == Kind::Object && !matches!(event, Event::Key(_));
                 is_inside && same && !self.in_string() && is_due == self.is_due()
             }
         }
+    }
+
+    /// An open container has so many whole children.
+    fn has(&self, open: &Open, children: usize) -> bool {
+        matches!(self.nodes.get(open.node), Some(&Node::Container { count, .. }) if count == children)
     }
 
     /// A key waits for its value.
@@ -45,14 +53,21 @@ impl LiveValue {
     fn key(&mut self, span: Span, live: &Live<'_>) {
         let at = self.nodes.len();
         let start = self.text.len();
-        self.text.push_str(&live.key(span));
+        let said = live.key(span);
+        // A key that is not read and has an escape all the same can't be read.
+        let is_raw = matches!(said, Cow::Borrowed(raw) if memchr(b'\\', raw.as_bytes()).is_some());
+        self.text.push_str(&said);
+        self.nodes.push(Node::Key { start, end: self.text.len(), is_raw });
         if let Some(mut open) = self.open.pop() {
-            if open.keys.has(self, open.node, start, live.frames.last().map_or(0, |frame| frame.count)) {
+            if open.keys.lacks_table(live.frames.last().map_or(0, |frame| frame.count)) {
+                let table = self.spares.take();
+                open.keys.fill(table, self, open.node, at);
+            }
+            if open.keys.has(self, open.node, at) {
                 self.duplicates.push(Duplicate { span, node: at });
             }
             self.open.push(open);
         }
-        self.nodes.push(Node::Key { start, end: self.text.len() });
     }
 
     fn scalar(&mut self, kind: Scalar, span: Span, live: &Live<'_>) {
@@ -96,16 +111,17 @@ impl Sink for LiveValue {
             }
             Event::End { .. } => {
                 let behind = self.nodes.len();
-                let node = self.open.pop().and_then(|open| self.nodes.get_mut(open.node));
-                if let Some(Node::Container { end, .. }) = node {
+                let Some(open) = self.open.pop() else { return };
+                if let Some(Node::Container { end, .. }) = self.nodes.get_mut(open.node) {
                     *end = behind;
                 }
+                self.spares.put(open.keys);
             }
             Event::Key(span) => self.key(span, live),
             Event::StringBegin(at) => {
                 let start = self.text.len();
                 self.nodes.push(Node::String { start, end: start, is_whole: false });
-                self.told = at + 1;
+                self.told = at.saturating_add(1);
             }
             Event::Fragment(span) => {
                 string::decode_into(span.of(live.text), &mut self.text);

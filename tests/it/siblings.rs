@@ -5,7 +5,10 @@ use std::fs;
 
 use restitch::json::envelope::Roots;
 use restitch::json::walk::{Raw, ValueKind};
+use restitch::json::{self, Event, Kind, Live, Scalar, Sink, Span};
+use restitch::paths::Paths;
 use restitch::siblings::{KeyHash, Siblings, digest_of, same_value};
+use restitch::value::LiveValue;
 use restitch::{Document, Limits, Trailing};
 
 use crate::support::{Rng, corpus, random_cuts};
@@ -356,28 +359,58 @@ fn a_late_sink_knows_what_it_lacks() {
     assert!(siblings.remembers_all(0) && siblings.remembers_all(1));
 }
 
-/// Lent now and then, it may be wrong, but stands.
+/// Lent now and then, it is right about what it remembers, and knows where that is not all.
 #[test]
 fn gaps_do_no_harm() {
     let mut rng = Rng::new(23);
+    let (mut lacking, mut whole) = (0, 0);
     for _ in 0..1000 {
-        let text = Tree::random(&mut rng, 5).write(&mut rng) + "\n[1, [2, ";
+        let text = Tree::random(&mut rng, 5).write(&mut rng);
         let (mut document, mut siblings) = (document(), Siblings::new(1000));
         let mut at = 0;
-        for cut in random_cuts(text.len(), &mut rng) {
-            if text.is_char_boundary(cut) {
-                match rng.below(2) {
-                    0 => document.push(&text[at..cut]).unwrap(),
-                    _ => document.push_with(&text[at..cut], &mut siblings).unwrap(),
-                }
-                at = cut;
+        for cut in random_cuts(text.len(), &mut rng).into_iter().chain([text.len()]) {
+            if !text.is_char_boundary(cut) {
+                continue;
             }
+            let piece = &text[at..cut];
+            at = cut;
+            if rng.below(3) == 0 {
+                document.push(piece).unwrap();
+                continue;
+            }
+            let mut is_noticed = false;
+            let noticing = json::each(|event, _| {
+                is_noticed |= event.ends_value() || matches!(event, Event::Begin { .. });
+            });
+            document.push_with(piece, &mut (&mut siblings, noticing)).unwrap();
+            if !is_noticed {
+                continue;
+            }
+            let expect = expected(&text, cut);
+            assert_eq!(siblings.depth(), expect.len(), "{text} {cut}");
+            for (depth, expect) in expect.iter().enumerate() {
+                let children = siblings.children(depth);
+                for child in children {
+                    let is_one = |(_, raw): &(_, Raw<'_>)| raw.range() == child.span.range();
+                    assert!(expect.iter().any(is_one), "{text} {cut}");
+                    assert_eq!(Some(child.digest), digest_of(child.span.of(&text)), "{text} {cut}");
+                }
+                let is_all = children.len() == expect.len();
+                assert_eq!(siblings.remembers_all(depth), is_all, "{text} {cut}");
+                (lacking, whole) = (lacking + usize::from(!is_all), whole + usize::from(is_all));
+            }
+            let root = siblings.root();
+            assert!(root.is_none() || root == digest_of(&text), "{text}");
         }
-        document.push_with(&text[at..], &mut siblings).unwrap();
-        document.push_with("3, 4, ", &mut siblings).unwrap();
-        let expect = ["3", "4"];
-        assert!(texts(&siblings, document.text())[1].ends_with(&expect), "{text}");
     }
+    assert!(lacking > 100 && whole > 100, "{lacking} {whole}");
+    // The last child alone is missing, and its container ends.
+    let (mut document, mut siblings) = (document(), Siblings::new(100));
+    document.push_with(r#"[["a""#, &mut siblings).unwrap();
+    document.push(r#","b""#).unwrap();
+    document.push_with("], 1 ", &mut siblings).unwrap();
+    assert_eq!(texts(&siblings, document.text()), [["1"]]);
+    assert!(!siblings.remembers_all(0));
 }
 
 #[test]
@@ -428,4 +461,43 @@ fn documents_of_the_corpus() {
     }
     println!("covered: {files} documents, {rows} rows");
     assert!(files > 50);
+}
+
+/// Whoever calls a sink by hand, with spans of nothing and in no order, finds nothing and breaks nothing.
+#[test]
+fn no_event_is_a_panic() {
+    let offsets = [0, 1, 2, 3, 7, 1000, usize::MAX - 1, usize::MAX];
+    let mut rng = Rng::new(31);
+    for _ in 0..300 {
+        let text = Tree::random(&mut rng, 4).write(&mut rng);
+        let (limit, mut rng) = (rng.below(20), Rng::new(rng.next()));
+        let mut siblings = Siblings::new(limit);
+        let (mut value, mut paths) = (LiveValue::new(), Paths::new(["/*", "/a/0", "/0/*/b", ""]).unwrap());
+        let mut odd = json::each(|_, live| {
+            let mut offset = || offsets[rng.below(offsets.len())];
+            let (at, count, end) = (offset(), offset(), offset());
+            let span = Span { start: at, end };
+            let kind = [Kind::Array, Kind::Object][rng.below(2)];
+            let event = match rng.below(8) {
+                0 | 1 => Event::Begin { kind, at },
+                2 => Event::End { kind, count, span },
+                3 => Event::Key(span),
+                4 => Event::StringBegin(at),
+                5 => Event::Fragment(span),
+                6 => Event::StringEnd(span),
+                _ => Event::Scalar { kind: [Scalar::Number, Scalar::Null][rng.below(2)], span },
+            };
+            let frames = &live.frames[..rng.below(live.frames.len() + 1)];
+            (&mut siblings, &mut value, &mut paths).event(event, &Live { text: live.text, frames });
+        });
+        document().push_with(&text, &mut odd).unwrap();
+        let found = (0..siblings.depth()).map(|depth| siblings.children(depth).len()).sum::<usize>();
+        assert!(found <= 20);
+        while paths.poll_match().is_some_and(|found| found.text(&text).len() <= text.len()) {}
+        // An event shows at most the whole text, each byte of it as an escape.
+        let shown = value.view().map_or(0, |view| view.to_string().len());
+        assert!(shown <= (text.len() + 1) * (6 * text.len() + 4));
+        assert!(value.duplicates().iter().all(|one| value.path_of(one).len() < 1000));
+    }
+    Siblings::new(1).event(Event::StringEnd(Span { start: 0, end: 0 }), &Live { text: "", frames: &[] });
 }

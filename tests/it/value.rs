@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use restitch::json::envelope::Roots;
-use restitch::json::{Partial, Span};
+use restitch::json::{self, Partial, Span};
 use restitch::value::{LiveValue, Number, OwnedNumber, SnapshotError, SnapshotErrorKind, ValueKind, View};
 use restitch::{Document, Trailing};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -26,6 +26,10 @@ const MORE: [&str; 8] = [
     " true ",
     "Well:\n```json\n{\"fenced\": [\"é漢😀\"]}\n```\n",
 ];
+
+/// Keys with halves of surrogate pairs, and keys that look like them.
+const HALVES: &str = r#"{"\ud83d": 1, "\ud83e": 2, "\\ud83d": 3, "\uD83D": 4, "\\ud83d": 5, "a\ud83db": 6, "\ufffd": 7,
+    "a\ud83d\u0062": 8, "a\uD83Ec": 9, "\ud83d\ude00": 10, "\ude00\ud83d": 11, "\uFFFD": 12, "a\\ud83db": 13}"#;
 
 /// A live value of `text`, pushed at once.
 fn live(text: &str) -> LiveValue {
@@ -468,6 +472,10 @@ fn half_of_a_name_is_held_back() {
     assert!(value.snapshot::<Vec<Item>>().unwrap_err().is_early());
     let items: Vec<Item> = value.snapshot_with(Partial::Hold).unwrap();
     assert_eq!(items, [Item { state: Some(State::Draft) }, Item { state: None }]);
+    assert!(value.snapshot_at::<Item>("/1").unwrap_err().is_early());
+    assert_eq!(value.snapshot_at_with::<Item>("/1", Partial::Hold).unwrap(), items[1]);
+    let held = value.snapshot_at_with::<State>("/1/state", Partial::Hold).unwrap_err();
+    assert_eq!((held.kind(), held.path()), (SnapshotErrorKind::Nothing, "/1/state"));
 }
 
 #[test]
@@ -494,6 +502,14 @@ fn numbers_keep_their_text() {
     assert_eq!((number(5).as_u128(), number(5).as_u64()), (Some(123456789012345678901234567890), None));
     assert_eq!((number(6).as_f64(), number(7).as_u64()), (None, Some(u64::MAX)));
     assert_eq!(OwnedNumber::from(number(4)).to_string(), "-1.50E+2");
+    assert_eq!(
+        [OwnedNumber::from(u64::MAX).as_str(), OwnedNumber::from(i64::MIN).as_str()],
+        [texts[7], "-9223372036854775808"]
+    );
+    assert!(texts.iter().all(|text| text.parse::<OwnedNumber>().unwrap().as_str() == *text));
+    for text in ["", "-", "01", "1.", ".5", "1e", " 1", "1 ", "+1", "0x1", "NaN", "1,2", "null", "[1]"] {
+        assert_eq!(text.parse::<OwnedNumber>().unwrap_err().to_string(), "not a JSON number", "{text}");
+    }
     // From other deserializers it is the number that came, and it is written as one.
     let row: Row =
         serde_json::from_str(r#"{"n": 1.50, "more": [7, -7, 1e300, 123456789012345678901234567890]}"#).unwrap();
@@ -541,8 +557,15 @@ fn duplicate_keys_are_flagged_once() {
     let root = value.view().unwrap();
     assert_eq!(root.pointer("/a/k").unwrap().to_string(), "1");
     assert_eq!(root.get("a").unwrap().to_string(), r#"{"k":1,"k":2,"k":3}"#);
-    // Keys that differ in half of a surrogate pair differ.
-    assert!(live(r#"{"\ud83d": 1, "\ud83e": 2, "\\ud83d": 3}"#).duplicates().len() == 1);
+    // Keys that differ in half of a surrogate pair differ, and those that look like one that is shown as it is written.
+    let (halves, flagged) = (live(HALVES), ["\\uD83D", "\\\\ud83d", "a\\ud83d\\u0062", "\\uFFFD"]);
+    let spans = |value: &LiveValue| value.duplicates().iter().map(|one| one.span.of(HALVES)).collect::<Vec<_>>();
+    assert_eq!(spans(&halves), flagged);
+    // The same in an object of so many keys that they are in a table.
+    let many: String = (0..100).map(|n| format!("\"k{n}\": 0, ")).collect();
+    let many = HALVES.replacen('{', &format!("{{{many}"), 1);
+    let many: Vec<_> = live(&many).duplicates().iter().map(|one| one.span.of(&many).to_owned()).collect();
+    assert_eq!(many, flagged);
     // A new root has none.
     let mut document = Document::with_options(64, Roots::Containers, Trailing::Next);
     document.push_with(r#"{"a": 1, "a": 2}"#, &mut value).unwrap();
@@ -655,24 +678,37 @@ fn the_newest_root_is_shown() {
 /// A sink that is not lent every push shows what it knows to be true and no more.
 #[test]
 fn missing_events_are_noticed() {
-    let text = r#"{"a": ["one", {"b": "two\n"}, 3], "c": {"d": [true, "#;
+    let text = r#"{"a": ["one", {"b": "two\n"}, 3], "c": {"d": [true, [], {}], "e": 4}, "f": [[[5]], ""], "g": "#;
     for (start, _) in text.char_indices() {
         for end in start + 1..text.len() {
             let (mut document, mut value, mut all) = (Document::new(64), LiveValue::new(), LiveValue::new());
             document.push_with(&text[..start], &mut (&mut value, &mut all)).unwrap();
             document.push_with(&text[start..end], &mut all).unwrap();
             let known = Tree::of(all.view().unwrap_or(live("{").view().unwrap()));
-            document.push_with(&text[end..], &mut (&mut value, &mut all)).unwrap();
+            let mut told = 0;
+            let counting = json::each(|_, _| told += 1);
+            document.push_with(&text[end..], &mut (&mut value, &mut all, counting)).unwrap();
+            // Where nothing was told since, nothing can be noticed.
+            if told > 0 && !value.is_stale() {
+                assert_eq!(shown(&value), shown(&all), "{start}..{end}");
+            }
             let Some(view) = value.view() else { continue };
             let last = Tree::of(all.view().unwrap());
+            assert!(Tree::of(view).is_prefix_of(&last), "{start}..{end}");
             if value.is_stale() {
-                assert!(Tree::of(view).is_prefix_of(&last) && Tree::of(view).is_prefix_of(&known));
+                assert!(Tree::of(view).is_prefix_of(&known));
             }
             // Behind, it can be brought up to date.
             document.replay(&mut value);
             assert_eq!((shown(&value), value.is_stale()), (shown(&all), false));
         }
     }
+    // The last child alone is missing, and its container ends.
+    let (mut document, mut value) = (Document::new(64), LiveValue::new());
+    document.push_with(r#"[["a""#, &mut value).unwrap();
+    document.push(r#","b""#).unwrap();
+    document.push_with("], 1 ", &mut value).unwrap();
+    assert_eq!((shown(&value).as_str(), value.is_stale()), (r#"[["a"]]"#, true));
     let (mut document, mut late) = (Document::new(64), LiveValue::new());
     document.push(r#"{"a": "b"#).unwrap();
     document.push_with(r#"c", "d": [1, {}]}"#, &mut late).unwrap();

@@ -184,6 +184,27 @@ fn sinks_allocate_for_what_they_keep_alone() {
     }
 }
 
+/// Objects of so many members that their keys are in a table, within each other and behind a huge one: a table is
+/// allocated for each that is open, and no more.
+#[test]
+fn tables_of_keys_are_used_again() {
+    let members = |count: usize| (0..count).map(|n| format!("\"k{n}\": 0")).collect::<Vec<_>>().join(", ");
+    let row = format!("{{{}, \"in\": {{{}}}}}", members(40), members(20));
+    for before in ["", &format!("{{{}}}, ", members(100_000))] {
+        let costs = [100, 1000].map(|count| {
+            let warm = format!("[{before}{row}");
+            let text = format!("{warm}{}", format!(", {row}").repeat(count));
+            let (mut document, mut value) = (Document::new(64), LiveValue::new());
+            document.push_with(&warm, &mut value).unwrap();
+            let cost = measure(|| document.push_with(&text[warm.len()..], &mut value).unwrap());
+            assert_eq!(value.view().unwrap().len(), count + 1 + usize::from(!before.is_empty()));
+            cost.count_total
+        });
+        // The text, and the two stores of the value.
+        assert!(costs[0] <= 3 * 10 && costs[1] <= costs[0] + 3 * 4, "{costs:?}");
+    }
+}
+
 #[test]
 fn a_root_behind_another_allocates_nothing() {
     let rows: String = (0..2000).map(|n| format!("{{\"id\": {n}, \"values\": [[{n}]]}}\n")).collect();
@@ -408,6 +429,46 @@ fn work_grows_with_the_text_and_no_faster() {
             assert!(twice.bytes_total <= 2 * once.bytes_total + 8192, "{shown}");
             assert!(twice.count_total <= once.count_total + 2 * 2, "{shown}");
             assert!(twice.count_total <= 64, "{shown}");
+        }
+    }
+}
+
+/// Bytes allocated for `text`, pushed in pieces of `size` to a document and a sink that is looked at behind each.
+fn with_sink<S: Sink>(text: &str, size: usize, depth: usize, mut sink: S, mut look: impl FnMut(&mut S)) -> u64 {
+    let mut document = Document::new(depth);
+    let cost = measure(|| {
+        let mut start = 0;
+        for end in ends(text, size) {
+            document.push_with(&text[start..end], &mut sink).unwrap();
+            look(&mut sink);
+            start = end;
+        }
+    });
+    assert!(document.is_complete());
+    cost.bytes_total
+}
+
+/// The sinks cost twice for twice the text, too.
+#[test]
+fn what_sinks_allocate_grows_with_the_text_and_no_faster() {
+    let patterns = ["", "/*", "/k/k", "/*/*/*", "/k0000001"];
+    for family in FAMILIES {
+        for size in family.pushes.iter().map(|&size| size.min(4096)).filter(|&size| size != 4) {
+            let costs =
+                [family.n, 2 * family.n].map(|n| {
+                    let text = (family.text)(n);
+                    let value = with_sink(&text, size, n + 1, LiveValue::new(), |value| {
+                        assert!(value.view().is_none_or(|view| view.last().is_none_or(|last| last.len() <= 1)));
+                    });
+                    let paths = with_sink(&text, size, n + 1, Paths::new(patterns).unwrap(), |paths| {
+                        while paths.poll_match().is_some() {}
+                    });
+                    let siblings = with_sink(&text, size, n + 1, Siblings::new(1 << 20), |_| {});
+                    [value, paths, siblings]
+                });
+            for (sink, (once, twice)) in ["value", "paths", "siblings"].iter().zip(costs[0].iter().zip(costs[1])) {
+                assert!(twice <= 2 * once + 8192, "{sink} of {} in {size}: {once}, {twice}", family.name);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use memchr::memchr;
 
 /// Gives what `raw`, a string's text between its quotes, says, in pieces of UTF-8; half of a surrogate pair that stands
 /// alone comes in the three bytes that its number would have (WTF-8).
-pub(super) fn pieces(raw: &str, mut put: impl FnMut(&[u8])) {
+pub(crate) fn exact_pieces(raw: &str, mut put: impl FnMut(&[u8])) {
     let mut rest = raw;
     while let Some(backslash) = memchr(b'\\', rest.as_bytes()) {
         let (plain, escape) = rest.split_at(backslash);
@@ -23,12 +23,12 @@ pub(super) fn pieces(raw: &str, mut put: impl FnMut(&[u8])) {
 }
 
 /// All of it at once.
-pub(super) fn whole(raw: &str) -> Cow<'_, [u8]> {
+pub(crate) fn exact(raw: &str) -> Cow<'_, [u8]> {
     if memchr(b'\\', raw.as_bytes()).is_none() {
         return Cow::Borrowed(raw.as_bytes());
     }
     let mut bytes = Vec::with_capacity(raw.len());
-    pieces(raw, |piece| bytes.extend_from_slice(piece));
+    exact_pieces(raw, |piece| bytes.extend_from_slice(piece));
     Cow::Owned(bytes)
 }
 
@@ -66,7 +66,7 @@ fn unit(text: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::whole;
+    use super::exact;
     use crate::json::string;
 
     #[test]
@@ -82,24 +82,24 @@ mod tests {
             r"\uffff\ue000\ud7ff",
         ];
         for text in texts {
-            assert_eq!(whole(text), string::decode(text).as_bytes(), "{text}");
+            assert_eq!(exact(text), string::decode(text).as_bytes(), "{text}");
         }
     }
 
     #[test]
     fn halves_of_pairs_are_kept_apart() {
-        assert_eq!(whole(r"a\ud83d"), &b"a\xed\xa0\xbd"[..]);
-        assert_eq!(whole(r"\uDE00\ud83d"), &b"\xed\xb8\x80\xed\xa0\xbd"[..]);
-        assert_eq!(whole(r"\ud83d\ud83d\ude00"), [b"\xed\xa0\xbd", "😀".as_bytes()].concat());
-        assert_eq!(whole(r"\ud83d\\ude00"), [&b"\xed\xa0\xbd"[..], br"\ude00"].concat());
-        assert_eq!(whole(r"\ud83d\u0041"), &b"\xed\xa0\xbdA"[..]);
-        assert_ne!(whole(r"\ud83d"), whole(r"\ufffd"));
+        assert_eq!(exact(r"a\ud83d"), &b"a\xed\xa0\xbd"[..]);
+        assert_eq!(exact(r"\uDE00\ud83d"), &b"\xed\xb8\x80\xed\xa0\xbd"[..]);
+        assert_eq!(exact(r"\ud83d\ud83d\ude00"), [b"\xed\xa0\xbd", "😀".as_bytes()].concat());
+        assert_eq!(exact(r"\ud83d\\ude00"), [&b"\xed\xa0\xbd"[..], br"\ude00"].concat());
+        assert_eq!(exact(r"\ud83d\u0041"), &b"\xed\xa0\xbdA"[..]);
+        assert_ne!(exact(r"\ud83d"), exact(r"\ufffd"));
     }
 
     #[test]
     fn what_is_no_escape_stays() {
         for text in [r"\x", "\\", r"\u12", r"\uééé", r"\é"] {
-            assert_eq!(whole(text), text.as_bytes());
+            assert_eq!(exact(text), text.as_bytes());
         }
     }
 }
