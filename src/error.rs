@@ -97,7 +97,7 @@ pub struct Place {
     /// JSON Pointer of the value that is due or open there, else of the innermost open container; empty for the root,
     /// or where it isn't known.
     pub path: String,
-    /// Its line, or the part of it that is near, with an arrow before the place.
+    /// Its line, or the part of it that is near, with an arrow before the place; control characters as escapes.
     pub excerpt: String,
 }
 
@@ -112,9 +112,11 @@ impl Place {
         let lines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
         let near = line.char_indices().rev().take(Self::EXCERPT).last().map_or(line.len(), |(at, _)| at);
         let behind = behind.lines().next().unwrap_or_default().chars().take(Self::EXCERPT);
-        let mut excerpt = line.get(near..).unwrap_or_default().to_owned();
-        excerpt.push('→');
-        excerpt.extend(behind);
+        let mut excerpt = String::new();
+        for c in line.get(near..).unwrap_or_default().chars().chain(['→']).chain(behind) {
+            // As it is, a control character could move the cursor of whoever reads it.
+            if c.is_control() { excerpt.extend(c.escape_default()) } else { excerpt.push(c) }
+        }
         Self { offset, line: lines + 1, column: line.chars().count() + 1, path, excerpt }
     }
 }

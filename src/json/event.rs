@@ -105,7 +105,7 @@ impl Event {
     /// The bytes that the event is about.
     pub fn span(&self) -> Span {
         match *self {
-            Self::Begin { at, .. } | Self::StringBegin(at) => Span { start: at, end: at + 1 },
+            Self::Begin { at, .. } | Self::StringBegin(at) => Span { start: at, end: at.saturating_add(1) },
             Self::End { span, .. } | Self::Scalar { span, .. } => span,
             Self::Key(span) | Self::Fragment(span) | Self::StringEnd(span) => span,
         }

@@ -33,7 +33,7 @@ pub struct Raw<'a> {
 }
 
 /// What a value is, told by its first byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueKind {
     /// `{…}`
     Object,

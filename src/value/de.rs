@@ -124,6 +124,15 @@ impl<'de> Deserializer<'de> for Deep<'de> {
         }
     }
 
+    /// A field or a variant by its name: a number that serde would take for its index names none.
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if self.view.kind() == ValueKind::String {
+            return self.deserialize_any(visitor);
+        }
+        let error = SnapshotError::invalid_type(Unexpected::Other("a value that is no name"), &visitor);
+        Err(error.at(self.view))
+    }
+
     /// What is ignored is not looked into, however deep it is.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_unit()
@@ -131,7 +140,7 @@ impl<'de> Deserializer<'de> for Deep<'de> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier
+        tuple_struct map struct
     }
 }
 
@@ -154,12 +163,13 @@ impl<'de> Deserializer<'de> for View<'de> {
         deserialize_enum(name: &'static str, variants: &'static [&'static str])
         deserialize_i128()
         deserialize_u128()
+        deserialize_identifier()
         deserialize_ignored_any()
     }
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier
+        tuple_struct map struct
     }
 }
 

@@ -13,12 +13,13 @@ mod print;
 mod sink;
 mod view;
 
+pub use crate::json::walk::ValueKind;
 use crate::json::{Kind, Partial, Span};
 pub use error::{SnapshotError, SnapshotErrorKind};
 use keys::{Keys, Spares};
 pub use number::{Number, NumberError, OwnedNumber};
 use serde::de::DeserializeOwned;
-pub use view::{ValueKind, View};
+pub use view::View;
 
 /// The value of a document as far as it is certain: a sink that is lent to every push.
 ///

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::error::SnapshotError;
 use super::keys::key_at;
 use super::{LiveValue, Node, Number};
+use crate::json::walk::ValueKind;
 use crate::json::{Kind, Token};
 
 /// A value within a [`LiveValue`], as it stands now.
@@ -19,23 +20,6 @@ pub struct View<'a> {
     /// Behind the last node that is shown.
     pub(super) end: usize,
     pub(super) at: usize,
-}
-
-/// What a value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ValueKind {
-    /// `null`
-    Null,
-    /// `true` or `false`
-    Bool,
-    /// A number of any form.
-    Number,
-    /// A string, open or whole.
-    String,
-    /// An array, open or whole.
-    Array,
-    /// An object, open or whole.
-    Object,
 }
 
 impl<'a> View<'a> {

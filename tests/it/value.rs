@@ -754,3 +754,24 @@ fn random_texts() {
         check(&input);
     }
 }
+
+/// serde takes a number for the index of a variant; a document never means that.
+#[test]
+fn a_number_names_no_variant() {
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(tag = "t")]
+    enum Tagged {
+        A { a: i32 },
+        B,
+    }
+    for text in ["[1]", "[0, 5]"] {
+        let (mut document, mut value) = (Document::new(8), LiveValue::new());
+        document.push_with(text, &mut value).unwrap();
+        assert!(serde_json::from_str::<Tagged>(text).is_err());
+        let error = value.snapshot::<Tagged>().unwrap_err();
+        assert!(!error.is_early(), "{error}");
+    }
+    let (mut document, mut value) = (Document::new(8), LiveValue::new());
+    document.push_with(r#"[{"t": "A", "a": 5}, {"t": "B"}]"#, &mut value).unwrap();
+    assert_eq!(value.snapshot::<Vec<Tagged>>().unwrap(), [Tagged::A { a: 5 }, Tagged::B]);
+}

@@ -153,9 +153,7 @@ impl<S: LiveExt> Feed<S> {
     }
 
     fn finish<K: Sink>(&mut self, sink: &mut K) -> Result<(), Error<Own<S>>> {
-        // No root at all is as good as several.
-        let is_empty = self.options.trailing == Trailing::Next && self.document.is_blank();
-        if !is_empty && self.document.finish_with(sink).is_err() {
+        if self.document.finish_with(sink).is_err() {
             return Err(Error::Truncated(self.document.cut()));
         }
         if self.utf8.open().is_empty() {
