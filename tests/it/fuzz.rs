@@ -1,7 +1,8 @@
 //! The bodies of the fuzz targets, run over the inputs that were worth keeping.
 //!
 //! A body is a plain function in `fuzz/NAME.rs` beside this file; `fuzz/fuzz_targets/NAME.rs` at the root of the
-//! repository hands it to the fuzzer, which keeps its inputs in `fuzz/corpus/NAME`. The bodies live here because a
+//! repository hands it to the fuzzer, which keeps its inputs in `fuzz/corpus/NAME`. What long runs have found, as few
+//! inputs as reach the same code, stands in `fuzz/corpus/NAME.hex`, one a line. The bodies live here because a
 //! package of this crate has its tests but not the `fuzz` crate.
 
 pub(crate) mod against_serde;
@@ -15,8 +16,8 @@ pub(crate) mod value;
 use std::{fs, path::Path};
 
 fn over_kept(name: &str, body: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
-    let Ok(entries) = fs::read_dir(&folder) else {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let Ok(entries) = fs::read_dir(corpus.join(name)) else {
         println!("skipped: there is no fuzz/corpus/{name}");
         return;
     };
@@ -27,7 +28,14 @@ fn over_kept(name: &str, body: fn(&[u8])) {
         println!("{}", file.display()); // Shown if the body panics.
         body(&fs::read(file).unwrap());
     }
-    println!("covered: {} inputs of fuzz/corpus/{name}", files.len());
+    let found = fs::read_to_string(corpus.join(format!("{name}.hex"))).unwrap_or_default();
+    for (line, hex) in found.lines().enumerate() {
+        println!("fuzz/corpus/{name}.hex:{}", line + 1);
+        let digit = |digit: u8| char::from(digit).to_digit(16).unwrap() as u8;
+        let (pairs, _) = hex.as_bytes().as_chunks::<2>();
+        body(&pairs.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect::<Vec<_>>());
+    }
+    println!("covered: {} inputs of fuzz/corpus/{name}, and {} that were found", files.len(), found.lines().count());
 }
 
 #[test]
