@@ -1,7 +1,7 @@
 //! `restitch events`: what becomes certain of JSON text, and when.
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -59,7 +59,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         if let Some(file) = file.as_ref().filter(|_| !args.json) {
             console.line(format_args!("{file}:"))?;
         }
-        let mut log = Log { file: file.as_deref(), json: args.json, root: 0, lines: String::new() };
+        console.flush()?;
+        let mut log = Log { file: file.as_deref(), json: args.json, root: 0, lines: String::new(), failed: None };
         args.input.watch(path, &mut log, console)?;
     }
     Ok(())
@@ -72,21 +73,34 @@ struct Log<'a> {
     /// Roots that have ended.
     root: usize,
     lines: String,
+    /// What went wrong when lines were written before their time.
+    failed: Option<io::Error>,
 }
 
 impl Sink for Log<'_> {
     fn event(&mut self, event: Event, live: &Live<'_>) {
+        if self.failed.is_some() {
+            return;
+        }
         if self.json {
             self.json(event, live);
         } else {
             self.words(event, live);
         }
         self.root += usize::from(event.ends_value() && live.frames.is_empty());
+        if self.lines.len() > LINES {
+            // A path may be as long as the text: the lines of one chunk may be longer than there is memory.
+            self.failed = io::stdout().write_all(self.lines.as_bytes()).err();
+            self.lines.clear();
+        }
     }
 }
 
 impl Watcher for Log<'_> {
     fn write(&mut self, _: &Document, console: &mut Console) -> io::Result<ControlFlow<()>> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         console.lines(&self.lines)?;
         self.lines.clear();
         Ok(ControlFlow::Continue(()))
@@ -165,6 +179,9 @@ impl Log<'_> {
         self.lines.push('\n');
     }
 }
+
+/// Bytes of lines that wait for the end of their chunk.
+const LINES: usize = 1 << 20;
 
 /// Characters of a text that people are shown.
 const SHOWN: usize = 48;

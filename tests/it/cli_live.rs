@@ -420,3 +420,16 @@ fn a_reader_that_leaves_ends_them_quietly() {
         drop(input);
     }
 }
+
+/// More lines of one chunk than may wait for its end.
+#[test]
+fn lines_that_do_not_wait_keep_their_order() {
+    let text = format!("{{\"{}\": [{}1]}}", "k".repeat(500), "1,".repeat(9_999));
+    let folder = folder("long", &[]);
+    let ran = run(&folder, &["events", "--json"], text.as_bytes());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let ends: Vec<u64> =
+        ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["end"].as_u64().unwrap()).collect();
+    assert_eq!(ends.len(), 10_005);
+    assert!(ran.out.len() > 4 << 20 && ends.is_sorted());
+}
