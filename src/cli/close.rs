@@ -47,11 +47,7 @@ struct Answer {
 impl Answer {
     fn new(parsed: &Parsed, closing: Closing) -> Self {
         let document = &parsed.document;
-        let mut suffix = String::new();
-        let end = document.complete_into(closing, &mut suffix);
-        let kept = end.and_then(|end| document.text().get(document.root_start()?..end));
-        let json = kept.map_or_else(String::new, |kept| kept.to_owned() + &suffix);
-        Self { complete: document.is_complete(), json }
+        Self { complete: document.is_complete(), json: document.complete_with(closing).unwrap_or_default() }
     }
 }
 

@@ -285,8 +285,14 @@ impl Document {
     /// kept. `None` before the first safe point. O(depth) and the copy.
     #[must_use]
     pub fn complete(&self) -> Option<String> {
+        self.complete_with(Closing::default())
+    }
+
+    /// Like [`complete`](Self::complete), with the last token as told.
+    #[must_use]
+    pub fn complete_with(&self, closing: Closing) -> Option<String> {
         let mut suffix = String::new();
-        let end = self.complete_into(Closing::default(), &mut suffix)?;
+        let end = self.complete_into(closing, &mut suffix)?;
         Some([self.text.get(self.parser.start?..end)?, &suffix].concat())
     }
 

@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// One open container. All offsets count bytes from the start of what the machine was fed.
+/// One open container. All offsets are bytes from the start of the text that the machine reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// Object or array.
@@ -93,6 +93,19 @@ pub enum Token<'a> {
     Key(Cow<'a, str>),
     /// An element of an array.
     Index(usize),
+}
+
+impl Token<'_> {
+    /// The key that a reference token spells. In this order, or `~01` would become a slash.
+    pub(crate) fn read_key(written: &str) -> String {
+        written.replace("~1", "/").replace("~0", "~")
+    }
+
+    /// The index that a reference token spells: digits without a leading zero.
+    pub(crate) fn read_index(written: &str) -> Option<usize> {
+        let is_index = written == "0" || (!written.starts_with('0') && written.bytes().all(|b| b.is_ascii_digit()));
+        written.parse().ok().filter(|_| is_index)
+    }
 }
 
 impl<'a> Path<'a> {

@@ -137,11 +137,7 @@ impl Step {
         if let Some((at, _)) = written.match_indices('~').find(bad) {
             return Err(at);
         }
-        // In this order, or `~01` would become a slash.
-        let key = written.replace("~1", "/").replace("~0", "~");
-        let is_index = key == "0" || (!key.starts_with('0') && key.bytes().all(|byte| byte.is_ascii_digit()));
-        let index = if is_index { key.parse().ok() } else { None };
-        Ok(Self::One(key, index))
+        Ok(Self::One(Token::read_key(written), Token::read_index(written)))
     }
 
     fn lets(&self, token: &Token<'_>) -> bool {

@@ -29,7 +29,7 @@ impl fmt::Display for View<'_> {
             }
             match view.node() {
                 Node::Container { kind, .. } => {
-                    f.write_char(if kind == Kind::Object { '{' } else { '[' })?;
+                    f.write_char(kind.opener())?;
                     open.push((kind, view.behind()));
                     is_first = true;
                 }

@@ -119,8 +119,8 @@ impl<'a> View<'a> {
         }
         for token in pointer.strip_prefix('/').ok_or(false)?.split('/') {
             let child = match view.kind() {
-                ValueKind::Object => view.get(&token.replace("~1", "/").replace("~0", "~")),
-                ValueKind::Array => view.index(index(token).ok_or(false)?),
+                ValueKind::Object => view.get(&Token::read_key(token)),
+                ValueKind::Array => view.index(Token::read_index(token).ok_or(false)?),
                 _ => return Err(false),
             };
             view = child.ok_or(!view.is_whole())?;
@@ -226,10 +226,4 @@ pub(super) fn path(live: &LiveValue, target: usize) -> String {
         view = child;
     }
     path
-}
-
-/// The index that a reference token spells: digits without a leading zero.
-fn index(token: &str) -> Option<usize> {
-    let is_index = token.bytes().all(|byte| byte.is_ascii_digit()) && (token == "0" || !token.starts_with('0'));
-    token.parse().ok().filter(|_| is_index)
 }
