@@ -23,8 +23,10 @@ pub struct Limits {
     /// longest anchor fit many times over.
     pub held: usize,
     /// Bytes at the end of the delivered text in which a continuation may begin other than at the asked anchor.
-    /// Default 1 MiB; the start of the root counts wherever it is.
-    pub window: usize,
+    /// Default 64 KiB, more than a model writes again before it goes on; about 50 bytes of memory for each while a
+    /// continuation is joined, and 16 MiB at most. The start of the root counts wherever it is; other text before the
+    /// tail is not looked at.
+    pub tail: usize,
     /// Characters of the longest anchor. Default 2,048: longer ones are not repeated faithfully.
     pub anchor: usize,
     /// Bytes read ahead of a slow client. Default 1 MiB: a reset drops what only the kernel held.
@@ -59,7 +61,7 @@ impl Default for Limits {
             line: 16 << 20,
             event: 16 << 20,
             held: 64 << 10,
-            window: 1 << 20,
+            tail: 64 << 10,
             anchor: 2048,
             read_ahead: 1 << 20,
             body: 32 << 20,

@@ -81,7 +81,7 @@ fn is_inside_escape(text: &[u8], at: usize) -> bool {
 
 /// No proper prefix that is also a suffix has a quarter of the characters, or eight where that is more: a tail that
 /// goes on as it began is found again in what comes next, although it is unique in what came before.
-pub(super) fn is_unbordered(text: &str) -> bool {
+pub(crate) fn is_unbordered(text: &str) -> bool {
     let border = longest_border(text.as_bytes());
     let border = text.get(..border).map_or(0, |border| border.chars().count());
     border < (text.chars().count() / 4).max(8)

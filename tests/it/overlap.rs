@@ -1,10 +1,12 @@
 //! The anchor and the matcher against references that are written from the rule's words and search the plain way.
 
+use std::fs;
 use std::ops::Range;
 
-use restitch::overlap::{Anchor, Hit, Matcher};
+use proptest::prelude::*;
+use restitch::overlap::{Anchor, Automaton, Cursor, Hit, Matcher, Occurrences};
 
-use crate::support::Rng;
+use crate::support::{Rng, corpus};
 
 const LADDER: [usize; 13] = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 
@@ -231,4 +233,237 @@ fn the_matcher_finds_what_a_search_finds() {
         }
     }
     assert!(found > 300);
+}
+
+#[test]
+fn text_in_many_places_is_told_like_any_other() {
+    let row = "{\"n\": 0}, ";
+    for delivered in [
+        format!("[{}", "0,".repeat(700)),
+        format!("[\"{}", "a".repeat(600)),
+        format!("[1, {}", row.repeat(300)),
+        format!("[1, {}2, {}", row.repeat(280), row.repeat(10)),
+    ] {
+        let repeated: String = delivered.chars().skip(9).take(300).collect();
+        for fragment in [&delivered, &repeated, &delivered[delivered.len() - 200..], "0,0,0,0,0,0,0,0,0,0,1,0,0"] {
+            for tail in [1 << 20, 1000, 64] {
+                check_matcher(&delivered, fragment, tail);
+            }
+        }
+    }
+}
+
+/// Whether all of a fragment may still repeat delivered text, and whether it does in one place alone: at every byte what
+/// looking everywhere says.
+fn check_repeats(delivered: &str, fragment: &str, tail: usize) {
+    let anchor = Anchor::of(delivered, 64).unwrap();
+    let end = anchor.range.end;
+    let mut matcher = Matcher::new(delivered, &anchor, 0, tail);
+    for length in 1..=fragment.len() {
+        let content = &fragment.as_bytes()[..length];
+        matcher.feed(delivered, content, |_| {});
+        let starts = ends(&delivered.as_bytes()[..end], content).into_iter().map(|end| end - length);
+        let starts: Vec<usize> = starts.filter(|&start| start == 0 || start + tail >= end).collect();
+        let (may_repeat, is_repeat) = if length < 16 {
+            (!starts.is_empty() || delivered[anchor.range.clone()].as_bytes().starts_with(content), false)
+        } else {
+            // The delivered text has ended there: what comes is new.
+            let going_on = starts.iter().filter(|&start| start + length < end).count();
+            (going_on > 0, going_on == 1)
+        };
+        let seen = (matcher.may_repeat(delivered, content), matcher.is_repeat());
+        assert_eq!(seen, (may_repeat, is_repeat), "{delivered:?} and {:?}", String::from_utf8_lossy(content));
+    }
+}
+
+#[test]
+fn what_may_be_a_repeat_is_known() {
+    let mut rng = Rng::new(6);
+    for _ in 0..300 {
+        let text = texts(&mut rng);
+        let (mut cut, mut from) = (1 + rng.below(text.len()), rng.below(text.len()));
+        while !text.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        while !text.is_char_boundary(from) {
+            from -= 1;
+        }
+        let fragment: String = text[from.min(cut)..].chars().take(200).collect();
+        if Anchor::of(&text[..cut], 64).is_some() && !fragment.is_empty() {
+            let tail = [1 << 20, 100, 40][rng.below(3)];
+            check_repeats(&text[..cut], &fragment, tail);
+            check_repeats(&text[..cut], &text.chars().take(200).collect::<String>(), tail);
+        }
+    }
+}
+
+/// Where a piece of `text` ends, found by looking everywhere.
+fn ends(text: &[u8], piece: &[u8]) -> Vec<usize> {
+    (piece.len()..=text.len()).filter(|&end| &text[end - piece.len()..end] == piece).collect()
+}
+
+fn found(ends: &[usize]) -> Occurrences {
+    Occurrences { count: ends.len().min(3), first_end: ends[0], last_end: ends[ends.len() - 1] }
+}
+
+/// The automaton's slow twin: at every byte of a fragment the longest end of what was read that is a piece of the tail,
+/// the places where it is, whether the tail ends with it; and the same of all that was read, while that is a piece.
+fn check_automaton(tail: &[u8], fragment: &[u8]) {
+    let automaton = Automaton::new(tail);
+    let (mut cursor, mut beginning) = (Cursor::default(), Cursor::default());
+    let mut is_piece = true;
+    for length in 1..=fragment.len() {
+        let (read, byte) = (&fragment[..length], fragment[length - 1]);
+        // A piece of one byte more holds the one before: nothing longer has to be tried.
+        let most = cursor.length() + 1;
+        automaton.step(&mut cursor, byte);
+        let candidates = (0..=most.min(length)).rev().map(|length| &read[read.len() - length..]);
+        let (longest, places) =
+            candidates.map(|piece| (piece, ends(tail, piece))).find(|(_, places)| !places.is_empty()).unwrap();
+        let case = || format!("{:?} in {:?}", String::from_utf8_lossy(read), String::from_utf8_lossy(tail));
+        assert_eq!(cursor.length(), longest.len(), "{}", case());
+        assert_eq!(automaton.occurrences(cursor), found(&places), "{}", case());
+        assert_eq!(automaton.is_end(cursor), tail.ends_with(longest), "{}", case());
+        if is_piece {
+            is_piece = longest.len() == length;
+            assert_eq!(automaton.extend(&mut beginning, byte), is_piece, "{}", case());
+            assert_eq!(beginning.length(), if is_piece { length } else { length - 1 });
+        }
+        if is_piece {
+            assert_eq!(beginning, cursor);
+        }
+    }
+}
+
+#[test]
+fn the_automaton_of_tails_that_are_hardly_there() {
+    for tail in ["", "a", "é", "ab", "aa"] {
+        for fragment in ["", "a", "b", "aaaa", "abab", "ééa", "bbaab"] {
+            check_automaton(tail.as_bytes(), fragment.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn the_automaton_of_tails_that_repeat_themselves() {
+    let texts = ["a".repeat(60), "0,".repeat(30), "abcab".repeat(12), "[0, 0], ".repeat(8), "é漢".repeat(12)];
+    for tail in &texts {
+        for other in &texts {
+            let mixed = format!("{}{other}{}", &tail[..20], &tail[20..]);
+            for fragment in [tail.as_str(), other, &mixed, &tail.repeat(2), &format!("{tail}x{tail}")] {
+                check_automaton(tail.as_bytes(), fragment.as_bytes());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_automaton_of_text_beyond_ascii() {
+    let mut rng = Rng::new(11);
+    let words = ["é", "è", "漢字", "漢", "字", "😀", "😁", "один ", "два ", "\\u00e9", " ", "\""];
+    for _ in 0..200 {
+        let mut text = |most| (0..rng.below(most)).map(|_| rng.pick(&words)).collect::<String>();
+        let (tail, fragment) = (text(30), text(60));
+        check_automaton(tail.as_bytes(), fragment.as_bytes());
+        // A tail may begin inside a character.
+        check_automaton(tail.as_bytes().get(1..).unwrap_or_default(), fragment.as_bytes());
+    }
+}
+
+#[test]
+fn the_automaton_of_recorded_documents() {
+    let Some(corpus) = corpus() else { return };
+    let mut rng = Rng::new(12);
+    let mut documents = 0;
+    for entry in fs::read_dir(corpus.join("docs")).unwrap() {
+        let text = fs::read(entry.unwrap().path()).unwrap_or_default();
+        if text.len() < 600 {
+            continue;
+        }
+        documents += 1;
+        let cut = 300 + rng.below(text.len() - 599);
+        let from = cut - 1 - rng.below(250);
+        let tail = &text[cut - 250..cut];
+        // What a continuation writes: a piece of the tail again, and on; something from elsewhere.
+        check_automaton(tail, &text[from..cut + 100]);
+        check_automaton(tail, &text[..300]);
+    }
+    assert!(documents > 50);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn the_automaton_finds_what_its_slow_twin_finds(
+        (tail, fragment) in (1..6u8).prop_flat_map(|letters| {
+            let word = |most| prop::collection::vec(0..letters, 0..most);
+            // One letter more: a byte that the tail does not know.
+            (word(50), prop::collection::vec(0..=letters, 0..100))
+        }),
+        piece in any::<prop::sample::Index>(),
+    ) {
+        check_automaton(&tail, &fragment);
+        let from = piece.index(tail.len() + 1);
+        check_automaton(&tail, &[&tail[from..], &fragment[..], &tail[..from]].concat());
+    }
+
+    #[test]
+    fn the_automaton_of_any_bytes(tail: Vec<u8>, fragment in prop::collection::vec(any::<u8>(), 0..150)) {
+        check_automaton(&tail, &fragment);
+        check_automaton(&tail, &tail);
+    }
+}
+
+/// Words each of which is the one before and the one before that: full of repeats, and none of them periodic.
+fn fibonacci(bytes: usize) -> Vec<u8> {
+    let (mut before, mut word) = (b"a".to_vec(), b"ab".to_vec());
+    while word.len() < bytes {
+        (before, word) = (word.clone(), [word, before].concat());
+    }
+    word.truncate(bytes);
+    word
+}
+
+/// What hurts an automaton: pieces that occur everywhere, ways along the links that are as long as the tail.
+fn hard_tails(bytes: usize) -> Vec<Vec<u8>> {
+    let mut rng = Rng::new(3);
+    let rows = (0..).map(|n| format!("{{\"id\": {n}, \"name\": \"row\"}}, ")).take(bytes / 24).collect::<String>();
+    let mut tails = vec![b"a".repeat(bytes), b"0,".repeat(bytes / 2), fibonacci(bytes), rows.into_bytes()];
+    tails.extend([2, 6, 256].map(|letters| (0..bytes).map(|_| rng.below(letters) as u8).collect()));
+    tails
+}
+
+#[test]
+fn a_byte_takes_two_looks_on_average_and_never_more_than_there_are_letters() {
+    for tail in hard_tails(16 << 10) {
+        let automaton = Automaton::new(&tail);
+        let mut alphabet = tail.clone();
+        alphabet.sort_unstable();
+        alphabet.dedup();
+        // The whole tail and a byte that breaks it, again and again; pieces of it; what it is made of in other order.
+        let mut rng = Rng::new(4);
+        let broken = [&tail[..], b"\xff"].concat().repeat(3);
+        let pieces: Vec<u8> = (0..500).flat_map(|n| tail[rng.below(tail.len() - n)..][..n].to_vec()).collect();
+        let reversed: Vec<u8> = tail.iter().rev().copied().collect();
+        for fragment in [broken, pieces, reversed] {
+            let mut cursor = Cursor::default();
+            let (mut looks, mut most) = (0, 0);
+            for &byte in &fragment {
+                let once = automaton.step_counted(&mut cursor, byte);
+                looks += once;
+                most = most.max(once);
+            }
+            assert!(looks <= 2 * fragment.len() + tail.len(), "{looks} looks at {} bytes", fragment.len());
+            assert!(most <= alphabet.len() + 1, "{most} looks at a byte");
+        }
+    }
+}
+
+#[test]
+fn an_automaton_takes_a_bounded_number_of_bytes_for_a_byte() {
+    for tail in hard_tails(16 << 10) {
+        let size = Automaton::new(&tail).size();
+        assert!(size <= 100 * tail.len(), "{size} bytes of memory for {} bytes", tail.len());
+    }
 }
