@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Console, Exit, block_on, interrupted};
+use crate::sim::manner::Manner;
 use crate::sim::{Script, Sim};
 
 /// Arguments of `restitch sim`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8788")]
@@ -44,7 +45,16 @@ it ends. Behaviours: answer, prose, anchor, exact, repeat, fence, fence-open, pr
 garbage, refusal, empty, drop, hangup, and HTTP errors as 429, 500, 429~2 (`Retry-After: 2`). Ends: stop, length,
 filter, drop, drop=BYTES, eof, done, error, stall. A prompt may bring its own: `[[script: answer@40 | exact]]`.
 
+Continuations may also be given by their manner, whose bytes are those of the fragment; where one does not apply at the
+cut, the answer is as `anchor`: MANNERS
+
 It runs until Ctrl-C or SIGTERM, and ends with 0."#;
+
+/// The examples with the names of all manners.
+fn after_help() -> String {
+    let names: Vec<&str> = Manner::ALL.iter().map(|manner| manner.name()).collect();
+    EXAMPLES.replace("MANNERS", &names.join(", "))
+}
 
 /// What it answers when no document is given: several kinds of values, long enough to be cut a few times.
 const DOCUMENT: &str = r#"{

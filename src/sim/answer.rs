@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::call::Continuation;
+use super::continued::Continued;
 use super::script::{Behaviour, End, Step};
 
 /// An answer's text and its end.
@@ -20,8 +21,15 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// What `step` makes of the document.
+    /// What `step` makes of the document. A manner that does not apply at the cut is answered as `anchor`.
     pub(super) fn new(step: &Step, document: &str, continuation: Option<&Continuation>) -> Self {
+        if let Behaviour::Manner(manner) = step.behaviour {
+            let continued = continuation.and_then(|c| Continued::new(manner, step.bytes, document, c));
+            return match continued {
+                Some(Continued { text, delivered, stops }) => Self::ending(step, text, delivered, stops),
+                None => Self::new(&Step { behaviour: Behaviour::Anchor, ..*step }, document, continuation),
+            };
+        }
         let rest = continuation.map_or(document, |c| &document[c.position..]);
         let (mut delivered, mut whole) = (0, false);
         let text = match (step.behaviour, envelope(step.behaviour, continuation.is_none())) {
@@ -48,6 +56,11 @@ impl Answer {
         };
         // What delivers nothing of the document on purpose has said all that it wanted; a repeat was cut again.
         let stops = whole || matches!(step.behaviour, Behaviour::Prose | Behaviour::Refusal | Behaviour::Empty);
+        Self::ending(step, text, delivered, stops)
+    }
+
+    /// With the step's end, or the one that goes with whether the text is all that was to be said.
+    fn ending(step: &Step, text: String, delivered: usize, stops: bool) -> Self {
         let usual = if stops { End::Stop } else { End::Length };
         let end = if step.behaviour == Behaviour::Drop { End::Drop } else { step.end.unwrap_or(usual) };
         let finish = match if matches!(end, End::Reset(_)) { usual } else { end } {
@@ -242,7 +255,7 @@ fn upstream_error() -> Value {
 }
 
 /// The largest offset up to `at` where a character of `text` begins, or its length.
-fn floor_char_boundary(text: &str, at: usize) -> usize {
+pub(super) fn floor_char_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;

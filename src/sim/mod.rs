@@ -38,6 +38,11 @@
 //! | `drop` | the connection is dropped after the role chunk | the same |
 //! | `hangup` | the connection is closed before any byte of a response | the same |
 //! | `429`, `500`, `429~2` | an HTTP error; `~2` sends `Retry-After: 2` | the same |
+//! | a manner's name: `element`, `root-anew`, `reroot`, … | | a fragment of that [`Manner`](manner::Manner); `@BYTES` counts its bytes |
+//!
+//! A manner that does not apply at a cut is answered as `anchor`. What it writes is the same for the same document and
+//! cut. Once a client has taken up a text that is written in another way than the document, what it sends back is no
+//! prefix any more, and a further continuation gets the 422.
 //!
 //! | end | |
 //! |---|---|
@@ -64,6 +69,8 @@
 
 mod answer;
 mod call;
+mod continued;
+pub mod manner;
 mod script;
 mod serve;
 mod state;

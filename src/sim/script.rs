@@ -5,6 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::manner::Manner;
+
 /// The steps of a conversation: what its first calls are answered with, and what its continuations.
 ///
 /// The text form is `FIRST… | THEN…`. Steps are separated by white space, `,` or `;`; a step is
@@ -161,6 +163,10 @@ pub enum Behaviour {
         /// The value of `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
+    /// The rest in one of the [manners](super::manner), or as [`Anchor`](Self::Anchor) where that does not apply at
+    /// the cut. Continuations only; `@BYTES` counts bytes of the fragment. A manner that has the name of another
+    /// behaviour is read as that one.
+    Manner(Manner),
 }
 
 impl Behaviour {
@@ -177,7 +183,7 @@ impl Behaviour {
     fn fits(self, side: Side) -> bool {
         match self {
             Self::Answer | Self::Prose => side == Side::First,
-            Self::Anchor | Self::Exact | Self::PreambleFence | Self::Repeat => side == Side::Then,
+            Self::Anchor | Self::Exact | Self::PreambleFence | Self::Repeat | Self::Manner(_) => side == Side::Then,
             _ => true,
         }
     }
@@ -188,6 +194,9 @@ impl fmt::Display for Behaviour {
         if let Self::Status { code, retry_after } = self {
             write!(f, "{code}")?;
             return retry_after.map_or(Ok(()), |seconds| write!(f, "~{seconds}"));
+        }
+        if let Self::Manner(manner) = self {
+            return f.write_str(manner.name());
         }
         let name = BEHAVIOURS.iter().find(|(_, behaviour)| behaviour == self).map_or("", |&(name, _)| name);
         f.write_str(name)
@@ -352,6 +361,9 @@ fn behaviour(name: &str, offset: usize) -> Result<Behaviour, ScriptError> {
     if let Some(&(_, behaviour)) = BEHAVIOURS.iter().find(|(known, _)| *known == name) {
         return Ok(behaviour);
     }
+    if let Some(manner) = Manner::by_name(name) {
+        return Ok(Behaviour::Manner(manner));
+    }
     let fail = |kind| Err(ScriptError { kind, offset });
     let (code, wait) = match name.split_once('~') {
         None => (name, None),
@@ -377,7 +389,7 @@ fn number<T: FromStr>(text: &str, offset: usize) -> Result<T, ScriptError> {
     }
 }
 
-/// Every behaviour but the statuses, by name.
+/// Every behaviour but the statuses and the manners, by name.
 const BEHAVIOURS: &[(&str, Behaviour)] = &[
     ("answer", Behaviour::Answer),
     ("prose", Behaviour::Prose),
@@ -416,8 +428,10 @@ mod tests {
     #[test]
     fn the_text_form_round_trips() {
         for side in [Side::First, Side::Then] {
-            for &(name, behaviour) in BEHAVIOURS {
-                if !behaviour.fits(side) {
+            let manners = Manner::ALL.iter().map(|&manner| (manner.name(), Behaviour::Manner(manner)));
+            for (name, behaviour) in BEHAVIOURS.iter().copied().chain(manners) {
+                // `empty` and `refusal` are names of manners, too.
+                if !behaviour.fits(side) || !behaviour_is(name, behaviour) {
                     continue;
                 }
                 let mut words = vec![name.to_owned()];
@@ -437,6 +451,24 @@ mod tests {
             let script: Script = text.parse().unwrap();
             assert_eq!(script.to_string(), text);
         }
+    }
+
+    fn behaviour_is(name: &str, expected: Behaviour) -> bool {
+        behaviour(name, 0).unwrap() == expected
+    }
+
+    /// Behaviours that were there before keep their names.
+    #[test]
+    fn names_of_manners_are_behaviours() {
+        let read = |name| behaviour(name, 0).unwrap();
+        assert_eq!(read("element-anew"), Behaviour::Manner(Manner::ElementAnew));
+        assert_eq!(read("anchor"), Behaviour::Anchor);
+        let own: Vec<&str> = Manner::ALL
+            .iter()
+            .map(|manner| manner.name())
+            .filter(|&name| !matches!(read(name), Behaviour::Manner(_)))
+            .collect();
+        assert_eq!(own, ["anchor", "exact", "empty", "refusal"]);
     }
 
     #[test]
@@ -468,6 +500,7 @@ mod tests {
             ("drop@3", "`drop` delivers nothing of the document and takes no `@` (byte 4)"),
             ("answer | refusal@3", "`refusal` delivers nothing of the document and takes no `@` (byte 16)"),
             ("exact", "`exact` continues an answer and cannot stand before the `|` (byte 0)"),
+            ("root", "`root` continues an answer and cannot stand before the `|` (byte 0)"),
             ("answer|answer", "`answer` answers first calls and cannot stand behind the `|` (byte 7)"),
             ("answer | anchor | anchor", "a second `|` (byte 16)"),
         ];

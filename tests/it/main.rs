@@ -18,6 +18,8 @@ mod json;
 mod layers;
 #[cfg(feature = "stream")]
 mod live;
+#[cfg(feature = "sim")]
+mod manner;
 mod overlap;
 mod paths;
 #[cfg(all(feature = "proxy", feature = "sim"))]
@@ -25,6 +27,8 @@ mod proxy;
 mod reference;
 mod relay;
 mod saved;
+#[cfg(feature = "sim")]
+mod seam;
 mod session;
 mod siblings;
 #[cfg(feature = "sim")]

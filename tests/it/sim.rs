@@ -211,6 +211,16 @@ async fn continuations() {
         ("empty", String::new(), "stop [DONE] whole"),
         ("garbage@3", "\"a\": [1, 2,\u{1}<<< lost the thread >>>".into(), "length [DONE] whole"),
         ("drop", String::new(), "dropped"),
+        // Manners; their bytes are those of the fragment.
+        ("root", format!("{{\"a\": [1,{rest}"), "stop [DONE] whole"),
+        ("parent@5!drop", "[1, 2".into(), "dropped"),
+        ("comma-extra", format!(",{rest}"), "stop [DONE] whole"),
+        ("half-anchor@8", " [1, 2, ".into(), "length [DONE] whole"),
+        ("only-delivered!eof", r#"{"a": [1,"#.into(), "whole"),
+        ("closed-delivered", r#"{"a": [1]}"#.into(), "stop [DONE] whole"),
+        // No value is cut: as the anchor.
+        ("value", format!("\"a\": [1,{rest}"), "stop [DONE] whole"),
+        ("value@3!drop", "\"a\": [1, 2,".into(), "dropped"),
     ];
     for (step, text, end) in cases {
         let server = serve(&format!("answer@9 | {step}")).await;

@@ -3,6 +3,7 @@
 mod clients;
 mod passthrough;
 mod raw;
+mod seams;
 
 use std::time::Duration;
 

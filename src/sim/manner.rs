@@ -1,0 +1,291 @@
+//! How models continue a JSON document that was cut off: every manner of it as a pure function of the document, the
+//! cut and a seed.
+//!
+//! A document was cut at a byte, and what stands before is delivered. A *fragment* is what a model writes when it is
+//! asked for the rest. Most manners still hold all that is needed: whoever understands them ideally gets a document
+//! of the same JSON value. The names are those of scripts and tables.
+//!
+//! Knows no calls and no servers, and nothing of what a fragment is taken for.
+//!
+//! ```
+//! use restitch::sim::manner::{Cut, Manner, write};
+//!
+//! let document = r#"{"s":[{"id":1,"t":"Hello world"}]}"#;
+//! let cut = Cut { document, offset: 24, anchor: 15 };
+//! assert_eq!(write(Manner::Value, &cut, 7).as_deref(), Some(r#""Hello world"}]}"#));
+//! assert_eq!(write(Manner::CommaExtra, &cut, 7), None);
+//! ```
+
+mod index;
+mod nothing;
+mod print;
+mod random;
+mod reroot;
+mod restart;
+mod spell;
+mod twist;
+mod wrap;
+
+use index::Site;
+use random::Random;
+use restart::Start;
+
+/// Where a document was cut off.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut<'a> {
+    /// The whole document: valid JSON.
+    pub document: &'a str,
+    /// How many bytes of it were delivered: more than none, less than all, at the edge of a character.
+    pub offset: usize,
+    /// Where in the document the text begins that the model was asked to repeat: at most `offset`, at the edge of a
+    /// character.
+    pub anchor: usize,
+}
+
+/// What a manner is a case of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Group {
+    /// The anchor is repeated as it was asked for, perhaps with something around it.
+    Anchored,
+    /// Right behind the cut, where nothing else was asked for.
+    Exact,
+    /// Behind the cut or within the anchor, although the whole anchor was asked for.
+    Unasked,
+    /// From some start before the cut, or with one comma or closer too many or too few.
+    Restart,
+    /// In a new root that has the cut element and what follows.
+    Reroot,
+    /// Where it is mostly best to close the document and to say so.
+    Rest,
+}
+
+/// The enum, its list and its names, from one table.
+macro_rules! manners {
+    ($($(#[doc = $doc:literal])+ $manner:ident = $name:literal in $group:ident;)+) => {
+        /// One way to continue. `D` in what follows is the document.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Manner {
+            $($(#[doc = $doc])+ $manner,)+
+        }
+
+        impl Manner {
+            /// Every manner, group by group.
+            pub const ALL: &'static [Manner] = &[$(Manner::$manner,)+];
+
+            /// The name in scripts and tables, in kebab-case.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Manner::$manner => $name,)+
+                }
+            }
+
+            /// What it is a case of.
+            pub fn group(self) -> Group {
+                match self {
+                    $(Manner::$manner => Group::$group,)+
+                }
+            }
+        }
+    };
+}
+
+manners! {
+    /// The anchor and the rest: `D[anchor..]`.
+    Anchor = "anchor" in Anchored;
+    /// The same in a code fence.
+    AnchorFence = "anchor-fence" in Anchored;
+    /// The same in a code fence that is never closed.
+    AnchorFenceOpen = "anchor-fence-open" in Anchored;
+    /// The same in a code fence inside another one.
+    AnchorFenceNested = "anchor-fence-nested" in Anchored;
+    /// The same behind a sentence.
+    AnchorPreamble = "anchor-preamble" in Anchored;
+    /// The same behind a sentence that quotes some JSON.
+    AnchorPreambleQuotes = "anchor-preamble-quotes" in Anchored;
+    /// The same behind a sentence and in a code fence.
+    AnchorPreambleFence = "anchor-preamble-fence" in Anchored;
+    /// The same, then prose with brackets and a code fence in it.
+    AnchorEpilogue = "anchor-epilogue" in Anchored;
+    /// The same behind `<think>…</think>`, with brackets, quotes and a piece of the document in it.
+    AnchorThink = "anchor-think" in Anchored;
+    /// The same behind a line `PROGRESS: 45`, in percent.
+    AnchorProgress = "anchor-progress" in Anchored;
+    /// The rest alone, as it was asked for: `D[cut..]`.
+    Exact = "exact" in Exact;
+    /// The rest alone, although an anchor was asked for.
+    ExactUnasked = "exact-unasked" in Unasked;
+    /// The second half of the anchor, then the rest.
+    HalfAnchor = "half-anchor" in Unasked;
+    /// A line end, then the rest.
+    Newline = "newline" in Unasked;
+    /// The rest in a code fence.
+    ExactFence = "exact-fence" in Unasked;
+    /// The rest behind a sentence.
+    ExactPreamble = "exact-preamble" in Unasked;
+    /// The rest behind `<think>…</think>`.
+    ExactThink = "exact-think" in Unasked;
+    /// From the start of the cut line.
+    Line = "line" in Restart;
+    /// From the start of the cut string, number or literal; in a key, from its quote.
+    Value = "value" in Restart;
+    /// From the key of the innermost member that is cut.
+    Member = "member" in Restart;
+    /// From the start of the innermost array element that is cut.
+    Element = "element" in Restart;
+    /// From the bracket of the innermost array that is cut; without one, from the container around the innermost.
+    Parent = "parent" in Restart;
+    /// The whole document.
+    Root = "root" in Restart;
+    /// As `value`, laid out anew: other white space, other escapes, the members that were not delivered in another
+    /// order.
+    ValueAnew = "value-anew" in Restart;
+    /// As `member`, laid out anew in the same way.
+    MemberAnew = "member-anew" in Restart;
+    /// As `element`, laid out anew, with all members of the cut element in another order.
+    ElementAnew = "element-anew" in Restart;
+    /// As `parent`, laid out anew in the same way.
+    ParentAnew = "parent-anew" in Restart;
+    /// As `root`, laid out anew in the same way.
+    RootAnew = "root-anew" in Restart;
+    /// Cut behind a comma: the comma once more, then the rest.
+    CommaExtra = "comma-extra" in Restart;
+    /// Cut before a comma: the rest without it. Not between two values that would grow together.
+    CommaMissing = "comma-missing" in Restart;
+    /// As `anchor`, with closers too many.
+    CloserExtra = "closer-extra" in Restart;
+    /// As `anchor`, without the last closer.
+    CloserMissing = "closer-missing" in Restart;
+    /// `element` in a code fence.
+    ElementFence = "element-fence" in Restart;
+    /// `root` in a code fence.
+    RootFence = "root-fence" in Restart;
+    /// `element` behind a sentence.
+    ElementPreamble = "element-preamble" in Restart;
+    /// `root` behind a sentence.
+    RootPreamble = "root-preamble" in Restart;
+    /// `root` behind `<think>…</think>`.
+    RootThink = "root-think" in Restart;
+    /// `root-anew` in a code fence.
+    RootAnewFence = "root-anew-fence" in Restart;
+    /// A new root: the path to the cut element again, the element in full, the rest. What was delivered beside the
+    /// path is left out. As the document is laid out, or all in one line.
+    Reroot = "reroot" in Reroot;
+    /// The same laid out anew, as `element-anew` is.
+    RerootAnew = "reroot-anew" in Reroot;
+    /// As `reroot`, with one or two whole elements before the cut one.
+    RerootLast = "reroot-last" in Reroot;
+    /// As `reroot`, but the cut element begins with its cut member.
+    RerootRest = "reroot-rest" in Rest;
+    /// As `reroot`, but it begins with the element behind the cut one.
+    RerootWithout = "reroot-without" in Rest;
+    /// The elements behind the cut one, in brackets of their own, and nothing more.
+    BareList = "bare-list" in Rest;
+    /// The same with the cut element in full first.
+    BareListCut = "bare-list-cut" in Rest;
+    /// The elements behind the cut one without brackets, and nothing more.
+    Bare = "bare" in Rest;
+    /// The same with the cut element in full first.
+    BareCut = "bare-cut" in Rest;
+    /// In a string: a quote, then the rest.
+    Reopened = "reopened" in Rest;
+    /// As `element`, but words, numbers or literals that were delivered are others.
+    DiffersElement = "differs-element" in Rest;
+    /// As `root`, with the same differences.
+    DiffersRoot = "differs-root" in Rest;
+    /// As `value`, with the same differences.
+    DiffersValue = "differs-value" in Rest;
+    /// In a string, before a space: the rest without the spaces it begins with.
+    Trimmed = "trimmed" in Rest;
+    /// No text.
+    Empty = "empty" in Rest;
+    /// A refusal, as prose or as JSON.
+    Refusal = "refusal" in Rest;
+    /// The last 50 to 300 delivered bytes once more.
+    SameAgain = "same-again" in Rest;
+    /// Delivered text from the start of an element, a line or the root, up to the cut at most.
+    OnlyDelivered = "only-delivered" in Rest;
+    /// The delivered text, closed.
+    ClosedDelivered = "closed-delivered" in Rest;
+}
+
+impl Manner {
+    /// The manner of this [name](Self::name).
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|manner| manner.name() == name)
+    }
+}
+
+/// What a model writes that continues in this manner; the same for the same seed.
+///
+/// `None` where the manner does not apply at the cut: nothing is open that could be begun again, nothing stands before
+/// it that could be left out, there is nothing to differ in. Also where the document is no JSON or the offsets are not
+/// as [`Cut`] says. Never the text of `anchor` or `exact` under another name, but for `exact-unasked`.
+pub fn write(manner: Manner, cut: &Cut<'_>, seed: u64) -> Option<String> {
+    let site = Site::new(cut)?;
+    let mut random = Random::new(seed ^ (cut.offset as u64).rotate_left(32) ^ cut.document.len() as u64);
+    let random = &mut random;
+    let anchored = || site.anchored().to_owned();
+    let exact = || site.exact().to_owned();
+    let restart = |from| restart::verbatim(&site, from);
+    let text = match manner {
+        Manner::Anchor => anchored(),
+        Manner::AnchorFence => wrap::fence(&anchored(), random),
+        Manner::AnchorFenceOpen => wrap::fence_open(&anchored(), random),
+        Manner::AnchorFenceNested => wrap::fence_nested(&anchored()),
+        Manner::AnchorPreamble => wrap::preamble(&anchored(), random),
+        Manner::AnchorPreambleQuotes => wrap::preamble_quotes(&anchored(), &site, random),
+        Manner::AnchorPreambleFence => wrap::preamble(&wrap::fence(&anchored(), random), random),
+        Manner::AnchorEpilogue => wrap::epilogue(&anchored(), random),
+        Manner::AnchorThink => wrap::think(&anchored(), &site, random),
+        Manner::AnchorProgress => wrap::progress(&anchored(), &site),
+        Manner::Exact | Manner::ExactUnasked => exact(),
+        Manner::HalfAnchor => restart::half_anchor(&site)?,
+        Manner::Newline => format!("\n{}", site.exact()),
+        Manner::ExactFence => wrap::fence(&exact(), random),
+        Manner::ExactPreamble => wrap::preamble(&exact(), random),
+        Manner::ExactThink => wrap::think(&exact(), &site, random),
+        Manner::Line => restart(Start::Line)?,
+        Manner::Value => restart(Start::Value)?,
+        Manner::Member => restart(Start::Member)?,
+        Manner::Element => restart(Start::Element)?,
+        Manner::Parent => restart(Start::Parent)?,
+        Manner::Root => restart(Start::Root)?,
+        Manner::ValueAnew => restart::anew(&site, Start::Value, random)?,
+        Manner::MemberAnew => restart::anew(&site, Start::Member, random)?,
+        Manner::ElementAnew => restart::anew(&site, Start::Element, random)?,
+        Manner::ParentAnew => restart::anew(&site, Start::Parent, random)?,
+        Manner::RootAnew => restart::anew(&site, Start::Root, random)?,
+        Manner::CommaExtra => restart::comma_extra(&site)?,
+        Manner::CommaMissing => restart::comma_missing(&site)?,
+        Manner::CloserExtra => restart::closer_extra(&site, random)?,
+        Manner::CloserMissing => restart::closer_missing(&site)?,
+        Manner::ElementFence => wrap::fence(&restart(Start::Element)?, random),
+        Manner::RootFence => wrap::fence(&restart(Start::Root)?, random),
+        Manner::ElementPreamble => wrap::preamble(&restart(Start::Element)?, random),
+        Manner::RootPreamble => wrap::preamble(&restart(Start::Root)?, random),
+        Manner::RootThink => wrap::think(&restart(Start::Root)?, &site, random),
+        Manner::RootAnewFence => wrap::fence(&restart::anew(&site, Start::Root, random)?, random),
+        Manner::Reroot => reroot::element(&site, random)?,
+        Manner::RerootAnew => reroot::anew(&site, random)?,
+        Manner::RerootLast => reroot::last(&site, random)?,
+        Manner::RerootRest => reroot::rest(&site, random)?,
+        Manner::RerootWithout => reroot::without(&site, random)?,
+        Manner::BareList => format!("[{}]", reroot::bare(&site, false)?),
+        Manner::BareListCut => format!("[{}]", reroot::bare(&site, true)?),
+        Manner::Bare => reroot::bare(&site, false)?,
+        Manner::BareCut => reroot::bare(&site, true)?,
+        Manner::Reopened => twist::reopened(&site)?,
+        Manner::DiffersElement => twist::differs(&site, Start::Element, random)?,
+        Manner::DiffersRoot => twist::differs(&site, Start::Root, random)?,
+        Manner::DiffersValue => twist::differs(&site, Start::Value, random)?,
+        Manner::Trimmed => twist::trimmed(&site)?,
+        Manner::Empty => String::new(),
+        Manner::Refusal => nothing::refusal(random),
+        Manner::SameAgain => nothing::same_again(&site, random)?,
+        Manner::OnlyDelivered => nothing::only_delivered(&site, random)?,
+        Manner::ClosedDelivered => nothing::closed_delivered(&site)?,
+    };
+    let is_own = matches!(manner, Manner::Anchor | Manner::Exact | Manner::ExactUnasked);
+    (is_own || (text != site.exact() && text != site.anchored())).then_some(text)
+}

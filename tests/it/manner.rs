@@ -1,0 +1,413 @@
+//! How models continue a cut document: every manner's fragment on one example, and what all fragments promise.
+
+use std::collections::BTreeMap;
+
+use restitch::sim::manner::{Cut, Group, Manner, write};
+use serde_json::Value;
+
+use crate::support::Rng;
+
+const DOCUMENT: &str = r#"{"s":[{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]}"#;
+
+/// `Hello wor|ld`, the anchor `1,"t":"Hello wor`.
+const CUT: Cut<'static> = Cut { document: DOCUMENT, offset: 28, anchor: 12 };
+
+const PRETTY: &str = r#"{
+  "s": [
+    {
+      "id": 1,
+      "t": "Hello world"
+    },
+    {
+      "id": 2,
+      "t": "x"
+    }
+  ]
+}
+"#;
+
+fn named(name: &str) -> Manner {
+    Manner::by_name(name).unwrap_or_else(|| panic!("no manner {name}"))
+}
+
+/// What 200 seeds write, each text once.
+fn all(name: &str, cut: &Cut<'_>) -> Vec<String> {
+    let mut texts: Vec<String> = (0..200).filter_map(|seed| write(named(name), cut, seed)).collect();
+    texts.sort();
+    texts.dedup();
+    texts
+}
+
+/// The cut behind `delivered`, which the document has once.
+fn behind<'a>(document: &'a str, delivered: &str, anchor: usize) -> Cut<'a> {
+    let offset = document.find(delivered).unwrap() + delivered.len();
+    Cut { document, offset, anchor: offset - anchor }
+}
+
+#[test]
+fn names_are_unique_and_found() {
+    let names: BTreeMap<&str, Manner> = Manner::ALL.iter().map(|manner| (manner.name(), *manner)).collect();
+    assert_eq!(names.len(), Manner::ALL.len());
+    for (name, manner) in names {
+        assert_eq!(Manner::by_name(name), Some(manner));
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{name}");
+    }
+    assert_eq!(Manner::by_name("anchored"), None);
+    assert_eq!((Manner::HalfAnchor.group(), Manner::Bare.group()), (Group::Unasked, Group::Rest));
+}
+
+/// Manners that a seed does not change.
+#[test]
+fn fragments_that_are_always_the_same() {
+    let cases = [
+        ("anchor", r#"1,"t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        ("anchor-progress", "PROGRESS: 54\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}"),
+        ("anchor-fence-nested", "```markdown\n```json\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```\n```"),
+        ("exact", r#"ld"},{"id":2,"t":"x"}]}"#),
+        ("exact-unasked", r#"ld"},{"id":2,"t":"x"}]}"#),
+        ("half-anchor", r#"ello world"},{"id":2,"t":"x"}]}"#),
+        ("newline", "\nld\"},{\"id\":2,\"t\":\"x\"}]}"),
+        ("value", r#""Hello world"},{"id":2,"t":"x"}]}"#),
+        ("member", r#""t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        ("element", r#"{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        ("parent", r#"[{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        ("root", DOCUMENT),
+        ("closer-missing", r#"1,"t":"Hello world"},{"id":2,"t":"x"}]"#),
+        ("bare-list", r#"[{"id":2,"t":"x"}]"#),
+        ("bare-list-cut", r#"[{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]"#),
+        ("bare", r#"{"id":2,"t":"x"}"#),
+        ("bare-cut", r#"{"id":1,"t":"Hello world"},{"id":2,"t":"x"}"#),
+        ("reopened", r#""ld"},{"id":2,"t":"x"}]}"#),
+        ("empty", ""),
+        ("closed-delivered", r#"{"s":[{"id":1,"t":"Hello wor"}]}"#),
+    ];
+    for (name, fragment) in cases {
+        assert_eq!(all(name, &CUT), [fragment], "{name}");
+    }
+}
+
+/// Manners that a seed decides: one text each, which some seed gives.
+#[test]
+fn fragments_that_a_seed_decides() {
+    let cases = [
+        ("anchor-fence", "```json\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```"),
+        ("anchor-fence-open", "```\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}"),
+        ("anchor-preamble", "Sure, here is the rest:\n\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}"),
+        (
+            "anchor-preamble-quotes",
+            "I continue after \"t\" in {\"id\":1}:\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
+        ),
+        (
+            "anchor-preamble-fence",
+            "Sure, here is the rest:\n\n```json\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```",
+        ),
+        (
+            "anchor-epilogue",
+            "1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n\nThat is all. See [1] and {note} for more.",
+        ),
+        ("exact-fence", "```json\nld\"},{\"id\":2,\"t\":\"x\"}]}\n```"),
+        ("exact-preamble", "Sure, here is the rest:\n\nld\"},{\"id\":2,\"t\":\"x\"}]}"),
+        ("value-anew", r#""Hello world"}, {"id": 2, "t": "x"}]}"#),
+        ("member-anew", r#""t": "Hello world"}, {"id": 2, "t": "x"}]}"#),
+        ("element-anew", r#"{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#),
+        (
+            "element-anew",
+            "{\n      \"t\": \"Hello world\",\n      \"id\": 1\n    },\n    {\n      \"id\": 2,\n      \"t\": \"x\"\n    }\n  ]\n}",
+        ),
+        ("parent-anew", r#"[{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#),
+        ("root-anew", r#"{"s": [{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#),
+        (
+            "root-anew",
+            "{\n\t\"s\": [\n\t\t{\n\t\t\t\"t\": \"Hello world\",\n\t\t\t\"id\": 1\n\t\t},\n\t\t{\n\t\t\t\"id\": 2,\n\t\t\t\"t\": \"x\"\n\t\t}\n\t]\n}",
+        ),
+        ("root-anew-fence", "```json\n{\"s\": [{\"t\": \"Hello world\", \"id\": 1}, {\"id\": 2, \"t\": \"x\"}]}\n```"),
+        ("closer-extra", r#"1,"t":"Hello world"},{"id":2,"t":"x"}]}]}"#),
+        ("element-fence", "```json\n{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```"),
+        ("root-fence", "```json\n{\"s\":[{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```"),
+        ("element-preamble", "Sure, here is the rest:\n\n{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}"),
+        (
+            "root-preamble",
+            "Sure, here is the rest:\n\n{\"s\":[{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
+        ),
+        ("reroot-rest", r#"{"s":[{"t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        ("reroot-rest", r#"{"s": [{"t": "Hello world"}, {"id": 2, "t": "x"}]}"#),
+        ("reroot-without", r#"{"s":[{"id":2,"t":"x"}]}"#),
+        ("differs-value", r#""maple world"},{"id":2,"t":"x"}]}"#),
+        ("differs-element", r#"{"id":5,"t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        ("differs-root", r#"{"s":[{"id":3,"t":"river world"},{"id":2,"t":"x"}]}"#),
+        ("refusal", "I'm sorry, but I can't help with that."),
+        ("refusal", r#"{"error": "The response could not be completed."}"#),
+        ("only-delivered", r#"{"id":1,"t":"Hello wor"#),
+        ("only-delivered", r#"{"s":[{"id":1,"t":"Hello wor"#),
+    ];
+    for (name, fragment) in cases {
+        let texts = all(name, &CUT);
+        assert!(texts.iter().any(|text| text == fragment), "{name}: none is\n{fragment}\nbut\n{}", texts.join("\n"));
+    }
+    for name in ["anchor-think", "exact-think", "root-think"] {
+        let rest = write(named(&name[..name.len() - 6]), &CUT, 0).unwrap();
+        for text in all(name, &CUT) {
+            let (thought, after) = text.split_once("\n</think>\n\n").unwrap();
+            assert!(thought.starts_with("<think>\n") && thought.contains("lo wor"), "{text}");
+            assert_eq!(after, rest);
+        }
+    }
+}
+
+/// The same document with line breaks: what depends on the layout.
+#[test]
+fn fragments_of_an_indented_document() {
+    let cut = behind(PRETTY, "Hello wor", 16);
+    let rest = "ld\"\n    },\n    {\n      \"id\": 2,\n      \"t\": \"x\"\n    }\n  ]\n}\n";
+    let cases = [
+        ("anchor", format!(" \"t\": \"Hello wor{rest}")),
+        ("line", format!("      \"t\": \"Hello wor{rest}")),
+        ("member", format!("\"t\": \"Hello wor{rest}")),
+        ("element", format!("{{\n      \"id\": 1,\n      \"t\": \"Hello wor{rest}")),
+        ("element-anew", r#"{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#.to_owned()),
+        ("element-anew", r#"{"t":"Hello world","id":1},{"id":2,"t":"x"}]}"#.to_owned()),
+        ("bare-list", "[{\n      \"id\": 2,\n      \"t\": \"x\"\n    }]".to_owned()),
+        ("reroot-rest", format!("{{\n  \"s\": [\n    {{\n      \"t\": \"Hello wor{rest}")),
+        ("reroot-rest", r#"{"s": [{"t": "Hello world"}, {"id": 2, "t": "x"}]}"#.to_owned()),
+        ("closer-missing", format!(" \"t\": \"Hello wor{}", rest.strip_suffix("}\n").unwrap())),
+    ];
+    for (name, fragment) in cases {
+        let texts = all(name, &cut);
+        assert!(texts.contains(&fragment), "{name}: none is\n{fragment}\nbut\n{}", texts.join("\n"));
+    }
+    assert!(all("root-anew", &cut).iter().all(|text| text != PRETTY.trim()));
+}
+
+/// A new root leaves out what was delivered beside the path.
+#[test]
+fn fragments_in_a_new_root() {
+    let document = r#"{"v":1,"s":[{"id":1},{"id":2},{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#;
+    let cut = behind(document, r#""u":[5"#, 9);
+    // The innermost array is `[5,6]`, and the cut stands behind its whole element: the cut element is the fourth row.
+    let cases = [
+        ("reroot", r#"{"s":[{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
+        ("reroot", r#"{"s": [{"id": 4, "t": "ab", "u": [5, 6]}, {"id": 7}], "w": true}"#),
+        ("reroot-last", r#"{"s":[{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
+        ("reroot-last", r#"{"s":[{"id":2},{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
+        ("reroot-rest", r#"{"s":[{"u":[5,6]},{"id":7}],"w":true}"#),
+        ("reroot-without", r#"{"s":[{"u":[6]},{"id":7}],"w":true}"#),
+        ("reroot-anew", r#"{"s": [{"u": [5, 6], "t": "ab", "id": 4}, {"id": 7}], "w": true}"#),
+        ("bare", "6"),
+        ("bare-list", "[6]"),
+    ];
+    for (name, fragment) in cases {
+        let texts = all(name, &cut);
+        assert!(texts.iter().any(|text| text == fragment), "{name}: none is\n{fragment}\nbut\n{}", texts.join("\n"));
+    }
+    let between = behind(document, r#"{"id":2},"#, 4);
+    let absent = ["reroot", "reroot-rest", "element", "bare-list-cut", "value", "reopened", "trimmed", "line"];
+    for name in absent {
+        assert_eq!(all(name, &between), [""; 0], "{name}");
+    }
+    assert!(
+        all("reroot-without", &between)
+            .contains(&r#"{"s":[{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#.to_owned())
+    );
+    // Nothing was delivered beside the path.
+    assert_eq!(all("reroot", &CUT), [""; 0]);
+    assert_eq!(all("reroot-last", &behind(DOCUMENT, r#""id":2,"#, 3)), [""; 0]);
+}
+
+#[test]
+fn commas_and_spaces() {
+    let document = r#"{"a": [1, 22 , "b c"], "d": null}"#;
+    let at = |delivered: &str| behind(document, delivered, 2);
+    assert_eq!(all("comma-extra", &at("[1,")), [r#", 22 , "b c"], "d": null}"#]);
+    assert_eq!(all("comma-extra", &at("[1, ")), [r#",22 , "b c"], "d": null}"#]);
+    assert_eq!(all("comma-extra", &at("[1")), [""; 0]);
+    assert_eq!(all("comma-missing", &at("[1")), [r#" 22 , "b c"], "d": null}"#]);
+    assert_eq!(all("comma-missing", &at("22")), [""; 0]);
+    assert_eq!(all("comma-missing", &at("]")), [r#" "d": null}"#]);
+    // Two numbers would become one.
+    assert_eq!(all("comma-missing", &behind("[1,2]", "[1", 1)), [""; 0]);
+    assert_eq!(all("trimmed", &at("\"b")), [r#"c"], "d": null}"#]);
+    assert_eq!(all("trimmed", &at("[1,")), [""; 0]);
+}
+
+/// Escapes change to and fro, and what they say does not.
+#[test]
+fn other_escapes() {
+    let document = r#"["é\u00e9 a/b\/c \n\u000a 😀\ud83d\ude00 \u0041 \"\\ \ud800", 1]"#;
+    let cut = behind(document, "[\"é", 4);
+    let anew = all("value-anew", &cut);
+    for string in [
+        r#""\u00e9\u00e9 a\/b\/c \u000a\u000a \ud83d\ude00\ud83d\ude00 A \"\\ \ud800""#,
+        r#""éé a/b/c \n\n 😀😀 A \"\\ \ud800""#,
+        r#""\u00e9é a\/b/c \u000a\n \ud83d\ude00😀 A \"\\ \ud800""#,
+    ] {
+        assert!(anew.contains(&format!("{string},1]")), "{string}\n{}", anew.join("\n"));
+    }
+    // Inside an escape no quote can follow.
+    assert_eq!(all("reopened", &behind(document, r#"é\u00"#, 1)), [""; 0]);
+}
+
+/// What is no cut of a document, and documents without containers.
+#[test]
+fn where_nothing_applies() {
+    for (document, offset, anchor) in
+        [("[1]", 0, 0), ("[1]", 3, 0), ("[1]", 1, 2), ("[é]", 1, 1), ("[\"é\"]", 3, 1), ("[1", 1, 0)]
+    {
+        for &manner in Manner::ALL {
+            assert_eq!(write(manner, &Cut { document, offset, anchor }, 1), None, "{manner:?} {document}");
+        }
+    }
+    let number = Cut { document: "1234", offset: 2, anchor: 1 };
+    assert_eq!(all("value", &number), ["1234"]);
+    assert_eq!(all("element", &number), [""; 0]);
+    assert_eq!(all("closer-missing", &number), [""; 0]);
+}
+
+/// A document of a few hundred bytes: objects in arrays, escapes, all kinds of values; no key twice.
+fn document(rng: &mut Rng) -> Value {
+    fn value(rng: &mut Rng, depth: usize) -> Value {
+        const WORDS: [&str; 8] =
+            ["rain", "the night", "é/ö", "line\nbreak", "\"quoted\"", "😀 ok", "{a} [b]", "2024-05-01"];
+        match rng.below(if depth > 3 { 5 } else { 9 }) {
+            0 => Value::from(rng.below(2000) as i64 - 500),
+            1 => Value::from(rng.below(1000) as f64 / 8.0),
+            2 => rng.pick(&[&Value::Null, &Value::Bool(true), &Value::Bool(false)]).clone(),
+            3 | 4 => (0..=rng.below(3)).map(|_| *rng.pick(&WORDS.each_ref())).collect::<Vec<_>>().join(" ").into(),
+            5 | 6 => (0..rng.below(5)).map(|_| value(rng, depth + 1)).collect(),
+            _ => (0..rng.below(5))
+                .map(|n| (format!("{}{n}", ["id", "type", "k/é"][n % 3]), value(rng, depth + 1)))
+                .collect(),
+        }
+    }
+    let rows: Value = (0..1 + rng.below(4)).map(|_| value(rng, 1)).collect();
+    serde_json::json!({"before": value(rng, 3), "rows": rows, "zuletzt": value(rng, 2)})
+}
+
+/// Some start before the cut from which the fragment gives a document, and what it then says. Slow, and knows nothing
+/// of how fragments are made.
+fn joined(cut: &Cut<'_>, fragment: &str) -> Vec<(usize, Value)> {
+    let starts = (0..=cut.offset).filter(|&start| cut.document.is_char_boundary(start));
+    let parsed = |start: usize| serde_json::from_str(&format!("{}{fragment}", &cut.document[..start])).ok();
+    starts.filter_map(|start| parsed(start).map(|value| (start, value))).collect()
+}
+
+/// All that `part` has stands in `whole`: of arrays the last elements, the first of them perhaps in part.
+fn is_part(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => {
+            part.iter().all(|(key, value)| whole.get(key).is_some_and(|whole| is_part(value, whole)))
+        }
+        (Value::Array(part), Value::Array(whole)) if part.len() <= whole.len() => {
+            let whole = &whole[whole.len() - part.len()..];
+            part.iter().zip(whole).enumerate().all(|(n, (a, b))| if n == 0 { is_part(a, b) } else { a == b })
+        }
+        _ => part == whole,
+    }
+}
+
+#[test]
+fn every_fragment_is_what_it_says() {
+    let mut rng = Rng::new(20);
+    let mut written: BTreeMap<Manner, usize> = BTreeMap::new();
+    for round in 0..60u64 {
+        let truth = document(&mut rng);
+        let text = if round % 2 == 0 { truth.to_string() } else { serde_json::to_string_pretty(&truth).unwrap() };
+        for _ in 0..8 {
+            let mut offset = 1 + rng.below(text.len() - 1);
+            while !text.is_char_boundary(offset) {
+                offset -= 1;
+            }
+            let mut anchor = offset.saturating_sub(1 + rng.below(60));
+            while !text.is_char_boundary(anchor) {
+                anchor -= 1;
+            }
+            let cut = Cut { document: &text, offset, anchor };
+            for &manner in Manner::ALL {
+                let seed = rng.next();
+                let Some(fragment) = write(manner, &cut, seed) else { continue };
+                assert_eq!(write(manner, &cut, seed).as_ref(), Some(&fragment));
+                *written.entry(manner).or_default() += 1;
+                let shown = format!("{manner:?} at {offset} of\n{text}\n{fragment}");
+                let (exact, anchored) = (&text[offset..], &text[anchor..]);
+                let is_own = matches!(manner, Manner::Anchor | Manner::Exact | Manner::ExactUnasked);
+                assert!(is_own || (fragment != exact && fragment != anchored), "{shown}");
+                match manner {
+                    Manner::CommaExtra => assert_eq!(fragment, format!(",{exact}"), "{shown}"),
+                    Manner::CommaMissing => assert_eq!(format!(",{fragment}"), exact, "{shown}"),
+                    Manner::CloserExtra => assert!(fragment.starts_with(anchored.trim_end()), "{shown}"),
+                    Manner::CloserMissing => assert_eq!(format!("{fragment}}}"), anchored.trim_end(), "{shown}"),
+                    Manner::AnchorEpilogue => assert!(fragment.starts_with(anchored), "{shown}"),
+                    Manner::HalfAnchor => assert!(anchored.ends_with(&fragment) && fragment.len() > exact.len()),
+                    Manner::Reopened | Manner::Trimmed | Manner::Newline => {}
+                    Manner::DiffersElement | Manner::DiffersRoot | Manner::DiffersValue => {
+                        let found = joined(&cut, &fragment);
+                        assert!(!found.is_empty(), "{shown}");
+                        let differs = |start: usize| !fragment.starts_with(&text[start..offset]);
+                        assert!(found.iter().any(|(start, value)| *value != truth && differs(*start)), "{shown}");
+                    }
+                    _ if manner.group() == Group::Anchored => assert!(fragment.contains(anchored), "{shown}"),
+                    _ if matches!(manner.group(), Group::Exact | Group::Unasked) => {
+                        assert!(fragment.contains(exact), "{shown}");
+                    }
+                    _ if manner.group() == Group::Restart => {
+                        let inner = inner(manner, &fragment);
+                        assert!(joined(&cut, inner).iter().any(|(_, value)| *value == truth), "{shown}");
+                    }
+                    _ if manner.group() == Group::Reroot || manner.name().starts_with("reroot-") => {
+                        let part: Value = serde_json::from_str(&fragment).unwrap_or_else(|_| panic!("{shown}"));
+                        assert!(is_part(&part, &truth) && part != truth, "{shown}");
+                    }
+                    Manner::BareList | Manner::BareListCut | Manner::Bare | Manner::BareCut => {
+                        let list = if fragment.starts_with('[') && manner.name().contains("list") {
+                            fragment.clone()
+                        } else {
+                            format!("[{fragment}]")
+                        };
+                        assert!(
+                            serde_json::from_str::<Vec<Value>>(&list).is_ok_and(|list| !list.is_empty()),
+                            "{shown}"
+                        );
+                    }
+                    Manner::SameAgain => assert!(text[..offset].ends_with(&fragment), "{shown}"),
+                    Manner::OnlyDelivered => assert!(text[..offset].contains(&fragment), "{shown}"),
+                    Manner::ClosedDelivered => {
+                        assert!(serde_json::from_str::<Value>(&fragment).is_ok_and(|value| value != truth), "{shown}");
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    for manner in Manner::ALL {
+        let count = written.get(manner).copied().unwrap_or(0);
+        println!("{:24}{count}", manner.name());
+        assert!(count >= 5, "{manner:?} was tried {count} times");
+    }
+}
+
+/// A restart without the fence, the sentence or the thought around it.
+fn inner(manner: Manner, fragment: &str) -> &str {
+    let name = manner.name();
+    if name.ends_with("-fence") {
+        let (_, rest) = fragment.split_once('\n').unwrap();
+        return rest.strip_suffix("\n```").unwrap();
+    }
+    if name.ends_with("-think") {
+        return fragment.split_once("</think>\n\n").unwrap().1;
+    }
+    if name.ends_with("-preamble") {
+        let (_, rest) = fragment.split_once('\n').unwrap();
+        return rest.strip_prefix('\n').unwrap_or(rest);
+    }
+    fragment
+}
+
+/// Deep nesting is walked and printed without recursion.
+#[test]
+fn depth_is_no_recursion() {
+    let depth = 200_000;
+    let document = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    let cut = Cut { document: &document, offset: depth / 2, anchor: depth / 2 - 10 };
+    let root = write(Manner::RootAnew, &cut, 4);
+    assert!(root.is_none_or(|text| text.len() > document.len()));
+    assert_eq!(write(Manner::Root, &cut, 4).as_deref(), Some(document.as_str()));
+}

@@ -1,0 +1,213 @@
+//! Seams over sockets: documents that are cut anywhere and continued in every manner.
+//!
+//! A client gets the document, as a JSON value, or is told that it did not. What it must never get is another document
+//! that is said to be complete; only where a manner leaves nothing to tell it by, that is counted instead.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use restitch::Limits;
+use restitch::client::{Client, Upstream};
+use restitch::proxy::{self, Proxy};
+use restitch::sim::manner::{Cut, Group, Manner, write};
+use restitch::sim::{Server, Sim};
+use serde_json::{Value, json};
+
+use super::{Answer, DOCUMENT, ask, request};
+use crate::support::Rng;
+
+/// How a combination ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The document's value, and complete.
+    Right,
+    /// Closed, and it says so; what it has is the document's.
+    Closed,
+    /// Closed, and it says so, but the text has something in a wrong place. The server would not go on from that; a
+    /// model might have, to an end that nobody could tell from the right one.
+    Damaged,
+    /// Something else, and nobody says so.
+    Wrong,
+}
+
+/// A document, and a proxy in front of a server that answers with it.
+struct Scene {
+    text: String,
+    truth: Value,
+    sim: Server,
+    proxy: proxy::Server,
+}
+
+/// What is asked of one conversation.
+#[derive(Clone, Copy, Debug)]
+struct Combination {
+    scene: usize,
+    manner: Manner,
+    cut: usize,
+}
+
+/// Rows that look alike, tables, long texts, nesting: what seams are hard in.
+fn documents() -> Vec<String> {
+    let mut rng = Rng::new(41);
+    let words =
+        ["night", "the rain", "fell", "in torrents", "é", "occasional", "intervals", "wind", "and \"so\" on", "a/b"];
+    let mut text = |count: usize| {
+        let picked: Vec<&str> = (0..count).map(|_| rng.pick(&words)).collect();
+        Value::from(picked.join(" "))
+    };
+    let rows: Vec<Value> =
+        (0..8).map(|n| json!({"id": 100 + n, "name": text(3), "tags": [text(1), text(1)], "ok": n % 3 == 0})).collect();
+    let table: Vec<Value> = (0..12).map(|n| json!([n, f64::from(n) / 4.0, n % 2 == 0, null, text(1)])).collect();
+    let sections: Vec<Value> = (0..3)
+        .map(|n| json!({"type": "section", "title": text(2), "body": text(20), "items": [{"n": n, "t": text(2)}, {"n": n + 1, "t": text(4)}]}))
+        .collect();
+    let tree = json!({"a": {"b": {"c": [{"d": text(3), "e": [[1, 2], [3, 44]]}, {"d": text(2), "e": []}], "f": -1.5e-3}}, "g": text(6)});
+    let values =
+        [json!({"kind": "rows", "rows": rows}), json!(table), json!({"sections": sections, "done": true}), tree];
+    let mut documents = vec![DOCUMENT.to_owned()];
+    for value in values {
+        documents.push(value.to_string());
+        documents.push(serde_json::to_string_pretty(&value).unwrap());
+    }
+    documents
+}
+
+impl Scene {
+    async fn new(text: String) -> Self {
+        let truth = serde_json::from_str(&text).unwrap();
+        let sim = Sim::new(text.clone(), "answer".parse().unwrap()).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
+        let limits = Limits { backoff: Duration::ZERO, ..Limits::default() };
+        let proxy = Proxy::new(client).limits(limits).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        Self { text, truth, sim, proxy }
+    }
+
+    /// What the client makes of the answer, by nothing but the text and the report.
+    fn judge(&self, answer: &Answer) -> Verdict {
+        let value: Option<Value> = serde_json::from_str(&answer.text()).ok();
+        let report = answer.report();
+        match report["status"].as_str() {
+            Some("complete") if value.as_ref() == Some(&self.truth) => Verdict::Right,
+            Some("closed") if report["filled"].is_array() => match value {
+                Some(value) if is_cut_short(&value, &self.truth) => Verdict::Closed,
+                Some(_) => Verdict::Damaged,
+                None => Verdict::Wrong,
+            },
+            _ => Verdict::Wrong,
+        }
+    }
+}
+
+/// All that `part` has stands in `whole` at the same place, perhaps not to its end; a `null` may be invented.
+fn is_cut_short(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Null, _) | (Value::Number(_), Value::Number(_)) => true,
+        (Value::String(part), Value::String(whole)) => whole.starts_with(part.as_str()),
+        (Value::Array(part), Value::Array(whole)) => {
+            part.len() <= whole.len() && part.iter().zip(whole).all(|(part, whole)| is_cut_short(part, whole))
+        }
+        (Value::Object(part), Value::Object(whole)) => {
+            part.iter().all(|(key, part)| whole.get(key).is_some_and(|whole| is_cut_short(part, whole)))
+        }
+        _ => part == whole,
+    }
+}
+
+/// Every manner in turn, each at a cut where it applies; the anchor is not known before, so that it may not apply at
+/// the server's cut for being the anchor's twin.
+fn combinations(scenes: &[Scene], count: usize) -> Vec<Combination> {
+    let mut rng = Rng::new(17);
+    let mut chosen = Vec::new();
+    for &manner in Manner::ALL.iter().cycle().take(count) {
+        let found = (0..400).find_map(|_| {
+            let scene = rng.below(scenes.len());
+            let document = scenes[scene].text.as_str();
+            let cut = 1 + rng.below(document.len() - 1);
+            let anchor = (cut.saturating_sub(40)..=cut).find(|&at| document.is_char_boundary(at))?;
+            let near = Cut { document, offset: cut, anchor };
+            write(manner, &near, 0).map(|_| Combination { scene, manner, cut })
+        });
+        chosen.push(found.unwrap_or_else(|| panic!("{manner:?} applies nowhere")));
+    }
+    chosen
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_manner_gives_the_document_or_says_that_it_does_not() {
+    let mut scenes = Vec::new();
+    for text in documents() {
+        scenes.push(Scene::new(text).await);
+    }
+    let scenes = Arc::new(scenes);
+    let combinations = Arc::new(combinations(&scenes, COMBINATIONS));
+    let mut lanes = tokio::task::JoinSet::new();
+    for lane in 0..LANES {
+        let (scenes, combinations) = (Arc::clone(&scenes), Arc::clone(&combinations));
+        lanes.spawn(async move {
+            let mut seen = Vec::new();
+            for (n, &combination) in combinations.iter().enumerate().skip(lane).step_by(LANES) {
+                let Combination { scene, manner, cut } = combination;
+                let scene = &scenes[scene];
+                let prompt = format!("{n} [[script: answer@{cut}!length | {} anchor]]", manner.name());
+                let answer = ask(&scene.proxy.url(), &request(true, &prompt)).await;
+                assert!(answer.whole && answer.status == 200, "{combination:?}");
+                seen.push((combination, scene.judge(&answer), answer.text()));
+            }
+            seen
+        });
+    }
+    let mut table: BTreeMap<Manner, [usize; 4]> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (combination, verdict, text) in lanes.join_all().await.into_iter().flatten() {
+        table.entry(combination.manner).or_default()[verdict as usize] += 1;
+        if verdict == Verdict::Wrong {
+            wrong.push((combination, text));
+        }
+    }
+
+    // The server did what it was told: each manner answered its first continuations.
+    let calls: Vec<_> = scenes.iter().flat_map(|scene| scene.sim.calls()).collect();
+    let steps: Vec<String> = calls.iter().filter_map(|call| call.step).map(|step| step.to_string()).collect();
+    println!("{:24} {:>7} {:>7} {:>7} {:>7}", "manner", "right", "closed", "damaged", "wrong");
+    for (manner, row) in &table {
+        let [right, closed, damaged, wrong] = row;
+        let note = match NOT_YET.iter().find(|(not_yet, _)| not_yet == manner) {
+            Some((_, reason)) => reason,
+            None if manner.group() == Group::Rest && *wrong > 0 => "counted, not asserted",
+            None => "",
+        };
+        println!("{:24} {right:7} {closed:7} {damaged:7} {wrong:7}  {note}", manner.name());
+        let asked = steps.iter().filter(|step| **step == manner.name()).count();
+        assert!(asked >= row.iter().sum(), "{manner:?}");
+    }
+    let sum = |place: usize| table.values().map(|row| row[place]).sum::<usize>();
+    let refused = calls.iter().filter(|call| call.status.is_some_and(|status| status == 422)).count();
+    println!("{:24} {:7} {:7} {:7} {:7}", "all", sum(0), sum(1), sum(2), sum(3));
+    println!("{} calls, {refused} of them refused", calls.len());
+
+    let is_gated =
+        |manner: Manner| manner.group() != Group::Rest && NOT_YET.iter().all(|(not_yet, _)| *not_yet != manner);
+    wrong.sort_by_key(|(combination, _)| (is_gated(combination.manner), combination.manner, combination.cut));
+    for (Combination { scene, manner, cut }, text) in &wrong {
+        let document = &scenes[*scene].text;
+        let same = document.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+        let shown =
+            |text: &str| String::from_utf8_lossy(&text.as_bytes()[same..text.len().min(same + 60)]).into_owned();
+        let (got, due) = (shown(text), shown(document));
+        println!("wrong: {} in document {scene} cut at {cut}: at {same} {got:?} instead of {due:?}", manner.name());
+    }
+    let gated: Vec<_> = wrong.iter().map(|(combination, _)| combination).filter(|one| is_gated(one.manner)).collect();
+    assert!(gated.is_empty(), "wrong, and nobody says so: {gated:?}");
+}
+
+/// A few rounds of all manners.
+const COMBINATIONS: usize = 500;
+
+/// Conversations at a time.
+const LANES: usize = 4;
+
+/// Manners that still give another document without a word at one of these cuts, and why. They are printed and not
+/// asserted.
+const NOT_YET: &[(Manner, &str)] =
+    &[(Manner::HalfAnchor, "not yet: behind `{`, half of the anchor reads as an empty object and what follows it")];
