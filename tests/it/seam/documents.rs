@@ -1,0 +1,77 @@
+//! Documents as models write them, by seed: reports, rows, tables, nesting, code, every script; one in six of them
+//! repeats itself so often that a seam may stand in many places.
+
+use super::kinds;
+use super::layout::{Escapes, Layout, Tree};
+use super::source::Source;
+use super::support::Rng;
+
+/// One document.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    /// Its kind, and the seed that gives it again.
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// Elements of it are equal to each other, or it says the same thing over and over.
+    pub(crate) periodic: bool,
+    /// Its root is no container.
+    pub(crate) scalar: bool,
+}
+
+type Kind = (&'static str, fn(&mut Source<'_>, usize) -> Tree);
+
+const DIFFERENT: [Kind; 11] = [
+    ("sections", kinds::sections),
+    ("records", kinds::records),
+    ("table", kinds::table),
+    ("nested", kinds::nested),
+    ("code", kinds::code),
+    ("escapes", kinds::escapes),
+    ("scripts", kinds::scripts),
+    ("numbers", kinds::numbers),
+    ("lookalikes", kinds::lookalikes),
+    ("list", kinds::list),
+    ("mixed", kinds::mixed),
+];
+const PERIODIC: [Kind; 4] = [
+    ("zeros", kinds::zeros),
+    ("equal-rows", kinds::equal_rows),
+    ("equal-strings", kinds::equal_strings),
+    ("phrases", kinds::phrases),
+];
+
+/// The document of a seed: of every six seeds in a row one is periodic, and one in sixty-six is a scalar.
+pub(crate) fn sample(seed: u64) -> Sample {
+    let mut rng = Rng::new(seed ^ 0x5ea3_0000_0000);
+    let periodic = seed % 6 == 5;
+    // As many between 200 and 400 bytes as between 1,600 and 3,200; one in ten is longer.
+    let spread = if rng.below(10) == 0 { 4096 << rng.below(3) } else { 200 << rng.below(5) };
+    let size = (spread + rng.below(spread)).min(16 << 10);
+    let layout = Layout::seeded(&mut rng);
+    let escapes = Escapes::seeded(&mut rng);
+    let kinds: &[Kind] = if periodic { &PERIODIC } else { &DIFFERENT };
+    let is_scalar = seed % 66 == 7;
+    let (name, kind) = if is_scalar {
+        ("scalar", kinds::scalar as fn(&mut Source<'_>, usize) -> Tree)
+    } else {
+        kinds[rng.below(kinds.len())]
+    };
+    let tree = kind(&mut Source { rng: &mut rng, escapes, count: 0 }, size);
+    Sample { name: format!("{name}-{seed}"), text: layout.write(&tree), periodic, scalar: is_scalar }
+}
+
+#[test]
+fn documents_are_as_promised() {
+    let samples: Vec<Sample> = (0..660).map(sample).collect();
+    for sample in &samples {
+        assert!(serde_json::from_str::<serde_json::Value>(&sample.text).is_ok(), "{}", sample.name);
+        let node = super::reading::read(&sample.text).unwrap();
+        assert!(node.is_closed() || sample.name.starts_with("scalar"), "{}", sample.name);
+        assert!(node.is(&node), "{}: a key comes twice", sample.name);
+    }
+    assert_eq!(samples.iter().filter(|sample| sample.periodic).count(), 110);
+    assert!(samples.iter().filter(|sample| sample.text.len() <= 4096).count() > 400);
+    assert!(samples.iter().any(|sample| sample.text.len() > 12_000));
+    assert!(samples.iter().all(|sample| sample.text.len() < 64 << 10));
+    assert!(samples.iter().any(|sample| sample.text.contains("\r\n")));
+}

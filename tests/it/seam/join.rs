@@ -1,0 +1,83 @@
+//! Where the bench meets the engine: one fragment, joined to what was delivered, as a session does it.
+
+use restitch::Limits;
+use restitch::json::envelope::Roots;
+use restitch::splice::{Alignment, Expect, Slot, Splice};
+
+/// What became of one fragment.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outcome {
+    /// All that stands behind the call, the delivered text first.
+    pub(crate) text: String,
+    /// The root is closed; one that is a number closes with what follows it.
+    pub(crate) complete: bool,
+    /// It was joined, to its end, and may have brought nothing new.
+    pub(crate) joined: bool,
+    /// The alignment, or the failure.
+    pub(crate) how: String,
+    pub(crate) ambiguous: bool,
+    /// The most bytes that waited.
+    pub(crate) held: usize,
+    /// Bytes of the fragment that had come when its first text stood.
+    pub(crate) pushed_at: Option<usize>,
+}
+
+/// Where the anchor begins that a call asks for behind `delivered`.
+pub(crate) fn anchor(delivered: &str) -> usize {
+    let (slot, splice) = begin(delivered, Expect::Anchor);
+    splice.anchor().map_or(slot.document().text().len(), |anchor| anchor.range.start)
+}
+
+fn begin(delivered: &str, expect: Expect) -> (Slot, Splice) {
+    let limits = Limits::default();
+    let mut slot = Slot::with_roots(&limits, Roots::Any);
+    slot.push(delivered).unwrap();
+    let splice = Splice::new(&slot, expect, &limits);
+    (slot, splice)
+}
+
+/// Joins `fragment`, which comes in pieces of at least `chunk` bytes that end between characters.
+pub(crate) fn join(delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> Outcome {
+    let mut rest = fragment;
+    let pieces = std::iter::from_fn(|| {
+        let end = (chunk.min(rest.len())..=rest.len()).find(|&end| rest.is_char_boundary(end)).unwrap();
+        let (piece, behind) = rest.split_at(end);
+        rest = behind;
+        (!piece.is_empty()).then_some(piece)
+    });
+    join_pieces(delivered, pieces, expect)
+}
+
+/// Joins a fragment that comes in these pieces.
+pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a str>, expect: Expect) -> Outcome {
+    let (mut slot, mut splice) = begin(delivered, expect);
+    let (mut held, mut pushed_at, mut at) = (0, None, 0);
+    for piece in pieces {
+        let fed = splice.feed(&mut slot, piece);
+        at += piece.len();
+        held = held.max(splice.held());
+        if slot.document().text().len() > delivered.len() {
+            pushed_at = pushed_at.or(Some(at));
+        }
+        if fed.is_err() {
+            break;
+        }
+    }
+    let merged = splice.finish(&mut slot);
+    if slot.document().text().len() > delivered.len() {
+        pushed_at = pushed_at.or(Some(at));
+    }
+    let seam = splice.seam();
+    Outcome {
+        text: slot.document().text().to_owned(),
+        complete: slot.document().is_complete(),
+        joined: merged.is_ok(),
+        how: match &merged {
+            Ok(seam) => seam.alignment.as_str().to_owned(),
+            Err(failure) => format!("{failure:?}"),
+        },
+        ambiguous: seam.is_some_and(|seam| seam.ambiguous && seam.alignment != Alignment::Repeat),
+        held: seam.map_or(held, |seam| seam.held.max(held)),
+        pushed_at,
+    }
+}

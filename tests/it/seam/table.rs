@@ -1,0 +1,213 @@
+//! The table: what becomes of the fragments, by manner and by group.
+
+use std::collections::BTreeMap;
+
+use super::join::Outcome;
+use super::judge::Verdict;
+use super::manner::Group;
+use super::peers::PEERS;
+use super::rows::{Row, for_every_row, lines};
+
+/// What is counted of some rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    pub(crate) rows: usize,
+    pub(crate) right: usize,
+    pub(crate) flagged: usize,
+    pub(crate) closed: usize,
+    pub(crate) broken: usize,
+    pub(crate) wrong: usize,
+    pub(crate) ambiguous: usize,
+    held: Vec<u32>,
+    distance: Vec<u32>,
+}
+
+/// Which rows are counted together. `None`: all of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Filter {
+    pub(crate) group: Option<Group>,
+    pub(crate) name: Option<&'static str>,
+    pub(crate) periodic: Option<bool>,
+    pub(crate) identified: Option<bool>,
+    pub(crate) again: bool,
+    /// The documents whose root is a scalar, which no stream has: they are counted apart.
+    pub(crate) scalars: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    name: &'static str,
+    scalar: bool,
+    periodic: bool,
+    identified: bool,
+    again: bool,
+}
+
+/// Rows, counted; and those that are silently wrong, with the names of their manners, to be looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    cells: BTreeMap<Key, Cell>,
+    pub(crate) wrong: Vec<(&'static str, String)>,
+}
+
+/// What becomes of every manner over so many documents: of the engine, and of each of the published rules.
+pub(crate) fn measure(documents: u64, cuts: usize) -> (Table, Vec<(&'static str, Table)>) {
+    let mut table = Table::default();
+    let mut peers = PEERS.map(|(name, rule)| (name, rule, Table::default()));
+    for_every_row(0..documents, cuts, |row| {
+        let outcome = row.join(1);
+        table.count(row, &outcome, row.case.judge(&outcome));
+        for (_, rule, table) in peers.iter_mut().filter(|_| !row.again) {
+            table.count_verdict(row, row.case.judge_text(&rule(row.case.delivered, row.case.fragment)));
+        }
+    });
+    (table, peers.into_iter().map(|(name, _, table)| (name, table)).collect())
+}
+
+pub(crate) const GROUPS: [(Group, &str); 6] = [
+    (Group::Anchored, "anchored"),
+    (Group::Exact, "exact"),
+    (Group::Unasked, "unasked"),
+    (Group::Restart, "restart"),
+    (Group::Reroot, "reroot"),
+    (Group::Rest, "rest"),
+];
+
+impl Table {
+    pub(crate) fn count(&mut self, row: &Row<'_>, outcome: &Outcome, verdict: Verdict) {
+        if verdict == Verdict::Wrong {
+            self.wrong.push((row.line.name, row.show(outcome, verdict)));
+        }
+        let distance = outcome.pushed_at.zip(row.case.seam).map(|(pushed, seam)| pushed.saturating_sub(seam) as u32);
+        let cell = self.cell(row);
+        cell.add(verdict);
+        cell.ambiguous += usize::from(outcome.ambiguous);
+        cell.held.push(outcome.held as u32);
+        cell.distance.extend(distance);
+    }
+
+    /// A rule that only says what it makes of the texts.
+    pub(crate) fn count_verdict(&mut self, row: &Row<'_>, verdict: Verdict) {
+        self.cell(row).add(verdict);
+    }
+
+    fn cell(&mut self, row: &Row<'_>) -> &mut Cell {
+        let Row { line, sample, identified, again, .. } = *row;
+        self.cells
+            .entry(Key { name: line.name, scalar: sample.scalar, periodic: sample.periodic, identified, again })
+            .or_default()
+    }
+
+    /// The sum of some rows.
+    pub(crate) fn sum(&self, filter: Filter) -> Cell {
+        let mut sum = Cell::default();
+        for line in lines() {
+            let wanted = filter.group.is_none_or(|group| group == line.group)
+                && filter.name.is_none_or(|name| name == line.name);
+            for (key, cell) in self.cells.iter().filter(|(key, _)| wanted && key.name == line.name) {
+                let fits = filter.periodic.is_none_or(|periodic| periodic == key.periodic)
+                    && filter.identified.is_none_or(|identified| identified == key.identified);
+                if fits && filter.again == key.again && filter.scalars == key.scalar {
+                    sum.merge(cell);
+                }
+            }
+        }
+        sum
+    }
+
+    /// As text, a line for each group and each manner.
+    pub(crate) fn print(&self) -> String {
+        let mut out = String::new();
+        for (again, part) in [(false, "fragments to their end"), (true, "fragments cut again")] {
+            for (periodic, which) in [(None, "all documents"), (Some(false), "where elements differ")] {
+                out += &format!("\n{part}, {which}\n{HEADER}\n");
+                let filter = Filter { periodic, again, ..Filter::default() };
+                for (group, name) in GROUPS {
+                    out += &self.sum(Filter { group: Some(group), ..filter }).line(&format!("= {name}"));
+                    for line in lines().filter(|line| line.group == group) {
+                        out += &self.sum(Filter { name: Some(line.name), ..filter }).line(&format!("  {}", line.name));
+                    }
+                }
+                let reroot = Filter { group: Some(Group::Reroot), identified: Some(true), ..filter };
+                out += &self.sum(reroot).line("= reroot, with id");
+                out += &self.sum(filter).line("= all");
+            }
+        }
+        out + &self.print_groups("scalar roots", Filter { scalars: true, ..Filter::default() })
+    }
+
+    /// As text, a line for each group.
+    pub(crate) fn print_groups(&self, title: &str, rows: Filter) -> String {
+        let mut out = String::new();
+        for (periodic, which) in [(None, "all documents"), (Some(false), "where elements differ")] {
+            if rows.scalars && periodic.is_some() {
+                continue;
+            }
+            out += &format!("\n{title}, {which}\n{HEADER}\n");
+            for (group, name) in GROUPS {
+                out += &self.sum(Filter { group: Some(group), periodic, ..rows }).line(&format!("= {name}"));
+            }
+        }
+        out
+    }
+}
+
+const HEADER: &str = "                              rows   right  flagged  closed  broken  wrong  wrong %  ambig.  \
+                      held: median     max  distance: median     max";
+
+impl Cell {
+    fn add(&mut self, verdict: Verdict) {
+        self.rows += 1;
+        *match verdict {
+            Verdict::Right => &mut self.right,
+            Verdict::Flagged => &mut self.flagged,
+            Verdict::Closed => &mut self.closed,
+            Verdict::Broken => &mut self.broken,
+            Verdict::Wrong => &mut self.wrong,
+        } += 1;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.right += other.right;
+        self.flagged += other.flagged;
+        self.closed += other.closed;
+        self.broken += other.broken;
+        self.wrong += other.wrong;
+        self.ambiguous += other.ambiguous;
+        self.held.extend(&other.held);
+        self.distance.extend(&other.distance);
+    }
+
+    /// A share of the rows in percent; 100 of none.
+    pub(crate) fn percent(&self, count: usize) -> f64 {
+        if self.rows == 0 { 100.0 } else { 100.0 * count as f64 / self.rows as f64 }
+    }
+
+    fn line(&self, name: &str) -> String {
+        if self.rows == 0 {
+            return String::new();
+        }
+        let (held, most) = spread(&self.held);
+        let (distance, farthest) = spread(&self.distance);
+        format!(
+            "{name:26} {:8} {:6.2}% {:7.2}% {:7} {:7} {:6} {:7.3}% {:7} {held:>13} {most:>7} {distance:>17} {farthest:>7}\n",
+            self.rows,
+            self.percent(self.right),
+            self.percent(self.flagged),
+            self.closed,
+            self.broken,
+            self.wrong,
+            100.0 * self.wrong as f64 / self.rows as f64,
+            self.ambiguous,
+        )
+    }
+}
+
+/// The median and the most.
+fn spread(values: &[u32]) -> (String, String) {
+    let mut values = values.to_vec();
+    values.sort_unstable();
+    let show = |value: Option<&u32>| value.map_or("-".to_owned(), u32::to_string);
+    (show(values.get(values.len() / 2)), show(values.last()))
+}
