@@ -24,9 +24,13 @@ impl KeyHash {
         Self::nonzero(Hasher::new(KEY).write(key.as_bytes()).finish())
     }
 
-    /// Of a key as it is written.
-    pub(super) fn of_raw(raw: &str) -> Self {
+    /// Of a key as it is written, between its quotes.
+    pub fn of_raw(raw: &str) -> Self {
         Self::nonzero(of_text(KEY, raw))
+    }
+
+    pub(super) fn bits(self) -> u64 {
+        self.0.get()
     }
 
     fn nonzero(hash: u64) -> Self {

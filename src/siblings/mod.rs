@@ -45,6 +45,8 @@ pub struct Siblings {
     /// The children of the first level, then those of the second, and so on.
     children: Vec<Child>,
     index: Index,
+    /// The same children, by their keys.
+    keys: Index,
     limit: usize,
     root: Option<u64>,
 }
@@ -81,7 +83,14 @@ impl Siblings {
     /// a container with more, the first ones.
     pub fn new(limit: usize) -> Self {
         let limit = limit.min(u32::MAX as usize - 1);
-        Self { levels: Vec::new(), children: Vec::new(), index: Index::default(), limit, root: None }
+        Self {
+            levels: Vec::new(),
+            children: Vec::new(),
+            index: Index::default(),
+            keys: Index::default(),
+            limit,
+            root: None,
+        }
     }
 
     /// How many containers are open.
@@ -113,6 +122,15 @@ impl Siblings {
         self.index.positions(place(depth, digest)).filter_map(own).filter(move |child| child.digest == digest)
     }
 
+    /// The member of the open object at this depth that has this key; of several the last one. Takes no time for other
+    /// members.
+    pub fn member(&self, depth: usize, key: KeyHash) -> Option<&Child> {
+        let children = self.children(depth);
+        let first = self.levels.get(depth).map_or(0, |level| level.first);
+        let own = move |at: usize| at.checked_sub(first).and_then(|at| children.get(at));
+        self.keys.positions(place(depth, key.bits())).filter_map(own).find(|child| child.key == Some(key))
+    }
+
     /// The digest of the root that ended last. `None` before, or if a part of it was missed.
     pub fn root(&self) -> Option<u64> {
         self.root
@@ -139,6 +157,8 @@ impl Siblings {
         if self.children.len() < self.limit {
             self.children.push(Child { key, digest, span });
             self.index.push(place(depth - 1, digest));
+            // Elements have no key: something that spreads keeps the chains short.
+            self.keys.push(place(depth - 1, key.map_or(digest, KeyHash::bits)));
         } else {
             level.is_remembered = false;
         }
@@ -157,6 +177,7 @@ impl Siblings {
         if let Some(level) = self.levels.get(depth) {
             self.children.truncate(level.first);
             self.index.truncate(level.first);
+            self.keys.truncate(level.first);
             self.levels.truncate(depth);
         }
     }

@@ -178,9 +178,10 @@ fn sinks_allocate_for_what_they_keep_alone() {
         });
         assert!(value <= text_alone + 16, "{value} in pushes of {size}, {text_alone} for the text");
 
-        // The children, and what finds them.
+        // The children, and what finds them by what they say and by their keys: five stores that double seven times each,
+        // and once more.
         let siblings = behind_warm_up(&text, size, Siblings::new(1 << 20), |_, _| {});
-        assert!(siblings <= text_alone + 24, "{siblings} in pushes of {size}, {text_alone} for the text");
+        assert!(siblings <= text_alone + 40, "{siblings} in pushes of {size}, {text_alone} for the text");
     }
 }
 
