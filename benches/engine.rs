@@ -7,13 +7,13 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use restitch::json::{self, Machine, Sink};
 use restitch::overlap::Anchor;
 use restitch::paths::Paths;
 use restitch::session::relay::{Output, Relay};
 use restitch::siblings::Siblings;
-use restitch::splice::{Expect, Splice};
+use restitch::splice::{Expect, Slot, Splice};
 use restitch::sse::Decoder;
 use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits};
@@ -214,13 +214,14 @@ fn seam(c: &mut Criterion) {
             delivered.restore(&checkpoint)
         });
     });
-    let checkpoint = delivered.checkpoint();
+    let slot = Slot::of(delivered, &Limits::default());
     group.bench_function("splice behind 512 KiB, up to the join and 4 KiB more", |b| {
-        b.iter(|| {
-            let mut splice = Splice::new(&delivered, Expect::Anchor, &Limits::default());
-            splice.feed(&mut delivered, black_box(rest)).unwrap();
-            delivered.restore(&checkpoint)
-        });
+        let joined = |mut slot: Slot| {
+            let mut splice = Splice::new(&slot, Expect::Anchor, &Limits::default());
+            splice.feed(&mut slot, black_box(rest)).unwrap();
+            slot
+        };
+        b.iter_batched(|| slot.clone(), joined, BatchSize::LargeInput);
     });
     group.finish();
 }

@@ -2,8 +2,8 @@
 //!
 //! No network: the halves are written here as they would come from a model.
 
-use restitch::splice::{Expect, Splice};
-use restitch::{Document, Limits};
+use restitch::Limits;
+use restitch::splice::{Expect, Slot, Splice};
 
 const FIRST: &str = r#"{"title": "Tides", "sections": [
   {"id": 1, "text": "The moon draws the water nearest to it."},
@@ -11,22 +11,22 @@ const FIRST: &str = r#"{"title": "Tides", "sections": [
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limits = Limits::default();
-    let mut document = Document::new(limits.depth);
-    document.push(FIRST)?;
-    let cut = document.cut();
-    let mut splice = Splice::new(&document, Expect::Anchor, &limits);
+    let mut slot = Slot::new(&limits);
+    slot.push(FIRST)?;
+    let cut = slot.document().cut();
+    let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
     let anchor = splice.anchor().map(|anchor| FIRST[anchor.range.clone()].to_owned()).unwrap_or_default();
     show(&format!("cut at byte {} in {} ({})", cut.offset, cut.path, cut.state.as_str()));
-    show(&format!("what can be shown now: {}", document.complete().unwrap_or_default()));
+    show(&format!("what can be shown now: {}", slot.document().complete().unwrap_or_default()));
     show(&format!("what the model is asked to repeat: {anchor}"));
 
     let answer = format!("Sure, here is the rest:\n```json\n{anchor}ndy the range exceeds 16 m.\"}}\n]}}\n```");
     for delta in answer.as_bytes().chunks(7) {
-        splice.feed(&mut document, std::str::from_utf8(delta)?)?;
+        splice.feed(&mut slot, std::str::from_utf8(delta)?)?;
     }
-    let seam = splice.finish(&mut document)?;
+    let seam = splice.finish(&mut slot)?;
     show(&format!("joined: {} bytes repeated, {} bytes held", seam.overlap, seam.held));
-    show(document.root().unwrap_or_default());
+    show(slot.document().root().unwrap_or_default());
     Ok(())
 }
 

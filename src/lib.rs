@@ -19,22 +19,23 @@
 //! on, without being parsed again:
 //!
 //! ```
-//! use restitch::splice::{Expect, Splice};
-//! use restitch::{Document, Limits};
+//! use restitch::Limits;
+//! use restitch::splice::{Expect, Slot, Splice};
 //!
-//! let mut document = Document::new(1024);
-//! document.push(r#"{"sections": [{"title": "One"}, {"title": "Tw"#)?;
-//! assert_eq!(document.cut().path, "/sections/1/title");
-//! assert_eq!(document.complete().unwrap(), r#"{"sections": [{"title": "One"}, {"title": "Tw"}]}"#);
+//! let limits = Limits::default();
+//! let mut slot = Slot::new(&limits);
+//! slot.push(r#"{"sections": [{"title": "One"}, {"title": "Tw"#)?;
+//! assert_eq!(slot.document().cut().path, "/sections/1/title");
+//! assert_eq!(slot.document().complete().unwrap(), r#"{"sections": [{"title": "One"}, {"title": "Tw"}]}"#);
 //!
 //! // The model was asked to repeat the end of what it wrote, and to go on.
-//! let mut splice = Splice::new(&document, Expect::Anchor, &Limits::default());
+//! let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
 //! for fragment in ["tions\": [{\"title\": \"One\"}, {\"title", "\": \"Two\"}]", "}"] {
-//!     splice.feed(&mut document, fragment)?;
+//!     splice.feed(&mut slot, fragment)?;
 //! }
-//! let seam = splice.finish(&mut document)?;
+//! let seam = splice.finish(&mut slot)?;
 //! assert_eq!((seam.offset, seam.alignment.as_str()), (45, "anchor"));
-//! assert_eq!(document.root(), Some(r#"{"sections": [{"title": "One"}, {"title": "Two"}]}"#));
+//! assert_eq!(slot.document().root(), Some(r#"{"sections": [{"title": "One"}, {"title": "Two"}]}"#));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

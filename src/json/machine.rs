@@ -243,7 +243,7 @@ impl Machine {
     }
 
     /// Inside a string: how far it is certain.
-    pub(super) fn certain_string(&self) -> usize {
+    pub(crate) fn certain_string(&self) -> usize {
         if self.state == State::Plain { self.offset } else { self.hold }
     }
 

@@ -7,7 +7,7 @@ mod exact;
 
 use std::borrow::Cow;
 
-pub(crate) use exact::{exact, exact_pieces};
+pub(crate) use exact::{encode, exact, exact_pieces, first_unit};
 use memchr::memchr;
 
 /// Decodes the escapes of one channel whose text arrives as a sequence of JSON strings.

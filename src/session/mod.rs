@@ -29,7 +29,7 @@ use crate::error::SyntaxError;
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::provider::Finish;
-use crate::splice::{Alignment, Expect, Failure, Seam, Splice};
+use crate::splice::{Alignment, Expect, Failure, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
 ///
@@ -60,7 +60,7 @@ pub struct Session {
     limits: Limits,
     expect: Expect,
     roots: Roots,
-    document: Document,
+    slot: Slot,
     phase: Phase,
     /// The first answer broke the grammar here: it is passed through and never continued.
     malformed: Option<SyntaxError>,
@@ -254,7 +254,7 @@ impl Session {
     /// A session with another expectation of its continuations, or other roots.
     pub fn with(limits: Limits, expect: Expect, roots: Roots) -> Self {
         Self {
-            document: Document::with_roots(limits.depth, roots),
+            slot: Slot::with_roots(&limits, roots),
             limits,
             expect,
             roots,
@@ -287,7 +287,7 @@ impl Session {
 
     /// The text so far; all of it is settled.
     pub fn document(&self) -> &Document {
-        &self.document
+        self.slot.document()
     }
 
     /// No continuation has been asked for: text of the call that is open leaves as it comes.
@@ -307,12 +307,12 @@ impl Session {
 
     /// Whether the first answer, were it to end like this now, would be continued or asked for again.
     pub fn would_continue(&self, end: &End) -> bool {
-        if self.opaque || self.malformed.is_some() || self.document.is_complete() {
+        if self.opaque || self.malformed.is_some() || self.slot.document().is_complete() {
             return false;
         }
         match end {
-            End::Finished(reason) => self.document.is_json() && self.is_continued(reason),
-            _ => self.document.is_json() || self.document.is_blank(),
+            End::Finished(reason) => self.slot.document().is_json() && self.is_continued(reason),
+            _ => self.slot.document().is_json() || self.slot.document().is_blank(),
         }
     }
 
@@ -336,7 +336,7 @@ impl Session {
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
         let patience = match self.phase {
             Phase::First if !self.would_continue(&End::Silent) => return None,
-            Phase::First if !self.document.is_json() => self.limits.first_byte.max(self.limits.idle),
+            Phase::First if !self.slot.document().is_json() => self.limits.first_byte.max(self.limits.idle),
             Phase::First => self.limits.idle,
             Phase::Waiting(_) | Phase::Continuing(..) if opened => self.limits.idle,
             Phase::Waiting(_) | Phase::Continuing(..) => self.limits.first_byte.max(self.limits.idle),
@@ -363,14 +363,14 @@ impl Session {
         match &mut self.phase {
             Phase::First => {
                 if self.malformed.is_none() {
-                    self.malformed = self.document.push(text).err();
+                    self.malformed = self.slot.push(text).err();
                 }
             }
             Phase::Continuing(splice, _) => {
-                let before = self.document.text().len();
+                let before = self.slot.document().text().len();
                 let was_joined = splice.seam().is_some();
                 // A failure is told once, when the call ends.
-                let _ = splice.feed(&mut self.document, text);
+                let _ = splice.feed(&mut self.slot, text);
                 if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
                     self.ambiguous += u32::from(seam.ambiguous);
                     self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
@@ -382,7 +382,7 @@ impl Session {
     }
 
     fn settled(&mut self, before: usize) {
-        if let Some(new) = self.document.text().get(before..).filter(|new| !new.is_empty()) {
+        if let Some(new) = self.slot.document().text().get(before..).filter(|new| !new.is_empty()) {
             self.outputs.push_back(Output::Text(new.to_owned()));
         }
     }
@@ -391,7 +391,7 @@ impl Session {
         if let Phase::Waiting(_) = self.phase
             && let Phase::Waiting(splice) = std::mem::replace(&mut self.phase, Phase::Done)
         {
-            self.phase = Phase::Continuing(splice, self.document.text().len());
+            self.phase = Phase::Continuing(splice, self.slot.document().text().len());
         }
     }
 
@@ -406,12 +406,12 @@ impl Session {
     fn end_of_first(&mut self, now: Duration, end: End) {
         if !self.would_continue(&end) {
             let finish = if let End::Finished(reason) = end { Some(reason) } else { None };
-            let asked_again = self.continuations > 0 && self.document.is_complete();
+            let asked_again = self.continuations > 0 && self.slot.document().is_complete();
             self.done(if asked_again { Status::Complete } else { Status::Passed }, Vec::new(), finish);
             return;
         }
         self.cut_at = now;
-        if self.document.root_start().is_some() {
+        if self.slot.document().root_start().is_some() {
             self.call(now, Duration::ZERO);
         } else {
             self.failed(now, Reason::Nothing(end.clone()), &end);
@@ -425,9 +425,9 @@ impl Session {
             self.failed(now, Reason::Rejected(reason.clone()), end);
             return;
         }
-        let before = self.document.text().len();
+        let before = self.slot.document().text().len();
         let was_joined = splice.seam().is_some();
-        let merged = splice.finish(&mut self.document);
+        let merged = splice.finish(&mut self.slot);
         if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
             self.ambiguous += u32::from(seam.ambiguous);
             self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
@@ -435,7 +435,7 @@ impl Session {
         self.settled(before);
         self.cut_at = now;
         let finish = if let End::Finished(reason) = end { Some(reason.clone()) } else { None };
-        if self.document.is_complete() {
+        if self.slot.document().is_complete() {
             self.done(Status::Complete, Vec::new(), finish);
             return;
         }
@@ -451,7 +451,7 @@ impl Session {
             }
             Err(failure) => self.failed(now, Reason::Merge(failure), end),
             Ok(seam) => {
-                let progress = self.document.text().len() > delivered;
+                let progress = self.slot.document().text().len() > delivered;
                 debug_assert!(progress || seam.alignment != Alignment::Exact);
                 if !progress && matches!(end, End::Dropped | End::Silent | End::Error(_)) {
                     // It did not come as far as to bring something.
@@ -498,21 +498,21 @@ impl Session {
         self.continuations += 1;
         let at = now.saturating_add(wait);
         self.heard_at = Some(at);
-        let request = if self.document.root_start().is_some() {
-            let splice = Splice::new(&self.document, self.expect, &self.limits);
-            let anchor = splice.anchor().and_then(|anchor| self.document.text().get(anchor.range.clone()));
-            let turn = Turn::new(self.document.text(), anchor.unwrap_or_default());
+        let request = if self.slot.document().root_start().is_some() {
+            let splice = Splice::new(&self.slot, self.expect, &self.limits);
+            let anchor = splice.anchor().and_then(|anchor| self.slot.document().text().get(anchor.range.clone()));
+            let turn = Turn::new(self.slot.document().text(), anchor.unwrap_or_default());
             self.phase = Phase::Waiting(Box::new(splice));
             self.spliced = true;
             Request { number: self.continuations, turn: Some(turn) }
         } else {
-            if self.document.text().is_empty() {
-                self.document = Document::with_roots(self.limits.depth, self.roots);
+            if self.slot.document().text().is_empty() {
+                self.slot = Slot::with_roots(&self.limits, self.roots);
                 self.phase = Phase::First;
             } else {
                 self.spliced = true;
                 // White space or the opening of a fence has left: the root that belongs there is waited for.
-                self.phase = Phase::Waiting(Box::new(Splice::new(&self.document, self.expect, &self.limits)));
+                self.phase = Phase::Waiting(Box::new(Splice::new(&self.slot, self.expect, &self.limits)));
             }
             Request { number: self.continuations, turn: None }
         };
@@ -521,15 +521,15 @@ impl Session {
 
     /// Closes what was delivered and says so; says that it failed where there is nothing to close.
     fn give_up(&mut self, finish: Option<Finish>) {
-        if self.document.root_start().is_none() {
+        if self.slot.document().root_start().is_none() {
             self.done(Status::Failed, Vec::new(), finish);
             return;
         }
         self.spliced = true;
-        let completion = self.document.completion();
-        let before = self.document.text().len();
-        let pushed = self.document.push(&completion.suffix);
-        debug_assert!(pushed.is_ok() && self.document.is_complete(), "{pushed:?}: {}", completion.suffix);
+        let completion = self.slot.document().completion();
+        let before = self.slot.document().text().len();
+        let pushed = self.slot.push(&completion.suffix);
+        debug_assert!(pushed.is_ok() && self.slot.document().is_complete(), "{pushed:?}: {}", completion.suffix);
         self.settled(before);
         self.done(Status::Closed, completion.filled, finish);
     }
@@ -537,11 +537,11 @@ impl Session {
     fn done(&mut self, status: Status, filled: Vec<String>, finish: Option<Finish>) {
         self.phase = Phase::Done;
         if self.spliced
-            && let Some(fence) = self.document.open_fence()
+            && let Some(fence) = self.slot.document().open_fence()
         {
             // The first answer's own fence can't come any more.
-            let before = self.document.text().len();
-            let _ = self.document.push(&fence);
+            let before = self.slot.document().text().len();
+            let _ = self.slot.push(&fence);
             self.settled(before);
         }
         self.outputs.push_back(Output::Done(Outcome { filled, finish, ..self.outcome(status) }));

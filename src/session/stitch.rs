@@ -47,10 +47,10 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
         let mut part = part;
         if !skipped.is_empty() {
             let behind = |before: &str, text: &str| {
-                let mut document = session.document.clone();
-                let mut splice = Splice::new(&document, expect, &limits);
-                let fed = splice.feed(&mut document, before).and_then(|()| splice.feed(&mut document, text));
-                fed.and_then(|()| splice.finish(&mut document)).ok().map(|seam| seam.alignment)
+                let mut slot = session.slot.clone();
+                let mut splice = Splice::new(&slot, expect, &limits);
+                let fed = splice.feed(&mut slot, before).and_then(|()| splice.feed(&mut slot, text));
+                fed.and_then(|()| splice.finish(&mut slot)).ok().map(|seam| seam.alignment)
             };
             match (behind("", part), behind(&skipped, part)) {
                 (Some(Alignment::Exact), Some(Alignment::Exact)) => {
@@ -85,7 +85,7 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
             break;
         }
     }
-    let mut document = session.document;
+    let mut document = session.slot.into_document();
     let complete = document.finish().is_ok();
     stitched.json = document.complete().unwrap_or_default();
     stitched.status = match (complete, stitched.json.is_empty() || session.malformed.is_some()) {

@@ -1,167 +1,91 @@
-//! Continuation text becomes part of the document, or the reason why not.
+//! Continuation text becomes part of the document, or the reason why not. docs/seam.md has the whole decision.
 //!
 //! ```text
-//!  fragment ──▶ held ──▶ trials (one for each place where the fragment may begin) ──▶ joined: straight to the document
-//!                        · each on its own copy of the machine, without touching the document
-//!                        · the expected one needs one legal byte
-//!                        · any other must have left the cut token and gone past a structural byte
+//!              ┌▶ the cut itself ─────────────────────────┐
+//!  fragment ───┼▶ matcher: the anchor, verbatim repeats ──┼▶ claims ──▶ trials ──▶ decide ──▶ flow ──▶ document
+//!   (wrap)     └▶ readers: what begins again, cursors ────┘   (weigh)   (each on a copy of the machine)
 //! ```
 //! A splice knows text and grammar. It knows nothing of calls, events and retries.
 
+mod cursor;
+mod decide;
+mod flow;
+mod reader;
+mod seam;
+mod slot;
 mod trial;
+mod weigh;
+mod wrap;
 
 use std::borrow::Cow;
 
 use memchr::memchr2;
 
-use crate::document::{Cut, Document};
-use crate::error::SyntaxError;
+use crate::document::Cut;
+use crate::json::Sink;
 use crate::json::envelope::{Opening, Roots};
 use crate::limits::Limits;
-use crate::overlap::{Anchor, Hit, Matcher};
-use trial::{Claim, TRIALS, Trial};
+use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
+use cursor::Tip;
+use decide::Scene;
+use flow::{Delivered, Flow, Stop};
+use reader::Reader;
+pub use seam::{Alignment, Expect, Failure, Repair, Rule, Seam};
+pub use slot::Slot;
+use trial::{Claim, TRIALS, Trial, Weight};
+use wrap::{Mark, Wrap};
 
 /// Joins one fragment to one document.
 ///
 /// ```
-/// use restitch::splice::{Expect, Splice};
-/// use restitch::{Document, Limits};
+/// use restitch::splice::{Expect, Slot, Splice};
+/// use restitch::Limits;
 ///
-/// let mut document = Document::new(64);
-/// document.push(r#"{"title": "Hel"#).unwrap();
-/// let mut splice = Splice::new(&document, Expect::Anchor, &Limits::default());
-/// splice.feed(&mut document, "Sure:\n```json\n{\"title\": \"Hel").unwrap();
-/// splice.feed(&mut document, "lo\"}\n```").unwrap();
-/// let seam = splice.finish(&mut document).unwrap();
-/// assert_eq!(document.text(), r#"{"title": "Hello"}"#);
+/// let limits = Limits::default();
+/// let mut slot = Slot::new(&limits);
+/// slot.push(r#"{"title": "Hel"#).unwrap();
+/// let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
+/// splice.feed(&mut slot, "Sure:\n```json\n{\"title\": \"Hel").unwrap();
+/// splice.feed(&mut slot, "lo\"}\n```").unwrap();
+/// let seam = splice.finish(&mut slot).unwrap();
+/// assert_eq!(slot.document().text(), r#"{"title": "Hello"}"#);
 /// assert_eq!((seam.offset, seam.overlap), (14, 14));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Splice {
     expect: Expect,
     cut: Cut,
+    tip: Tip,
     /// Where the token that the cut stands in begins.
     cut_token: Option<usize>,
     anchor: Option<Anchor>,
-    matcher: Option<Matcher>,
-    /// The fragment up to the decision; empty behind it.
-    held: Vec<u8>,
-    most_held: usize,
-    cap: usize,
-    state: State,
-    trials: Vec<Trial>,
-    /// Where the line of the fragment that is being read begins.
-    line: usize,
-    /// Where the first bracket stands that is no part of a fence or of prose: what is behind it is behind more than an
-    /// envelope.
-    bracket: Option<usize>,
     /// Where the delivered text ends but for white space.
     tail: usize,
-    /// Something significant has come, and is not what JSON begins with.
-    begun: bool,
-    is_prose: bool,
-    /// Where the fragment's content begins: behind white space, or behind a fence.
+    /// The fragment up to the decision, without a fence that closes it; empty behind the decision.
+    held: String,
+    most_held: usize,
+    limits: (usize, usize),
+    state: State,
+    trials: Vec<Trial>,
+    matcher: Option<Matcher>,
+    readers: Vec<Reader>,
+    wrap: Wrap,
+    /// Where the fragment's content begins, as far as it is known.
     begin: usize,
+    /// Its first character is none that JSON begins with.
+    is_prose: bool,
+    /// Where the first bracket stands that is no part of prose: what is behind it is behind more than an envelope.
+    bracket: Option<usize>,
+    /// The latest offset of delivered text that was contradicted by what seemed to begin again.
+    contradicted: Option<usize>,
     /// A fence has opened in the fragment.
     fenced: bool,
-    /// Behind the seam of a fenced fragment: a line end that may belong to the closing fence.
+    /// In a fenced fragment: a line end that may belong to the closing fence, and whether that has come.
     line_end: String,
+    is_over: bool,
+    /// More claims came than are tried.
+    is_crowded: bool,
 }
-
-/// What was asked for, and so where a fragment is expected to begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Expect {
-    /// At the anchor that it was asked to repeat.
-    Anchor,
-    /// At the cut: a prefix was to be continued.
-    Exact,
-    /// Nothing is known of how the fragment was asked for.
-    #[default]
-    Any,
-}
-
-/// The claim that decided where a fragment begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Alignment {
-    /// It repeats the anchor, then goes on.
-    Anchor,
-    /// It goes on at the cut.
-    Exact,
-    /// It repeats a tail of the delivered text that holds the anchor, or all of it.
-    Restart,
-    /// It repeats a shorter tail that can't be anything else.
-    Overlap,
-    /// It repeats what was delivered, and brings nothing new.
-    Repeat,
-    /// Nothing was delivered before it: it begins at its own root.
-    Start,
-}
-
-impl Alignment {
-    /// The name in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anchor => "anchor",
-            Self::Exact => "exact",
-            Self::Restart => "restart",
-            Self::Overlap => "overlap",
-            Self::Repeat => "repeat",
-            Self::Start => "start",
-        }
-    }
-}
-
-/// Where and how a fragment was joined.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seam {
-    /// Bytes of delivered text before it.
-    pub offset: usize,
-    /// JSON Pointer of the cut.
-    pub path: String,
-    /// Bytes of delivered text that the fragment repeated.
-    pub overlap: usize,
-    /// Why it was joined here.
-    pub alignment: Alignment,
-    /// It rests on an anchor that may stand elsewhere, too.
-    pub ambiguous: bool,
-    /// The most bytes that waited for the decision.
-    pub held: usize,
-}
-
-/// Why a fragment was not joined, or not to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Failure {
-    /// It held no text but an envelope.
-    Empty,
-    /// No place where it may begin is legal.
-    NoAlignment,
-    /// It ended before it was certain where it begins: all of it could stand in the token that was cut, a refusal too.
-    Undecided,
-    /// It fits in two places, which give different documents, and nothing decides between them: the next row of a
-    /// table, or the last one again.
-    Ambiguous,
-    /// More text than [`Limits::held`] waited for the decision.
-    Held(usize),
-    /// It was joined and delivered up to this deviation, which is the new cut.
-    Malformed(SyntaxError),
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Empty => f.write_str("the fragment is empty"),
-            Self::NoAlignment => f.write_str("the fragment fits nowhere"),
-            Self::Undecided => f.write_str("the fragment ended before it was certain where it begins"),
-            Self::Ambiguous => f.write_str("the fragment fits in two places, and nothing decides between them"),
-            Self::Held(bytes) => write!(f, "{bytes} bytes were held and it is not certain where the fragment begins"),
-            Self::Malformed(error) => write!(f, "malformed behind the seam: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
 
 #[derive(Clone, Debug)]
 enum State {
@@ -169,44 +93,44 @@ enum State {
     Opening(Opening),
     /// It is not decided where the fragment begins.
     Probation,
-    Joined(Seam),
-    /// Behind the closing fence of the fragment: nothing that follows is its text.
-    Ended(Seam),
-    Failed(Failure),
+    Joined(Seam, Flow),
+    Failed(Option<Seam>, Failure),
 }
 
 impl Splice {
-    /// A splice at the end of the document's text. O(depth), and a search for the anchor.
-    pub fn new(document: &Document, expect: Expect, limits: &Limits) -> Self {
-        let cut = document.cut();
-        let text = document.text();
-        let root = document.root_start();
+    /// A splice at the end of the slot's text. O(depth), and a search for the anchor.
+    pub fn new(slot: &Slot, expect: Expect, limits: &Limits) -> Self {
+        let document = slot.document();
+        let (text, root) = (document.text(), document.root_start());
         let anchor = root.and_then(|_| Anchor::of(text, limits.anchor));
-        let matcher = anchor.as_ref().map(|anchor| Matcher::new(text, anchor, root.unwrap_or_default(), limits.window));
+        let matcher = anchor.as_ref().map(|anchor| Matcher::new(text, anchor, root.unwrap_or_default(), limits.tail));
         let machine = document.machine();
-        let cut_token = machine.in_token().then(|| machine.token_start());
         let mut splice = Self {
             expect,
-            cut,
-            cut_token,
+            cut: document.cut(),
+            tip: Tip::of(slot),
+            cut_token: machine.in_token().then(|| machine.token_start()),
             anchor,
-            matcher,
-            held: Vec::new(),
+            tail: text.trim_end().len(),
+            held: String::new(),
             most_held: 0,
-            cap: limits.held,
+            limits: (limits.held, limits.siblings),
             state: if root.is_some() { State::Probation } else { State::Opening(Opening::new(Roots::Containers)) },
             trials: Vec::new(),
-            line: 0,
-            bracket: None,
+            matcher,
+            readers: Vec::new(),
+            wrap: Wrap::new(),
             begin: 0,
-            tail: text.trim_end().len(),
-            begun: false,
             is_prose: false,
+            bracket: None,
+            contradicted: None,
             fenced: false,
             line_end: String::new(),
+            is_over: false,
+            is_crowded: false,
         };
         if root.is_some() {
-            splice.try_exact(document, 0);
+            splice.claim(slot, splice.exact(0));
         }
         splice
     }
@@ -220,63 +144,72 @@ impl Splice {
     ///
     /// # Errors
     /// The failure, now and for all text to come.
-    pub fn feed(&mut self, document: &mut Document, text: &str) -> Result<(), Failure> {
-        let mut text = text;
-        if let State::Opening(opening) = &mut self.state {
-            let before = self.held.len();
-            self.held.extend_from_slice(text.as_bytes());
-            let root = opening.feed(text);
-            // What waited is what stands before the root: what follows it in the same chunk did not wait.
-            let waited = root.unwrap_or(self.held.len());
-            self.most_held = self.most_held.max(waited);
-            self.check_cap(waited)?;
-            let Some(root) = root else { return Ok(()) };
-            text = text.get(root - before..).unwrap_or_default();
-            if let Some(rest) = document.rest_of_fence() {
-                // The fence that the root belongs behind was cut in its own line.
-                let _ = document.push(rest);
-            }
-            self.join(Alignment::Start, 0);
+    pub fn feed(&mut self, slot: &mut Slot, text: &str) -> Result<(), Failure> {
+        self.feed_with(slot, text, &mut ())
+    }
+
+    /// Like [`feed`](Self::feed), and tells `sink` what became certain in the document.
+    ///
+    /// # Errors
+    /// Those of [`feed`](Self::feed).
+    pub fn feed_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> Result<(), Failure> {
+        let mut text = Cow::Borrowed(text);
+        if matches!(self.state, State::Opening(_)) {
+            let Some(root) = self.open(slot, &text, sink) else { return self.outcome() };
+            text = Cow::Owned(text.get(root..).unwrap_or_default().to_owned());
         }
+        text = self.unfence(text);
         if matches!(self.state, State::Probation) {
             // A decision falls behind a character, never at the end of a chunk: it is the same for all chunkings.
-            for (n, &byte) in text.as_bytes().iter().enumerate() {
-                self.held.push(byte);
-                self.most_held = self.most_held.max(self.held.len());
-                self.take_byte(document, byte);
-                let whole = text.is_char_boundary(n + 1);
-                if let Some(winner) = whole.then(|| self.winner(document)).flatten() {
-                    let new = self.held.split_off(winner.start.min(self.held.len()));
-                    self.join(winner.alignment, winner.overlap);
-                    let rest = text.get(n + 1..).unwrap_or_default();
-                    self.deliver(document, &String::from_utf8_lossy(&new));
-                    text = rest;
+            let mut at = 0;
+            while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
+                at += c.len_utf8();
+                let was_fenced = self.fenced;
+                self.take(slot, c);
+                if let Some(winner) = self.winner(slot, false) {
+                    self.join(slot, winner, sink);
                     break;
                 }
-                self.check_cap(self.held.len())?;
+                self.most_held = self.most_held.max(self.held.len());
+                self.check_cap(self.held.len());
+                if !matches!(self.state, State::Probation) {
+                    break;
+                }
+                if self.fenced && !was_fenced {
+                    // What closes the fence may stand in the rest.
+                    text = self.unfence(Cow::Owned(text.get(at..).unwrap_or_default().to_owned()));
+                    at = 0;
+                }
             }
-            if matches!(self.state, State::Probation) {
-                return Ok(());
-            }
+            text = Cow::Owned(text.get(at..).unwrap_or_default().to_owned());
         }
-        self.deliver(document, text);
-        match &self.state {
-            State::Failed(failure) => Err(failure.clone()),
-            _ => Ok(()),
-        }
+        self.deliver(slot, &text, sink);
+        self.outcome()
     }
 
     /// The fragment has ended.
     ///
     /// # Errors
     /// Why it brought nothing: no place for it, or none that is certain.
-    pub fn finish(&mut self, document: &mut Document) -> Result<Seam, Failure> {
+    pub fn finish(&mut self, slot: &mut Slot) -> Result<Seam, Failure> {
+        self.finish_with(slot, &mut ())
+    }
+
+    /// Like [`finish`](Self::finish), and tells `sink` what became certain in the document.
+    ///
+    /// # Errors
+    /// Those of [`finish`](Self::finish).
+    pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, Failure> {
         if matches!(self.state, State::Probation) {
-            self.decide_at_end(document);
+            self.decide_at_end(slot, sink);
+        }
+        if let State::Joined(_, flow) = &mut self.state {
+            let ended = flow.finish(&mut Delivered { slot, sink });
+            self.stop_at(slot, ended);
         }
         match &self.state {
-            State::Joined(seam) | State::Ended(seam) => Ok(seam.clone()),
-            State::Failed(failure) => Err(failure.clone()),
+            State::Joined(seam, _) => Ok(seam.clone()),
+            State::Failed(_, failure) => Err(failure.clone()),
             State::Opening(_) | State::Probation => Err(Failure::Empty),
         }
     }
@@ -284,239 +217,369 @@ impl Splice {
     /// The seam, once there is one.
     pub fn seam(&self) -> Option<&Seam> {
         match &self.state {
-            State::Joined(seam) | State::Ended(seam) => Some(seam),
+            State::Joined(seam, _) | State::Failed(Some(seam), _) => Some(seam),
             _ => None,
         }
     }
 
-    /// Bytes that wait for the decision.
+    /// What was changed in the fragment's text so far, in order.
+    pub fn repairs(&self) -> &[Repair] {
+        if let State::Joined(_, flow) = &self.state { flow.repairs() } else { &[] }
+    }
+
+    /// Bytes that wait for the decision, or behind it for a key that may have been delivered.
     pub fn held(&self) -> usize {
-        self.held.len()
+        if let State::Joined(_, flow) = &self.state { flow.held() } else { self.held.len() }
     }
 
-    fn check_cap(&mut self, waiting: usize) -> Result<(), Failure> {
-        if waiting <= self.cap {
-            return Ok(());
+    fn outcome(&self) -> Result<(), Failure> {
+        if let State::Failed(_, failure) = &self.state { Err(failure.clone()) } else { Ok(()) }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        let seam = self.seam().cloned();
+        self.held = String::new();
+        self.state = State::Failed(seam, failure);
+    }
+
+    fn check_cap(&mut self, waiting: usize) {
+        if waiting > self.limits.0 {
+            self.fail(Failure::Held(self.limits.0));
         }
-        let failure = Failure::Held(self.cap);
-        self.state = State::Failed(failure.clone());
-        Err(failure)
     }
 
-    fn join(&mut self, alignment: Alignment, overlap: usize) {
-        self.held = Vec::new();
-        self.trials = Vec::new();
-        self.matcher = None;
+    /// Nothing of the root was delivered: waits for the fragment's own. Where it begins in `text`, once it does.
+    fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> Option<usize> {
+        let State::Opening(opening) = &mut self.state else { return Some(0) };
+        let before = self.held.len();
+        self.held.push_str(text);
+        let root = opening.feed(text);
+        // What waited is what stands before the root: what follows it in the same chunk did not wait.
+        let waited = root.unwrap_or(self.held.len());
+        self.most_held = self.most_held.max(waited);
+        self.check_cap(waited);
+        let root = root.filter(|_| matches!(self.state, State::Opening(_)))?;
+        if let Some(rest) = slot.document().rest_of_fence() {
+            // The fence that the root belongs behind was cut in its own line.
+            let _ = slot.push_with(rest, sink);
+        }
+        self.state = State::Joined(self.seam_of(Alignment::Start, 0, root), Flow::new(slot, self.limits.0));
+        self.held = String::new();
+        root.checked_sub(before)
+    }
+
+    fn seam_of(&mut self, alignment: Alignment, overlap: usize, decided: usize) -> Seam {
         let rests_on_anchor = matches!(alignment, Alignment::Anchor | Alignment::Restart);
-        self.state = State::Joined(Seam {
+        Seam {
             offset: self.cut.offset,
             path: std::mem::take(&mut self.cut.path),
             overlap,
             alignment,
             ambiguous: rests_on_anchor && self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous),
             held: self.most_held,
-        });
-    }
-
-    /// Behind the seam: text goes to the document until its root is closed, or the fragment's fence is.
-    fn deliver(&mut self, document: &mut Document, text: &str) {
-        let State::Joined(seam) = &self.state else { return };
-        if document.is_complete() || text.is_empty() {
-            return;
-        }
-        let mut text = Cow::Borrowed(text);
-        let mut ended = false;
-        if self.fenced {
-            if !self.line_end.is_empty() {
-                text = Cow::Owned(std::mem::take(&mut self.line_end) + &text);
-            }
-            if let Some((at, closed)) = closing_fence(&text) {
-                ended = closed;
-                if !closed {
-                    // The line end alone would end an open number: it waits for what follows it.
-                    text[at..].clone_into(&mut self.line_end);
-                }
-                text = Cow::Owned(text[..at].to_owned());
-            }
-        }
-        match document.push(&text) {
-            Ok(()) if ended => {
-                document.drop_tail();
-                self.state = State::Ended(seam.clone());
-            }
-            Ok(()) => document.drop_tail(),
-            Err(error) => self.state = State::Failed(Failure::Malformed(error)),
+            decided,
+            rivals: Vec::new(),
         }
     }
 
-    fn try_exact(&mut self, document: &Document, start: usize) {
-        let expected = self.expect == Expect::Exact && start == 0;
-        let claim = Claim { alignment: Alignment::Exact, expected, is_evidence: false, overlap: 0 };
-        self.trials.push(Trial::new(document, claim, start, 0, self.cut_token.is_none()));
+    /// The trial with this number has won: what it takes for new goes to the document.
+    fn join<S: Sink + ?Sized>(&mut self, slot: &mut Slot, winner: usize, sink: &mut S) {
+        let trial = self.trials.swap_remove(winner);
+        let mut seam = self.seam_of(trial.claim.alignment, trial.claim.overlap, self.held.len());
+        let others = self.trials.iter().filter(|other| !other.is_same(&trial, &self.held));
+        seam.rivals = others.map(|other| (other.claim.alignment, other.claim.overlap)).collect();
+        let mut flow = Flow::new(slot, self.limits.0);
+        let begun = flow.begin(&mut Delivered { slot, sink }, &trial.claim.rest, &trial.claim.late);
+        self.state = State::Joined(seam, flow);
+        self.stop_at(slot, begun);
+        let held = std::mem::take(&mut self.held);
+        (self.trials, self.readers, self.matcher) = (Vec::new(), Vec::new(), None);
+        self.deliver(slot, held.get(trial.claim.at..).unwrap_or_default(), sink);
     }
 
-    /// The last byte of `held` has just come.
-    fn take_byte(&mut self, document: &Document, byte: u8) {
-        let delivered = document.text();
-        let tail = self.tail;
-        let white = delivered.as_bytes().get(tail..).unwrap_or_default();
-        self.trials.retain_mut(|trial| trial.feed(byte, white, self.cut_token));
-        let Some(mut matcher) = self.matcher.take() else { return };
-        let length = self.held.len();
-        if !self.begun && !byte.is_ascii_whitespace() {
-            self.begun = true;
-            // Prose may speak of brackets; what begins as JSON does and goes on with one is more than an envelope.
-            self.is_prose = !matches!(byte, b'{' | b'[' | b'}' | b']' | b'"' | b',' | b':' | b'-' | b'0'..=b'9');
-            self.begin = length - 1;
-            matcher.begin(self.begin);
-        }
-        if matches!(byte, b'{' | b'[') && self.bracket.is_none() && !self.is_prose {
-            self.bracket = Some(length - 1);
-        }
-        // The anchor and what is repeated from the beginning on may end at the same byte: what was asked for is tried.
-        let mut found: Option<Claim> = None;
-        matcher.feed(delivered, &self.held, |hit| {
-            let claim = match hit {
-                Hit::Anchor { start } => {
-                    if self.bracket.is_some_and(|bracket| bracket < start) {
-                        // What precedes it is no envelope: it counts only as the end of a restart.
-                        return;
-                    }
-                    // Behind text that is legal at the cut it may stand in the next row, which is like the last one.
-                    let is_first = start <= self.begin;
-                    let before = self.held.get(..start).unwrap_or_default();
-                    let on_own_line = before.iter().rev().take_while(|&&b| b != b'\n').all(u8::is_ascii_whitespace);
-                    let expected = is_first || on_own_line && !self.exact_is_alive();
-                    Claim { alignment: Alignment::Anchor, expected, is_evidence: true, overlap: length - start }
-                }
-                Hit::Overlap { start, has_anchor: true, .. } => {
-                    // What it repeats stood behind the same thing as the cut does now: it may as well be the next row.
-                    let last = |text: &str| text.trim_end().chars().next_back();
-                    let in_a_row = delivered.get(..start).and_then(last) == delivered.get(..tail).and_then(last);
-                    let expected = !in_a_row || !self.exact_is_alive() || self.is_piece_of_string(document, start);
-                    Claim { alignment: Alignment::Restart, expected, is_evidence: true, overlap: tail - start }
-                }
-                Hit::Overlap { start, is_evidence, .. } => {
-                    Claim { alignment: Alignment::Overlap, expected: false, is_evidence, overlap: tail - start }
-                }
-            };
-            if found.is_none_or(|found| !found.expected) {
-                found = Some(claim);
-            }
-        });
-        if let Some(claim) = found.filter(|_| self.trials.len() < TRIALS) {
-            let claim = Claim { expected: claim.expected && self.expect != Expect::Exact, ..claim };
-            let free = self.cut_token.is_none();
-            self.trials.push(Trial::new(document, claim, length, white.len(), free));
-        }
-        if byte == b'\n' {
-            self.end_line(document, &mut matcher);
-        }
-        self.matcher = Some(matcher);
+    /// Behind the seam: text goes to the document until its root is closed.
+    fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
+        let State::Joined(_, flow) = &mut self.state else { return };
+        let fed = flow.feed(&mut Delivered { slot, sink }, text);
+        self.stop_at(slot, fed);
     }
 
-    /// A line of the fragment has ended: was it the one that opens a fence?
-    fn end_line(&mut self, document: &Document, matcher: &mut Matcher) {
-        let line = self.held.get(self.line..).unwrap_or_default();
-        self.line = self.held.len();
-        if line.trim_ascii_start().starts_with(b"```") && !self.fenced {
-            self.fenced = true;
-            self.bracket = None;
-            self.begin = self.line;
-            // White space may follow the fence, too.
-            self.begun = false;
-            matcher.begin(self.begin);
-            self.try_exact(document, self.begin);
+    fn stop_at(&mut self, slot: &Slot, flowed: Result<(), Stop>) {
+        let Err(stop) = flowed else { return };
+        match stop {
+            Stop::Syntax(error) => self.fail(Failure::Malformed(error)),
+            Stop::Held => self.fail(Failure::Held(self.limits.0)),
+            Stop::Overwrites | Stop::GoesOn | Stop::Owes => self.fail(Failure::Overwrites(slot.text().len())),
         }
+    }
+
+    /// Takes out the fence that closes a fenced fragment, and all that follows it.
+    fn unfence<'a>(&mut self, text: Cow<'a, str>) -> Cow<'a, str> {
+        if self.is_over {
+            return Cow::Borrowed("");
+        }
+        if !self.fenced {
+            return text;
+        }
+        let text = if self.line_end.is_empty() { text } else { Cow::Owned(std::mem::take(&mut self.line_end) + &text) };
+        let Some((at, is_closed)) = closing_fence(&text) else { return text };
+        self.is_over = is_closed;
+        if !is_closed {
+            // The line end alone would end an open number: it waits for what follows it.
+            text[at..].clone_into(&mut self.line_end);
+        }
+        Cow::Owned(text[..at].to_owned())
+    }
+
+    /// The claim that the fragment's text from `at` on goes on at the cut.
+    fn exact(&self, at: usize) -> Claim {
+        let is_asked = self.expect == Expect::Exact && at == 0;
+        let weight = if is_asked { Weight::Asked } else { Weight::Plausible };
+        Claim::new(Alignment::Exact, weight, at, 0)
     }
 
     /// What came so far may stand at the cut.
     fn exact_is_alive(&self) -> bool {
-        self.trials.iter().any(|trial| trial.alignment == Alignment::Exact)
+        self.trials.iter().any(|trial| trial.claim.alignment == Alignment::Exact)
     }
 
-    /// The fragment may begin elsewhere as well, and nothing decides: the expected alignment is not among the living,
-    /// and what is repeated is more than a piece of the string that was cut, so it may be the next row of a table, or
-    /// it stands behind text that is legal at the cut, so a long string may say the same thing again.
-    fn has_rival(&self, document: &Document, trial: &Trial) -> bool {
-        if trial.expected {
-            return false;
+    /// The next character of the fragment, before the decision.
+    fn take(&mut self, slot: &Slot, c: char) {
+        let at = self.held.len();
+        self.held.push(c);
+        let white = slot.text().get(self.tail..).unwrap_or_default();
+        let text = self.held.get(at..).unwrap_or_default();
+        self.trials.retain_mut(|trial| trial.feed(slot, text, white).is_ok());
+        let mark = self.wrap.take(c);
+        if let Some(mark) = mark {
+            self.begin_content(slot, mark, at, c);
         }
-        if trial.alignment == Alignment::Exact {
-            return self.trials.iter().any(|rival| rival.alignment != Alignment::Exact);
+        if matches!(c, '{' | '[') && self.bracket.is_none() && !self.is_prose {
+            self.bracket = Some(at);
         }
-        if !trial.is_evidence {
-            return self.trials.len() > 1;
+        self.read(slot, at);
+        self.matched(slot, at);
+    }
+
+    /// Content may begin at `at`, with `c`.
+    fn begin_content(&mut self, slot: &Slot, mark: Mark, at: usize, c: char) {
+        let is_alive = || {
+            let is_following = self.readers.iter().any(|reader| !reader.is_over());
+            is_following || !self.trials.is_empty() || self.begin < at && self.may_repeat(slot)
+        };
+        if mark == Mark::Line && is_alive() {
+            return;
         }
-        let from = self.tail - trial.overlap.min(self.tail);
-        let is_piece = trial.alignment == Alignment::Overlap && self.is_piece_of_string(document, from);
-        self.exact_is_alive() && !is_piece
+        self.fenced |= mark == Mark::Fence;
+        self.begin = at;
+        self.is_prose = !matches!(c, '{' | '[' | '}' | ']' | '"' | ',' | ':' | '-' | '0'..='9');
+        if mark != Mark::Line {
+            self.bracket = None;
+        }
+        if let Some(matcher) = &mut self.matcher {
+            matcher.begin(at);
+        }
+        self.note_contradictions();
+        self.readers = Reader::all(slot, c, self.limits.1);
+        let is_new = at > 0 && (mark != Mark::First || !self.exact_is_alive());
+        if is_new {
+            // White space at the start of a line may be text of the string that was cut; the line end can't.
+            let before = self.held.get(..at).unwrap_or_default();
+            let line = before.trim_end_matches(' ');
+            let behind_fence = before.rfind(FENCE).and_then(|fence| Some(fence + before.get(fence..)?.find('\n')? + 1));
+            let at = match mark {
+                Mark::Fence if self.cut_token.is_none() => behind_fence.unwrap_or(at),
+                _ if line.ends_with('\n') => line.len(),
+                _ => at,
+            };
+            self.claim(slot, self.exact(at));
+        }
+    }
+
+    fn note_contradictions(&mut self) {
+        let contradicted = self.readers.iter().filter_map(Reader::contradicted).max();
+        self.contradicted = self.contradicted.max(contradicted);
+    }
+
+    /// Lets the readers take what stands in the fragment from `at` on.
+    fn read(&mut self, slot: &Slot, at: usize) {
+        if self.wrap.in_thoughts() || at < self.begin {
+            return;
+        }
+        let mut readers = std::mem::take(&mut self.readers);
+        for reader in &mut readers {
+            let mut arrivals = Vec::new();
+            reader.feed(slot, &self.tip, self.held.get(at..).unwrap_or_default(), |arrival| arrivals.push(arrival));
+            for arrival in arrivals {
+                let mut claim = weigh::claim(slot, &self.tip, self.anchor.as_ref(), self.begin, arrival);
+                if self.held.get(..claim.at).is_some_and(|before| before.ends_with(&claim.rest)) {
+                    // The escape goes on as it was begun.
+                    claim.at -= std::mem::take(&mut claim.rest).len();
+                }
+                if self.cut_token.is_none() {
+                    // White space before it is the document's, as far as that has none yet.
+                    claim.at = self.held.get(..claim.at).map_or(0, |before| before.trim_end().len());
+                    claim.skip = self.cut.offset - self.tail;
+                }
+                self.claim(slot, claim);
+            }
+        }
+        self.readers = readers;
+    }
+
+    /// Lets the matcher take what stands in the fragment from `at` on.
+    fn matched(&mut self, slot: &Slot, at: usize) {
+        let Some(mut matcher) = self.matcher.take() else { return };
+        for end in at + 1..=self.held.len() {
+            // What was asked for and what is repeated from the beginning on may end at the same byte: the former is tried.
+            let mut found: Option<Claim> = None;
+            matcher.feed(slot.text(), self.held.as_bytes().get(..end).unwrap_or_default(), |hit| {
+                let claim = self.claim_of(slot, hit, end);
+                if found.as_ref().is_none_or(|found| found.weight < Weight::Asked) {
+                    found = claim.or(found.take());
+                }
+            });
+            if let Some(claim) = found {
+                let skip = self.cut.offset - self.tail;
+                self.claim(slot, Claim { skip, ..claim });
+            }
+        }
+        self.matcher = Some(matcher);
+    }
+
+    /// What a repeat that ends at `end` claims.
+    fn claim_of(&self, slot: &Slot, hit: Hit, end: usize) -> Option<Claim> {
+        let delivered = slot.text();
+        let asked = |is_asked: bool| {
+            if is_asked && self.expect != Expect::Exact { Weight::Asked } else { Weight::Convincing }
+        };
+        match hit {
+            Hit::Anchor { start } => {
+                let before = self.held.get(..start).unwrap_or_default();
+                let is_first = start == self.begin || before.trim().is_empty();
+                if self.bracket.is_some_and(|bracket| bracket < start) || self.wrap.in_thoughts() && !is_first {
+                    // What precedes it is no envelope: it counts only as the end of a restart.
+                    return None;
+                }
+                // Behind text that is legal at the cut it may stand in the next row, which is like the last one.
+                let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
+                let is_behind_prose = on_own_line && self.wrap.is_behind_prose();
+                let weight = asked(is_first || is_behind_prose && !self.exact_is_alive());
+                if !is_first && !self.wrap.is_behind_prose() {
+                    return None;
+                }
+                // The same forty characters may come once more in a long text.
+                let may_recur = self.exact_is_alive();
+                Some(Claim { may_recur, ..Claim::new(Alignment::Anchor, weight, end, end - start) })
+            }
+            // Whether it is the open element or the next one: a cursor finds out.
+            Hit::Overlap { start, has_anchor: false, .. } if weigh::begins_element(slot, start) => None,
+            Hit::Overlap { start, has_anchor, is_evidence } => {
+                // What it repeats stood behind the same thing as the cut does now: it may as well be the next row.
+                let last = |text: &str| text.trim_end().bytes().rev().take(2).collect::<Vec<u8>>();
+                let in_a_row = delivered.get(..start).map(last) == delivered.get(..self.tail).map(last);
+                let is_piece = self.is_piece_of_string(slot, start);
+                let is_row = weigh::is_row(slot, start) || in_a_row && !is_piece;
+                // It goes on as it began: a row that comes again looks like a longer repeat.
+                let is_periodic = !is_evidence && self.tail - start >= EVIDENCE;
+                let (alignment, weight) = match (has_anchor, is_evidence) {
+                    (true, _) => (Alignment::Restart, asked(!(is_periodic || is_row && self.exact_is_alive()))),
+                    (false, true) => (Alignment::Overlap, Weight::Convincing),
+                    (false, false) => (Alignment::Overlap, Weight::Plausible),
+                };
+                let may_recur = is_row || is_periodic;
+                Some(Claim { may_recur, ..Claim::new(alignment, weight, end, self.tail - start) })
+            }
+        }
+    }
+
+    /// Puts a claim to the trial; it takes what has come behind its beginning.
+    fn claim(&mut self, slot: &Slot, claim: Claim) {
+        if self.trials.len() >= TRIALS && claim.weight < Weight::Asked {
+            self.is_crowded = true;
+            return;
+        }
+        let white = slot.text().get(self.tail..).unwrap_or_default();
+        let come = self.held.get(claim.at..).unwrap_or_default();
+        let mut trial = Trial::new(slot, claim, self.limits.0);
+        if trial.feed(slot, come, white).is_ok() {
+            self.trials.push(trial);
+        }
     }
 
     /// The cut stands in a string, and the delivered text from `start` on in the same one.
-    fn is_piece_of_string(&self, document: &Document, start: usize) -> bool {
-        document.machine().in_string() && self.cut_token.is_some_and(|token| start > token)
-    }
-
-    /// The trial that has won, if one has: what was asked for before what convinces, that before what is merely legal.
-    fn winner(&self, document: &Document) -> Option<Trial> {
-        let best = self.trials.iter().filter(|trial| trial.passed).max_by_key(|trial| trial.rank())?;
-        let is_weak = !best.expected && !best.is_evidence;
-        if self.has_rival(document, best) || is_weak && self.may_repeat(document) {
-            return None;
-        }
-        Some(best.clone())
+    fn is_piece_of_string(&self, slot: &Slot, start: usize) -> bool {
+        slot.document().machine().in_string() && self.cut_token.is_some_and(|token| start > token)
     }
 
     /// The fragment may still turn out to repeat delivered text.
-    fn may_repeat(&self, document: &Document) -> bool {
-        self.matcher.as_ref().is_some_and(|matcher| matcher.may_repeat(document.text(), &self.held))
+    fn may_repeat(&self, slot: &Slot) -> bool {
+        self.matcher.as_ref().is_some_and(|matcher| matcher.may_repeat(slot.text(), self.held.as_bytes()))
     }
 
-    /// Legal at the cut and nothing more: neither asked for nor the end of the document.
-    fn is_mere_exact(&self, trial: &Trial) -> bool {
-        !trial.expected && trial.alignment == Alignment::Exact && !trial.machine.is_done()
-    }
-
-    fn decide_at_end(&mut self, document: &mut Document) {
-        if self.held.trim_ascii().is_empty() {
-            self.state = State::Failed(Failure::Empty);
-            return;
+    /// The trial that has won, if one has.
+    fn winner(&mut self, slot: &Slot, has_ended: bool) -> Option<usize> {
+        let winner = decide::winner(&self.trials, self.scene(slot, has_ended))?;
+        let trial = self.trials.get_mut(winner)?;
+        let is_new = trial.claim.overlap == 0 && trial.claim.weight < Weight::Asked;
+        if is_new && !weigh::fits(slot, &self.tip, self.held.get(trial.claim.at..).unwrap_or_default()) {
+            // Nothing but the grammar speaks for it, and it does not look like what stands before it.
+            trial.claim.weight = Weight::Doubtful;
+            if matches!(self.tip, Tip::Element | Tip::AfterValue) {
+                self.trials.swap_remove(winner);
+            }
+            return None;
         }
+        Some(winner)
+    }
+
+    fn scene(&self, slot: &Slot, has_ended: bool) -> Scene<'_> {
+        let needs = self.trials.iter().any(|trial| trial.passed);
+        Scene {
+            fragment: &self.held,
+            may_repeat: needs && self.may_repeat(slot),
+            is_following: self.readers.iter().any(|reader| !reader.is_over()),
+            is_repeating: self.readers.iter().any(Reader::is_repeat),
+            has_ended,
+            is_crowded: self.is_crowded,
+        }
+    }
+
+    fn decide_at_end<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) {
+        let end = self.held.trim_end().len();
+        if end == 0 {
+            return self.fail(Failure::Empty);
+        }
+        self.note_contradictions();
+        self.trials.iter_mut().for_each(Trial::end);
         // Everything that came is a tail of the delivered text, and nothing significant follows it.
-        let end = self.held.trim_ascii_end().len();
-        let is_tail = |trial: &Trial| trial.alignment == Alignment::Overlap && trial.start >= end;
-        let nothing_new = self
-            .trials
-            .iter()
-            .find(|trial| (trial.expected || is_tail(trial)) && trial.alignment != Alignment::Exact && !trial.passed);
-        if let Some(trial) = nothing_new {
-            let overlap = trial.overlap;
-            self.join(Alignment::Repeat, overlap);
-            return;
+        let is_tail = |trial: &&Trial| {
+            let claim = &trial.claim;
+            let is_repeat = claim.weight == Weight::Asked || claim.alignment == Alignment::Overlap && claim.at >= end;
+            is_repeat && claim.alignment != Alignment::Exact && !trial.passed
+        };
+        let nothing_new = self.trials.iter().find(is_tail).map(|trial| trial.claim.overlap);
+        let repeats =
+            self.matcher.as_ref().is_some_and(Matcher::is_repeat) || self.readers.iter().any(Reader::is_repeat);
+        let winner = self.winner(slot, true).filter(|&winner| {
+            let trial = self.trials.get(winner);
+            // It may as well have been lost while it repeated what was delivered.
+            !repeats || trial.is_some_and(|trial| trial.is_done() || trial.claim.alignment != Alignment::Exact)
+        });
+        let failure = decide::failure(&self.trials, self.contradicted);
+        match (nothing_new, winner) {
+            (Some(overlap), _) => self.repeat(slot, overlap),
+            (_, Some(winner)) => self.join(slot, winner, sink),
+            _ if repeats => self.repeat(slot, self.held.len() - self.begin),
+            _ => self.fail(failure),
         }
-        let repeats = self.matcher.as_ref().is_some_and(Matcher::is_repeat);
-        let best = self.trials.iter().filter(|trial| trial.passed).max_by_key(|trial| trial.rank()).cloned();
-        match best {
-            Some(trial) if !repeats && self.has_rival(document, &trial) => {
-                self.state = State::Failed(Failure::Ambiguous);
-            }
-            // It may as well have been lost while it repeated what was delivered: nothing says that it goes on from there.
-            Some(trial) if !repeats && self.is_mere_exact(&trial) && self.may_repeat(document) => {
-                self.state = State::Failed(Failure::Undecided);
-            }
-            Some(trial) if !repeats || trial.machine.is_done() || trial.alignment != Alignment::Exact => {
-                let new = self.held.split_off(trial.start.min(self.held.len()));
-                self.join(trial.alignment, trial.overlap);
-                self.deliver(document, &String::from_utf8_lossy(&new));
-            }
-            _ if repeats => {
-                let overlap = self.held.len() - self.begin;
-                self.join(Alignment::Repeat, overlap);
-            }
-            _ if self.trials.is_empty() => self.state = State::Failed(Failure::NoAlignment),
-            _ => self.state = State::Failed(Failure::Undecided),
-        }
+    }
+
+    /// The fragment brought nothing new.
+    fn repeat(&mut self, slot: &Slot, overlap: usize) {
+        let seam = self.seam_of(Alignment::Repeat, overlap.min(self.tail), self.held.len());
+        self.held = String::new();
+        self.state = State::Joined(seam, Flow::new(slot, self.limits.0));
     }
 }
 

@@ -1,38 +1,85 @@
-//! One place where a fragment may begin, tried byte by byte on a copy of the machine.
+//! One place where a fragment may begin, tried character by character on a copy of the machine.
 //!
 //! A trial never touches the document. It knows whether it is still legal and whether it has passed; which one of
-//! several wins is the splice's business.
+//! several wins is decided [elsewhere](super::decide).
 
-use super::Alignment;
-use crate::document::Document;
+use super::flow::{Flow, Late, Stop, Tried, is_space};
+use super::seam::Alignment;
+use super::slot::Slot;
 use crate::json::Machine;
 
-/// Where the fragment may begin, and what speaks for it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Claim {
-    pub(super) alignment: Alignment,
-    /// It was asked for, or repeats what was asked for: one legal byte is enough.
-    pub(super) expected: bool,
-    /// What is repeated can't well be anything else. Without it an alignment wins only if no other is left; but it
-    /// keeps others from winning.
-    pub(super) is_evidence: bool,
-    pub(super) overlap: usize,
+/// What speaks for a claim. The higher one wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    /// It wins if nothing else is left, and keeps nothing from winning: a repeat that chance explains.
+    Fallback,
+    /// It never wins, but keeps others from winning.
+    Doubtful,
+    /// It wins if nothing else is left.
+    Plausible,
+    /// What it repeats can't well be anything else.
+    Convincing,
+    /// It was asked for: one legal byte is enough.
+    Asked,
 }
 
-/// One place where the fragment may begin, tried on a copy of the machine.
+/// Where the fragment may begin, and what speaks for it.
 #[derive(Clone, Debug)]
-pub(super) struct Trial {
+pub(super) struct Claim {
     pub(super) alignment: Alignment,
-    pub(super) expected: bool,
-    pub(super) is_evidence: bool,
+    pub(super) weight: Weight,
     /// Offset in the fragment of the first byte that is new.
-    pub(super) start: usize,
+    pub(super) at: usize,
+    /// Bytes of delivered text that it repeats.
     pub(super) overlap: usize,
+    /// The rest of an escape that was cut, in the form in which it was begun.
+    pub(super) rest: String,
+    pub(super) late: Vec<Late>,
+    /// What it must repeat has not all come.
+    pub(super) owes: Option<Owed>,
+    /// What it repeats may as well come once more: whole elements of the array in which the next one is due, or elements
+    /// that are all the same.
+    pub(super) may_recur: bool,
     /// How much of the white space at the end of the delivered text the fragment may still repeat.
     pub(super) skip: usize,
-    pub(super) machine: Machine,
-    pub(super) left_token: bool,
-    pub(super) past_structure: bool,
+}
+
+impl Claim {
+    pub(super) fn new(alignment: Alignment, weight: Weight, at: usize, overlap: usize) -> Self {
+        Self {
+            alignment,
+            weight,
+            at,
+            overlap,
+            rest: String::new(),
+            late: Vec::new(),
+            owes: None,
+            may_recur: false,
+            skip: 0,
+        }
+    }
+}
+
+/// What a claim of something that began again must still repeat.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owed {
+    /// So many delivered members must come again while at least so many containers are open.
+    pub(super) members: usize,
+    pub(super) depth: usize,
+    /// Enough has been repeated to do without them.
+    pub(super) is_forgiven: bool,
+    /// The claim's weight if they do.
+    pub(super) weight: Weight,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Trial {
+    pub(super) claim: Claim,
+    machine: Machine,
+    flow: Flow,
+    has_begun: bool,
+    left_token: bool,
+    past_structure: bool,
     pub(super) passed: bool,
 }
 
@@ -41,67 +88,102 @@ pub(super) struct Trial {
 pub(super) const TRIALS: usize = 32;
 
 impl Trial {
-    pub(super) fn new(document: &Document, claim: Claim, start: usize, skip: usize, left_token: bool) -> Self {
+    pub(super) fn new(slot: &Slot, claim: Claim, cap: usize) -> Self {
+        let machine = slot.document().machine().clone();
+        let left_token = !machine.in_token();
         Self {
-            alignment: claim.alignment,
-            expected: claim.expected,
-            is_evidence: claim.is_evidence,
-            start,
-            overlap: claim.overlap,
-            skip,
-            machine: document.machine().clone(),
+            claim,
+            machine,
+            flow: Flow::new(slot, cap),
+            has_begun: false,
             left_token,
             past_structure: false,
             passed: false,
         }
     }
 
-    /// Takes the next byte of the fragment; `white` is the white space at the end of the delivered text. Whether the
-    /// trial lives on.
-    pub(super) fn feed(&mut self, byte: u8, white: &[u8], cut_token: Option<usize>) -> bool {
-        if self.skip > 0 {
-            let at = white.len() - self.skip;
-            if white.get(at) == Some(&byte) {
-                self.skip -= 1;
-                self.start += 1;
-                self.overlap += 1;
-                return true;
-            }
-            self.skip = 0;
-            // A character that only begins as that white space does is new from its first byte on.
-            let is_inside = |&byte: &u8| (0x80..0xc0).contains(&byte);
-            if white.get(at).is_some_and(is_inside) {
-                let begun = 1 + white[..at].iter().rev().take_while(|&byte| is_inside(byte)).count();
-                self.start -= begun;
-                self.overlap -= begun;
-                if self.machine.feed(&white[at - begun..at]).is_err() {
-                    return false;
-                }
-            }
+    /// Takes the next character of the fragment; `white` is the white space at the end of the delivered text. Whether
+    /// the trial lives on.
+    pub(super) fn feed(&mut self, slot: &Slot, text: &str, white: &str) -> Result<(), Stop> {
+        for c in text.chars() {
+            self.take(slot, c, white)?;
         }
-        if self.machine.is_done() {
-            return true;
-        }
-        let was_in_string = self.machine.in_string();
-        if self.machine.feed(&[byte]).is_err() {
-            return false;
-        }
-        let done = self.machine.is_done();
-        let structural = !was_in_string && matches!(byte, b'{' | b'}' | b'[' | b']' | b',' | b':');
-        let significant = was_in_string || !byte.is_ascii_whitespace();
-        self.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
-        self.passed |=
-            if self.expected { significant } else { self.left_token && (self.past_structure && significant || done) };
-        self.past_structure |= self.left_token && structural;
-        true
+        Ok(())
     }
 
-    pub(super) fn rank(&self) -> u8 {
-        match self.alignment {
-            _ if self.expected => 3,
-            Alignment::Anchor | Alignment::Restart => 2,
-            Alignment::Overlap => 1,
-            _ => 0,
+    fn take(&mut self, slot: &Slot, c: char, white: &str) -> Result<(), Stop> {
+        if self.claim.skip > 0 {
+            let next = white.get(white.len() - self.claim.skip..).and_then(|white| white.chars().next());
+            if next == Some(c) {
+                self.claim.skip -= c.len_utf8();
+                self.claim.at += c.len_utf8();
+                self.claim.overlap += c.len_utf8();
+                return Ok(());
+            }
+            self.claim.skip = 0;
         }
+        if self.machine.is_done() {
+            return self.behind_root(c);
+        }
+        let open = slot.frames().len();
+        let cut_token = slot.document().machine().in_token().then(|| slot.document().machine().token_start());
+        let is_inside = self.machine.in_string() || self.flow.held() > 1;
+        let mut target = Tried { machine: &mut self.machine, slot };
+        if !self.has_begun {
+            self.has_begun = true;
+            self.flow.begin(&mut target, &self.claim.rest, &self.claim.late)?;
+        }
+        self.flow.feed(&mut target, c.encode_utf8(&mut [0; 4]))?;
+        let done = self.machine.is_done();
+        let depth = self.machine.frames().len();
+        let structural = !is_inside && matches!(c, '{' | '}' | '[' | ']' | ',' | ':');
+        let significant = is_inside || !is_space(c);
+        self.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
+        let certain = self.left_token && (self.past_structure && significant && self.flow.held() == 0 || done);
+        if let Some(owed) = self.claim.owes.filter(|owed| depth < owed.depth || done) {
+            if self.flow.dropped() < owed.members && !owed.is_forgiven {
+                return Err(Stop::Owes);
+            }
+            (self.claim.weight, self.claim.owes) = (owed.weight, None);
+        }
+        let complete = self.claim.owes.is_none() && !self.flow.has_late();
+        // The text behind the root says whether that was the end of it.
+        let certain = certain && !(done && self.claim.alignment == Alignment::Exact);
+        self.passed |= if self.claim.weight == Weight::Asked { significant } else { certain && complete };
+        // What goes on at the cut without being asked to may be a value of its own, a refusal say: it must come out of
+        // that.
+        let outside = self.claim.overlap > 0 || depth <= open;
+        self.past_structure |= self.left_token && structural && outside;
+        Ok(())
+    }
+
+    /// Behind the root's end: closers too many, a fence and other lines are nothing; a sentence that goes on is, where
+    /// nothing but the grammar speaks for the claim.
+    fn behind_root(&mut self, c: char) -> Result<(), Stop> {
+        let goes_on = !c.is_whitespace() && !matches!(c, '}' | ']' | '`');
+        if !self.passed && goes_on {
+            return Err(Stop::GoesOn);
+        }
+        self.passed |= c == '\n';
+        Ok(())
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&mut self) {
+        self.passed |= self.machine.is_done() && self.claim.owes.is_none();
+    }
+
+    /// The document would be whole.
+    pub(super) fn is_done(&self) -> bool {
+        self.machine.is_done()
+    }
+
+    /// Both begin at the same place, so that they give the same document; `fragment` is what has come.
+    pub(super) fn is_same(&self, other: &Self, fragment: &str) -> bool {
+        let (a, b) = (&self.claim, &other.claim);
+        let between = a.at.min(b.at)..a.at.max(b.at);
+        let is_blank = fragment.get(between).is_none_or(|text| text.chars().all(is_space));
+        let in_string = a.at != b.at && !self.left_token;
+        a.rest == b.rest && a.late == b.late && is_blank && !in_string
     }
 }

@@ -117,6 +117,9 @@ fn documents_cut_into_chat_streams_come_out_whole() {
                 };
                 table.entry(behaviour).or_default()[place] += 1;
                 assert!(place < 2, "{name} cut at {cut}, {behaviour}: wrong, and nobody says so");
+                if place == 1 {
+                    println!("{name} cut at {cut}, {behaviour}: closed before {:?}", &document[cut..]);
+                }
                 assert!(right || behaviour == "exact", "{name} cut at {cut}, {behaviour}: closed");
             }
         }

@@ -12,11 +12,7 @@ pub(crate) fn exact_pieces(raw: &str, mut put: impl FnMut(&[u8])) {
         let (plain, escape) = rest.split_at(backslash);
         put(plain.as_bytes());
         let (code, length) = read(escape);
-        let mut bytes = [0; 4];
-        match char::from_u32(code) {
-            Some(c) => put(c.encode_utf8(&mut bytes).as_bytes()),
-            None => put(&[0xe0 | (code >> 12) as u8, 0x80 | (code >> 6 & 0x3f) as u8, 0x80 | (code & 0x3f) as u8]),
-        }
+        put(encode(code, &mut [0; 4]));
         rest = escape.get(length..).unwrap_or_default();
     }
     put(rest.as_bytes());
@@ -30,6 +26,29 @@ pub(crate) fn exact(raw: &str) -> Cow<'_, [u8]> {
     let mut bytes = Vec::with_capacity(raw.len());
     exact_pieces(raw, |piece| bytes.extend_from_slice(piece));
     Cow::Owned(bytes)
+}
+
+/// The bytes of a code point, of half of a surrogate pair too.
+pub(crate) fn encode(code: u32, bytes: &mut [u8; 4]) -> &[u8] {
+    let length = match char::from_u32(code) {
+        Some(c) => c.encode_utf8(bytes).len(),
+        None => {
+            let half = [0xe0 | (code >> 12) as u8, 0x80 | (code >> 6 & 0x3f) as u8, 0x80 | (code & 0x3f) as u8, 0];
+            *bytes = half;
+            3
+        }
+    };
+    &bytes[..length]
+}
+
+/// The first character or escape of a string's text, which is not empty: its code point, and its length as it is
+/// written.
+pub(crate) fn first_unit(raw: &str) -> (u32, usize) {
+    match raw.chars().next() {
+        Some('\\') => read(raw),
+        Some(c) => (c.into(), c.len_utf8()),
+        None => (0, 0),
+    }
 }
 
 /// The code point of the escape that `text` begins with, and its length; of both halves of a pair together.

@@ -1,0 +1,695 @@
+//! A fragment that begins again, compared value by value with what was delivered.
+//!
+//! ```text
+//!  delivered   {"s":[{"id":1,"t":"a"},{"id":2,"t":"Hel      the path to the cut: root, s, element 1, t
+//!  fragment    { "s": [ {"t": "Hello", "id": 2}, …           its own root, white space and order; element 0 left out
+//! ```
+//! A *cursor* claims which open container, member or value the fragment's beginning stands for, and follows the path to
+//! the cut. Children that were delivered whole must come with the same value, in any layout; the open child leads on;
+//! members that are new wait. It dies at the first contradiction. Where it reaches the cut it knows where the
+//! fragment's new text begins; from there on that flows like any other.
+
+use super::flow::{Late, is_in_key};
+use super::slot::Slot;
+use crate::json::{CutState, Event, Frame, Kind, Live, Scalar, Span, string};
+use crate::siblings::{Child, KeyHash, Siblings, same_value};
+
+/// What stands at the cut, in the innermost open container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tip {
+    /// A string that is a value: what it says so far, in bytes, and an escape that is cut.
+    String {
+        said: Vec<u8>,
+        escape: String,
+    },
+    /// A key, the same.
+    Key {
+        said: Vec<u8>,
+        escape: String,
+    },
+    /// A number or literal, as it is written.
+    Scalar(String),
+    Colon,
+    MemberValue,
+    Element,
+    MemberKey,
+    AfterValue,
+}
+
+impl Tip {
+    pub(super) fn of(slot: &Slot) -> Self {
+        let machine = slot.document().machine();
+        let text = slot.text();
+        let token = machine.token_start();
+        if machine.in_string() {
+            let from = token.saturating_add(1);
+            let certain = machine.certain_string().max(from);
+            let said = string::exact(text.get(from..certain).unwrap_or_default()).into_owned();
+            let escape = text.get(certain..).unwrap_or_default().to_owned();
+            return if is_in_key(slot) { Self::Key { said, escape } } else { Self::String { said, escape } };
+        }
+        let in_object = slot.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
+        match machine.cut_state() {
+            CutState::Number | CutState::Literal => Self::Scalar(text.get(token..).unwrap_or_default().to_owned()),
+            CutState::Key if text.trim_end().ends_with('"') => Self::Colon,
+            CutState::Key => Self::MemberKey,
+            CutState::AfterValue => Self::AfterValue,
+            _ if in_object => Self::MemberValue,
+            _ => Self::Element,
+        }
+    }
+}
+
+/// Where the fragment's beginning is claimed to stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Base {
+    /// Its first value is the open child of the container at this depth less one: of 0 it is the root.
+    Value(usize),
+    /// It begins with a member or an element of the open container at this depth, without its bracket.
+    Inside(usize),
+}
+
+/// Which delivered child the first child of an array is.
+#[derive(Clone, Debug)]
+enum Pairing {
+    Unknown,
+    /// One of these; the number of delivered children stands for the open one.
+    One(Vec<usize>),
+}
+
+/// A container of the fragment that stands for an open one.
+#[derive(Clone, Debug)]
+struct Level {
+    pairing: Pairing,
+    /// Delivered children that came again.
+    seen: usize,
+}
+
+/// What the child that is being read is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    None,
+    /// Delivered: it must have this value.
+    Same(Child),
+    /// Delivered: one of several.
+    Some,
+    New,
+}
+
+/// How a cursor came to the cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// Where the new text begins, by the reader's offsets.
+    pub(super) at: usize,
+    /// The rest of an escape that was cut.
+    pub(super) rest: String,
+    pub(super) late: Vec<Late>,
+    /// The earliest delivered text that was repeated in a row up to the cut.
+    pub(super) from: usize,
+    /// The depth of the array whose open element was taken up without anything that stands before it.
+    pub(super) entry: Option<usize>,
+    /// Bytes of whole values, and of a string's beginning, that were repeated in that element, or in all.
+    pub(super) read: usize,
+    /// The depth of the outermost container, in that element or at all, of which not everything that was delivered has
+    /// been repeated.
+    pub(super) gap: Option<usize>,
+    /// How many members that were delivered have not been repeated there.
+    pub(super) missing: usize,
+    /// Delivered children that stand before it were left out.
+    pub(super) is_reentry: bool,
+    /// What the cut stands in is a number or literal, and the fragment has the same and no more.
+    pub(super) is_whole: bool,
+    /// The elements of an array that were repeated are all the same.
+    pub(super) is_uniform: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    Following,
+    Arrived(Arrival),
+    /// It contradicts what was delivered at this offset, or does not fit at all.
+    Dead(Option<usize>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Cursor {
+    base: Base,
+    /// The reader's containers from here on stand for open ones.
+    first: usize,
+    levels: Vec<Level>,
+    role: Role,
+    late: Vec<Late>,
+    /// The offset of the key of the member that is being read.
+    key: usize,
+    /// In the value that the cut stands in: how much of what it says has been compared.
+    compared: Option<usize>,
+    /// Where what is repeated begins in the delivered text, and where an array was entered at its open element.
+    from: usize,
+    entry: Option<usize>,
+    read: usize,
+    is_reentry: bool,
+    /// Something that was delivered has come again.
+    pub(super) has_repeated: bool,
+    /// What the cut stands in is a number or literal, and has not gone on.
+    is_whole: bool,
+    pub(super) state: State,
+}
+
+/// The two sides, for one event.
+pub(super) struct Sides<'a> {
+    pub(super) slot: &'a Slot,
+    pub(super) tip: &'a Tip,
+    pub(super) live: &'a Live<'a>,
+    /// The whole children of the fragment.
+    pub(super) children: &'a Siblings,
+}
+
+impl Sides<'_> {
+    fn frame(&self, depth: usize) -> Option<&Frame> {
+        self.slot.frames().get(depth)
+    }
+
+    fn is_innermost(&self, depth: usize) -> bool {
+        depth + 1 == self.slot.frames().len()
+    }
+}
+
+impl Cursor {
+    pub(super) fn new(base: Base, slot: &Slot) -> Self {
+        let (first, levels, from) = match base {
+            Base::Value(depth) => (1, Vec::new(), value_start(slot, depth)),
+            Base::Inside(_) => (0, vec![Level { pairing: Pairing::Unknown, seen: 0 }], slot.text().len()),
+        };
+        Self {
+            base,
+            first,
+            levels,
+            role: Role::None,
+            late: Vec::new(),
+            key: 0,
+            compared: None,
+            from,
+            entry: None,
+            read: 0,
+            is_reentry: false,
+            has_repeated: false,
+            is_whole: false,
+            state: State::Following,
+        }
+    }
+
+    /// It has neither come to the cut nor died.
+    pub(super) fn is_following(&self) -> bool {
+        matches!(self.state, State::Following)
+    }
+
+    /// The depth of the open container that the reader's container at `index` stands for.
+    fn depth(&self, index: usize) -> usize {
+        match self.base {
+            Base::Value(depth) => depth + index - 1,
+            Base::Inside(depth) => depth + index,
+        }
+    }
+
+    fn die(&mut self, at: Option<usize>) {
+        self.state = State::Dead(at);
+    }
+
+    /// Takes the next event of the fragment. What comes back is a second cursor: an array's child may be the open one as
+    /// well as one that is whole.
+    pub(super) fn event(&mut self, event: Event, sides: &Sides<'_>) -> Option<Self> {
+        if !self.is_following() {
+            return None;
+        }
+        if self.compared.is_some() {
+            self.compare_event(event, sides);
+            return None;
+        }
+        let around = sides.live.frames.len();
+        if let Some(top) = (self.first + self.levels.len()).checked_sub(1).filter(|_| !self.levels.is_empty()) {
+            if around > top + 1 {
+                // In a child that is read as a whole.
+                return None;
+            }
+            if around == top + 1 {
+                return self.child(event, self.depth(top), top, sides);
+            }
+            // The innermost container of the path ends.
+            self.close(event, self.depth(top), sides);
+            return None;
+        }
+        // The fragment's first value stands for the open child.
+        let Base::Value(depth) = self.base else { return None };
+        if around == 1 && sides.live.frames.first().is_some_and(|frame| frame.count == 0) {
+            self.open_child(event, depth, sides);
+        } else {
+            self.die(None);
+        }
+        None
+    }
+
+    /// An event of a child, or its key, of the container at `depth`, which is the reader's at `index`.
+    fn child(&mut self, event: Event, depth: usize, index: usize, sides: &Sides<'_>) -> Option<Self> {
+        let &frame = sides.frame(depth)?;
+        match event {
+            Event::Key(span) => self.key(span, &frame, depth, sides),
+            Event::Begin { .. } | Event::StringBegin(_) if self.role == Role::None => {
+                return self.begin(event, &frame, depth, index, sides);
+            }
+            Event::Scalar { .. } => {
+                let fork = if self.role == Role::None { self.begin(event, &frame, depth, index, sides) } else { None };
+                if self.is_following() {
+                    self.end(event, &frame, depth, index, sides);
+                }
+                if let Some(mut fork) = fork {
+                    // What was followed as the open child has not arrived with its end: it is none.
+                    if fork.is_following() {
+                        fork.die(None);
+                    }
+                    return Some(fork);
+                }
+            }
+            Event::End { .. } | Event::StringEnd(_) => self.end(event, &frame, depth, index, sides),
+            _ => {}
+        }
+        None
+    }
+
+    fn key(&mut self, span: Span, frame: &Frame, depth: usize, sides: &Sides<'_>) {
+        self.key = span.start.saturating_sub(1);
+        let raw = span.of(sides.live.text);
+        let hash = KeyHash::of_raw(raw);
+        let cut = sides.slot.text().len();
+        let has_open = !sides.is_innermost(depth)
+            || matches!(sides.tip, Tip::String { .. } | Tip::Scalar(_) | Tip::Colon | Tip::MemberValue);
+        if has_open && hash == KeyHash::of_raw(frame.key.of(sides.slot.text())) {
+            self.role = Role::None;
+            self.has_repeated = true;
+            self.note_from(frame.key.start.saturating_sub(1), depth);
+            if sides.is_innermost(depth) && *sides.tip == Tip::Colon {
+                self.arrive(span.end + 1, sides);
+            }
+            return;
+        }
+        if let Some(&child) = sides.slot.member(depth, hash, cut) {
+            self.role = Role::Same(child);
+            return;
+        }
+        self.role = Role::New;
+        if !sides.is_innermost(depth) {
+            return;
+        }
+        match sides.tip {
+            Tip::MemberKey | Tip::AfterValue => self.arrive(self.key, sides),
+            Tip::Key { said, escape } => {
+                if let Some((end, rest)) = continues(raw, said, escape) {
+                    self.note_from(sides.slot.document().machine().token_start(), depth);
+                    self.arrive_with(span.start + end, rest, sides);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A child begins. Is it the open one?
+    fn begin(&mut self, event: Event, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) -> Option<Self> {
+        if frame.kind == Kind::Object {
+            if self.role == Role::None {
+                self.open_child(event, depth + 1, sides);
+            }
+            return None;
+        }
+        let at = sides.live.frames.get(index).map_or(0, |own| own.count);
+        let level = self.levels.last_mut()?;
+        // Where the first child is the open one, this child is.
+        let place = frame.count.checked_sub(at);
+        let is_first = at == 0;
+        // New scalars between brackets that stand for open ones are hardly told from scalars that differ.
+        let is_new = sides.is_innermost(depth) && matches!(sides.tip, Tip::Element | Tip::AfterValue);
+        let is_told = !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
+        let may_be_open = match &level.pairing {
+            Pairing::Unknown => is_first && (frame.count == 0 || is_told),
+            Pairing::One(places) => place.is_some_and(|place| places.contains(&place)),
+        };
+        let others = match &level.pairing {
+            Pairing::Unknown => frame.count > 0,
+            Pairing::One(places) => places.iter().any(|&other| Some(other) != place),
+        };
+        self.role = Role::Some;
+        if !may_be_open {
+            if !others {
+                self.die(None);
+            }
+            return None;
+        }
+        let mut open = self.clone();
+        open.role = Role::None;
+        if let (Some(level), Some(place)) = (open.levels.last_mut(), place) {
+            level.pairing = Pairing::One(vec![place]);
+            let is_bare = self.base == Base::Inside(depth);
+            if is_first && (frame.count > 0 || is_bare) {
+                open.is_reentry = true;
+                open.enter(depth, sides);
+            }
+        }
+        open.open_child(event, depth + 1, sides);
+        if !others {
+            *self = open;
+            return None;
+        }
+        if let Some(Level { pairing: Pairing::One(places), .. }) = self.levels.last_mut() {
+            places.retain(|&other| Some(other) != place);
+        }
+        Some(open)
+    }
+
+    /// The open element of this array is taken up, and nothing before it was repeated.
+    fn enter(&mut self, depth: usize, sides: &Sides<'_>) {
+        self.entry = Some(depth);
+        self.from = value_start(sides.slot, depth + 1);
+        self.read = 0;
+    }
+
+    /// The value that begins stands for the open one at this depth: a container of the path, or what the cut stands in.
+    fn open_child(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
+        if let Some(frame) = sides.frame(depth) {
+            match event {
+                Event::Begin { kind, .. } if kind == frame.kind => {
+                    self.levels.push(Level { pairing: Pairing::Unknown, seen: 0 });
+                }
+                _ => self.die(Some(frame.start)),
+            }
+            return;
+        }
+        let token = sides.slot.document().machine().token_start();
+        match (sides.tip, event) {
+            (Tip::MemberValue | Tip::Element | Tip::AfterValue, _) => self.arrive(event.span().start, sides),
+            (Tip::String { .. }, Event::StringBegin(at)) => {
+                self.compared = Some(0);
+                // Nothing of it may have been delivered but its quote.
+                self.compare(Span { start: at + 1, end: at + 1 }, sides);
+            }
+            (Tip::Scalar(begun), Event::Scalar { kind, span }) => {
+                let whole = span.of(sides.live.text);
+                // Less than all of a number is another number; of a literal there is only one.
+                if whole.starts_with(begun.as_str()) {
+                    let is_whole = kind != Scalar::Number || whole == begun;
+                    self.read += if is_whole || begun.len() >= FEW { begun.len() } else { 0 };
+                    self.is_whole = is_whole;
+                    self.arrive(span.start + begun.len(), sides);
+                } else {
+                    self.die(Some(token));
+                }
+            }
+            _ => self.die(Some(token)),
+        }
+    }
+
+    /// Compares a part of the string that the cut stands in.
+    fn compare(&mut self, span: Span, sides: &Sides<'_>) {
+        let (Tip::String { said, escape }, Some(compared)) = (sides.tip, self.compared) else { return };
+        let rest = said.get(compared..).unwrap_or_default();
+        match follow(span.of(sides.live.text), rest, escape) {
+            Follow::Arrived { end, rest } => {
+                self.read += said.len();
+                self.arrive_with(span.start + end, rest, sides);
+            }
+            Follow::On(bytes) => {
+                self.has_repeated |= bytes > 0;
+                self.compared = Some(compared + bytes);
+            }
+            Follow::Differs => self.die(Some(sides.slot.document().machine().token_start())),
+        }
+    }
+
+    fn compare_event(&mut self, event: Event, sides: &Sides<'_>) {
+        match event {
+            Event::Fragment(span) => self.compare(span, sides),
+            Event::StringEnd(span) => self.end_compared(span, sides),
+            _ => self.die(None),
+        }
+    }
+
+    fn end_compared(&mut self, span: Span, sides: &Sides<'_>) {
+        let (Tip::String { said, escape }, Some(compared)) = (sides.tip, self.compared) else { return };
+        if compared == said.len() && escape.is_empty() {
+            self.read += said.len();
+            self.arrive(span.end - 1, sides);
+        } else {
+            self.die(Some(sides.slot.document().machine().token_start()));
+        }
+    }
+
+    /// A child that is not the open one has ended.
+    fn end(&mut self, event: Event, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) {
+        let Some(&own) = sides.children.children(index).last() else { return self.die(None) };
+        let text = sides.live.text;
+        match std::mem::replace(&mut self.role, Role::None) {
+            Role::None => {}
+            Role::New => {
+                let span = Span { start: self.key, end: event.span().end };
+                self.late.push(Late { depth: depth + 1, text: span.of(text).to_owned() });
+            }
+            Role::Same(child) => {
+                let is_same =
+                    child.digest == own.digest && same_value(child.span.of(sides.slot.text()), own.span.of(text));
+                if !is_same {
+                    return self.die(Some(child.span.start));
+                }
+                self.read += own.span.len();
+                self.has_repeated = true;
+                self.levels.last_mut().into_iter().for_each(|level| level.seen += 1);
+                self.note_from(child.span.start, depth);
+            }
+            Role::Some => self.end_of_some(own, frame, depth, index, sides),
+        }
+    }
+
+    /// A whole child of an array has ended: which of the delivered ones is it?
+    fn end_of_some(&mut self, own: Child, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) {
+        let delivered = sides.slot.siblings().children(depth);
+        if !sides.slot.siblings().remembers_all(depth) || delivered.len() < frame.count {
+            return self.die(None);
+        }
+        let delivered = delivered.get(..frame.count).unwrap_or_default();
+        let at = sides.live.frames.get(index).map_or(0, |own| own.count);
+        let first_start = delivered.first().map(|child| child.span.start);
+        let is_same = |place: usize| {
+            delivered.get(place).is_some_and(|child| {
+                child.digest == own.digest && same_value(child.span.of(sides.slot.text()), own.span.of(sides.live.text))
+            })
+        };
+        let Some(level) = self.levels.last_mut() else { return };
+        let places = match &level.pairing {
+            Pairing::Unknown => {
+                let found = sides.slot.siblings().find(depth, own.digest);
+                // They stand in the order of the text.
+                let place = |child: &Child| delivered.partition_point(|other| other.span.start < child.span.start);
+                let found = found.map(place);
+                let mut places: Vec<usize> = found.take(PLACES).filter(|&place| is_same(place)).collect();
+                if is_same(0) && !places.contains(&0) {
+                    places.push(0);
+                }
+                places
+            }
+            Pairing::One(places) => places.iter().copied().filter(|place| is_same(place + at)).collect(),
+        };
+        if places.is_empty() {
+            return self.die(first_start);
+        }
+        level.seen += 1;
+        self.has_repeated = true;
+        self.read += own.span.len();
+        if let Some(&earliest) = places.iter().min() {
+            self.is_reentry |= earliest > 0;
+            let start = delivered.get(earliest).map_or(self.from, |child| child.span.start);
+            if matches!(level.pairing, Pairing::Unknown) && earliest > 0 {
+                self.from = start;
+            }
+        }
+        level.pairing = Pairing::One(places);
+    }
+
+    /// The innermost container of the path ends before the cut was reached: it brings its closer and no more, if it may.
+    fn close(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
+        let Event::End { span, .. } = event else { return self.die(None) };
+        let is_empty = sides.frame(depth).is_some_and(|frame| frame.count == 0)
+            && matches!(sides.tip, Tip::MemberKey | Tip::Element);
+        let all_seen = match (sides.frame(depth), self.levels.last()) {
+            (Some(frame), Some(level)) => level.seen == frame.count,
+            _ => false,
+        };
+        if sides.is_innermost(depth) && all_seen && (*sides.tip == Tip::AfterValue || is_empty) {
+            self.arrive(span.end - 1, sides);
+        } else {
+            self.die(Some(sides.slot.text().len()));
+        }
+    }
+
+    /// What is repeated begins here or before, where it is not known better.
+    fn note_from(&mut self, start: usize, depth: usize) {
+        if matches!(self.base, Base::Inside(inside) if inside == depth) && self.entry.is_none() {
+            self.from = self.from.min(start);
+        }
+    }
+
+    /// Elements were repeated, and all of them are the same: there may be more of them.
+    fn is_uniform(&self, sides: &Sides<'_>) -> bool {
+        let is_uniform = |(index, level): (usize, &Level)| {
+            let depth = self.depth(self.first + index);
+            let is_array = sides.frame(depth).is_some_and(|frame| frame.kind == Kind::Array);
+            let mut elements = sides.slot.siblings().children(depth).iter().map(|child| child.digest);
+            let first = elements.next();
+            is_array && level.seen > 1 && elements.all(|other| Some(other) == first)
+        };
+        self.levels.iter().enumerate().any(is_uniform)
+    }
+
+    /// The depth of the outermost container that was begun again.
+    fn base_depth(&self) -> usize {
+        match self.base {
+            Base::Value(depth) | Base::Inside(depth) => depth,
+        }
+    }
+
+    fn level_at(&self, depth: usize) -> Option<&Level> {
+        self.levels.get(depth.checked_sub(self.base_depth())?)
+    }
+
+    fn arrive(&mut self, at: usize, sides: &Sides<'_>) {
+        self.arrive_with(at, String::new(), sides);
+    }
+
+    fn arrive_with(&mut self, at: usize, rest: String, sides: &Sides<'_>) {
+        // An element is written in full or not at all; of what stands around its array any part may be left out.
+        let is_array = |depth: &usize| sides.frame(*depth).is_some_and(|frame| frame.kind == Kind::Array);
+        let array = (self.base_depth()..sides.slot.frames().len()).rev().find(is_array);
+        let missing = |(index, level): (usize, &Level)| {
+            let depth = self.depth(self.first + index);
+            let is_base = self.base == Base::Inside(depth);
+            let missing = sides.frame(depth)?.count.checked_sub(level.seen)?;
+            (missing > 0 && !is_base).then_some((depth, missing))
+        };
+        let missing: Vec<(usize, usize)> = self.levels.iter().enumerate().filter_map(missing).collect();
+        let is_inside = |depth: usize| array.is_none_or(|array| depth > array);
+        let gap = missing.iter().map(|&(depth, _)| depth).find(|&depth| is_inside(depth));
+        let is_short = missing.iter().any(|&(depth, _)| !is_inside(depth));
+        let missing = missing.iter().filter(|&&(depth, _)| is_inside(depth)).map(|&(_, missing)| missing).sum();
+        let parent = match self.base {
+            // The element of an array written again: what stands before it was not repeated.
+            Base::Value(depth) => depth.checked_sub(1),
+            Base::Inside(_) => None,
+        };
+        // Nothing whole was repeated before the element.
+        let is_alone = |depth: &usize| self.level_at(*depth).is_some_and(|level| level.seen == 0);
+        let entry = self.entry.or(parent.filter(is_array)).or(array.filter(|_| is_short).filter(is_alone));
+        if entry.is_some() && self.entry.is_none() {
+            self.from = self.from.max(entry.map_or(0, |depth| value_start(sides.slot, depth + 1)));
+        }
+        self.state = State::Arrived(Arrival {
+            at,
+            rest,
+            late: std::mem::take(&mut self.late),
+            from: self.from,
+            entry,
+            read: self.read,
+            gap,
+            missing,
+            is_reentry: self.is_reentry,
+            is_whole: self.is_whole,
+            is_uniform: self.is_uniform(sides),
+        });
+    }
+}
+
+/// Characters of a string or a number that say something about which one it is.
+pub(super) const FEW: usize = 4;
+
+/// Places in an array that are followed at once.
+const PLACES: usize = 8;
+
+/// Where the open value at this depth begins: a container of the path, or what the cut stands in; the cut itself where
+/// nothing of it was delivered.
+pub(super) fn value_start(slot: &Slot, depth: usize) -> usize {
+    let machine = slot.document().machine();
+    match slot.frames().get(depth) {
+        Some(frame) => frame.start,
+        None if machine.in_token() => machine.token_start(),
+        None => slot.text().len(),
+    }
+}
+
+enum Follow {
+    /// All of it was repeated, with its first so many bytes; the rest of an escape that was cut.
+    Arrived {
+        end: usize,
+        rest: String,
+    },
+    /// All of this text is repeated, and stands for so many bytes.
+    On(usize),
+    Differs,
+}
+
+/// Compares `raw`, as it is written, with what is left of what a string says, and with an escape that was cut behind it.
+fn follow(raw: &str, said: &[u8], escape: &str) -> Follow {
+    let (mut at, mut compared) = (0, 0);
+    loop {
+        if compared == said.len() && escape.is_empty() {
+            return Follow::Arrived { end: at, rest: String::new() };
+        }
+        let Some(unit) = raw.get(at..).filter(|rest| !rest.is_empty()).map(string::first_unit) else {
+            return Follow::On(compared);
+        };
+        let (code, length) = unit;
+        at += length;
+        if compared == said.len() {
+            return match complete_escape(escape, code) {
+                Some(rest) => Follow::Arrived { end: at, rest },
+                None => Follow::Differs,
+            };
+        }
+        let mut bytes = [0; 4];
+        let bytes = string::encode(code, &mut bytes);
+        if said.get(compared..compared + bytes.len()) != Some(bytes) {
+            return Follow::Differs;
+        }
+        compared += bytes.len();
+    }
+}
+
+/// A whole key or string that goes on behind what was delivered of it: where, and the rest of an escape.
+fn continues(raw: &str, said: &[u8], escape: &str) -> Option<(usize, String)> {
+    match follow(raw, said, escape) {
+        Follow::Arrived { end, rest } => Some((end, rest)),
+        _ => None,
+    }
+}
+
+/// What is missing of the escape that begins with `begun`, if it is to say the character with this number.
+fn complete_escape(begun: &str, code: u32) -> Option<String> {
+    let digits = |unit: u32| format!("{unit:04x}");
+    let long = match code {
+        0x1_0000.. => {
+            let code = code - 0x1_0000;
+            format!("\\u{}\\u{}", digits(0xd800 + (code >> 10)), digits(0xdc00 + (code & 0x3ff)))
+        }
+        _ => format!("\\u{}", digits(code)),
+    };
+    let short = match code {
+        0x22 => "\\\"",
+        0x5c => "\\\\",
+        0x2f => "\\/",
+        0x08 => "\\b",
+        0x0c => "\\f",
+        0x0a => "\\n",
+        0x0d => "\\r",
+        0x09 => "\\t",
+        _ => "",
+    };
+    let is_begun = |whole: &&str| {
+        let head = whole.get(..begun.len());
+        whole.len() > begun.len() && head.is_some_and(|head| head.eq_ignore_ascii_case(begun))
+    };
+    let whole = [short, long.as_str()].into_iter().find(is_begun)?;
+    whole.get(begun.len()..).map(str::to_owned)
+}

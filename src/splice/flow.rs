@@ -1,0 +1,451 @@
+//! From the fragment's text behind its seam to the document's: as it comes, but for what the document has already.
+//!
+//! Text flows through a copy of the machine while an alignment is tried, and to the document once it has won: the same
+//! code runs over both. What it changes is named by a [`Rule`]: a comma at the seam, a member that comes again, one that
+//! the fragment wrote before the one that was cut. Only members of objects that were open at the cut are looked at;
+//! inside new containers text flows in bulk.
+
+use memchr::{memchr, memchr2};
+
+use super::seam::{Repair, Rule};
+use super::slot::Slot;
+use crate::error::SyntaxError;
+use crate::json::{CutState, Frame, Kind, Machine, Sink};
+use crate::siblings::{KeyHash, same_value};
+
+/// What text flows to.
+pub(super) trait Target {
+    fn machine(&self) -> &Machine;
+    /// The delivered text, and what more of it there may be by now.
+    fn slot(&self) -> &Slot;
+    fn take(&mut self, text: &str) -> Result<(), SyntaxError>;
+}
+
+/// A copy of the machine: nothing is delivered.
+pub(super) struct Tried<'a> {
+    pub(super) machine: &'a mut Machine,
+    pub(super) slot: &'a Slot,
+}
+
+impl Target for Tried<'_> {
+    fn machine(&self) -> &Machine {
+        self.machine
+    }
+
+    fn slot(&self) -> &Slot {
+        self.slot
+    }
+
+    fn take(&mut self, text: &str) -> Result<(), SyntaxError> {
+        self.machine.feed(text.as_bytes()).map(drop)
+    }
+}
+
+/// The slot itself.
+pub(super) struct Delivered<'a, S: ?Sized> {
+    pub(super) slot: &'a mut Slot,
+    pub(super) sink: &'a mut S,
+}
+
+impl<S: Sink + ?Sized> Target for Delivered<'_, S> {
+    fn machine(&self) -> &Machine {
+        self.slot.document().machine()
+    }
+
+    fn slot(&self) -> &Slot {
+        self.slot
+    }
+
+    fn take(&mut self, text: &str) -> Result<(), SyntaxError> {
+        let result = self.slot.push_with(text, self.sink);
+        self.slot.drop_tail();
+        result
+    }
+}
+
+/// Why text can't flow on.
+#[derive(Clone, Debug)]
+pub(super) enum Stop {
+    Syntax(SyntaxError),
+    /// A delivered member comes again with another value.
+    Overwrites,
+    /// Text goes on behind the root.
+    GoesOn,
+    /// More waits than may.
+    Held,
+    /// What begins again leaves out what was delivered.
+    Owes,
+}
+
+impl From<SyntaxError> for Stop {
+    fn from(error: SyntaxError) -> Self {
+        Self::Syntax(error)
+    }
+}
+
+/// A member that the fragment wrote before the one that was cut: it goes behind that one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Late {
+    /// Containers that are open around it.
+    pub(super) depth: usize,
+    pub(super) text: String,
+}
+
+/// One way of a fragment's text into the document.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    /// The keys of the open members, from the root on: of the objects among the containers that are open at the cut.
+    open: Vec<Option<KeyHash>>,
+    cut: usize,
+    state: State,
+    /// A comma stands right before the cut, or a value has ended there and none does.
+    after_comma: bool,
+    after_value: bool,
+    /// That value is a number, and may go on.
+    in_number: bool,
+    /// Text that waits: a comma and a key, a member that may have been delivered.
+    held: String,
+    cap: usize,
+    late: Vec<Late>,
+    repairs: Vec<Repair>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// Nothing significant has come.
+    Start,
+    /// In the key that was cut; `held` has what it says so far, and nothing waits.
+    OpenKey,
+    Plain,
+    /// Behind a comma, in an object that was open at the cut.
+    Comma,
+    /// The same, but the comma has been delivered.
+    KeyDue,
+    /// In the key behind it.
+    Key {
+        escaped: bool,
+    },
+    /// In the value of a member that was delivered before.
+    Again {
+        machine: Box<Machine>,
+        hash: KeyHash,
+        has_comma: bool,
+    },
+    /// Behind it.
+    AfterAgain {
+        has_comma: bool,
+    },
+}
+
+impl Flow {
+    /// A way into the document as it stands, in which at most `cap` bytes may wait.
+    pub(super) fn new(slot: &Slot, cap: usize) -> Self {
+        let machine = slot.document().machine();
+        let last = slot.text().trim_end().as_bytes().last();
+        let in_number = machine.cut_state() == CutState::Number;
+        let key = |frame: &Frame| {
+            let has_key = frame.kind == Kind::Object && !frame.key.is_empty();
+            has_key.then(|| KeyHash::of_raw(frame.key.of(slot.text())))
+        };
+        Self {
+            open: slot.frames().iter().map(key).collect(),
+            cut: slot.text().len(),
+            state: State::Start,
+            after_comma: !machine.in_token() && last == Some(&b','),
+            after_value: machine.cut_state() == CutState::AfterValue
+                || in_number && last.is_some_and(u8::is_ascii_digit),
+            in_number,
+            held: String::new(),
+            cap,
+            late: Vec::new(),
+            repairs: Vec::new(),
+        }
+    }
+
+    /// Lets the rest of an escape go first, and members that belong behind the one that was cut.
+    ///
+    /// # Errors
+    /// The rest does not fit.
+    pub(super) fn begin<T: Target>(&mut self, target: &mut T, rest: &str, late: &[Late]) -> Result<(), Stop> {
+        self.late = late.to_vec();
+        if !rest.is_empty() {
+            self.note(target, Rule::EscapeCompleted);
+            self.feed(target, rest)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that wait.
+    pub(super) fn held(&self) -> usize {
+        if matches!(self.state, State::OpenKey) { 0 } else { self.held.len() }
+    }
+
+    pub(super) fn repairs(&self) -> &[Repair] {
+        &self.repairs
+    }
+
+    /// How many members were left out since they had been delivered.
+    pub(super) fn dropped(&self) -> usize {
+        self.repairs.iter().filter(|repair| repair.rule == Rule::MemberDropped).count()
+    }
+
+    /// Members wait for the end of the one that was cut.
+    pub(super) fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Lets text go, up to the end of the root.
+    ///
+    /// # Errors
+    /// A byte that is illegal there, or a member that must not be overwritten. What stood before it has gone.
+    pub(super) fn feed<T: Target>(&mut self, target: &mut T, text: &str) -> Result<(), Stop> {
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            if target.machine().is_done() {
+                break;
+            }
+            let bulk = self.bulk(target.machine(), rest);
+            let (now, later) = rest.split_at(bulk.max(c.len_utf8()));
+            if bulk > 0 {
+                target.take(now)?;
+            } else {
+                self.step(target, c, now)?;
+                if self.held() > self.cap {
+                    return Err(Stop::Held);
+                }
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The fragment has ended. A comma and the beginning of a key go as they are; a member that is being compared was
+    /// delivered before.
+    ///
+    /// # Errors
+    /// What waits is illegal.
+    pub(super) fn finish<T: Target>(&mut self, target: &mut T) -> Result<(), Stop> {
+        match self.state {
+            State::Comma | State::Key { .. } => self.release(target),
+            _ => {
+                self.held.clear();
+                Ok(())
+            }
+        }
+    }
+
+    /// How much of `text` needs no look: strings, and what stands in containers that are new.
+    fn bulk(&self, machine: &Machine, text: &str) -> usize {
+        if !matches!(self.state, State::Plain) {
+            return 0;
+        }
+        let found = if machine.in_string() {
+            memchr(b'"', text.as_bytes())
+        } else if machine.frames().len() > self.open.len() {
+            memchr2(b'}', b']', text.as_bytes())
+        } else {
+            return 0;
+        };
+        found.map_or(text.len(), |at| at + 1)
+    }
+
+    fn step<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), Stop> {
+        match &mut self.state {
+            State::Start => self.start(target, c, text),
+            State::OpenKey => {
+                target.take(text)?;
+                if target.machine().in_string() {
+                    self.held.push_str(text);
+                    return Ok(());
+                }
+                let hash = KeyHash::of_raw(&std::mem::take(&mut self.held));
+                self.state = State::Plain;
+                // The beginning of it has left: it can't be taken for a repeat of the other.
+                if self.delivered(target, hash).is_some() { Err(Stop::Overwrites) } else { Ok(()) }
+            }
+            State::Plain => self.plain(target, c, text),
+            State::Comma if is_space(c) => {
+                self.held.push_str(text);
+                Ok(())
+            }
+            State::KeyDue if is_space(c) => Ok(target.take(text)?),
+            State::Comma | State::KeyDue if c == '"' => {
+                self.held.push_str(text);
+                self.state = State::Key { escaped: false };
+                Ok(())
+            }
+            State::Comma | State::KeyDue => {
+                self.release(target)?;
+                self.plain(target, c, text)
+            }
+            State::Key { escaped } => {
+                self.held.push_str(text);
+                let ends = c == '"' && !*escaped;
+                *escaped = c == '\\' && !*escaped;
+                if ends { self.end_key(target) } else { Ok(()) }
+            }
+            State::Again { .. } => self.again(target, c, text),
+            State::AfterAgain { .. } if is_space(c) => Ok(()),
+            &mut State::AfterAgain { has_comma } => {
+                self.state = match c {
+                    ',' if has_comma => State::Comma,
+                    ',' => State::KeyDue,
+                    _ => State::Plain,
+                };
+                match self.state {
+                    State::Comma => self.held.push(','),
+                    State::Plain => return self.plain(target, c, text),
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The first significant text: a comma may be missing, or be one too many.
+    fn start<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), Stop> {
+        let machine = target.machine();
+        let in_object = machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
+        if machine.in_string() {
+            self.state = State::Plain;
+            if is_in_key(target.slot()) {
+                self.state = State::OpenKey;
+                let from = machine.token_start().saturating_add(1);
+                target.slot().text().get(from..self.cut).unwrap_or_default().clone_into(&mut self.held);
+            }
+            return if matches!(self.state, State::OpenKey) {
+                self.step(target, c, text)
+            } else {
+                self.plain(target, c, text)
+            };
+        }
+        if is_space(c) {
+            return Ok(target.take(text)?);
+        }
+        self.state = State::Plain;
+        if self.after_comma && c == ',' {
+            self.note(target, Rule::CommaDropped);
+            self.after_comma = false;
+            self.state = if in_object { State::KeyDue } else { State::Plain };
+            return Ok(());
+        }
+        if self.after_comma && in_object && c == '"' {
+            self.state = State::KeyDue;
+            return self.step(target, c, text);
+        }
+        let begins_value = matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n');
+        // Digits go on with it, and brackets are rather a row that begins again.
+        let goes_on = self.in_number && !matches!(c, '"' | 't' | 'f' | 'n');
+        if self.after_value && !goes_on && if in_object { c == '"' } else { begins_value } {
+            self.note(target, Rule::CommaAdded);
+            self.held.push(',');
+            self.state = State::Comma;
+            return if in_object {
+                self.step(target, c, text)
+            } else {
+                self.release(target)?;
+                self.plain(target, c, text)
+            };
+        }
+        self.plain(target, c, text)
+    }
+
+    fn plain<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), Stop> {
+        let machine = target.machine();
+        let depth = machine.frames().len();
+        // An object that has begun behind the cut has nothing to do with it.
+        let is_object =
+            machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object && frame.start < self.cut);
+        if is_object && matches!(c, ',' | '}') && !machine.in_string() {
+            while let Some(at) = self.late.iter().position(|late| late.depth == depth) {
+                let late = self.late.remove(at);
+                self.note(target, Rule::MemberMoved);
+                target.take(",")?;
+                target.take(&late.text)?;
+            }
+            if c == ',' {
+                self.held.push(',');
+                self.state = State::Comma;
+                return Ok(());
+            }
+        }
+        Ok(target.take(text)?)
+    }
+
+    fn release<T: Target>(&mut self, target: &mut T) -> Result<(), Stop> {
+        self.state = State::Plain;
+        let held = std::mem::take(&mut self.held);
+        Ok(target.take(&held)?)
+    }
+
+    fn end_key<T: Target>(&mut self, target: &mut T) -> Result<(), Stop> {
+        let quote = self.held.find('"').unwrap_or_default();
+        let key = self.held.get(quote..).unwrap_or_default();
+        let hash = KeyHash::of_raw(key.get(1..key.len() - 1).unwrap_or_default());
+        if self.delivered(target, hash).is_none() {
+            let depth = target.machine().frames().len().saturating_sub(1);
+            // The member that was open at the cut has ended by now.
+            let is_open = self.open.get(depth).is_some_and(|open| *open == Some(hash));
+            return if is_open { Err(Stop::Overwrites) } else { self.release(target) };
+        }
+        let mut machine = Machine::new(usize::MAX);
+        machine.feed(b"{")?;
+        machine.feed(key.as_bytes())?;
+        let has_comma = self.held.starts_with(',');
+        self.held.clear();
+        self.state = State::Again { machine: Box::new(machine), hash, has_comma };
+        Ok(())
+    }
+
+    /// In a member that was delivered before: is its value the same?
+    fn again<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), Stop> {
+        let State::Again { machine, hash, has_comma } = &mut self.state else { return Ok(()) };
+        let (hash, has_comma) = (*hash, *has_comma);
+        let is_last = matches!(c, ',' | '}') && machine.frames().len() == 1 && !machine.in_string();
+        if !is_last {
+            machine.feed(text.as_bytes())?;
+            self.held.push_str(text);
+        } else if machine.cut_state() == CutState::AfterValue {
+            // It has ended before.
+        } else {
+            // A number ends with the byte behind it; anything else does not end here.
+            machine.feed(text.as_bytes())?;
+        }
+        let ended = is_last || machine.frames().len() == 1 && machine.cut_state() == CutState::AfterValue;
+        if !ended {
+            return Ok(());
+        }
+        let again = std::mem::take(&mut self.held);
+        let again = again.trim_start().strip_prefix(':').unwrap_or_default();
+        if !self.delivered(target, hash).is_some_and(|value| same_value(value, again)) {
+            return Err(Stop::Overwrites);
+        }
+        self.note(target, Rule::MemberDropped);
+        self.state = State::AfterAgain { has_comma };
+        if is_last { self.step(target, c, text) } else { Ok(()) }
+    }
+
+    /// The value that the innermost object got before the cut under this key.
+    fn delivered<'a, T: Target>(&self, target: &'a T, hash: KeyHash) -> Option<&'a str> {
+        let depth = target.machine().frames().len().checked_sub(1)?;
+        let slot = target.slot();
+        slot.member(depth, hash, self.cut).map(|child| child.span.of(slot.text()))
+    }
+
+    fn note<T: Target>(&mut self, target: &T, rule: Rule) {
+        self.repairs.push(Repair { rule, offset: target.machine().offset() });
+    }
+}
+
+/// The string that is open at the end of the text is a key.
+pub(super) fn is_in_key(slot: &Slot) -> bool {
+    let machine = slot.document().machine();
+    let before = slot.text().get(..machine.token_start()).unwrap_or_default().trim_end();
+    let in_object = slot.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
+    machine.in_string() && in_object && before.ends_with(['{', ','])
+}
+
+/// White space of the grammar.
+pub(super) fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}

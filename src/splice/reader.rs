@@ -1,0 +1,121 @@
+//! Reads a fragment's content as JSON of its own, and lets cursors follow.
+
+use super::cursor::{Base, Cursor, Sides, State, Tip};
+use super::slot::Slot;
+use crate::json::{Event, Kind, Live, Machine, Sink};
+use crate::siblings::Siblings;
+
+/// One way to read the content: as values in a row, or as members in a row.
+#[derive(Clone, Debug)]
+pub(super) struct Reader {
+    /// A bracket that the fragment does not have, and the content.
+    text: String,
+    machine: Machine,
+    children: Siblings,
+    cursors: Vec<Cursor>,
+    is_over: bool,
+}
+
+/// Cursors that follow at once. What occurs in more places decides nothing.
+const CURSORS: usize = 48;
+
+/// Open containers, counted from the innermost, that a fragment may begin again.
+const FRAMES: usize = 4;
+
+impl Reader {
+    /// Readers of content that begins with `c`, with a cursor for each place where it may stand.
+    pub(super) fn all(slot: &Slot, c: char, limit: usize) -> Vec<Self> {
+        let frames = slot.frames();
+        let near = |depth: usize| depth + FRAMES >= frames.len();
+        let begins = |depth: usize| frames.get(depth).is_some_and(|frame| frame.kind.opener() == c);
+        let containers = (0..frames.len()).filter(|&depth| (depth == 0 || near(depth)) && begins(depth));
+        let mut values: Vec<Base> = containers.map(Base::Value).collect();
+        if slot.document().machine().in_token() {
+            values.push(Base::Value(frames.len()));
+        }
+        let inside = |kind: Kind| {
+            let of_kind = move |&depth: &usize| frames.get(depth).is_some_and(|frame| frame.kind == kind);
+            (0..frames.len()).filter(move |&depth| near(depth)).filter(of_kind).map(Base::Inside)
+        };
+        let mut readers = Vec::new();
+        if matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n') {
+            values.extend(inside(Kind::Array));
+            readers.push(Self::new(slot, '[', &values, limit));
+        }
+        if c == '"' {
+            let members: Vec<Base> = inside(Kind::Object).collect();
+            readers.push(Self::new(slot, '{', &members, limit));
+        }
+        readers
+    }
+
+    fn new(slot: &Slot, bracket: char, bases: &[Base], limit: usize) -> Self {
+        let mut children = Siblings::new(limit);
+        let mut machine = Machine::new(usize::MAX);
+        let text = String::from(bracket);
+        let cursors = bases.iter().map(|&base| Cursor::new(base, slot)).collect::<Vec<_>>();
+        // A bracket is legal at the start.
+        let is_over = machine.feed_text(&text, &mut children).is_err() || cursors.is_empty();
+        Self { text, machine, children, cursors, is_over }
+    }
+
+    /// Nothing that comes makes a difference.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// All that came may be a part of what was delivered, written again.
+    pub(super) fn is_repeat(&self) -> bool {
+        !self.is_over && self.cursors.iter().any(|cursor| cursor.is_following() && cursor.has_repeated)
+    }
+
+    /// The last offset of the delivered text that was contradicted by what seemed to begin again.
+    pub(super) fn contradicted(&self) -> Option<usize> {
+        let at = |cursor: &Cursor| if let State::Dead(at) = cursor.state { at } else { None };
+        self.cursors.iter().filter(|cursor| cursor.has_repeated).filter_map(at).max()
+    }
+
+    /// Takes the next text of the content. `arrived` is told of cursors that reach the cut; their offsets count from the
+    /// content's beginning.
+    pub(super) fn feed(&mut self, slot: &Slot, tip: &Tip, text: &str, mut arrived: impl FnMut(super::cursor::Arrival)) {
+        if self.is_over {
+            return;
+        }
+        self.text.push_str(text);
+        let mut sink = Following { slot, tip, children: &mut self.children, cursors: &mut self.cursors };
+        let is_legal = self.machine.feed_text(&self.text, &mut sink).is_ok();
+        for cursor in &mut self.cursors {
+            if let State::Arrived(arrival) = &mut cursor.state {
+                let mut arrival = arrival.clone();
+                cursor.state = State::Dead(None);
+                arrival.at -= 1;
+                arrived(arrival);
+            }
+        }
+        self.is_over = !is_legal || self.machine.is_done() || !self.cursors.iter().any(Cursor::is_following);
+    }
+}
+
+struct Following<'a> {
+    slot: &'a Slot,
+    tip: &'a Tip,
+    children: &'a mut Siblings,
+    cursors: &'a mut Vec<Cursor>,
+}
+
+impl Sink for Following<'_> {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        self.children.event(event, live);
+        let sides = Sides { slot: self.slot, tip: self.tip, live, children: self.children };
+        let mut at = 0;
+        // A cursor that comes of this event has seen it.
+        let end = self.cursors.len();
+        while at < end {
+            let fork = self.cursors.get_mut(at).and_then(|cursor| cursor.event(event, &sides));
+            if let Some(fork) = fork.filter(|_| self.cursors.len() < CURSORS) {
+                self.cursors.push(fork);
+            }
+            at += 1;
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What was delivered, and what is known of it.
+
+use crate::document::Document;
+use crate::error::SyntaxError;
+use crate::json::envelope::Roots;
+use crate::json::{Frame, Kind, Sink};
+use crate::limits::Limits;
+use crate::siblings::{Child, KeyHash, Siblings};
+
+/// One text channel of a response: its [`Document`], and the whole children of its open containers, by which a
+/// continuation that writes them again is recognised.
+///
+/// ```
+/// use restitch::{Limits, splice::Slot};
+///
+/// let mut slot = Slot::new(&Limits::default());
+/// slot.push(r#"{"rows": [{"id": 1}, {"id"#)?;
+/// assert_eq!(slot.document().cut().path, "/rows/1");
+/// assert_eq!(slot.siblings().children(1).len(), 1);
+/// # Ok::<(), restitch::SyntaxError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Slot {
+    document: Document,
+    siblings: Siblings,
+}
+
+impl Slot {
+    /// An empty slot whose root is an object or an array.
+    pub fn new(limits: &Limits) -> Self {
+        Self::with_roots(limits, Roots::Containers)
+    }
+
+    /// An empty slot that takes the given roots.
+    pub fn with_roots(limits: &Limits, roots: Roots) -> Self {
+        Self { document: Document::with_roots(limits.depth, roots), siblings: Siblings::new(limits.siblings) }
+    }
+
+    /// A slot around a document that was written elsewhere. Reads its text once more, for the siblings.
+    pub fn of(document: Document, limits: &Limits) -> Self {
+        let mut siblings = Siblings::new(limits.siblings);
+        document.replay(&mut siblings);
+        Self { document, siblings }
+    }
+
+    /// Appends text, as [`Document::push`] does.
+    ///
+    /// # Errors
+    /// Those of [`Document::push`].
+    pub fn push(&mut self, text: &str) -> Result<(), SyntaxError> {
+        self.push_with(text, &mut ())
+    }
+
+    /// Appends text, as [`Document::push_with`] does.
+    ///
+    /// # Errors
+    /// Those of [`Document::push_with`].
+    pub fn push_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
+        self.document.push_with(text, &mut (&mut self.siblings, sink))
+    }
+
+    /// Tells the document that its text is whole, as [`Document::finish`] does.
+    ///
+    /// # Errors
+    /// Those of [`Document::finish`].
+    pub fn finish(&mut self) -> Result<(), SyntaxError> {
+        self.document.finish_with(&mut self.siblings)
+    }
+
+    /// The text and its machine.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// The whole children of its open containers.
+    pub fn siblings(&self) -> &Siblings {
+        &self.siblings
+    }
+
+    /// The document alone.
+    pub fn into_document(self) -> Document {
+        self.document
+    }
+
+    /// Forgets what stands behind the end of a closed root.
+    pub(super) fn drop_tail(&mut self) {
+        self.document.drop_tail();
+    }
+
+    pub(super) fn text(&self) -> &str {
+        self.document.text()
+    }
+
+    pub(super) fn frames(&self) -> &[Frame] {
+        self.document.machine().frames()
+    }
+
+    /// The whole member of the open object at this depth that has this key and was delivered before `cut`.
+    pub(super) fn member(&self, depth: usize, key: KeyHash, cut: usize) -> Option<&Child> {
+        self.frames().get(depth).filter(|frame| frame.kind == Kind::Object)?;
+        self.siblings.member(depth, key).filter(|child| child.span.end <= cut)
+    }
+}

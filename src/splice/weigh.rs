@@ -1,0 +1,167 @@
+//! What speaks for something that began again and has come to the cut.
+
+use memchr::memmem;
+
+use super::cursor::{Arrival, FEW, Tip, value_start};
+use super::flow::is_space;
+use super::seam::Alignment;
+use super::slot::Slot;
+use super::trial::{Claim, Owed, Weight};
+use crate::json::Kind;
+use crate::overlap::{Anchor, EVIDENCE, is_unbordered};
+
+/// The claim of a cursor that has come to the cut; the content begins at `begin` in the fragment.
+pub(super) fn claim(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, begin: usize, arrival: Arrival) -> Claim {
+    let weight = match arrival.from < slot.text().len() || !arrival.is_reentry {
+        true => weight(slot, tip, anchor, &arrival),
+        // Nothing was repeated but brackets: they are rather a part of the new element, where it may have some.
+        false => Weight::Fallback,
+    };
+    let alignment = if arrival.is_reentry { Alignment::Reentry } else { Alignment::Restart };
+    let overlap = slot.text().len().saturating_sub(arrival.from);
+    // What it has left out so far must come until the containers end that it has begun again.
+    let is_forgiven = arrival.read >= EVIDENCE;
+    let owed = |depth| Owed { members: arrival.missing, depth: depth + 1, is_forgiven, weight };
+    let owes = arrival.gap.map(owed);
+    let weight = if owes.is_some() { weight.min(Weight::Plausible) } else { weight };
+    let may_recur = is_row(slot, arrival.from) || arrival.is_uniform;
+    let Arrival { at, rest, late, .. } = arrival;
+    Claim { rest, late, owes, may_recur, ..Claim::new(alignment, weight, begin + at, overlap) }
+}
+
+fn weight(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, arrival: &Arrival) -> Weight {
+    let text = slot.text();
+    if let Some(depth) = arrival.entry.filter(|_| arrival.from < text.len())
+        && !is_identified(slot, tip, depth, arrival)
+    {
+        return Weight::Doubtful;
+    }
+    let repeats_anchor = anchor.is_some_and(|anchor| arrival.from <= anchor.range.start);
+    let repeated = text.get(arrival.from..).unwrap_or_default().trim_end();
+    // Digits that come again all together; where they go on, nobody writes them twice.
+    let is_token = slot.document().machine().in_token() && arrival.from == slot.document().machine().token_start();
+    let is_number =
+        matches!(tip, Tip::Scalar(begun) if is_token && begun.len() >= FEW && is_unbordered(&begun.repeat(8)));
+    if repeats_anchor || is_number || is_evidence(text, repeated) { Weight::Convincing } else { Weight::Plausible }
+}
+
+/// It has sixteen characters, stands in the delivered text only once, and does not go on as it began.
+fn is_evidence(text: &str, repeated: &str) -> bool {
+    let from = text.trim_end().len() - repeated.len();
+    let is_unique = || memmem::find(text.as_bytes(), repeated.as_bytes()) == Some(from);
+    repeated.chars().count() >= EVIDENCE && is_unbordered(repeated) && is_unique()
+}
+
+/// The open element of the array at this depth says something that tells it from the elements before it, and so from the
+/// next one, which a model may as well have gone on with.
+fn is_identified(slot: &Slot, tip: &Tip, depth: usize, arrival: &Arrival) -> bool {
+    let text = slot.text();
+    // A number that has only begun, and a string of which hardly anything has come, are nothing to go by.
+    let certain = match tip {
+        // The element itself is a number: the next one is another.
+        Tip::Scalar(begun) if depth + 1 == slot.frames().len() && begun.len() >= FEW => text.len(),
+        Tip::Scalar(_) if !arrival.is_whole => value_start(slot, slot.frames().len()),
+        Tip::String { said, .. } | Tip::Key { said, .. } if said.len() < FEW => slot.document().machine().token_start(),
+        _ => text.len(),
+    };
+    let start = value_start(slot, depth + 1);
+    let Some(element) = text.get(start..certain).map(str::trim_end) else { return false };
+    let before = slot.siblings().children(depth);
+    let is_like = |child: &crate::siblings::Child| child.span.start < start && child.span.of(text).starts_with(element);
+    arrival.read > 0 && !element.is_empty() && !before.iter().any(is_like)
+}
+
+/// It stands as far behind the start of a whole element as the cut does behind the start of the open one: what follows
+/// it may follow the cut as well.
+pub(super) fn is_row(slot: &Slot, at: usize) -> bool {
+    let end = slot.text().trim_end().len();
+    slot.frames().iter().enumerate().rev().any(|(depth, frame)| {
+        let start = value_start(slot, depth + 1).min(end);
+        let inside = end - start;
+        let rows = slot.siblings().children(depth);
+        let row = at.checked_sub(inside).map(|at| rows.binary_search_by_key(&at, |row| row.span.start));
+        frame.kind == Kind::Array && row.is_some_and(|row| row.is_ok())
+    })
+}
+
+/// New text that nothing was repeated before looks like what it would stand behind: in a number it is not another number,
+/// in an escape not another string, and where an element is due it is of the kind of the elements before it, with a key
+/// that they have, and is none of them written again.
+pub(super) fn fits(slot: &Slot, tip: &Tip, text: &str) -> bool {
+    match tip {
+        // The rest of a number is hardly longer than what has come of it; another number may well be.
+        Tip::Scalar(begun) => {
+            let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            !begun.ends_with(|c: char| c.is_ascii_digit()) || digits == 0 || digits < begun.len()
+        }
+        Tip::String { escape, .. } if escape == "\\" => {
+            !text.strip_prefix('"').is_some_and(|text| text.starts_with(char::is_alphanumeric))
+        }
+        Tip::Element | Tip::AfterValue => {
+            let text = text.trim_start_matches(|c| is_space(c) || c == ',');
+            text.chars().next().is_some_and(|first| looks_like_a_row(slot, text, first))
+        }
+        _ => true,
+    }
+}
+
+/// Elements that a new one is compared with.
+const ROWS: usize = 64;
+/// Scalars that make an array one of scalars.
+const OF_A_KIND: usize = 3;
+
+fn looks_like_a_row(slot: &Slot, text: &str, first: char) -> bool {
+    let Some(depth) = slot.frames().len().checked_sub(1) else { return true };
+    let is_array = slot.frames().get(depth).is_some_and(|frame| frame.kind == Kind::Array);
+    let children = slot.siblings().children(depth);
+    if !is_array || children.is_empty() || matches!(first, ']' | '}') {
+        return true;
+    }
+    let rows = || children.iter().rev().take(ROWS).map(|child| child.span.of(slot.text()));
+    let is_container = |text: &str| text.starts_with(['{', '[']);
+    // An array of numbers may go on with something else, one of objects hardly does.
+    let all_scalars = rows().count() >= OF_A_KIND && !rows().any(is_container);
+    let is_of_a_kind = rows().count() > 1 && rows().all(is_container) || is_container(text) && all_scalars;
+    if is_of_a_kind && !rows().any(|row| row.starts_with(first)) {
+        return false;
+    }
+    let Some(head) = head_of(text) else { return true };
+    let has_key = |row: &str| head.0.is_empty() || row.contains(head.0);
+    rows().any(has_key) && !rows().any(|row| head_of(row) == Some(head))
+}
+
+/// The first key of an object, with its quotes, and its value; the first element of an array. `None` of anything else, and
+/// where that is a container itself or has not come.
+fn head_of(text: &str) -> Option<(&str, &str)> {
+    let is_object = text.starts_with('{');
+    let inside = text.strip_prefix(['{', '['])?.trim_start_matches(is_space);
+    let (key, behind) = if is_object { split_token(inside)? } else { ("", inside) };
+    let value = if is_object { behind.trim_start_matches(is_space).strip_prefix(':')? } else { behind };
+    let (value, _) = split_token(value.trim_start_matches(is_space))?;
+    Some((key, value))
+}
+
+/// A string or another scalar at the start of the text, and what follows it.
+fn split_token(text: &str) -> Option<(&str, &str)> {
+    let end = if text.starts_with('"') {
+        let mut escaped = false;
+        let quote = |(at, c): (usize, char)| {
+            let ends = c == '"' && !escaped && at > 0;
+            escaped = c == '\\' && !escaped;
+            ends.then_some(at + 1)
+        };
+        text.char_indices().find_map(quote)?
+    } else {
+        text.find(|c: char| is_space(c) || matches!(c, ',' | ']' | '}'))?
+    };
+    if end == 0 || text.starts_with(['{', '[']) { None } else { text.split_at_checked(end) }
+}
+
+/// The open element of an array begins here.
+pub(super) fn begins_element(slot: &Slot, at: usize) -> bool {
+    let frames = slot.frames();
+    let is_array = |depth: usize| frames.get(depth).is_some_and(|frame| frame.kind == Kind::Array);
+    let found = frames.partition_point(|frame| frame.start < at);
+    let starts = found >= 1 && value_start(slot, found) == at && at < slot.text().len();
+    starts && found.checked_sub(1).is_some_and(is_array)
+}
