@@ -87,7 +87,7 @@ pub(crate) fn is_unbordered(text: &str) -> bool {
     border < (text.chars().count() / 4).max(8)
 }
 
-pub(super) fn longest_border(text: &[u8]) -> usize {
+pub(crate) fn longest_border(text: &[u8]) -> usize {
     failure_function(text).last().copied().unwrap_or_default()
 }
 

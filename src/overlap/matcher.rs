@@ -58,6 +58,9 @@ pub enum Hit {
         /// It occurs only once, has sixteen characters or more, and no long border: it can't be the next row. Without
         /// that it is told where a model may have begun again.
         is_evidence: bool,
+        /// A model may have begun again there. Where not, a shorter end of the delivered text came before it, and is told
+        /// that it has a rival.
+        is_likely: bool,
     },
 }
 
@@ -161,7 +164,7 @@ impl Matcher {
         let Some(text) = delivered.get(start..self.end) else {
             // It begins inside a character.
             if has_anchor {
-                hit(Hit::Overlap { start, has_anchor, is_evidence: false });
+                hit(Hit::Overlap { start, has_anchor, is_evidence: false, is_likely: true });
             }
             return;
         };
@@ -179,8 +182,9 @@ impl Matcher {
             period: content.length - content.border.0,
             has_word: self.last_word.is_some_and(|word| word >= start),
         };
-        if has_anchor || is_evidence || may_begin_again(&delivered[..start], text, known) {
-            hit(Hit::Overlap { start, has_anchor, is_evidence });
+        let is_likely = has_anchor || is_evidence || may_begin_again(&delivered[..start], text, known);
+        if is_likely || content.border.0 > 0 {
+            hit(Hit::Overlap { start, has_anchor, is_evidence, is_likely });
         }
     }
 }

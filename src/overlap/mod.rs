@@ -7,7 +7,7 @@ mod matcher;
 mod search;
 
 pub use anchor::Anchor;
-pub(crate) use anchor::is_unbordered;
+pub(crate) use anchor::{is_unbordered, longest_border};
 pub use automaton::{Automaton, Cursor, Occurrences};
 pub(crate) use matcher::EVIDENCE;
 pub use matcher::{Hit, Matcher};

@@ -29,7 +29,7 @@ use crate::error::SyntaxError;
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::provider::Finish;
-use crate::splice::{Alignment, Expect, Failure, Seam, Slot, Splice};
+use crate::splice::{Expect, Failure, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
 ///
@@ -450,9 +450,8 @@ impl Session {
                 self.failed(now, Reason::Nothing(end.clone()), end);
             }
             Err(failure) => self.failed(now, Reason::Merge(failure), end),
-            Ok(seam) => {
+            Ok(_) => {
                 let progress = self.slot.document().text().len() > delivered;
-                debug_assert!(progress || seam.alignment != Alignment::Exact);
                 if !progress && matches!(end, End::Dropped | End::Silent | End::Error(_)) {
                     // It did not come as far as to bring something.
                     self.failed(now, Reason::Nothing(end.clone()), end);

@@ -119,8 +119,8 @@ pub(super) struct Arrival {
     pub(super) is_reentry: bool,
     /// What the cut stands in is a number or literal, and the fragment has the same and no more.
     pub(super) is_whole: bool,
-    /// The elements of an array that were repeated are all the same.
-    pub(super) is_uniform: bool,
+    /// Elements of an array were repeated, or might have been.
+    pub(super) has_elements: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -346,6 +346,11 @@ impl Cursor {
         open.role = Role::None;
         if let (Some(level), Some(place)) = (open.levels.last_mut(), place) {
             level.pairing = Pairing::One(vec![place]);
+            // What stands before the first child was left out.
+            let first = sides.slot.siblings().children(depth).get(place).filter(|_| !is_first && place > 0);
+            if let Some(first) = first {
+                (open.is_reentry, open.from) = (true, first.span.start);
+            }
             let is_bare = self.base == Base::Inside(depth);
             if is_first && (frame.count > 0 || is_bare) {
                 open.is_reentry = true;
@@ -533,18 +538,6 @@ impl Cursor {
         }
     }
 
-    /// Elements were repeated, and all of them are the same: there may be more of them.
-    fn is_uniform(&self, sides: &Sides<'_>) -> bool {
-        let is_uniform = |(index, level): (usize, &Level)| {
-            let depth = self.depth(self.first + index);
-            let is_array = sides.frame(depth).is_some_and(|frame| frame.kind == Kind::Array);
-            let mut elements = sides.slot.siblings().children(depth).iter().map(|child| child.digest);
-            let first = elements.next();
-            is_array && level.seen > 1 && elements.all(|other| Some(other) == first)
-        };
-        self.levels.iter().enumerate().any(is_uniform)
-    }
-
     /// The depth of the outermost container that was begun again.
     fn base_depth(&self) -> usize {
         match self.base {
@@ -597,13 +590,13 @@ impl Cursor {
             missing,
             is_reentry: self.is_reentry,
             is_whole: self.is_whole,
-            is_uniform: self.is_uniform(sides),
+            has_elements: array.is_some(),
         });
     }
 }
 
 /// Characters of a string or a number that say something about which one it is.
-pub(super) const FEW: usize = 4;
+pub(super) const FEW: usize = 3;
 
 /// Places in an array that are followed at once.
 const PLACES: usize = 8;

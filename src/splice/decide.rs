@@ -13,9 +13,7 @@ use super::trial::{Trial, Weight};
 
 /// What decides, beside the trials.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scene<'a> {
-    /// The fragment so far.
-    pub(super) fragment: &'a str,
+pub(super) struct Scene {
     /// It may still turn out to begin in the delivered text.
     pub(super) may_repeat: bool,
     /// Something that may begin again is being compared with what was delivered.
@@ -29,11 +27,11 @@ pub(super) struct Scene<'a> {
 }
 
 /// The trial that has won, if one has.
-pub(super) fn winner(trials: &[Trial], scene: Scene<'_>) -> Option<usize> {
+pub(super) fn winner(trials: &[Trial], scene: Scene) -> Option<usize> {
     let candidates = trials.iter().enumerate().filter(|(_, trial)| trial.passed);
     let (best, trial) = candidates.max_by_key(|(_, trial)| (trial.claim.weight, trial.is_done()))?;
     let others = || trials.iter().enumerate().filter(|&(n, _)| n != best).map(|(_, other)| other);
-    let differs = |other: &&Trial| !other.is_same(trial, scene.fragment);
+    let differs = |other: &&Trial| !other.is_same(trial);
     let rivals = || others().filter(differs).filter(|other| other.claim.weight > Weight::Fallback);
     let wins = match trial.claim.weight {
         Weight::Asked => true,
@@ -53,7 +51,8 @@ pub(super) fn winner(trials: &[Trial], scene: Scene<'_>) -> Option<usize> {
         Weight::Doubtful => false,
     };
     // Of one document's readings the simplest, which leaves the text as it came.
-    let same = || trials.iter().enumerate().filter(|(_, other)| other.is_same(trial, scene.fragment));
+    let is_one = |other: &Trial| other.is_same(trial) && other.passed && trial.claim.weight < Weight::Asked;
+    let same = || trials.iter().enumerate().filter(|(_, other)| is_one(other));
     let simplest = || same().min_by_key(|(_, other)| (other.claim.alignment.rank(), other.claim.at));
     wins.then(|| simplest().map_or(best, |(n, _)| n))
 }

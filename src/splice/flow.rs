@@ -25,6 +25,23 @@ pub(super) trait Target {
 pub(super) struct Tried<'a> {
     pub(super) machine: &'a mut Machine,
     pub(super) slot: &'a Slot,
+    /// Of what has flowed.
+    pub(super) sum: &'a mut Sum,
+}
+
+/// A hash of text, but for white space between tokens: two trials that have it in common give the same document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    hash: u64,
+    bytes: usize,
+}
+
+impl Sum {
+    fn add(&mut self, byte: u8) {
+        // Fowler, Noll and Vo.
+        self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        self.bytes += 1;
+    }
 }
 
 impl Target for Tried<'_> {
@@ -37,7 +54,13 @@ impl Target for Tried<'_> {
     }
 
     fn take(&mut self, text: &str) -> Result<(), SyntaxError> {
-        self.machine.feed(text.as_bytes()).map(drop)
+        for byte in text.as_bytes() {
+            if self.machine.in_string() || !byte.is_ascii_whitespace() {
+                self.sum.add(*byte);
+            }
+            self.machine.feed(std::slice::from_ref(byte))?;
+        }
+        Ok(())
     }
 }
 
@@ -178,6 +201,11 @@ impl Flow {
     /// Bytes that wait.
     pub(super) fn held(&self) -> usize {
         if matches!(self.state, State::OpenKey) { 0 } else { self.held.len() }
+    }
+
+    /// All that has come has gone, or was left out.
+    pub(super) fn is_settled(&self) -> bool {
+        self.held() == 0 && !matches!(self.state, State::Again { .. } | State::AfterAgain { .. })
     }
 
     pub(super) fn repairs(&self) -> &[Repair] {

@@ -85,6 +85,8 @@ pub struct Splice {
     is_over: bool,
     /// More claims came than are tried.
     is_crowded: bool,
+    /// Among the delivered elements of an open array are some that are the same.
+    rows_recur: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +130,7 @@ impl Splice {
             line_end: String::new(),
             is_over: false,
             is_crowded: false,
+            rows_recur: weigh::rows_recur(slot),
         };
         if root.is_some() {
             splice.claim(slot, splice.exact(0));
@@ -286,7 +289,7 @@ impl Splice {
     fn join<S: Sink + ?Sized>(&mut self, slot: &mut Slot, winner: usize, sink: &mut S) {
         let trial = self.trials.swap_remove(winner);
         let mut seam = self.seam_of(trial.claim.alignment, trial.claim.overlap, self.held.len());
-        let others = self.trials.iter().filter(|other| !other.is_same(&trial, &self.held));
+        let others = self.trials.iter().filter(|other| !other.is_same(&trial));
         seam.rivals = others.map(|other| (other.claim.alignment, other.claim.overlap)).collect();
         let mut flow = Flow::new(slot, self.limits.0);
         let begun = flow.begin(&mut Delivered { slot, sink }, &trial.claim.rest, &trial.claim.late);
@@ -388,7 +391,7 @@ impl Splice {
             let line = before.trim_end_matches(' ');
             let behind_fence = before.rfind(FENCE).and_then(|fence| Some(fence + before.get(fence..)?.find('\n')? + 1));
             let at = match mark {
-                Mark::Fence if self.cut_token.is_none() => behind_fence.unwrap_or(at),
+                Mark::Fence if !slot.document().machine().in_string() => behind_fence.unwrap_or(at),
                 _ if line.ends_with('\n') => line.len(),
                 _ => at,
             };
@@ -412,7 +415,8 @@ impl Splice {
             reader.feed(slot, &self.tip, self.held.get(at..).unwrap_or_default(), |arrival| arrivals.push(arrival));
             for arrival in arrivals {
                 let mut claim = weigh::claim(slot, &self.tip, self.anchor.as_ref(), self.begin, arrival);
-                if self.held.get(..claim.at).is_some_and(|before| before.ends_with(&claim.rest)) {
+                let written = claim.at.checked_sub(claim.rest.len()).and_then(|from| self.held.get(from..claim.at));
+                if written.is_some_and(|written| written.eq_ignore_ascii_case(&claim.rest)) {
                     // The escape goes on as it was begun.
                     claim.at -= std::mem::take(&mut claim.rest).len();
                 }
@@ -474,16 +478,33 @@ impl Splice {
             }
             // Whether it is the open element or the next one: a cursor finds out.
             Hit::Overlap { start, has_anchor: false, .. } if weigh::begins_element(slot, start) => None,
-            Hit::Overlap { start, has_anchor, is_evidence } => {
+            Hit::Overlap { start, is_likely: false, .. } => {
+                // It goes on as it began. A shorter end that was taken for a beginning is in doubt, then.
+                let is_shorter = |trial: &Trial| trial.claim.alignment == Alignment::Overlap;
+                let claim = || Claim::new(Alignment::Overlap, Weight::Doubtful, end, self.tail - start);
+                self.trials.iter().any(is_shorter).then(claim)
+            }
+            Hit::Overlap { start, has_anchor, is_evidence, .. } => {
                 // What it repeats stood behind the same thing as the cut does now: it may as well be the next row.
                 let last = |text: &str| text.trim_end().bytes().rev().take(2).collect::<Vec<u8>>();
                 let in_a_row = delivered.get(..start).map(last) == delivered.get(..self.tail).map(last);
                 let is_piece = self.is_piece_of_string(slot, start);
                 let is_row = weigh::is_row(slot, start) || in_a_row && !is_piece;
                 // It goes on as it began: a row that comes again looks like a longer repeat.
-                let is_periodic = !is_evidence && self.tail - start >= EVIDENCE;
+                let is_whole = slot.document().root_start().is_some_and(|root| start <= root);
+                // A shorter repeat that is long enough to be none by chance, or an element that is like the one before.
+                let is_rival = |trial: &Trial| match trial.claim.weight {
+                    Weight::Doubtful => trial.claim.overlap >= EVIDENCE / 2,
+                    _ => trial.claim.alignment == Alignment::Overlap && trial.claim.overlap >= EVIDENCE,
+                };
+                let has_rival = || self.trials.iter().any(is_rival);
+                let recurs = self.rows_recur || has_rival() || !is_evidence && self.tail - start >= EVIDENCE;
+                let is_periodic = !is_whole && recurs;
                 let (alignment, weight) = match (has_anchor, is_evidence) {
-                    (true, _) => (Alignment::Restart, asked(!(is_periodic || is_row && self.exact_is_alive()))),
+                    (true, _) => (
+                        Alignment::Restart,
+                        asked(!(is_periodic && !self.trials.is_empty() || is_row && self.exact_is_alive())),
+                    ),
                     (false, true) => (Alignment::Overlap, Weight::Convincing),
                     (false, false) => (Alignment::Overlap, Weight::Plausible),
                 };
@@ -521,8 +542,7 @@ impl Splice {
     fn winner(&mut self, slot: &Slot, has_ended: bool) -> Option<usize> {
         let winner = decide::winner(&self.trials, self.scene(slot, has_ended))?;
         let trial = self.trials.get_mut(winner)?;
-        let is_new = trial.claim.overlap == 0 && trial.claim.weight < Weight::Asked;
-        if is_new && !weigh::fits(slot, &self.tip, self.held.get(trial.claim.at..).unwrap_or_default()) {
+        if trial.is_new() && !weigh::fits(slot, &self.tip, self.held.get(trial.claim.at..).unwrap_or_default()) {
             // Nothing but the grammar speaks for it, and it does not look like what stands before it.
             trial.claim.weight = Weight::Doubtful;
             if matches!(self.tip, Tip::Element | Tip::AfterValue) {
@@ -533,10 +553,9 @@ impl Splice {
         Some(winner)
     }
 
-    fn scene(&self, slot: &Slot, has_ended: bool) -> Scene<'_> {
+    fn scene(&self, slot: &Slot, has_ended: bool) -> Scene {
         let needs = self.trials.iter().any(|trial| trial.passed);
         Scene {
-            fragment: &self.held,
             may_repeat: needs && self.may_repeat(slot),
             is_following: self.readers.iter().any(|reader| !reader.is_over()),
             is_repeating: self.readers.iter().any(Reader::is_repeat),

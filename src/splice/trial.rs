@@ -3,7 +3,7 @@
 //! A trial never touches the document. It knows whether it is still legal and whether it has passed; which one of
 //! several wins is decided [elsewhere](super::decide).
 
-use super::flow::{Flow, Late, Stop, Tried, is_space};
+use super::flow::{Flow, Late, Stop, Sum, Tried, is_space};
 use super::seam::Alignment;
 use super::slot::Slot;
 use crate::json::Machine;
@@ -77,6 +77,9 @@ pub(super) struct Trial {
     pub(super) claim: Claim,
     machine: Machine,
     flow: Flow,
+    sum: Sum,
+    /// Nothing but white space was repeated.
+    is_new: bool,
     has_begun: bool,
     left_token: bool,
     past_structure: bool,
@@ -92,8 +95,10 @@ impl Trial {
         let machine = slot.document().machine().clone();
         let left_token = !machine.in_token();
         Self {
+            is_new: claim.overlap == 0,
             claim,
             machine,
+            sum: Sum::default(),
             flow: Flow::new(slot, cap),
             has_begun: false,
             left_token,
@@ -127,8 +132,9 @@ impl Trial {
         }
         let open = slot.frames().len();
         let cut_token = slot.document().machine().in_token().then(|| slot.document().machine().token_start());
-        let is_inside = self.machine.in_string() || self.flow.held() > 1;
-        let mut target = Tried { machine: &mut self.machine, slot };
+        let is_inside =
+            self.machine.in_string() || self.flow.held() > 1 || !self.flow.is_settled() && self.flow.held() == 0;
+        let mut target = Tried { machine: &mut self.machine, slot, sum: &mut self.sum };
         if !self.has_begun {
             self.has_begun = true;
             self.flow.begin(&mut target, &self.claim.rest, &self.claim.late)?;
@@ -139,7 +145,7 @@ impl Trial {
         let structural = !is_inside && matches!(c, '{' | '}' | '[' | ']' | ',' | ':');
         let significant = is_inside || !is_space(c);
         self.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
-        let certain = self.left_token && (self.past_structure && significant && self.flow.held() == 0 || done);
+        let certain = self.left_token && (self.past_structure && significant && self.flow.is_settled() || done);
         if let Some(owed) = self.claim.owes.filter(|owed| depth < owed.depth || done) {
             if self.flow.dropped() < owed.members && !owed.is_forgiven {
                 return Err(Stop::Owes);
@@ -148,11 +154,14 @@ impl Trial {
         }
         let complete = self.claim.owes.is_none() && !self.flow.has_late();
         // The text behind the root says whether that was the end of it.
-        let certain = certain && !(done && self.claim.alignment == Alignment::Exact);
+        let is_exact = self.claim.alignment == Alignment::Exact;
+        let certain = certain && !(done && self.is_new);
+        // What must be left out was repeated: another claim says from where on.
+        let complete = complete && !(is_exact && self.flow.dropped() > 0);
         self.passed |= if self.claim.weight == Weight::Asked { significant } else { certain && complete };
         // What goes on at the cut without being asked to may be a value of its own, a refusal say: it must come out of
         // that.
-        let outside = self.claim.overlap > 0 || depth <= open;
+        let outside = !self.is_new || depth <= open;
         self.past_structure |= self.left_token && structural && outside;
         Ok(())
     }
@@ -164,13 +173,19 @@ impl Trial {
         if !self.passed && goes_on {
             return Err(Stop::GoesOn);
         }
-        self.passed |= c == '\n';
+        self.passed |= c == '\n' && self.flow.dropped() == 0;
         Ok(())
     }
 
     /// Nothing more comes.
     pub(super) fn end(&mut self) {
-        self.passed |= self.machine.is_done() && self.claim.owes.is_none();
+        let is_repeat = self.claim.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        self.passed |= self.machine.is_done() && self.claim.owes.is_none() && !is_repeat;
+    }
+
+    /// Nothing but the grammar speaks for it.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new && self.claim.weight < Weight::Asked
     }
 
     /// The document would be whole.
@@ -178,12 +193,8 @@ impl Trial {
         self.machine.is_done()
     }
 
-    /// Both begin at the same place, so that they give the same document; `fragment` is what has come.
-    pub(super) fn is_same(&self, other: &Self, fragment: &str) -> bool {
-        let (a, b) = (&self.claim, &other.claim);
-        let between = a.at.min(b.at)..a.at.max(b.at);
-        let is_blank = fragment.get(between).is_none_or(|text| text.chars().all(is_space));
-        let in_string = a.at != b.at && !self.left_token;
-        a.rest == b.rest && a.late == b.late && is_blank && !in_string
+    /// Both have given the same text so far: they are one document.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.sum == other.sum
     }
 }

@@ -8,7 +8,8 @@ use super::seam::Alignment;
 use super::slot::Slot;
 use super::trial::{Claim, Owed, Weight};
 use crate::json::Kind;
-use crate::overlap::{Anchor, EVIDENCE, is_unbordered};
+use crate::overlap::{Anchor, EVIDENCE, is_unbordered, longest_border};
+use crate::siblings::Child;
 
 /// The claim of a cursor that has come to the cut; the content begins at `begin` in the fragment.
 pub(super) fn claim(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, begin: usize, arrival: Arrival) -> Claim {
@@ -24,7 +25,7 @@ pub(super) fn claim(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, begin: usiz
     let owed = |depth| Owed { members: arrival.missing, depth: depth + 1, is_forgiven, weight };
     let owes = arrival.gap.map(owed);
     let weight = if owes.is_some() { weight.min(Weight::Plausible) } else { weight };
-    let may_recur = is_row(slot, arrival.from) || arrival.is_uniform;
+    let may_recur = is_row(slot, arrival.from) || arrival.has_elements && rows_recur(slot);
     let Arrival { at, rest, late, .. } = arrival;
     Claim { rest, late, owes, may_recur, ..Claim::new(alignment, weight, begin + at, overlap) }
 }
@@ -40,9 +41,13 @@ fn weight(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, arrival: &Arrival) ->
     let repeated = text.get(arrival.from..).unwrap_or_default().trim_end();
     // Digits that come again all together; where they go on, nobody writes them twice.
     let is_token = slot.document().machine().in_token() && arrival.from == slot.document().machine().token_start();
-    let is_number =
-        matches!(tip, Tip::Scalar(begun) if is_token && begun.len() >= FEW && is_unbordered(&begun.repeat(8)));
+    let is_number = matches!(tip, Tip::Scalar(begun) if is_token && begun.len() >= FEW && goes_on(begun));
     if repeats_anchor || is_number || is_evidence(text, repeated) { Weight::Convincing } else { Weight::Plausible }
+}
+
+/// It is not the same digits over and over.
+fn goes_on(digits: &str) -> bool {
+    2 * longest_border(digits.as_bytes()) <= digits.len()
 }
 
 /// It has sixteen characters, stands in the delivered text only once, and does not go on as it began.
@@ -67,20 +72,22 @@ fn is_identified(slot: &Slot, tip: &Tip, depth: usize, arrival: &Arrival) -> boo
     let start = value_start(slot, depth + 1);
     let Some(element) = text.get(start..certain).map(str::trim_end) else { return false };
     let before = slot.siblings().children(depth);
-    let is_like = |child: &crate::siblings::Child| child.span.start < start && child.span.of(text).starts_with(element);
-    arrival.read > 0 && !element.is_empty() && !before.iter().any(is_like)
+    let is_like = |child: &Child| child.span.start < start && child.span.of(text).starts_with(element);
+    // What is missing must still come.
+    arrival.read + arrival.missing > 0 && !element.is_empty() && !before.iter().any(is_like)
 }
 
-/// It stands as far behind the start of a whole element as the cut does behind the start of the open one: what follows
-/// it may follow the cut as well.
+/// It stands behind the same beginning of a whole element as the cut does behind that of the open one: what follows it
+/// may follow the cut as well.
 pub(super) fn is_row(slot: &Slot, at: usize) -> bool {
     let end = slot.text().trim_end().len();
     slot.frames().iter().enumerate().rev().any(|(depth, frame)| {
         let start = value_start(slot, depth + 1).min(end);
-        let inside = end - start;
         let rows = slot.siblings().children(depth);
-        let row = at.checked_sub(inside).map(|at| rows.binary_search_by_key(&at, |row| row.span.start));
-        frame.kind == Kind::Array && row.is_some_and(|row| row.is_ok())
+        let row = at.checked_sub(end - start);
+        let is_one = |row: &usize| rows.binary_search_by_key(row, |child| child.span.start).is_ok();
+        let begun = slot.text().get(start..end);
+        frame.kind == Kind::Array && row.filter(is_one).is_some_and(|row| slot.text().get(row..at) == begun)
     })
 }
 
@@ -95,8 +102,11 @@ pub(super) fn fits(slot: &Slot, tip: &Tip, text: &str) -> bool {
             !begun.ends_with(|c: char| c.is_ascii_digit()) || digits == 0 || digits < begun.len()
         }
         Tip::String { escape, .. } if escape == "\\" => {
-            !text.strip_prefix('"').is_some_and(|text| text.starts_with(char::is_alphanumeric))
+            // What follows a quotation; a string that begins again does not begin so.
+            text.strip_prefix('"')
+                .is_none_or(|text| text.starts_with([' ', '"', '\\', ',', '.', ')', ':', ';', '!', '?']))
         }
+        Tip::MemberKey if text.trim_start_matches(is_space).starts_with('}') => !leaves_empty(slot),
         Tip::Element | Tip::AfterValue => {
             let text = text.trim_start_matches(|c| is_space(c) || c == ',');
             text.chars().next().is_some_and(|first| looks_like_a_row(slot, text, first))
@@ -105,10 +115,37 @@ pub(super) fn fits(slot: &Slot, tip: &Tip, text: &str) -> bool {
     }
 }
 
+/// Among the newest elements of an open array are some that have been there before: more of them may come.
+pub(super) fn rows_recur(slot: &Slot) -> bool {
+    let siblings = slot.siblings();
+    let recurs = |depth: usize| {
+        let newest = siblings.children(depth).iter().rev().take(ROWS);
+        // That a number comes again says nothing.
+        let is_row = |child: &Child| {
+            let row = child.span.of(slot.text());
+            row.len() >= if row.starts_with(['{', '[']) { LONG / 2 } else { LONG }
+        };
+        newest.clone().any(|child| is_row(child) && siblings.find(depth, child.digest).nth(1).is_some())
+    };
+    let arrays = slot.frames().iter().enumerate().rev().filter(|(_, frame)| frame.kind == Kind::Array);
+    arrays.take(ARRAYS).any(|(depth, _)| recurs(depth))
+}
+
+/// Bytes of a scalar that are a row of its own; of a container half as many.
+const LONG: usize = 8;
+/// Open arrays that are looked at, from the innermost one.
+const ARRAYS: usize = 8;
+
 /// Elements that a new one is compared with.
 const ROWS: usize = 64;
-/// Scalars that make an array one of scalars.
-const OF_A_KIND: usize = 3;
+
+/// The innermost object would stay empty, and those before it are not.
+fn leaves_empty(slot: &Slot) -> bool {
+    let Some(depth) = slot.frames().len().checked_sub(2) else { return false };
+    let is_new = slot.frames().last().is_some_and(|frame| frame.count == 0);
+    let mut rows = slot.siblings().children(depth).iter().rev().take(ROWS).peekable();
+    is_new && rows.peek().is_some() && rows.all(|row| row.span.len() > "{ }".len())
+}
 
 fn looks_like_a_row(slot: &Slot, text: &str, first: char) -> bool {
     let Some(depth) = slot.frames().len().checked_sub(1) else { return true };
@@ -119,10 +156,9 @@ fn looks_like_a_row(slot: &Slot, text: &str, first: char) -> bool {
     }
     let rows = || children.iter().rev().take(ROWS).map(|child| child.span.of(slot.text()));
     let is_container = |text: &str| text.starts_with(['{', '[']);
-    // An array of numbers may go on with something else, one of objects hardly does.
-    let all_scalars = rows().count() >= OF_A_KIND && !rows().any(is_container);
-    let is_of_a_kind = rows().count() > 1 && rows().all(is_container) || is_container(text) && all_scalars;
-    if is_of_a_kind && !rows().any(|row| row.starts_with(first)) {
+    // What was written once may be written otherwise the next time; twice, it is a habit.
+    let is_habit = rows().count() > 1 && (is_container(text) || rows().all(is_container));
+    if is_habit && !rows().any(|row| row.starts_with(first)) {
         return false;
     }
     let Some(head) = head_of(text) else { return true };

@@ -200,10 +200,10 @@ fn check_matcher(delivered: &str, fragment: &str, window: usize) {
             });
             let has_anchor = start <= anchor.range.start;
             if has_anchor || evidence {
-                expect.push(Hit::Overlap { start, has_anchor, is_evidence: evidence });
+                expect.push(Hit::Overlap { start, has_anchor, is_evidence: evidence, is_likely: true });
             }
         } else if length < 16 && delivered.as_bytes()[..end].ends_with(content) && end - length <= anchor.range.start {
-            expect.push(Hit::Overlap { start: end - length, has_anchor: true, is_evidence: false });
+            expect.push(Hit::Overlap { start: end - length, has_anchor: true, is_evidence: false, is_likely: true });
         }
         assert_eq!(hits, expect, "{delivered:?} and {:?}", String::from_utf8_lossy(content));
     }

@@ -48,7 +48,15 @@ pub(crate) enum Brings<'a> {
 }
 
 impl Case<'_> {
+    /// What is joined and reported as ambiguous has been told: it is not silent.
     pub(crate) fn judge(&self, outcome: &Outcome) -> Verdict {
+        match self.compare(outcome) {
+            Verdict::Wrong if outcome.ambiguous => Verdict::Flagged,
+            verdict => verdict,
+        }
+    }
+
+    fn compare(&self, outcome: &Outcome) -> Verdict {
         let is_unchanged = outcome.text == self.delivered;
         if is_unchanged && matches!(self.brings, Brings::Nothing | Brings::Closers) {
             return Verdict::Right;
