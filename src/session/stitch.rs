@@ -129,18 +129,20 @@ fn run<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Li
                 let mut slot = session.slot.clone();
                 let mut splice = Splice::new(&slot, expect, &limits);
                 let fed = splice.feed(&mut slot, before).and_then(|()| splice.feed(&mut slot, text));
-                let alignment = fed.and_then(|()| splice.finish(&mut slot)).ok().map(|seam| seam.alignment);
-                (alignment, explains.then(|| splice.explain(&slot)))
+                let is_whole = fed.and_then(|()| splice.finish(&mut slot).map(drop)).is_ok();
+                let is_exact = splice.seam().is_some_and(|seam| seam.alignment == Alignment::Exact);
+                ((is_exact, is_whole), explains.then(|| splice.explain(&slot)))
             };
             let alone = behind("", part);
             match (alone.0, behind(&skipped, part).0) {
-                (Some(Alignment::Exact), Some(Alignment::Exact)) => {
+                // It goes on behind either reading, and breaks off behind neither or both.
+                ((true, is_whole), (true, also)) if is_whole == also => {
                     stitched.failures += 1;
                     let explanation = |explained| Explanation::new(number, Between::Unclear, explained, part);
                     stitched.explanations.extend(alone.1.map(explanation));
                     continue;
                 }
-                (None, Some(Alignment::Exact)) => {
+                ((_, false), (true, true)) => {
                     between = Between::Skipped;
                     whole = std::mem::take(&mut skipped) + part;
                     part = &whole;
@@ -197,6 +199,9 @@ mod tests {
         check(&pieces, Expect::Exact, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 0);
         // Nothing says whether `two ` belongs to the document: neither reading is taken.
         check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"one \"}", 2);
+        // The same where it breaks off behind either.
+        let pieces = ["{\"b\": 1, \"a\": \"one ", "two ", "three\", \"b\": 2}"];
+        check(&pieces, Expect::Any, Status::Closed, "{\"b\": 1, \"a\": \"one \"}", 2);
         // The anchor says it.
         let retried = ["{\"a\": \"one ", "I am sorry.", "{\"a\": \"one two three\", \"b\": 1}"];
         check(&retried, Expect::Any, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 1);
