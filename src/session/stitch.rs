@@ -96,7 +96,7 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
 /// use restitch::session::stitch_explained;
 /// use restitch::splice::{Alignment, Expect, Fate};
 ///
-/// let stitched = stitch_explained(["[10, 2", "0, 30]"], Expect::Any, &restitch::Limits::default());
+/// let stitched = stitch_explained(["[10, 2", "0, 30]"], Expect::Exact, &restitch::Limits::default());
 /// let why = &stitched.explanations[0];
 /// assert_eq!((why.part, why.adds[0].as_str()), (1, "0, 30]"));
 /// let winner = &why.explained.candidates[0];
