@@ -41,6 +41,11 @@ impl Console {
         let _ = writeln!(io::stderr(), "restitch: {}", one_line(&words.to_string()));
     }
 
+    /// Tells people something that belongs to the note before.
+    pub(super) fn detail(&self, words: impl fmt::Display) {
+        let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
+    }
+
     /// Tells people where a text leaves the grammar.
     pub(super) fn deviation(&self, name: &str, document: &Document, error: &SyntaxError) {
         let mut place = document.explain(error);

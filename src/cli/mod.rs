@@ -17,6 +17,7 @@ mod deltas;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 pub mod demo;
 pub mod events;
+mod explain;
 pub mod inspect;
 mod jsonl;
 mod live;

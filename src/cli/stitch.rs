@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{Console, Exit, jsonl};
-use crate::session::{Status, Stitched, stitch};
+use super::{Console, Exit, explain, jsonl};
+use crate::session::{Status, Stitched, stitch, stitch_explained};
 use crate::splice::{Expect, Seam};
 use crate::{Limits, clean_encoding};
 
@@ -22,6 +22,9 @@ pub struct Args {
     /// How the continuations were asked for.
     #[arg(long, value_enum, default_value_t = Expected::Any)]
     expect: Expected,
+    /// Say of each part why it was joined where it was, or skipped: docs/seam.md has an example.
+    #[arg(long)]
+    explain: bool,
     /// Answer in JSON.
     #[arg(long)]
     json: bool,
@@ -34,11 +37,14 @@ const EXAMPLES: &str = r#"Examples:
   restitch stitch first.json second.json > whole.json
   restitch decode second.sse | restitch stitch --expect anchor first.json -
   restitch stitch --json part*.txt | jq .seams
+  restitch stitch --explain first.json second.json > /dev/null
   echo '{"id": 1, "parts": ["[1, 2", ", 3]"], "expect": "exact"}' | restitch stitch --jsonl
 
 A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
 The document goes to standard output, the seams to standard error. With --json:
 {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures"}.
+With --explain every seam has a member `explain`, and `failed` lists the parts that failed:
+{"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "held", "decided", "repairs"}}.
 With --jsonl, `expect` may be left out of a line; that of the command holds then.
 
 Exit codes: 0 complete, 3 closed where the parts end, 4 failed, 1 unreadable."#;
@@ -70,6 +76,8 @@ struct Answer {
     json: String,
     seams: Vec<Join>,
     failures: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<Vec<explain::Failed>>,
 }
 
 #[derive(Serialize)]
@@ -80,14 +88,23 @@ struct Join {
     /// Only where it is true.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ambiguous: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explain: Option<explain::Explain>,
 }
 
-impl From<Stitched> for Answer {
-    fn from(stitched: Stitched) -> Self {
+impl Answer {
+    fn new(stitched: Stitched, explains: bool) -> Self {
+        let mut seams: Vec<Join> = stitched.seams.iter().map(Join::from).collect();
+        let joined = stitched.explanations.iter().filter(|why| why.seam().is_some());
+        for (seam, why) in seams.iter_mut().zip(joined) {
+            seam.explain = Some(why.into());
+        }
+        let failed = stitched.explanations.iter().filter(|why| why.is_failure());
         Self {
+            failed: explains.then(|| failed.map(explain::Failed::from).collect()),
             status: stitched.status.as_str(),
             json: stitched.json,
-            seams: stitched.seams.iter().map(Join::from).collect(),
+            seams,
             failures: stitched.failures,
         }
     }
@@ -100,6 +117,7 @@ impl From<&Seam> for Join {
             overlap: seam.overlap,
             alignment: seam.alignment.as_str(),
             ambiguous: seam.ambiguous,
+            explain: None,
         }
     }
 }
@@ -114,6 +132,10 @@ fn exit(status: Status) -> Exit {
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let limits = Limits::default();
+    let joined = |parts: &[&str], expect: Expect| {
+        let parts = parts.iter().copied();
+        if args.explain { stitch_explained(parts, expect, &limits) } else { stitch(parts, expect, &limits) }
+    };
     if args.jsonl {
         return jsonl::serve(console, |request, console| {
             let parts = request.parts(console)?;
@@ -123,9 +145,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
                 }
                 None => args.expect,
             };
-            let stitched = stitch(parts.iter().map(String::as_str), expect.into(), &limits);
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            let stitched = joined(&parts, expect.into());
             console.verdict(exit(stitched.status));
-            Ok(Answer::from(stitched))
+            Ok(Answer::new(stitched, args.explain))
         });
     }
     if !console.names_stdin_once(&args.parts) {
@@ -147,11 +170,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         console.note_removed(path, removed);
         texts.push(text);
     }
-    let stitched = stitch(texts.iter().map(Cow::as_ref), args.expect.into(), &limits);
+    let texts: Vec<&str> = texts.iter().map(Cow::as_ref).collect();
+    let stitched = joined(&texts, args.expect.into());
     console.verdict(exit(stitched.status));
     if args.json {
-        return console.answer(&Answer::from(stitched));
+        return console.answer(&Answer::new(stitched, args.explain));
     }
+    stitched.explanations.iter().for_each(|why| explain::print(why, console));
     for seam in &stitched.seams {
         let Seam { offset, overlap, alignment, .. } = seam;
         let ambiguous = if seam.ambiguous { ", ambiguous" } else { "" };

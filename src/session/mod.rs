@@ -22,14 +22,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use request::{Request, Turn};
-pub use stitch::{Stitched, stitch};
+pub use stitch::{Between, Explanation, Stitched, stitch, stitch_explained};
 
 use crate::document::Document;
 use crate::error::SyntaxError;
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::provider::Finish;
-use crate::splice::{Expect, Failure, Seam, Slot, Splice};
+use crate::splice::{Expect, Explained, Failure, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
 ///
@@ -81,6 +81,8 @@ pub struct Session {
     cut_at: Duration,
     heard_at: Option<Duration>,
     outputs: VecDeque<Output>,
+    /// Somebody asks why: how each continuation was decided, the last one last.
+    explained: Option<Vec<Explained>>,
 }
 
 #[derive(Clone, Debug)]
@@ -271,6 +273,7 @@ impl Session {
             cut_at: Duration::ZERO,
             heard_at: None,
             outputs: VecDeque::new(),
+            explained: None,
         }
     }
 
@@ -428,6 +431,9 @@ impl Session {
         let before = self.slot.document().text().len();
         let was_joined = splice.seam().is_some();
         let merged = splice.finish(&mut self.slot);
+        if let Some(explained) = &mut self.explained {
+            explained.push(splice.explain(&self.slot));
+        }
         if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
             self.ambiguous += u32::from(seam.ambiguous);
             self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });

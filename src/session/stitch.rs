@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{End, Input, Output, Reason, Session, Status};
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
-use crate::splice::{Alignment, Expect, Failure, Seam, Splice};
+use crate::splice::{Alignment, Expect, Explained, Failure, Seam, Splice};
 
 /// What became of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,56 @@ pub struct Stitched {
     pub seams: Vec<Seam>,
     /// Parts that failed to merge, or broke the grammar.
     pub failures: u32,
+    /// Why each part behind the first was joined where it was, or skipped; empty where that was not asked for.
+    pub explanations: Vec<Explanation>,
+}
+
+/// Why one part was joined where it was, or skipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The part's number; the first one is 0.
+    pub part: usize,
+    /// Whether parts that were skipped stand between it and the document.
+    pub between: Between,
+    /// The decision. Where [`between`](Self::between) is unclear, what it would have been without the skipped parts.
+    pub explained: Explained,
+    /// What each candidate would add to the document, in their order: the first [forty characters](Self::SHOWN).
+    pub adds: Vec<String>,
+}
+
+/// Whether parts that were skipped stand between a part and the document after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Between {
+    /// None does.
+    Nothing,
+    /// They do: the fragment is they and this part, and its offsets count from the first of them.
+    Skipped,
+    /// The part goes on behind either reading, and nothing decides between them: it was skipped, too.
+    Unclear,
+}
+
+impl Explanation {
+    /// Characters that are shown of what a candidate would add.
+    pub const SHOWN: usize = 40;
+
+    fn new(part: usize, between: Between, explained: Explained, fragment: &str) -> Self {
+        let adds = explained.candidates.iter().map(|candidate| {
+            let text = candidate.adds(fragment);
+            text.chars().take(Self::SHOWN).collect()
+        });
+        Self { part, between, adds: adds.collect(), explained }
+    }
+
+    /// The part was joined here, if it was.
+    pub fn seam(&self) -> Option<&Seam> {
+        self.explained.seam.as_ref().filter(|_| self.between != Between::Unclear)
+    }
+
+    /// The part counts as a failure.
+    pub fn is_failure(&self) -> bool {
+        self.explained.failure.is_some() || self.between == Between::Unclear
+    }
 }
 
 /// Joins parts in order. A part that fails to merge is skipped: the next one is its retry.
@@ -36,28 +86,64 @@ pub struct Stitched {
 /// assert_eq!(stitched.json, "{\"a\": [1, 2, 3]}");
 /// ```
 pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits) -> Stitched {
+    run(parts, expect, limits, false)
+}
+
+/// Like [`stitch`], and says of every part why it was joined where it was, or skipped. For that it reads the delivered
+/// text once more for each part.
+///
+/// ```
+/// use restitch::session::stitch_explained;
+/// use restitch::splice::{Alignment, Expect, Fate};
+///
+/// let stitched = stitch_explained(["[10, 2", "0, 30]"], Expect::Exact, &restitch::Limits::default());
+/// let why = &stitched.explanations[0];
+/// assert_eq!((why.part, why.adds[0].as_str()), (1, "0, 30]"));
+/// let winner = &why.explained.candidates[0];
+/// assert_eq!((winner.alignment, winner.path.as_str(), winner.fate), (Alignment::Exact, "/1", Fate::Won));
+/// ```
+pub fn stitch_explained<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits) -> Stitched {
+    run(parts, expect, limits, true)
+}
+
+fn run<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits, explains: bool) -> Stitched {
     // The parts end the loop, no count does.
     let limits = Limits { continuations: u32::MAX, failures: u32::MAX, repeats: u32::MAX, ..limits.clone() };
     let now = Duration::ZERO;
     let mut session = Session::with(limits.clone(), expect, Roots::Any);
-    let mut stitched = Stitched { status: Status::Failed, json: String::new(), seams: Vec::new(), failures: 0 };
+    session.explained = explains.then(Vec::new);
+    let mut stitched = Stitched {
+        status: Status::Failed,
+        json: String::new(),
+        seams: Vec::new(),
+        failures: 0,
+        explanations: Vec::new(),
+    };
     let mut skipped = String::new();
-    for part in parts {
+    for (number, part) in parts.into_iter().enumerate() {
         let whole;
         let mut part = part;
+        let mut between = Between::Nothing;
         if !skipped.is_empty() {
             let behind = |before: &str, text: &str| {
                 let mut slot = session.slot.clone();
                 let mut splice = Splice::new(&slot, expect, &limits);
                 let fed = splice.feed(&mut slot, before).and_then(|()| splice.feed(&mut slot, text));
-                fed.and_then(|()| splice.finish(&mut slot)).ok().map(|seam| seam.alignment)
+                let is_whole = fed.and_then(|()| splice.finish(&mut slot).map(drop)).is_ok();
+                let is_exact = splice.seam().is_some_and(|seam| seam.alignment == Alignment::Exact);
+                ((is_exact, is_whole), explains.then(|| splice.explain(&slot)))
             };
-            match (behind("", part), behind(&skipped, part)) {
-                (Some(Alignment::Exact), Some(Alignment::Exact)) => {
+            let alone = behind("", part);
+            match (alone.0, behind(&skipped, part).0) {
+                // It goes on behind either reading, and breaks off behind neither or both.
+                ((true, is_whole), (true, also)) if is_whole == also => {
                     stitched.failures += 1;
+                    let explanation = |explained| Explanation::new(number, Between::Unclear, explained, part);
+                    stitched.explanations.extend(alone.1.map(explanation));
                     continue;
                 }
-                (None, Some(Alignment::Exact)) => {
+                ((_, false), (true, true)) => {
+                    between = Between::Skipped;
                     whole = std::mem::take(&mut skipped) + part;
                     part = &whole;
                 }
@@ -66,6 +152,8 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
         }
         session.handle_input(now, Input::Text(part));
         session.handle_input(now, Input::End(End::Closed));
+        let explained = session.explained.iter_mut().flat_map(|explained| explained.drain(..));
+        stitched.explanations.extend(explained.map(|explained| Explanation::new(number, between, explained, part)));
         while let Some(output) = session.poll_output() {
             match output {
                 Output::Seam { seam, .. } => {
@@ -111,6 +199,9 @@ mod tests {
         check(&pieces, Expect::Exact, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 0);
         // Nothing says whether `two ` belongs to the document: neither reading is taken.
         check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"one \"}", 2);
+        // The same where it breaks off behind either.
+        let pieces = ["{\"b\": 1, \"a\": \"one ", "two ", "three\", \"b\": 2}"];
+        check(&pieces, Expect::Any, Status::Closed, "{\"b\": 1, \"a\": \"one \"}", 2);
         // The anchor says it.
         let retried = ["{\"a\": \"one ", "I am sorry.", "{\"a\": \"one two three\", \"b\": 1}"];
         check(&retried, Expect::Any, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 1);

@@ -9,7 +9,9 @@
 
 mod cursor;
 mod decide;
+mod explain;
 mod flow;
+mod log;
 mod reader;
 mod seam;
 mod slot;
@@ -28,11 +30,14 @@ use crate::limits::Limits;
 use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
 use cursor::Tip;
 use decide::Scene;
+pub use explain::{Asked, Candidate, Death, Explained, Fate};
 use flow::{Delivered, Flow, Stop};
+use log::{Log, Tried};
 use reader::Reader;
 pub use seam::{Alignment, Expect, Failure, Repair, Rule, Seam};
 pub use slot::Slot;
-use trial::{Claim, TRIALS, Trial, Weight};
+pub use trial::Weight;
+use trial::{Claim, TRIALS, Trial};
 use wrap::{Mark, Wrap};
 
 /// Joins one fragment to one document.
@@ -87,6 +92,8 @@ pub struct Splice {
     is_crowded: bool,
     /// Among the delivered elements of an open array are some that are the same.
     rows_recur: bool,
+    /// What became of claims, for those who ask why.
+    log: Log,
 }
 
 #[derive(Clone, Debug)]
@@ -131,6 +138,7 @@ impl Splice {
             is_over: false,
             is_crowded: false,
             rows_recur: weigh::rows_recur(slot),
+            log: Log::default(),
         };
         if root.is_some() {
             splice.claim(slot, splice.exact(0));
@@ -227,7 +235,7 @@ impl Splice {
 
     /// What was changed in the fragment's text so far, in order.
     pub fn repairs(&self) -> &[Repair] {
-        if let State::Joined(_, flow) = &self.state { flow.repairs() } else { &[] }
+        if let State::Joined(_, flow) = &self.state { flow.repairs() } else { &self.log.repairs }
     }
 
     /// Bytes that wait for the decision, or behind it for a key that may have been delivered.
@@ -241,6 +249,7 @@ impl Splice {
 
     fn fail(&mut self, failure: Failure) {
         let seam = self.seam().cloned();
+        self.log.repairs = self.repairs().to_vec();
         self.held = String::new();
         self.state = State::Failed(seam, failure);
     }
@@ -291,6 +300,11 @@ impl Splice {
         let mut seam = self.seam_of(trial.claim.alignment, trial.claim.overlap, self.held.len());
         let others = self.trials.iter().filter(|other| !other.is_same(&trial));
         seam.rivals = others.map(|other| (other.claim.alignment, other.claim.overlap)).collect();
+        self.log.won = Some(Tried::of(&trial, Fate::Won));
+        for other in &self.trials {
+            let fate = if other.is_same(&trial) { Fate::Same } else { Fate::Alive };
+            self.log.note(other, fate);
+        }
         let mut flow = Flow::new(slot, self.limits.0);
         let begun = flow.begin(&mut Delivered { slot, sink }, &trial.claim.rest, &trial.claim.late);
         self.state = State::Joined(seam, flow);
@@ -338,7 +352,7 @@ impl Splice {
     fn exact(&self, at: usize) -> Claim {
         let is_asked = self.expect == Expect::Exact && at == 0;
         let weight = if is_asked { Weight::Asked } else { Weight::Plausible };
-        Claim::new(Alignment::Exact, weight, at, 0)
+        Claim { from: self.cut.offset, ..Claim::new(Alignment::Exact, weight, at, 0) }
     }
 
     /// What came so far may stand at the cut.
@@ -352,7 +366,11 @@ impl Splice {
         self.held.push(c);
         let white = slot.text().get(self.tail..).unwrap_or_default();
         let text = self.held.get(at..).unwrap_or_default();
-        self.trials.retain_mut(|trial| trial.feed(slot, text, white).is_ok());
+        let log = &mut self.log;
+        self.trials.retain_mut(|trial| {
+            let fed = trial.feed(slot, text, white);
+            fed.inspect_err(|stop| log.stopped(trial, stop)).is_ok()
+        });
         let mark = self.wrap.take(c);
         if let Some(mark) = mark {
             self.begin_content(slot, mark, at, c);
@@ -445,7 +463,7 @@ impl Splice {
             });
             if let Some(claim) = found {
                 let skip = self.cut.offset - self.tail;
-                self.claim(slot, Claim { skip, ..claim });
+                self.claim(slot, Claim { skip, from: self.tail.saturating_sub(claim.overlap), ..claim });
             }
         }
         self.matcher = Some(matcher);
@@ -523,8 +541,9 @@ impl Splice {
         let white = slot.text().get(self.tail..).unwrap_or_default();
         let come = self.held.get(claim.at..).unwrap_or_default();
         let mut trial = Trial::new(slot, claim, self.limits.0);
-        if trial.feed(slot, come, white).is_ok() {
-            self.trials.push(trial);
+        match trial.feed(slot, come, white) {
+            Ok(()) => self.trials.push(trial),
+            Err(stop) => self.log.stopped(&trial, &stop),
         }
     }
 
@@ -546,7 +565,8 @@ impl Splice {
             // Nothing but the grammar speaks for it, and it does not look like what stands before it.
             trial.claim.weight = Weight::Doubtful;
             if matches!(self.tip, Tip::Element | Tip::AfterValue) {
-                self.trials.swap_remove(winner);
+                let trial = self.trials.swap_remove(winner);
+                self.log.note(&trial, Fate::Died { at: self.held.len().saturating_sub(1), why: Death::Unlike });
             }
             return None;
         }

@@ -9,8 +9,9 @@ use super::slot::Slot;
 use crate::json::Machine;
 
 /// What speaks for a claim. The higher one wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Weight {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Weight {
     /// It wins if nothing else is left, and keeps nothing from winning: a repeat that chance explains.
     Fallback,
     /// It never wins, but keeps others from winning.
@@ -23,6 +24,19 @@ pub(super) enum Weight {
     Asked,
 }
 
+impl Weight {
+    /// The name in reports: `chance`, `doubtful`, `plausible`, `convincing`, `asked`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fallback => "chance",
+            Self::Doubtful => "doubtful",
+            Self::Plausible => "plausible",
+            Self::Convincing => "convincing",
+            Self::Asked => "asked",
+        }
+    }
+}
+
 /// Where the fragment may begin, and what speaks for it.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
@@ -32,6 +46,8 @@ pub(super) struct Claim {
     pub(super) at: usize,
     /// Bytes of delivered text that it repeats.
     pub(super) overlap: usize,
+    /// Where they begin in the delivered text.
+    pub(super) from: usize,
     /// The rest of an escape that was cut, in the form in which it was begun.
     pub(super) rest: String,
     pub(super) late: Vec<Late>,
@@ -51,6 +67,7 @@ impl Claim {
             weight,
             at,
             overlap,
+            from: 0,
             rest: String::new(),
             late: Vec::new(),
             owes: None,
@@ -84,6 +101,8 @@ pub(super) struct Trial {
     left_token: bool,
     past_structure: bool,
     pub(super) passed: bool,
+    /// Offset in the fragment of the character that comes next.
+    pub(super) next: usize,
 }
 
 /// Places that are tried at once. An anchor that occurs more often in one fragment decides nothing, and each trial
@@ -96,6 +115,7 @@ impl Trial {
         let left_token = !machine.in_token();
         Self {
             is_new: claim.overlap == 0,
+            next: claim.at,
             claim,
             machine,
             sum: Sum::default(),
@@ -112,6 +132,7 @@ impl Trial {
     pub(super) fn feed(&mut self, slot: &Slot, text: &str, white: &str) -> Result<(), Stop> {
         for c in text.chars() {
             self.take(slot, c, white)?;
+            self.next += c.len_utf8();
         }
         Ok(())
     }

@@ -26,8 +26,8 @@ pub(super) fn claim(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, begin: usiz
     let owes = arrival.gap.map(owed);
     let weight = if owes.is_some() { weight.min(Weight::Plausible) } else { weight };
     let may_recur = is_row(slot, arrival.from) || arrival.has_elements && rows_recur(slot);
-    let Arrival { at, rest, late, .. } = arrival;
-    Claim { rest, late, owes, may_recur, ..Claim::new(alignment, weight, begin + at, overlap) }
+    let Arrival { at, rest, late, from, .. } = arrival;
+    Claim { from, rest, late, owes, may_recur, ..Claim::new(alignment, weight, begin + at, overlap) }
 }
 
 fn weight(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, arrival: &Arrival) -> Weight {

@@ -370,6 +370,134 @@ fn stitch_joins_parts() {
     }
 }
 
+#[test]
+fn stitch_explains_each_part() {
+    let parts: [(&str, &[u8]); 5] = [
+        ("first", br#"{"a": [1, 2"#),
+        ("refusal", b"I can't help with that."),
+        ("again", br#"{"a": [1, 2, 3], "b": "one "#),
+        ("two", b"two "),
+        ("three", br#"three", "c": [4]}"#),
+    ];
+    let folder = folder("explain", &parts);
+    let names = ["first", "refusal", "again", "two", "three"];
+    let ran = run(&folder, &[&["stitch", "--explain"], &names[..]].concat(), b"");
+    assert_eq!((ran.code, ran.out.as_str()), (3, r#"{"a": [1, 2, 3], "b": "one "}"#));
+    assert_eq!(
+        ran.err,
+        r#"restitch: part 2: skipped: the fragment fits nowhere
+  expected    any
+  cut         byte 11, in `number`, at /a/1
+  anchor      11 bytes, unique
+  candidate   exact, plausible: repeats nothing; new from byte 0
+              died at byte 0: the grammar: invalid number at `I`
+  decided     never; 23 bytes held
+restitch: part 3: joined at byte 11: anchor
+  expected    any
+  cut         byte 11, in `number`, at /a/1
+  anchor      11 bytes, unique
+  candidate   anchor, asked: repeats 11 bytes from byte 0, the root; new from byte 11
+              won
+              adds `, 3], "b": "one `
+  candidate   restart, convincing: repeats 11 bytes from byte 0, the root; new from byte 11
+              gives the same document, on probation
+              adds `, 3], "b": "one `
+  candidate   exact, plausible: repeats nothing; new from byte 0
+              died at byte 0: the grammar: invalid number at `{`
+  decided     at byte 12 of the fragment; 11 bytes held
+restitch: part 4: skipped: the fragment ended before it was certain where it begins
+  expected    any
+  cut         byte 27, in `string`, at /b
+  anchor      26 bytes, unique
+  candidate   exact, plausible: repeats nothing; new from byte 0
+              alive, on probation
+              adds `two `
+  decided     never; 4 bytes held
+restitch: part 5: skipped: it goes on behind the skipped parts as well as without them
+  expected    any
+  cut         byte 27, in `string`, at /b
+  anchor      26 bytes, unique
+  fragment    this part, without those that were skipped before
+  candidate   exact, plausible: repeats nothing; new from byte 0
+              won
+              adds `three", "c": [4]}`
+  decided     never; 10 bytes held
+restitch: seam at byte 11: anchor, 11 bytes repeated
+restitch: 3 parts failed to merge
+restitch: the parts end before the document does: closed
+"#
+    );
+}
+
+/// Both readings of what is ambiguous, with what each would add; and a part that broke off behind its seam.
+#[test]
+fn stitch_explains_in_json() {
+    let parts = |first: &str, second: &str| json!({"parts": [first, second]}).to_string() + "\n";
+    let lines = parts(r#"[{"id": 1}, {"id": 2}"#, r#"{"id": 2}, {"name": "a name as long as it takes"}]"#)
+        + &parts("[1, 2,", ", 3, x]");
+    let ran = run(Path::new("."), &["stitch", "--explain", "--jsonl"], lines.as_bytes());
+    let [ambiguous, broken] = &ran.answers()[..] else { panic!("{}", ran.out) };
+    assert_eq!(ambiguous["seams"], json!([]));
+    assert_eq!(ambiguous["failures"], 1);
+    let failed = &ambiguous["failed"][0];
+    let reason = "the fragment fits in two places, and nothing decides between them";
+    assert_eq!((&failed["part"], &failed["reason"]), (&json!(2), &json!(reason)));
+    assert_eq!(failed["explain"]["cut"], json!({"offset": 21, "path": "", "in": "after_value"}));
+    let candidates = failed["explain"]["candidates"].as_array().unwrap();
+    let reading = |alignment: &str| candidates.iter().find(|candidate| candidate["alignment"] == alignment).unwrap();
+    assert_eq!(
+        reading("exact"),
+        &json!({
+            "alignment": "exact", "weight": "plausible", "from": 21, "path": "", "overlap": 0, "at": 0,
+            "passed": true, "fate": "alive", "adds": r#"{"id": 2}, {"name": "a name as long as i"#,
+        })
+    );
+    assert_eq!(
+        reading("overlap"),
+        &json!({
+            "alignment": "overlap", "weight": "plausible", "from": 12, "path": "/1", "overlap": 9, "at": 9,
+            "may_recur": true, "passed": true, "fate": "alive", "adds": r#", {"name": "a name as long as it takes"}"#,
+        })
+    );
+
+    let explain = json!({
+        "part": 2, "expect": "any", "cut": {"offset": 6, "path": "/2", "in": "value"},
+        "anchor": {"length": 6, "ambiguous": false},
+        "candidates": [{
+            "alignment": "exact", "weight": "plausible", "from": 6, "path": "/2", "overlap": 0, "at": 0,
+            "passed": true, "fate": "won", "adds": ", 3, x]",
+        }],
+        "held": 2, "decided": 3, "repairs": [{"rule": "comma_dropped", "offset": 6}],
+    });
+    assert_eq!(broken["seams"], json!([{"offset": 6, "overlap": 0, "alignment": "exact", "explain": explain}]));
+    let reason = "malformed behind the seam: unexpected `x` (byte 10)";
+    assert_eq!(broken["failed"], json!([{"part": 2, "reason": reason}]));
+}
+
+/// What docs/seam.md shows is what the command says.
+#[test]
+fn the_page_about_the_seam_shows_what_is_said() {
+    let page = include_str!("../../docs/seam.md");
+    let folder = folder("seam-page", &[]);
+    let mut shown = 0;
+    for block in page.split("```console\n").skip(1) {
+        let (block, _) = block.split_once("\n```").unwrap();
+        for said in block.split("$ ").filter(|said| !said.is_empty()) {
+            let (command, said) = said.split_once('\n').unwrap();
+            if let Some(written) = command.strip_prefix("printf %s '") {
+                let (text, name) = written.split_once("' > ").unwrap();
+                fs::write(folder.join(name), text).unwrap();
+                continue;
+            }
+            let args: Vec<&str> = command.strip_prefix("restitch ").unwrap().split(' ').collect();
+            let ran = run(&folder, &args, b"");
+            assert_eq!(ran.err + &ran.out, said, "{command}");
+            shown += 1;
+        }
+    }
+    assert_eq!(shown, 2);
+}
+
 const LINES: &str = r#"{"id": 1, "text": "[1, 2"}
 
 {"text": "\ud83d[\"\ud83d\ude00\ud83d\"]", "id": {"a": [null, "\ud83d", 1.50]}}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use restitch::Limits;
 use restitch::overlap::Anchor;
 use restitch::session::{Status, stitch};
-use restitch::splice::{Alignment, Expect, Failure, Seam, Slot, Splice};
+use restitch::splice::{Alignment, Candidate, Expect, Explained, Failure, Fate, Repair, Rule, Seam, Slot, Splice};
 
 use crate::document::{all_documents, cuts};
 use crate::fuzz::splice::{check as fuzz_body, random_input};
@@ -385,6 +385,85 @@ fn more_than_the_anchor_is_repeated() {
             assert_eq!(seam.unwrap().overlap, cut - from);
         }
     }
+}
+
+/// A splice that was fed a fragment, in the given chunks, and told to finish.
+fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize]) -> Explained {
+    let limits = Limits::default();
+    let mut slot = Slot::new(&limits);
+    slot.push(delivered).unwrap();
+    let mut splice = Splice::new(&slot, expect, &limits);
+    let mut from = 0;
+    for cut in cuts.iter().copied().chain([fragment.len()]) {
+        let _ = splice.feed(&mut slot, &fragment[from..cut]);
+        from = cut;
+    }
+    let _ = splice.finish(&mut slot);
+    splice.explain(&slot)
+}
+
+/// One line a candidate, as a table of what was tried.
+fn told(explained: &Explained) -> Vec<String> {
+    let told = |tried: &Candidate| {
+        let death = if let Fate::Died { at, why } = tried.fate { format!(" at {at}: {why}") } else { String::new() };
+        let (alignment, weight, fate) = (tried.alignment.as_str(), tried.weight.as_str(), tried.fate.as_str());
+        let Candidate { overlap, from, path, at, .. } = tried;
+        format!("{alignment} {weight}, {overlap} from {from} {path:?}, new {at}: {fate}{death}")
+    };
+    explained.candidates.iter().map(told).collect()
+}
+
+#[test]
+fn what_became_of_every_candidate_is_told() {
+    // The row that was cut is written once more, without a member that was delivered.
+    let explained = explained_in(r#"[{"a": 1, "b": "Be"#, r#"[{"b": "Berta"}, {"a": 2}]"#, Expect::Any, &[]);
+    assert_eq!((explained.cut.path.as_str(), explained.cut.offset), ("/0/b", 18));
+    let leaves_out = "restart plausible, 18 from 0 \"\", new 10: died at 14: it leaves out what was delivered";
+    assert!(told(&explained).iter().any(|told| told == leaves_out), "{:#?}", told(&explained));
+    assert_eq!((explained.seam, explained.failure), (None, Some(Failure::NoAlignment)));
+
+    // What is asked for wins with its first legal byte; nothing else was tried.
+    let explained = explained_in("[10, 2", "0, 30]", Expect::Exact, &[]);
+    assert_eq!(told(&explained), [r#"exact asked, 0 from 6 "/1", new 0: won"#]);
+    assert_eq!((explained.seam.unwrap().decided, explained.held, explained.anchor.unwrap().length), (1, 0, 6));
+
+    // Nothing was delivered: there is nothing to choose from.
+    let explained = explained_in("", "Sure:\n```json\n{}", Expect::Any, &[]);
+    assert_eq!((explained.candidates.len(), explained.anchor), (0, None));
+    assert_eq!(explained.seam.unwrap().alignment, Alignment::Start);
+
+    // Repairs are told behind a failure, too.
+    let explained = explained_in("[1,", ", 2, x", Expect::Any, &[]);
+    assert!(matches!(explained.failure, Some(Failure::Malformed(_))));
+    assert_eq!(explained.repairs, [Repair { rule: Rule::CommaDropped, offset: 3 }]);
+}
+
+#[test]
+fn an_explanation_is_the_same_for_all_chunkings() {
+    let fragments = [
+        r#"Sure: ```json {"a": [1, {"b": "Berta"}]} ```"#,
+        "Sure:\n```json\n{\"b\": \"Berta\"}, {\"b\": 3}], \"a\": 1}\n```\n",
+        "rta\"}, {\"b\": 3}], \"a\": 1}",
+        "I can't.",
+    ];
+    for fragment in fragments {
+        let explained = |cuts: &[usize]| explained_in(r#"{"a": [1, {"b": "Be"#, fragment, Expect::Any, cuts);
+        let whole = explained(&[]);
+        assert!(!whole.candidates.is_empty());
+        for cut in 1..fragment.len() {
+            assert_eq!(explained(&[cut]), whole, "{fragment:?} cut at {cut}");
+        }
+        assert_eq!(explained(&(1..fragment.len()).collect::<Vec<_>>()), whole, "{fragment:?}");
+    }
+}
+
+/// Trials without end are no memory without end.
+#[test]
+fn only_so_many_dead_candidates_are_remembered() {
+    // Content may begin at each line behind prose, and each such claim dies of its first character.
+    let fragment = "!\n".repeat(200);
+    let explained = explained_in("[1, ", &fragment, Expect::Any, &[]);
+    assert_eq!((explained.candidates.len(), explained.unlisted), (64, 200 - 64));
 }
 
 /// Work, not time: an anchor that the fragment repeats at every byte opens only so many trials.
