@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::{Console, Exit, jsonl};
-use crate::session::{Status, Stitched, stitch};
+use crate::session::{Rewind, Status, StitchOptions, Stitched, stitch_with};
 use crate::splice::{Expect, Seam};
 use crate::{Limits, clean_encoding};
 
@@ -22,6 +22,9 @@ pub struct Args {
     /// How the continuations were asked for.
     #[arg(long, value_enum, default_value_t = Expected::Any)]
     expect: Expected,
+    /// Where a part contradicts the element that was cut, put its own in the place of that.
+    #[arg(long)]
+    rewind: bool,
     /// Answer in JSON.
     #[arg(long)]
     json: bool,
@@ -38,7 +41,8 @@ const EXAMPLES: &str = r#"Examples:
 
 A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
 The document goes to standard output, the seams to standard error. With --json:
-{"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures"}.
+{"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures", "rewound"}.
+With --rewind, `rewound` has the paths of what was replaced.
 With --jsonl, `expect` may be left out of a line; that of the command holds then.
 
 Exit codes: 0 complete, 3 closed where the parts end, 4 failed, 1 unreadable."#;
@@ -70,6 +74,9 @@ struct Answer {
     json: String,
     seams: Vec<Join>,
     failures: u32,
+    /// Only where something was replaced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rewound: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -89,6 +96,7 @@ impl From<Stitched> for Answer {
             json: stitched.json,
             seams: stitched.seams.iter().map(Join::from).collect(),
             failures: stitched.failures,
+            rewound: stitched.rewound,
         }
     }
 }
@@ -114,6 +122,7 @@ fn exit(status: Status) -> Exit {
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let limits = Limits::default();
+    let rewind = if args.rewind { Rewind::Element } else { Rewind::Never };
     if args.jsonl {
         return jsonl::serve(console, |request, console| {
             let parts = request.parts(console)?;
@@ -123,7 +132,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
                 }
                 None => args.expect,
             };
-            let stitched = stitch(parts.iter().map(String::as_str), expect.into(), &limits);
+            let options = StitchOptions { expect: expect.into(), rewind };
+            let stitched = stitch_with(parts.iter().map(String::as_str), options, &limits);
             console.verdict(exit(stitched.status));
             Ok(Answer::from(stitched))
         });
@@ -147,7 +157,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         console.note_removed(path, removed);
         texts.push(text);
     }
-    let stitched = stitch(texts.iter().map(Cow::as_ref), args.expect.into(), &limits);
+    let options = StitchOptions { expect: args.expect.into(), rewind };
+    let stitched = stitch_with(texts.iter().map(Cow::as_ref), options, &limits);
     console.verdict(exit(stitched.status));
     if args.json {
         return console.answer(&Answer::from(stitched));
@@ -157,6 +168,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         let ambiguous = if seam.ambiguous { ", ambiguous" } else { "" };
         console
             .note(format_args!("seam at byte {offset}: {}, {overlap} bytes repeated{ambiguous}", alignment.as_str()));
+    }
+    for path in &stitched.rewound {
+        console.note(format_args!("replaced: {}", if path.is_empty() { "the root" } else { path }));
     }
     if stitched.failures > 0 {
         console.note(format_args!("{} parts failed to merge", stitched.failures));

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use request::{Request, Turn};
-pub use stitch::{Stitched, stitch};
+pub use stitch::{Rewind, StitchOptions, Stitched, stitch, stitch_with};
 
 use crate::document::Document;
 use crate::error::SyntaxError;
@@ -32,6 +32,9 @@ use crate::provider::Finish;
 use crate::splice::{Alignment, Expect, Failure, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
+///
+/// What it gives out has left: nothing of it is taken back. A call that contradicts it fails, and [`Rewind`] is offered
+/// where parts are [stitched](stitch_with) alone.
 ///
 /// ```
 /// use std::time::Duration;

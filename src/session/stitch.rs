@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{End, Input, Output, Reason, Session, Status};
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
-use crate::splice::{Alignment, Expect, Failure, Seam, Splice};
+use crate::splice::{self, Alignment, Expect, Failure, Seam, Slot, Splice};
 
 /// What became of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,31 @@ pub struct Stitched {
     pub seams: Vec<Seam>,
     /// Parts that failed to merge, or broke the grammar.
     pub failures: u32,
+    /// JSON Pointers of what was replaced since a later part contradicted it, in order; the root's is empty. See
+    /// [`Rewind`].
+    pub rewound: Vec<String>,
+}
+
+/// How parts are joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StitchOptions {
+    /// How the continuations were asked for.
+    pub expect: Expect,
+    /// What becomes of a value that was cut and is written again, with other contents.
+    pub rewind: Rewind,
+}
+
+/// What becomes of a value that was cut, where a part begins again and contradicts it
+/// ([`Failure::Differs`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rewind {
+    /// It stays, and the part has failed.
+    #[default]
+    Never,
+    /// The part's takes its place, if the part fits there: in the place of the innermost element of an array that was
+    /// cut, where there is none of the root. An element that a part writes without what stands before it may be meant
+    /// to follow the one that was cut; that one is lost then, so [`Stitched::rewound`] names it.
+    Element,
 }
 
 /// Joins parts in order. A part that fails to merge is skipped: the next one is its retry.
@@ -36,11 +61,30 @@ pub struct Stitched {
 /// assert_eq!(stitched.json, "{\"a\": [1, 2, 3]}");
 /// ```
 pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits) -> Stitched {
+    stitch_with(parts, StitchOptions { expect, ..StitchOptions::default() }, limits)
+}
+
+/// Like [`stitch`], with all options.
+///
+/// ```
+/// use restitch::Limits;
+/// use restitch::session::{Rewind, StitchOptions, stitch_with};
+///
+/// // The second answer is of another mind.
+/// let parts = ["[{\"id\": 1}, {\"id\": 2, \"by\": \"An", "[{\"id\": 1}, {\"id\": 2, \"by\": \"Bea\"}]"];
+/// let options = StitchOptions { rewind: Rewind::Element, ..StitchOptions::default() };
+/// let stitched = stitch_with(parts, options, &Limits::default());
+/// assert_eq!(stitched.json, "[{\"id\": 1}, {\"id\": 2, \"by\": \"Bea\"}]");
+/// assert_eq!(stitched.rewound, ["/1"]);
+/// ```
+pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: StitchOptions, limits: &Limits) -> Stitched {
+    let StitchOptions { expect, rewind } = options;
     // The parts end the loop, no count does.
     let limits = Limits { continuations: u32::MAX, failures: u32::MAX, repeats: u32::MAX, ..limits.clone() };
     let now = Duration::ZERO;
     let mut session = Session::with(limits.clone(), expect, Roots::Any);
-    let mut stitched = Stitched { status: Status::Failed, json: String::new(), seams: Vec::new(), failures: 0 };
+    let mut stitched =
+        Stitched { status: Status::Failed, json: String::new(), seams: Vec::new(), failures: 0, rewound: Vec::new() };
     let mut skipped = String::new();
     for part in parts {
         let whole;
@@ -66,6 +110,7 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
         }
         session.handle_input(now, Input::Text(part));
         session.handle_input(now, Input::End(End::Closed));
+        let mut differs = false;
         while let Some(output) = session.poll_output() {
             match output {
                 Output::Seam { seam, .. } => {
@@ -74,12 +119,23 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
                 }
                 Output::Failed(reason) => {
                     stitched.failures += 1;
+                    differs = matches!(reason, Reason::Merge(Failure::Differs(_)));
                     if expect != Expect::Exact && matches!(reason, Reason::Merge(Failure::Undecided)) {
                         skipped.push_str(part);
                     }
                 }
                 Output::Text(_) | Output::Call { .. } | Output::Done(_) => {}
             }
+        }
+        if differs
+            && rewind == Rewind::Element
+            && let Some((slot, seam, path)) = splice::replaced(&session.slot, part, expect, &limits)
+        {
+            stitched.failures -= 1;
+            stitched.seams.push(seam);
+            stitched.rewound.push(path);
+            skipped.clear();
+            session.go_on_with(slot);
         }
         if session.is_done() {
             break;
@@ -94,6 +150,19 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
         (false, false) => Status::Closed,
     };
     stitched
+}
+
+impl Session {
+    /// What was delivered is this: nobody has read what it was before.
+    fn go_on_with(&mut self, slot: Slot) {
+        self.slot = slot;
+        if self.slot.document().is_complete() {
+            self.done(Status::Complete, Vec::new(), None);
+        } else {
+            self.call(self.cut_at, Duration::ZERO);
+        }
+        self.outputs.clear();
+    }
 }
 
 #[cfg(test)]

@@ -370,6 +370,20 @@ fn stitch_joins_parts() {
     }
 }
 
+#[test]
+fn stitch_replaces_what_is_contradicted() {
+    let parts: [(&str, &[u8]); 2] =
+        [("first", b"[{\"a\": 1, \"b\": \"on"), ("second", b"[{\"a\": 1, \"b\": \"two\"}]")];
+    let folder = folder("rewind", &parts);
+    let ran = run(&folder, &["stitch", "first", "second"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (3, "[{\"a\": 1, \"b\": \"on\"}]"));
+    let ran = run(&folder, &["stitch", "--rewind", "first", "second"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "[{\"a\": 1, \"b\": \"two\"}]"));
+    assert!(ran.err.lines().any(|line| line == "restitch: replaced: /0"), "{}", ran.err);
+    let ran = run(&folder, &["stitch", "--rewind", "--json", "first", "second"], b"");
+    assert_eq!((&ran.answers()[0]["rewound"], &ran.answers()[0]["failures"]), (&json!(["/0"]), &json!(0)));
+}
+
 const LINES: &str = r#"{"id": 1, "text": "[1, 2"}
 
 {"text": "\ud83d[\"\ud83d\ude00\ud83d\"]", "id": {"a": [null, "\ud83d", 1.50]}}

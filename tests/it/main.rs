@@ -26,6 +26,7 @@ mod paths;
 mod proxy;
 mod reference;
 mod relay;
+mod rewind;
 mod saved;
 #[cfg(feature = "sim")]
 mod seam;
