@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::{Console, Exit, jsonl};
-use crate::session::{Rewind, Status, StitchOptions, Stitched, stitch_with};
+use crate::session::{Rewind, Status, StitchOptions, Stitched, StitchedText, stitch_text, stitch_with};
 use crate::splice::{Expect, Seam};
 use crate::{Limits, clean_encoding};
 
@@ -25,6 +25,9 @@ pub struct Args {
     /// Where a part contradicts the element that was cut, put its own in the place of that.
     #[arg(long)]
     rewind: bool,
+    /// The parts are no JSON, but prose, Markdown or code.
+    #[arg(long, conflicts_with = "rewind")]
+    text: bool,
     /// Answer in JSON.
     #[arg(long)]
     json: bool,
@@ -37,12 +40,15 @@ const EXAMPLES: &str = r#"Examples:
   restitch stitch first.json second.json > whole.json
   restitch decode second.sse | restitch stitch --expect anchor first.json -
   restitch stitch --json part*.txt | jq .seams
+  restitch stitch --text --expect exact page1.md page2.md
   echo '{"id": 1, "parts": ["[1, 2", ", 3]"], "expect": "exact"}' | restitch stitch --jsonl
 
 A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
 The document goes to standard output, the seams to standard error. With --json:
 {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures", "rewound"}.
 With --rewind, `rewound` has the paths of what was replaced.
+With --text, parts are joined by their anchors alone, or as they come with `--expect exact`; it is complete where every
+part was joined, and the answer has `text` for `json`.
 With --jsonl, `expect` may be left out of a line; that of the command holds then.
 
 Exit codes: 0 complete, 3 closed where the parts end, 4 failed, 1 unreadable."#;
@@ -71,7 +77,11 @@ impl From<Expected> for Expect {
 #[derive(Serialize)]
 struct Answer {
     status: &'static str,
-    json: String,
+    /// One of the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    json: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
     seams: Vec<Join>,
     failures: u32,
     /// Only where something was replaced.
@@ -93,10 +103,24 @@ impl From<Stitched> for Answer {
     fn from(stitched: Stitched) -> Self {
         Self {
             status: stitched.status.as_str(),
-            json: stitched.json,
+            json: Some(stitched.json),
+            text: None,
             seams: stitched.seams.iter().map(Join::from).collect(),
             failures: stitched.failures,
             rewound: stitched.rewound,
+        }
+    }
+}
+
+impl From<StitchedText> for Answer {
+    fn from(stitched: StitchedText) -> Self {
+        Self {
+            status: stitched.status.as_str(),
+            json: None,
+            text: Some(stitched.text),
+            seams: stitched.seams.iter().map(Join::from).collect(),
+            failures: stitched.failures,
+            rewound: Vec::new(),
         }
     }
 }
@@ -122,7 +146,6 @@ fn exit(status: Status) -> Exit {
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let limits = Limits::default();
-    let rewind = if args.rewind { Rewind::Element } else { Rewind::Never };
     if args.jsonl {
         return jsonl::serve(console, |request, console| {
             let parts = request.parts(console)?;
@@ -132,10 +155,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
                 }
                 None => args.expect,
             };
-            let options = StitchOptions { expect: expect.into(), rewind };
-            let stitched = stitch_with(parts.iter().map(String::as_str), options, &limits);
-            console.verdict(exit(stitched.status));
-            Ok(Answer::from(stitched))
+            let stitched = stitched(args, parts.iter().map(String::as_str), expect, &limits);
+            console.verdict(exit(stitched.0));
+            Ok(stitched.1)
         });
     }
     if !console.names_stdin_once(&args.parts) {
@@ -157,30 +179,43 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         console.note_removed(path, removed);
         texts.push(text);
     }
-    let options = StitchOptions { expect: args.expect.into(), rewind };
-    let stitched = stitch_with(texts.iter().map(Cow::as_ref), options, &limits);
-    console.verdict(exit(stitched.status));
+    let (status, answer) = stitched(args, texts.iter().map(Cow::as_ref), args.expect, &limits);
+    console.verdict(exit(status));
     if args.json {
-        return console.answer(&Answer::from(stitched));
+        return console.answer(&answer);
     }
-    for seam in &stitched.seams {
-        let Seam { offset, overlap, alignment, .. } = seam;
-        let ambiguous = if seam.ambiguous { ", ambiguous" } else { "" };
-        console
-            .note(format_args!("seam at byte {offset}: {}, {overlap} bytes repeated{ambiguous}", alignment.as_str()));
+    for Join { offset, overlap, alignment, ambiguous } in &answer.seams {
+        let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
+        console.note(format_args!("seam at byte {offset}: {alignment}, {overlap} bytes repeated{ambiguous}"));
     }
-    for path in &stitched.rewound {
+    for path in &answer.rewound {
         console.note(format_args!("replaced: {}", if path.is_empty() { "the root" } else { path }));
     }
-    if stitched.failures > 0 {
-        console.note(format_args!("{} parts failed to merge", stitched.failures));
+    if answer.failures > 0 {
+        console.note(format_args!("{} parts failed to merge", answer.failures));
     }
-    match stitched.status {
+    match status {
         Status::Complete => {}
+        Status::Closed if args.text => {}
         Status::Closed => console.note("the parts end before the document does: closed"),
         _ => console.note("no document could be made of the parts"),
     }
-    console.text(&stitched.json)
+    console.text(answer.json.or(answer.text).as_deref().unwrap_or_default())
+}
+
+fn stitched<'a>(
+    args: &Args,
+    parts: impl Iterator<Item = &'a str>,
+    expect: Expected,
+    limits: &Limits,
+) -> (Status, Answer) {
+    if args.text {
+        let stitched = stitch_text(parts, expect.into(), limits);
+        return (stitched.status, stitched.into());
+    }
+    let rewind = if args.rewind { Rewind::Element } else { Rewind::Never };
+    let stitched = stitch_with(parts, StitchOptions { expect: expect.into(), rewind }, limits);
+    (stitched.status, stitched.into())
 }
 
 /// Where a part ends inside a character and a later one begins with the rest of it, the whole character moves to the

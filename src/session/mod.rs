@@ -16,6 +16,7 @@ mod digest;
 pub mod relay;
 mod request;
 mod stitch;
+mod text;
 mod wire;
 
 use std::collections::VecDeque;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 pub use request::{Request, Turn};
 pub use stitch::{Rewind, StitchOptions, Stitched, stitch, stitch_with};
+pub use text::{StitchedText, stitch_text};
 
 use crate::document::Document;
 use crate::error::SyntaxError;

@@ -9,11 +9,13 @@
 
 mod cursor;
 mod decide;
+mod fence;
 mod flow;
 mod reader;
 mod rewind;
 mod seam;
 mod slot;
+mod text;
 mod trial;
 mod weigh;
 mod wrap;
@@ -34,6 +36,7 @@ use reader::Reader;
 pub(crate) use rewind::replaced;
 pub use seam::{Alignment, Expect, Failure, Repair, Rule, Seam};
 pub use slot::Slot;
+pub use text::TextSplice;
 use trial::{Claim, TRIALS, Trial, Weight};
 use wrap::{Mark, Wrap};
 

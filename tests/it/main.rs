@@ -39,6 +39,7 @@ mod sse;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;
+mod text;
 mod tree;
 mod value;
 mod work;
