@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::{Console, Exit, explain, jsonl};
-use crate::session::{Status, Stitched, stitch, stitch_explained};
+use crate::session::{Explanation, Rewind, Status, StitchOptions, Stitched, StitchedText, stitch_text, stitch_with};
 use crate::splice::{Expect, Seam};
 use crate::{Limits, clean_encoding};
 
@@ -25,6 +25,12 @@ pub struct Args {
     /// Say of each part why it was joined where it was, or skipped: docs/seam.md has an example.
     #[arg(long)]
     explain: bool,
+    /// Where a part contradicts the element that was cut, put its own in the place of that.
+    #[arg(long)]
+    rewind: bool,
+    /// The parts are no JSON, but prose, Markdown or code.
+    #[arg(long, conflicts_with = "rewind")]
+    text: bool,
     /// Answer in JSON.
     #[arg(long)]
     json: bool,
@@ -38,11 +44,15 @@ const EXAMPLES: &str = r#"Examples:
   restitch decode second.sse | restitch stitch --expect anchor first.json -
   restitch stitch --json part*.txt | jq .seams
   restitch stitch --explain first.json second.json > /dev/null
+  restitch stitch --text --expect exact page1.md page2.md
   echo '{"id": 1, "parts": ["[1, 2", ", 3]"], "expect": "exact"}' | restitch stitch --jsonl
 
 A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
 The document goes to standard output, the seams to standard error. With --json:
-{"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures"}.
+{"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures", "rewound"}.
+With --rewind, `rewound` has the paths of what was replaced.
+With --text, parts are joined by their anchors alone, or as they come with `--expect exact`; it is complete where every
+part was joined, and the answer has `text` for `json`.
 With --explain every seam has a member `explain`, and `failed` lists the parts that failed:
 {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "held", "decided", "repairs"}}.
 With --jsonl, `expect` may be left out of a line; that of the command holds then.
@@ -73,11 +83,18 @@ impl From<Expected> for Expect {
 #[derive(Serialize)]
 struct Answer {
     status: &'static str,
-    json: String,
+    /// One of the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    json: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
     seams: Vec<Join>,
     failures: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<Vec<explain::Failed>>,
+    /// Only where something was replaced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rewound: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -93,19 +110,35 @@ struct Join {
 }
 
 impl Answer {
-    fn new(stitched: Stitched, explains: bool) -> Self {
+    fn new(stitched: Stitched, why: &[Explanation], explains: bool) -> Self {
         let mut seams: Vec<Join> = stitched.seams.iter().map(Join::from).collect();
-        let joined = stitched.explanations.iter().filter(|why| why.seam().is_some());
+        let joined = why.iter().filter(|why| why.seam().is_some());
         for (seam, why) in seams.iter_mut().zip(joined) {
             seam.explain = Some(why.into());
         }
-        let failed = stitched.explanations.iter().filter(|why| why.is_failure());
+        let failed = why.iter().filter(|why| why.is_failure());
         Self {
             failed: explains.then(|| failed.map(explain::Failed::from).collect()),
             status: stitched.status.as_str(),
-            json: stitched.json,
+            json: Some(stitched.json),
+            text: None,
             seams,
             failures: stitched.failures,
+            rewound: stitched.rewound,
+        }
+    }
+}
+
+impl From<StitchedText> for Answer {
+    fn from(stitched: StitchedText) -> Self {
+        Self {
+            failed: None,
+            status: stitched.status.as_str(),
+            json: None,
+            text: Some(stitched.text),
+            seams: stitched.seams.iter().map(Join::from).collect(),
+            failures: stitched.failures,
+            rewound: Vec::new(),
         }
     }
 }
@@ -132,10 +165,6 @@ fn exit(status: Status) -> Exit {
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let limits = Limits::default();
-    let joined = |parts: &[&str], expect: Expect| {
-        let parts = parts.iter().copied();
-        if args.explain { stitch_explained(parts, expect, &limits) } else { stitch(parts, expect, &limits) }
-    };
     if args.jsonl {
         return jsonl::serve(console, |request, console| {
             let parts = request.parts(console)?;
@@ -145,10 +174,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
                 }
                 None => args.expect,
             };
-            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            let stitched = joined(&parts, expect.into());
-            console.verdict(exit(stitched.status));
-            Ok(Answer::new(stitched, args.explain))
+            let stitched = stitched(args, parts.iter().map(String::as_str), expect, &limits);
+            console.verdict(exit(stitched.0));
+            Ok(stitched.1)
         });
     }
     if !console.names_stdin_once(&args.parts) {
@@ -170,28 +198,46 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         console.note_removed(path, removed);
         texts.push(text);
     }
-    let texts: Vec<&str> = texts.iter().map(Cow::as_ref).collect();
-    let stitched = joined(&texts, args.expect.into());
-    console.verdict(exit(stitched.status));
+    let (status, answer, why) = stitched(args, texts.iter().map(Cow::as_ref), args.expect, &limits);
+    console.verdict(exit(status));
     if args.json {
-        return console.answer(&Answer::new(stitched, args.explain));
+        return console.answer(&answer);
     }
-    stitched.explanations.iter().for_each(|why| explain::print(why, console));
-    for seam in &stitched.seams {
-        let Seam { offset, overlap, alignment, .. } = seam;
-        let ambiguous = if seam.ambiguous { ", ambiguous" } else { "" };
-        console
-            .note(format_args!("seam at byte {offset}: {}, {overlap} bytes repeated{ambiguous}", alignment.as_str()));
+    why.iter().for_each(|why| explain::print(why, console));
+    for Join { offset, overlap, alignment, ambiguous, .. } in &answer.seams {
+        let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
+        console.note(format_args!("seam at byte {offset}: {alignment}, {overlap} bytes repeated{ambiguous}"));
     }
-    if stitched.failures > 0 {
-        console.note(format_args!("{} parts failed to merge", stitched.failures));
+    for path in &answer.rewound {
+        console.note(format_args!("replaced: {}", if path.is_empty() { "the root" } else { path }));
     }
-    match stitched.status {
+    if answer.failures > 0 {
+        console.note(format_args!("{} parts failed to merge", answer.failures));
+    }
+    match status {
         Status::Complete => {}
+        Status::Closed if args.text => {}
         Status::Closed => console.note("the parts end before the document does: closed"),
         _ => console.note("no document could be made of the parts"),
     }
-    console.text(&stitched.json)
+    console.text(answer.json.or(answer.text).as_deref().unwrap_or_default())
+}
+
+fn stitched<'a>(
+    args: &Args,
+    parts: impl Iterator<Item = &'a str>,
+    expect: Expected,
+    limits: &Limits,
+) -> (Status, Answer, Vec<Explanation>) {
+    if args.text {
+        let stitched = stitch_text(parts, expect.into(), limits);
+        return (stitched.status, stitched.into(), Vec::new());
+    }
+    let rewind = if args.rewind { Rewind::Element } else { Rewind::Never };
+    let options = StitchOptions { expect: expect.into(), rewind, explain: args.explain };
+    let mut stitched = stitch_with(parts, options, limits);
+    let why = std::mem::take(&mut stitched.explanations);
+    (stitched.status, Answer::new(stitched, &why, args.explain), why)
 }
 
 /// Where a part ends inside a character and a later one begins with the rest of it, the whole character moves to the

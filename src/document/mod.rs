@@ -5,6 +5,7 @@
 
 mod form;
 mod parser;
+mod rewind;
 mod saved;
 mod utf8;
 
@@ -339,15 +340,18 @@ impl Document {
         if is_gone || !self.text.is_char_boundary(checkpoint.length) {
             return false;
         }
-        self.restored += 1;
-        while self.forgotten.pop_if(|&mut (_, to)| to >= checkpoint.length).is_some() {}
-        self.forgotten.push((self.restored, checkpoint.length));
-        let is_ended = checkpoint.parser.machine.is_done();
-        while self.ended.pop_if(|&mut end| end > checkpoint.length || end == checkpoint.length && !is_ended).is_some() {
-        }
-        self.text.truncate(checkpoint.length);
+        self.forget(checkpoint.length, checkpoint.parser.machine.is_done());
         self.parser.clone_from(&checkpoint.parser);
         true
+    }
+
+    /// Forgets the text behind `length`; a root has ended there, or none has. The parser is set back by the caller.
+    fn forget(&mut self, length: usize, is_ended: bool) {
+        self.restored += 1;
+        while self.forgotten.pop_if(|&mut (_, to)| to >= length).is_some() {}
+        self.forgotten.push((self.restored, length));
+        while self.ended.pop_if(|&mut end| end > length || end == length && !is_ended).is_some() {}
+        self.text.truncate(length);
     }
 }
 

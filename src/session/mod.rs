@@ -16,13 +16,15 @@ mod digest;
 pub mod relay;
 mod request;
 mod stitch;
+mod text;
 mod wire;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use request::{Request, Turn};
-pub use stitch::{Between, Explanation, Stitched, stitch, stitch_explained};
+pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_explained, stitch_with};
+pub use text::{StitchedText, stitch_text};
 
 use crate::document::Document;
 use crate::error::SyntaxError;
@@ -32,6 +34,9 @@ use crate::provider::Finish;
 use crate::splice::{Expect, Explained, Failure, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
+///
+/// What it gives out has left: nothing of it is taken back. A call that contradicts it fails, and [`Rewind`] is offered
+/// where parts are [stitched](stitch_with) alone.
 ///
 /// ```
 /// use std::time::Duration;

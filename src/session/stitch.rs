@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{End, Input, Output, Reason, Session, Status};
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
-use crate::splice::{Alignment, Expect, Explained, Failure, Seam, Splice};
+use crate::splice::{self, Alignment, Expect, Explained, Failure, Seam, Slot, Splice};
 
 /// What became of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,9 @@ pub struct Stitched {
     pub failures: u32,
     /// Why each part behind the first was joined where it was, or skipped; empty where that was not asked for.
     pub explanations: Vec<Explanation>,
+    /// JSON Pointers of what was replaced since a later part contradicted it, in order; the root's is empty. See
+    /// [`Rewind`].
+    pub rewound: Vec<String>,
 }
 
 /// Why one part was joined where it was, or skipped.
@@ -70,6 +73,31 @@ impl Explanation {
     }
 }
 
+/// How parts are joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StitchOptions {
+    /// How the continuations were asked for.
+    pub expect: Expect,
+    /// What becomes of a value that was cut and is written again, with other contents.
+    pub rewind: Rewind,
+    /// Say of every part why it was joined where it was, or skipped. For that the delivered text is read once more for
+    /// each part.
+    pub explain: bool,
+}
+
+/// What becomes of a value that was cut, where a part begins again and contradicts it
+/// ([`Failure::Differs`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rewind {
+    /// It stays, and the part has failed.
+    #[default]
+    Never,
+    /// The part's takes its place, if the part fits there: in the place of the innermost element of an array that was
+    /// cut, where there is none of the root. An element that a part writes without what stands before it may be meant
+    /// to follow the one that was cut; that one is lost then, so [`Stitched::rewound`] names it.
+    Element,
+}
+
 /// Joins parts in order. A part that fails to merge is skipped: the next one is its retry.
 ///
 /// A part that could stand in the string that was cut, all of it, may be a refusal as well as a piece of the document,
@@ -86,7 +114,7 @@ impl Explanation {
 /// assert_eq!(stitched.json, "{\"a\": [1, 2, 3]}");
 /// ```
 pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits) -> Stitched {
-    run(parts, expect, limits, false)
+    stitch_with(parts, StitchOptions { expect, ..StitchOptions::default() }, limits)
 }
 
 /// Like [`stitch`], and says of every part why it was joined where it was, or skipped. For that it reads the delivered
@@ -103,21 +131,36 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
 /// assert_eq!((winner.alignment, winner.path.as_str(), winner.fate), (Alignment::Exact, "/1", Fate::Won));
 /// ```
 pub fn stitch_explained<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits) -> Stitched {
-    run(parts, expect, limits, true)
+    stitch_with(parts, StitchOptions { expect, explain: true, ..StitchOptions::default() }, limits)
 }
 
-fn run<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits, explains: bool) -> Stitched {
+/// Like [`stitch`], with all options.
+///
+/// ```
+/// use restitch::Limits;
+/// use restitch::session::{Rewind, StitchOptions, stitch_with};
+///
+/// // The second answer is of another mind.
+/// let parts = ["[{\"id\": 1}, {\"id\": 2, \"by\": \"An", "[{\"id\": 1}, {\"id\": 2, \"by\": \"Bea\"}]"];
+/// let options = StitchOptions { rewind: Rewind::Element, ..StitchOptions::default() };
+/// let stitched = stitch_with(parts, options, &Limits::default());
+/// assert_eq!(stitched.json, "[{\"id\": 1}, {\"id\": 2, \"by\": \"Bea\"}]");
+/// assert_eq!(stitched.rewound, ["/1"]);
+/// ```
+pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: StitchOptions, limits: &Limits) -> Stitched {
+    let StitchOptions { expect, rewind, explain } = options;
     // The parts end the loop, no count does.
     let limits = Limits { continuations: u32::MAX, failures: u32::MAX, repeats: u32::MAX, ..limits.clone() };
     let now = Duration::ZERO;
     let mut session = Session::with(limits.clone(), expect, Roots::Any);
-    session.explained = explains.then(Vec::new);
+    session.explained = explain.then(Vec::new);
     let mut stitched = Stitched {
         status: Status::Failed,
         json: String::new(),
         seams: Vec::new(),
         failures: 0,
         explanations: Vec::new(),
+        rewound: Vec::new(),
     };
     let mut skipped = String::new();
     for (number, part) in parts.into_iter().enumerate() {
@@ -131,7 +174,7 @@ fn run<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Li
                 let fed = splice.feed(&mut slot, before).and_then(|()| splice.feed(&mut slot, text));
                 let is_whole = fed.and_then(|()| splice.finish(&mut slot).map(drop)).is_ok();
                 let is_exact = splice.seam().is_some_and(|seam| seam.alignment == Alignment::Exact);
-                ((is_exact, is_whole), explains.then(|| splice.explain(&slot)))
+                ((is_exact, is_whole), explain.then(|| splice.explain(&slot)))
             };
             let alone = behind("", part);
             match (alone.0, behind(&skipped, part).0) {
@@ -154,6 +197,7 @@ fn run<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Li
         session.handle_input(now, Input::End(End::Closed));
         let explained = session.explained.iter_mut().flat_map(|explained| explained.drain(..));
         stitched.explanations.extend(explained.map(|explained| Explanation::new(number, between, explained, part)));
+        let mut differs = false;
         while let Some(output) = session.poll_output() {
             match output {
                 Output::Seam { seam, .. } => {
@@ -162,12 +206,23 @@ fn run<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Li
                 }
                 Output::Failed(reason) => {
                     stitched.failures += 1;
+                    differs = matches!(reason, Reason::Merge(Failure::Differs(_)));
                     if expect != Expect::Exact && matches!(reason, Reason::Merge(Failure::Undecided)) {
                         skipped.push_str(part);
                     }
                 }
                 Output::Text(_) | Output::Call { .. } | Output::Done(_) => {}
             }
+        }
+        if differs
+            && rewind == Rewind::Element
+            && let Some((slot, seam, path)) = splice::replaced(&session.slot, part, expect, &limits)
+        {
+            stitched.failures -= 1;
+            stitched.seams.push(seam);
+            stitched.rewound.push(path);
+            skipped.clear();
+            session.go_on_with(slot);
         }
         if session.is_done() {
             break;
@@ -182,6 +237,19 @@ fn run<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Li
         (false, false) => Status::Closed,
     };
     stitched
+}
+
+impl Session {
+    /// What was delivered is this: nobody has read what it was before.
+    fn go_on_with(&mut self, slot: Slot) {
+        self.slot = slot;
+        if self.slot.document().is_complete() {
+            self.done(Status::Complete, Vec::new(), None);
+        } else {
+            self.call(self.cut_at, Duration::ZERO);
+        }
+        self.outputs.clear();
+    }
 }
 
 #[cfg(test)]

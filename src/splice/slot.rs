@@ -87,6 +87,11 @@ impl Slot {
         self.document.drop_tail();
     }
 
+    /// For text to be taken back: the siblings notice it with the next event.
+    pub(super) fn document_mut(&mut self) -> &mut Document {
+        &mut self.document
+    }
+
     pub(super) fn text(&self) -> &str {
         self.document.text()
     }

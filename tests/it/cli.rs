@@ -498,6 +498,46 @@ fn the_page_about_the_seam_shows_what_is_said() {
     assert_eq!(shown, 2);
 }
 
+#[test]
+fn stitch_replaces_what_is_contradicted() {
+    let parts: [(&str, &[u8]); 2] =
+        [("first", b"[{\"a\": 1, \"b\": \"on"), ("second", b"[{\"a\": 1, \"b\": \"two\"}]")];
+    let folder = folder("rewind", &parts);
+    let ran = run(&folder, &["stitch", "first", "second"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (3, "[{\"a\": 1, \"b\": \"on\"}]"));
+    let ran = run(&folder, &["stitch", "--rewind", "first", "second"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "[{\"a\": 1, \"b\": \"two\"}]"));
+    assert!(ran.err.lines().any(|line| line == "restitch: replaced: /0"), "{}", ran.err);
+    let ran = run(&folder, &["stitch", "--rewind", "--json", "first", "second"], b"");
+    assert_eq!((&ran.answers()[0]["rewound"], &ran.answers()[0]["failures"]), (&json!(["/0"]), &json!(0)));
+}
+
+#[test]
+fn stitch_joins_text() {
+    let parts: [(&str, &[u8]); 4] = [
+        ("first", b"# Rain\n\nIt fell in tor"),
+        ("second", b"Sure:\n\n# Rain\n\nIt fell in torrents.\n"),
+        ("refusal", b"I can't help with that."),
+        ("exact", b"rents.\n"),
+    ];
+    let folder = folder("text", &parts);
+    let whole = "# Rain\n\nIt fell in torrents.\n";
+    let ran = run(&folder, &["stitch", "--text", "first", "second"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    assert_eq!(ran.err, "restitch: seam at byte 22: anchor, 22 bytes repeated\n");
+    let ran = run(&folder, &["stitch", "--text", "--expect", "exact", "first", "exact"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    let ran = run(&folder, &["stitch", "--text", "first", "refusal", "second"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (3, whole));
+    let ran = run(&folder, &["stitch", "--text", "-"], b" ");
+    assert_eq!(ran.code, 4);
+    let ran = run(&folder, &["stitch", "--text", "--rewind", "first"], b"");
+    assert_eq!(ran.code, 2);
+    let line = r#"{"id": 1, "parts": ["One t", "One two"]}"#;
+    let ran = run(&folder, &["stitch", "--text", "--jsonl"], line.as_bytes());
+    assert_eq!((ran.code, &ran.answers()[0]["text"]), (0, &json!("One two")), "{}", ran.out);
+}
+
 const LINES: &str = r#"{"id": 1, "text": "[1, 2"}
 
 {"text": "\ud83d[\"\ud83d\ude00\ud83d\"]", "id": {"a": [null, "\ud83d", 1.50]}}

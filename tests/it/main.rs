@@ -26,6 +26,7 @@ mod paths;
 mod proxy;
 mod reference;
 mod relay;
+mod rewind;
 mod saved;
 #[cfg(feature = "sim")]
 mod seam;
@@ -38,6 +39,7 @@ mod sse;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;
+mod text;
 mod tree;
 mod value;
 mod work;

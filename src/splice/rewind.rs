@@ -1,0 +1,112 @@
+//! A fragment that contradicts what was delivered takes the place of the value that was cut, where nobody has read that
+//! yet. Whether that is wanted is decided by whoever asks.
+
+use super::cursor::value_start;
+use super::{Alignment, Expect, Seam, Slot, Splice};
+use crate::json::Kind;
+use crate::limits::Limits;
+
+/// A copy of the slot, set back to where the element begins that was cut, and with the fragment behind that; the seam,
+/// and the path of what was replaced. `None` where the fragment does not join there either, by writing the element once
+/// more or by beginning again before it.
+pub(crate) fn replaced(slot: &Slot, fragment: &str, expect: Expect, limits: &Limits) -> Option<(Slot, Seam, String)> {
+    let mut slot = slot.clone();
+    let path = slot.rewind()?;
+    let mut splice = Splice::new(&slot, expect, limits);
+    splice.feed(&mut slot, fragment).ok()?;
+    let seam = splice.finish(&mut slot).ok()?;
+    // An anchor is the end of what stands before the element here.
+    let is_written =
+        matches!(seam.alignment, Alignment::Exact | Alignment::Restart | Alignment::Start | Alignment::Anchor);
+    is_written.then_some((slot, seam, path))
+}
+
+impl Slot {
+    /// Forgets the innermost element of an array that has begun and not ended; where there is none, the root. Its path;
+    /// `None`, and nothing is changed, where no root is open. O(depth) and the text between the open values.
+    pub(crate) fn rewind(&mut self) -> Option<String> {
+        let tail = self.text().trim_end().len();
+        let is_cut = |depth: usize, kind: Kind| kind == Kind::Array && value_start(self, depth + 1) < tail;
+        let array = self.frames().iter().enumerate().rposition(|(depth, frame)| is_cut(depth, frame.kind));
+        let depth = array.map_or(0, |array| array + 1);
+        self.document_mut().rewind(depth).then(|| self.document().path().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        r#"{"a": [1, [true, "x\u00e9"], {"b\"": {"c": [ {"d": 12}, {"e": -3.5} ], "f": null}}], "g": "h"}"#;
+
+    /// As a slot that was given no more than this.
+    fn check_is_fresh(slot: &Slot, limits: &Limits, cut: usize) {
+        let mut fresh = Slot::new(limits);
+        fresh.push(slot.text()).unwrap();
+        assert_eq!(slot.frames(), fresh.frames(), "{cut}");
+        assert_eq!(slot.document().cut(), fresh.document().cut(), "{cut}");
+        assert_eq!(slot.document().root_start(), fresh.document().root_start(), "{cut}");
+        for depth in 0..slot.frames().len() {
+            assert_eq!(slot.siblings().children(depth), fresh.siblings().children(depth), "{cut}");
+            assert!(slot.siblings().remembers_all(depth));
+        }
+    }
+
+    #[test]
+    fn a_slot_that_was_set_back_is_as_if_nothing_had_followed() {
+        let limits = Limits::default();
+        let mut whole = Slot::new(&limits);
+        let text = format!("Sure:\n{TEXT}");
+        let text = text.as_str();
+        whole.push(text).unwrap();
+        let begin = text.find('{').unwrap();
+        for cut in begin + 1..text.len() {
+            let mut slot = Slot::new(&limits);
+            slot.push(&text[..cut]).unwrap();
+            let checkpoint = slot.document().checkpoint();
+            let Some(path) = slot.rewind() else {
+                // Behind prose a bracket alone is no root yet.
+                assert_eq!(slot.document().root_start(), None, "{cut}");
+                continue;
+            };
+            check_is_fresh(&slot, &limits, cut);
+            let cut_path = {
+                let mut again = Slot::new(&limits);
+                again.push(&text[..cut]).unwrap();
+                again.document().cut().path
+            };
+            assert!(
+                cut_path.starts_with(&path) && path.rsplit('/').next().is_some_and(|step| step.len() < 2),
+                "{path}"
+            );
+            let kept = slot.text().len();
+            assert!(kept < cut && (path.is_empty() == (kept == begin)), "{cut}: {path}");
+            // What was forgotten can't be come back to.
+            let mut document = slot.document().clone();
+            assert!(!document.restore(&checkpoint));
+            slot.push(&text[kept..]).unwrap();
+            assert_eq!((slot.text(), slot.siblings().root()), (text, whole.siblings().root()), "{cut}");
+        }
+        assert_eq!(whole.rewind(), None);
+        assert_eq!(Slot::new(&limits).rewind(), None);
+    }
+
+    #[test]
+    fn the_innermost_element_that_has_begun_is_taken_back() {
+        for (text, path, kept) in [
+            (r#"{"a": [1, "tw"#, "/a/1", r#"{"a": [1, "#),
+            (r#"{"a": [1, {"b": {"c": "d"#, "/a/1", r#"{"a": [1, "#),
+            (r#"{"a": [1, {"b": [] "#, "/a/1", r#"{"a": [1, "#),
+            // The next element is due: it has not begun, the one around it has.
+            (r#"[[1, 2, "#, "/0", "["),
+            (r#"[ [1, 2"#, "/0/1", "[ [1, "),
+            (r#"{"a": {"b": "c"#, "", ""),
+            (r#"[1, "#, "", ""),
+        ] {
+            let mut slot = Slot::new(&Limits::default());
+            slot.push(text).unwrap();
+            assert_eq!((slot.rewind().as_deref(), slot.text()), (Some(path), kept), "{text}");
+        }
+    }
+}

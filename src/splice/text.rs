@@ -1,0 +1,261 @@
+//! A fragment becomes part of text that is no JSON: prose, Markdown, code. No grammar says that a place is wrong, so only
+//! what was asked for is taken, and a verbatim repeat that holds it.
+
+use super::fence::{Fence, ends_in_block, ticks_of};
+use super::wrap::{Mark, Wrap};
+use super::{Alignment, Expect, Failure, Seam};
+use crate::limits::Limits;
+use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
+
+/// Joins one fragment to text of any kind, which is lent with every call and is appended to.
+///
+/// Where an [exact](Expect::Exact) continuation was asked for, all of the fragment is taken from its first byte on, and
+/// nothing waits. Otherwise it must repeat the [anchor](Self::anchor): at its beginning, behind white space, a fence,
+/// thoughts or a preamble of whole lines; or where it has begun again further ahead in the text, word for word. What
+/// stands behind the anchor is new. Everything else fails. The line that closes a fence around the fragment is left
+/// out, and so is what follows it; a bare one closes the fence, as in Markdown.
+///
+/// Text of a few characters is found in many a fragment: a seam that rests on less than sixteen bytes
+/// is [ambiguous](Seam::ambiguous).
+///
+/// ```
+/// use restitch::Limits;
+/// use restitch::splice::{Expect, TextSplice};
+///
+/// let mut text = "Rain fell in tor".to_owned();
+/// let mut splice = TextSplice::new(&text, Expect::Anchor, &Limits::default());
+/// splice.feed(&mut text, "Sure, I'll go on:\n\nRain fell in torrents.").unwrap();
+/// let seam = splice.finish(&mut text).unwrap();
+/// assert_eq!(text, "Rain fell in torrents.");
+/// assert_eq!((seam.offset, seam.overlap), (16, 16));
+/// ```
+#[derive(Clone, Debug)]
+pub struct TextSplice {
+    anchor: Option<Anchor>,
+    matcher: Option<Matcher>,
+    wrap: Wrap,
+    /// Where the delivered text ends, and where it does but for white space.
+    offset: usize,
+    tail: usize,
+    in_block: bool,
+    /// The fragment up to the decision; empty behind it.
+    held: String,
+    begin: usize,
+    cap: usize,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Probation,
+    Joined(Box<Joined>),
+    Failed(Failure),
+}
+
+#[derive(Clone, Debug)]
+struct Joined {
+    seam: Seam,
+    /// Where in the white space at the end of the delivered text the fragment may go on repeating it.
+    white: usize,
+    fence: Option<Fence>,
+    is_new: bool,
+}
+
+impl TextSplice {
+    /// A splice at the end of `text`. O(text), a search for the anchor.
+    pub fn new(text: &str, expect: Expect, limits: &Limits) -> Self {
+        let anchor = Anchor::of(text, limits.anchor);
+        let is_asked = expect != Expect::Exact && anchor.is_some();
+        let root = text.len() - text.trim_start().len();
+        let matcher = anchor.as_ref().filter(|_| is_asked);
+        let mut splice = Self {
+            matcher: matcher.map(|anchor| Matcher::new(text, anchor, root, limits.tail)),
+            anchor,
+            wrap: Wrap::new(),
+            offset: text.len(),
+            tail: text.trim_end().len(),
+            in_block: is_asked && ends_in_block(text),
+            held: String::new(),
+            begin: 0,
+            cap: limits.held,
+            state: State::Probation,
+        };
+        if !is_asked {
+            let alignment = if splice.anchor.is_some() { Alignment::Exact } else { Alignment::Start };
+            splice.join(alignment, 0, None);
+        }
+        splice
+    }
+
+    /// The anchor that the fragment is expected to repeat; `None` where nothing was delivered.
+    pub fn anchor(&self) -> Option<&Anchor> {
+        self.anchor.as_ref()
+    }
+
+    /// Takes text of the fragment. What is new is appended to `text`, which must be what it was made for.
+    ///
+    /// # Errors
+    /// The failure, now and for all text to come.
+    pub fn feed(&mut self, text: &mut String, fragment: &str) -> Result<(), Failure> {
+        let mut at = 0;
+        for c in fragment.chars() {
+            if !matches!(self.state, State::Probation) {
+                break;
+            }
+            at += c.len_utf8();
+            self.take(text, c);
+        }
+        if let State::Joined(joined) = &mut self.state {
+            joined.deliver(text, self.offset, fragment.get(at..).unwrap_or_default());
+        }
+        if let State::Failed(failure) = &self.state { Err(failure.clone()) } else { Ok(()) }
+    }
+
+    /// The fragment has ended.
+    ///
+    /// # Errors
+    /// Why it brought nothing: [`Failure::Empty`], [`Failure::NoAlignment`], [`Failure::Held`].
+    pub fn finish(&mut self, text: &mut String) -> Result<Seam, Failure> {
+        if matches!(self.state, State::Probation) {
+            let is_blank = self.held.trim().is_empty();
+            self.state = State::Failed(if is_blank { Failure::Empty } else { Failure::NoAlignment });
+            self.held = String::new();
+        }
+        match &mut self.state {
+            State::Joined(joined) => joined.finish(text),
+            State::Failed(failure) => Err(failure.clone()),
+            State::Probation => Err(Failure::Empty),
+        }
+    }
+
+    /// The seam, once something new has come.
+    pub fn seam(&self) -> Option<&Seam> {
+        if let State::Joined(joined) = &self.state { Some(&joined.seam).filter(|_| joined.is_new) } else { None }
+    }
+
+    /// Bytes that wait for the decision.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The next character, before the decision.
+    fn take(&mut self, text: &str, c: char) {
+        let at = self.held.len();
+        self.held.push(c);
+        if let Some(mark) = self.wrap.take(c) {
+            self.begin_content(text, mark, at);
+        }
+        let Some(mut matcher) = self.matcher.take() else { return };
+        let mut found = None;
+        for end in at + 1..=self.held.len() {
+            let fragment = self.held.as_bytes().get(..end).unwrap_or_default();
+            let is_repeat = self.begin < end && matcher.may_repeat(text, fragment);
+            matcher.feed(text, fragment, |hit| found = found.or_else(|| self.claim_of(hit, end, is_repeat)));
+        }
+        self.matcher = Some(matcher);
+        if let Some((alignment, overlap)) = found {
+            let start = if alignment == Alignment::Anchor { self.held.len() - overlap } else { self.begin };
+            let fence = self.fence(text, start, overlap);
+            self.join(alignment, overlap, fence);
+        } else if self.held.len() > self.cap {
+            self.held = String::new();
+            self.state = State::Failed(Failure::Held(self.cap));
+        }
+    }
+
+    /// Content may begin at `at`.
+    fn begin_content(&mut self, text: &str, mark: Mark, at: usize) {
+        let before = self.held.get(..at).unwrap_or_default();
+        let is_more = mark == Mark::Line || before.get(self.begin..).is_some_and(|text| text.trim().contains('\n'));
+        let Some(matcher) = &mut self.matcher else { return };
+        // Lines and fences of the text itself, written again, are no envelope.
+        if matches!(mark, Mark::Line | Mark::Fence) && is_more && matcher.may_repeat(text, before.as_bytes()) {
+            return;
+        }
+        matcher.begin(at);
+        self.begin = at;
+    }
+
+    /// What a repeat that ends at `end` says; `is_repeat` if the content may go on with one.
+    fn claim_of(&self, hit: Hit, end: usize, is_repeat: bool) -> Option<(Alignment, usize)> {
+        match hit {
+            Hit::Anchor { start } => {
+                let before = self.held.get(..start)?;
+                let is_first = start == self.begin || before.trim().is_empty();
+                let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
+                let is_inside = is_repeat && self.begin < start;
+                let is_behind_prose = on_own_line && !is_inside && !self.wrap.in_thoughts();
+                (is_first || is_behind_prose).then_some((Alignment::Anchor, end - start))
+            }
+            Hit::Overlap { start, has_anchor: true, .. } => Some((Alignment::Restart, self.tail - start)),
+            Hit::Overlap { .. } => None,
+        }
+    }
+
+    /// The fence that stands around what begins at `start` in the fragment and repeats so much; where the line before
+    /// that is one of the text itself, none does.
+    fn fence(&self, text: &str, start: usize, overlap: usize) -> Option<Fence> {
+        let line = self.held.get(..start)?.trim_end().rsplit('\n').next()?.trim();
+        let ticks = ticks_of(line)?;
+        let is_own = text.get(..self.tail - overlap)?.trim_end().ends_with(line);
+        (!is_own).then(|| Fence::new(ticks, self.in_block))
+    }
+
+    /// What follows is new.
+    fn join(&mut self, alignment: Alignment, overlap: usize, fence: Option<Fence>) {
+        let is_short = || self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous || anchor.range.len() < EVIDENCE);
+        let seam = Seam {
+            offset: self.offset,
+            path: String::new(),
+            overlap,
+            alignment,
+            ambiguous: overlap > 0 && is_short(),
+            held: self.held.len(),
+            decided: self.held.len(),
+            rivals: Vec::new(),
+        };
+        let white = if overlap > 0 { self.tail } else { self.offset };
+        self.state = State::Joined(Box::new(Joined { seam, white, fence, is_new: false }));
+        (self.held, self.matcher) = (String::new(), None);
+    }
+}
+
+impl Joined {
+    /// Behind the seam; the delivered text ended at `offset`.
+    fn deliver(&mut self, text: &mut String, offset: usize, mut fragment: &str) {
+        while self.white < offset
+            && let Some(c) = fragment.chars().next()
+        {
+            let is_same = text.get(self.white..offset).is_some_and(|white| white.starts_with(c));
+            if !is_same {
+                self.white = offset;
+                break;
+            }
+            self.white += c.len_utf8();
+            self.seam.overlap += c.len_utf8();
+            fragment = fragment.get(c.len_utf8()..).unwrap_or_default();
+        }
+        let before = text.len();
+        match &mut self.fence {
+            Some(fence) => fragment.chars().for_each(|c| fence.take(c, text)),
+            None => text.push_str(fragment),
+        }
+        self.is_new |= text.len() > before;
+    }
+
+    fn finish(&mut self, text: &mut String) -> Result<Seam, Failure> {
+        let before = text.len();
+        if let Some(fence) = &mut self.fence {
+            fence.finish(text);
+        }
+        self.is_new |= text.len() > before;
+        if !self.is_new && self.seam.overlap == 0 {
+            return Err(Failure::Empty);
+        }
+        if !self.is_new {
+            self.seam.alignment = Alignment::Repeat;
+            self.is_new = true;
+        }
+        Ok(self.seam.clone())
+    }
+}

@@ -1,0 +1,94 @@
+//! Parts that contradict what was cut: with the policy their element takes the place of it, without it they fail.
+
+use restitch::Limits;
+use restitch::session::{Rewind, Status, StitchOptions, Stitched, stitch, stitch_with};
+use restitch::splice::Expect;
+
+fn rewound(parts: &[&str]) -> Stitched {
+    let options = StitchOptions { rewind: Rewind::Element, ..StitchOptions::default() };
+    stitch_with(parts.iter().copied(), options, &Limits::default())
+}
+
+/// The second part fails without the policy, and gives `json` with it, in the place of what stood at `path`.
+fn check(parts: &[&str], path: &str, json: &str) {
+    let plain = stitch(parts.iter().copied(), Expect::Any, &Limits::default());
+    assert!(plain.failures > 0 && plain.json != json && plain.rewound.is_empty(), "{parts:?}: {plain:?}");
+    let stitched = rewound(parts);
+    assert_eq!((stitched.status, stitched.json.as_str(), stitched.failures), (Status::Complete, json, 0), "{parts:?}");
+    assert_eq!(stitched.rewound, [path], "{parts:?}");
+}
+
+/// The part fails, with the policy and without it, and nothing of it is taken.
+fn check_refused(parts: &[&str]) {
+    let plain = stitch(parts.iter().copied(), Expect::Any, &Limits::default());
+    assert_eq!(rewound(parts), plain, "{parts:?}");
+    assert!(plain.failures > 0 && plain.seams.is_empty(), "{parts:?}: {plain:?}");
+}
+
+#[test]
+fn an_element_that_differs_takes_the_place_of_the_one_that_was_cut() {
+    let begun = r#"{"rows": [{"id": 1, "t": "one"}, {"id": 2, "t": "two is wri"#;
+    let other = r#"{"rows": [{"id": 1, "t": "one"}, {"id": 2, "t": "second"}]}"#;
+    check(&[begun, other], "/rows/1", other);
+    // Alone, with what follows it.
+    check(&[begun, r#"{"id": 2, "t": "second"}]}"#], "/rows/1", other);
+    // In another layout: what stands before it stays as it was.
+    check(&[begun, r#"{"rows":[{"t":"one","id":1},{"id":2,"t":"second"}]}"#], "/rows/1", {
+        r#"{"rows": [{"id": 1, "t": "one"}, {"id":2,"t":"second"}]}"#
+    });
+    check(&[begun, &format!("Sure:\n```json\n{other}\n```\n")], "/rows/1", other);
+}
+
+#[test]
+fn a_value_that_differs_takes_the_place_of_the_one_that_was_cut() {
+    check(&[r#"{"n": [100, 200, 34"#, r#"{"n": [100, 200, 56, 7]}"#], "/n/2", r#"{"n": [100, 200, 56, 7]}"#);
+    check(&[r#"["first", "second th"#, r#"["first", "second one"]"#], "/1", r#"["first", "second one"]"#);
+    // The innermost array: the cut stands in an element of the inner one.
+    let begun = r#"{"rows": [{"tags": ["warm", "wet and"#;
+    let other = r#"{"rows": [{"tags": ["warm", "wet but"], "id": 1}]}"#;
+    check(&[begun, other], "/rows/0/tags/1", other);
+}
+
+#[test]
+fn a_root_that_differs_takes_the_place_of_the_whole() {
+    let other = r#"{"title": "Report", "text": "Snow is falling."}"#;
+    check(&[r#"{"title": "Report", "text": "Rain fell in"#, other], "", other);
+    check(&["Sure:\n```json\n{\"title\": \"Report\", \"text\": \"Rain fe", other], "", other);
+    // What was replaced can be cut, too, and goes on.
+    let parts = [r#"{"title": "Report", "text": "Rain fell in"#, r#"{"title": "Report", "text": "Snow is"#, other];
+    check(&parts, "", other);
+}
+
+#[test]
+fn what_differs_before_the_element_is_refused() {
+    let begun = r#"{"title": "Report", "rows": [{"id": 1}, {"id": 2, "t": "two is wri"#;
+    check_refused(&[begun, r#"{"title": "Other", "rows": [{"id": 1}, {"id": 2, "t": "second"}]}"#]);
+    check_refused(&[begun, r#"{"title": "Report", "rows": [{"id": 7}, {"id": 2, "t": "second"}]}"#]);
+    // It fits in the place of the element up to a deviation.
+    check_refused(&[begun, r#"{"title": "Report", "rows": [{"id": 1}, {"id": 2, "t": "second"}}]}"#]);
+    // It contradicts nothing: it fits nowhere, and is no reason to give up anything.
+    check_refused(&[begun, r#"{"error": "no"}"#]);
+    check_refused(&[begun, "I'm sorry, but I can't help with that."]);
+    // A later part is the retry.
+    let parts = [begun, r#"{"title": "Other", "rows": [{"id": 1}, {"id": 2, "t": "sec"#, r#"tten"}]}"#];
+    let stitched = rewound(&parts);
+    assert_eq!((stitched.status, stitched.failures, stitched.rewound.len()), (Status::Complete, 1, 0));
+    assert_eq!(stitched.json, r#"{"title": "Report", "rows": [{"id": 1}, {"id": 2, "t": "two is written"}]}"#);
+}
+
+#[test]
+fn an_element_that_was_replaced_goes_on_like_any_other() {
+    let rows = |n: usize, last: &str| {
+        let rows: Vec<String> = (1..n).map(|n| format!(r#"{{"id": {n}, "t": "row {n}"}}"#)).collect();
+        format!(r#"{{"rows": [{}, {last}"#, rows.join(", "))
+    };
+    let parts = [
+        rows(4, r#"{"id": 4, "t": "the fourth ro"#),
+        rows(4, r#"{"id": 4, "t": "quarter", "more": [1, {"x": tr"#),
+        rows(4, r#"{"id": 4, "t": "quarter", "more": [1, {"x": true, "y": "lo"#),
+        rows(4, r#"{"id": 4, "t": "quarter", "more": [1, {"x": true, "y": "low"}]}, {"id": 5}]}"#),
+    ];
+    let stitched = rewound(&parts.each_ref().map(String::as_str));
+    assert_eq!((stitched.status, stitched.json), (Status::Complete, parts[3].clone()));
+    assert_eq!((stitched.failures, stitched.rewound), (0, vec!["/rows/3".to_owned()]));
+}
