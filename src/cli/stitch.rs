@@ -97,6 +97,8 @@ struct Join {
     /// Only where it is true.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ambiguous: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    agreed: bool,
 }
 
 impl From<Stitched> for Answer {
@@ -132,6 +134,7 @@ impl From<&Seam> for Join {
             overlap: seam.overlap,
             alignment: seam.alignment.as_str(),
             ambiguous: seam.ambiguous,
+            agreed: seam.agreed,
         }
     }
 }
@@ -184,9 +187,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     if args.json {
         return console.answer(&answer);
     }
-    for Join { offset, overlap, alignment, ambiguous } in &answer.seams {
+    for Join { offset, overlap, alignment, ambiguous, agreed } in &answer.seams {
         let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
-        console.note(format_args!("seam at byte {offset}: {alignment}, {overlap} bytes repeated{ambiguous}"));
+        let agreed = if *agreed { ", as two parts agree" } else { "" };
+        console.note(format_args!("seam at byte {offset}: {alignment}, {overlap} bytes repeated{ambiguous}{agreed}"));
     }
     for path in &answer.rewound {
         console.note(format_args!("replaced: {}", if path.is_empty() { "the root" } else { path }));
