@@ -107,6 +107,8 @@ struct Join {
     ambiguous: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<explain::Explain>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    agreed: bool,
 }
 
 impl Answer {
@@ -151,6 +153,7 @@ impl From<&Seam> for Join {
             alignment: seam.alignment.as_str(),
             ambiguous: seam.ambiguous,
             explain: None,
+            agreed: seam.agreed,
         }
     }
 }
@@ -204,9 +207,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         return console.answer(&answer);
     }
     why.iter().for_each(|why| explain::print(why, console));
-    for Join { offset, overlap, alignment, ambiguous, .. } in &answer.seams {
+    for Join { offset, overlap, alignment, ambiguous, agreed, .. } in &answer.seams {
         let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
-        console.note(format_args!("seam at byte {offset}: {alignment}, {overlap} bytes repeated{ambiguous}"));
+        let agreed = if *agreed { ", as two parts agree" } else { "" };
+        console.note(format_args!("seam at byte {offset}: {alignment}, {overlap} bytes repeated{ambiguous}{agreed}"));
     }
     for path in &answer.rewound {
         console.note(format_args!("replaced: {}", if path.is_empty() { "the root" } else { path }));

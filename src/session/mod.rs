@@ -31,7 +31,7 @@ use crate::error::SyntaxError;
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::provider::Finish;
-use crate::splice::{Expect, Explained, Failure, Seam, Slot, Splice};
+use crate::splice::{Earlier, Expect, Explained, Failure, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
 ///
@@ -82,6 +82,8 @@ pub struct Session {
     failures_in_a_row: u32,
     repeats_in_a_row: u32,
     ambiguous: u32,
+    /// The last continuation that fitted in more than one place: another one that says the same decides between them.
+    earlier: Option<Earlier>,
     /// When the call before ended, and when something came last: the clock starts with the first input.
     cut_at: Duration,
     heard_at: Option<Duration>,
@@ -275,6 +277,7 @@ impl Session {
             failures_in_a_row: 0,
             repeats_in_a_row: 0,
             ambiguous: 0,
+            earlier: None,
             cut_at: Duration::ZERO,
             heard_at: None,
             outputs: VecDeque::new(),
@@ -439,6 +442,7 @@ impl Session {
         if let Some(explained) = &mut self.explained {
             explained.push(splice.explain(&self.slot));
         }
+        self.earlier = splice.take_undecided().or(self.earlier.take());
         if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
             self.ambiguous += u32::from(seam.ambiguous);
             self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
@@ -509,7 +513,7 @@ impl Session {
         let at = now.saturating_add(wait);
         self.heard_at = Some(at);
         let request = if self.slot.document().root_start().is_some() {
-            let splice = Splice::new(&self.slot, self.expect, &self.limits);
+            let splice = Splice::new(&self.slot, self.expect, &self.limits).with_earlier(self.earlier.clone());
             let anchor = splice.anchor().and_then(|anchor| self.slot.document().text().get(anchor.range.clone()));
             let turn = Turn::new(self.slot.document().text(), anchor.unwrap_or_default());
             self.phase = Phase::Waiting(Box::new(splice));

@@ -64,6 +64,33 @@ impl Target for Tried<'_> {
     }
 }
 
+/// A copy of the machine, and what it takes but for white space between tokens.
+pub(super) struct Written<'a> {
+    pub(super) machine: &'a mut Machine,
+    pub(super) slot: &'a Slot,
+    pub(super) text: &'a mut String,
+}
+
+impl Target for Written<'_> {
+    fn machine(&self) -> &Machine {
+        self.machine
+    }
+
+    fn slot(&self) -> &Slot {
+        self.slot
+    }
+
+    fn take(&mut self, text: &str) -> Result<(), SyntaxError> {
+        for c in text.chars() {
+            let is_layout = is_space(c) && !self.machine.in_string();
+            if self.machine.feed(c.encode_utf8(&mut [0; 4]).as_bytes())? > 0 && !is_layout {
+                self.text.push(c);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The slot itself.
 pub(super) struct Delivered<'a, S: ?Sized> {
     pub(super) slot: &'a mut Slot,

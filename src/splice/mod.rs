@@ -7,6 +7,7 @@
 //! ```
 //! A splice knows text and grammar. It knows nothing of calls, events and retries.
 
+mod agree;
 mod cursor;
 mod decide;
 mod explain;
@@ -31,6 +32,7 @@ use crate::json::Sink;
 use crate::json::envelope::{Opening, Roots};
 use crate::limits::Limits;
 use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
+pub(crate) use agree::Earlier;
 use cursor::Tip;
 use decide::Scene;
 pub use explain::{Asked, Candidate, Death, Explained, Fate};
@@ -99,6 +101,9 @@ pub struct Splice {
     rows_recur: bool,
     /// What became of claims, for those who ask why.
     log: Log,
+    /// The fragment before, which fitted in more than one place; and this one, if it does, too.
+    earlier: Option<Earlier>,
+    undecided: Option<Earlier>,
 }
 
 #[derive(Clone, Debug)]
@@ -144,11 +149,24 @@ impl Splice {
             is_crowded: false,
             rows_recur: weigh::rows_recur(slot),
             log: Log::default(),
+            earlier: None,
+            undecided: None,
         };
         if root.is_some() {
             splice.claim(slot, splice.exact(0));
         }
         splice
+    }
+
+    /// Before it another fragment came for the same cut, and failed since it fits in more than one place.
+    pub(crate) fn with_earlier(mut self, earlier: Option<Earlier>) -> Self {
+        self.earlier = earlier;
+        self
+    }
+
+    /// The fragment, if it has failed since it fits in more than one place.
+    pub(crate) fn take_undecided(&mut self) -> Option<Earlier> {
+        self.undecided.take()
     }
 
     /// The anchor that the fragment is expected to repeat; `None` where nothing was delivered.
@@ -296,6 +314,7 @@ impl Splice {
             held: self.most_held,
             decided,
             rivals: Vec::new(),
+            agreed: false,
         }
     }
 
@@ -615,7 +634,22 @@ impl Splice {
             (Some(overlap), _) => self.repeat(slot, overlap),
             (_, Some(winner)) => self.join(slot, winner, sink),
             _ if repeats => self.repeat(slot, self.held.len() - self.begin),
+            _ if failure == Failure::Ambiguous => self.agree(slot, sink),
             _ => self.fail(failure),
+        }
+    }
+
+    /// The fragment fits in more than one place: the one before it, if that did, too, may say in which one it stands.
+    fn agree<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) {
+        let earlier = self.earlier.take().filter(|_| !self.is_crowded);
+        let agreed = earlier.and_then(|earlier| earlier.agrees(slot, &self.held, &self.trials, self.limits.0));
+        let Some(winner) = agreed else {
+            self.undecided = (!self.is_crowded).then(|| Earlier::of(slot, &self.held, &self.trials));
+            return self.fail(Failure::Ambiguous);
+        };
+        self.join(slot, winner, sink);
+        if let State::Joined(seam, _) | State::Failed(Some(seam), _) = &mut self.state {
+            seam.agreed = true;
         }
     }
 

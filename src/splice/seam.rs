@@ -81,6 +81,9 @@ pub struct Seam {
     /// Other places where the fragment may have begun that were still legal then, with the bytes that each of them
     /// takes for repeated; none of them had what it takes to win.
     pub rivals: Vec<(Alignment, usize)>,
+    /// The fragment alone fits in more than one place, and so does another one that came for the same cut: this is the
+    /// only place where both say the same.
+    pub agreed: bool,
 }
 
 /// A change of the continuation's text at or behind a seam.

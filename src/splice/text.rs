@@ -213,6 +213,7 @@ impl TextSplice {
             held: self.held.len(),
             decided: self.held.len(),
             rivals: Vec::new(),
+            agreed: false,
         };
         let white = if overlap > 0 { self.tail } else { self.offset };
         self.state = State::Joined(Box::new(Joined { seam, white, fence, is_new: false }));

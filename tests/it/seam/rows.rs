@@ -97,7 +97,7 @@ fn cut_again(fragment: &str, rng: &mut Rng) -> Option<usize> {
 }
 
 /// Cuts between characters before the root's end: half of them anywhere, half of them beside bytes that matter.
-fn cuts_of(text: &str, count: usize, rng: &mut Rng) -> Vec<usize> {
+pub(crate) fn cuts_of(text: &str, count: usize, rng: &mut Rng) -> Vec<usize> {
     let end = root_end(text).unwrap_or(text.trim_end().len());
     let mut cuts = Vec::new();
     for n in 0..count {
