@@ -194,7 +194,8 @@ impl Flow {
         let last = slot.text().trim_end().as_bytes().last();
         let in_number = machine.cut_state() == CutState::Number;
         let key = |frame: &Frame| {
-            let has_key = frame.kind == Kind::Object && !frame.key.is_empty();
+            // A key of no characters stands somewhere, too.
+            let has_key = frame.kind == Kind::Object && frame.key.end > 0;
             has_key.then(|| KeyHash::of_raw(frame.key.of(slot.text())))
         };
         Self {

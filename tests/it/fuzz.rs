@@ -7,6 +7,8 @@
 
 pub(crate) mod against_serde;
 pub(crate) mod feed;
+#[cfg(feature = "sim")]
+pub(crate) mod seam;
 pub(crate) mod snapshot;
 pub(crate) mod splice;
 pub(crate) mod splits;
@@ -14,6 +16,12 @@ pub(crate) mod sse;
 pub(crate) mod value;
 
 use std::{fs, path::Path};
+
+#[cfg(feature = "sim")]
+use {
+    crate::seam::{missing, reading},
+    restitch::sim::manner,
+};
 
 fn over_kept(name: &str, body: fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
@@ -51,6 +59,12 @@ fn feed_kept() {
 #[test]
 fn snapshot_kept() {
     over_kept("snapshot", snapshot::check);
+}
+
+#[cfg(feature = "sim")]
+#[test]
+fn seam_kept() {
+    over_kept("seam", seam::check);
 }
 
 #[test]
