@@ -62,7 +62,9 @@ pub(super) fn failure(trials: &[Trial], contradicted: Option<usize>) -> Failure 
     match (trials, contradicted) {
         ([], Some(offset)) => Failure::Differs(offset),
         ([], None) => Failure::NoAlignment,
-        ([_, _, ..], _) if trials.iter().any(|trial| trial.passed) => Failure::Ambiguous,
+        ([first, others @ ..], _) if others.iter().any(|other| !other.is_same(first)) => {
+            if trials.iter().any(|trial| trial.passed) { Failure::Ambiguous } else { Failure::Undecided }
+        }
         _ => Failure::Undecided,
     }
 }

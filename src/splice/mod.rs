@@ -321,7 +321,9 @@ impl Splice {
     /// The trial with this number has won: what it takes for new goes to the document.
     fn join<S: Sink + ?Sized>(&mut self, slot: &mut Slot, winner: usize, sink: &mut S) {
         let trial = self.trials.swap_remove(winner);
-        let mut seam = self.seam_of(trial.claim.alignment, trial.claim.overlap, self.held.len());
+        // White space that the fragment has at another place counts once.
+        let overlap = trial.claim.overlap.min(self.cut.offset);
+        let mut seam = self.seam_of(trial.claim.alignment, overlap, self.held.len());
         let others = self.trials.iter().filter(|other| !other.is_same(&trial));
         seam.rivals = others.map(|other| (other.claim.alignment, other.claim.overlap)).collect();
         self.log.won = Some(Tried::of(&trial, Fate::Won));
