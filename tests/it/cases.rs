@@ -69,7 +69,7 @@ fn joined(case: &Value, chunk: usize) -> Value {
         for text in characters.chunks(chunk.min(characters.len().max(1))) {
             let _ = splice.feed(&mut slot, &text.iter().collect::<String>());
         }
-        last = outcome(splice.finish(&mut slot));
+        last = outcome(&splice.finish(&mut slot));
         let made = splice.repairs().iter();
         repairs.extend(made.map(|repair| json!({"rule": repair.rule.as_str(), "offset": repair.offset})));
     }
@@ -78,8 +78,8 @@ fn joined(case: &Value, chunk: usize) -> Value {
     last
 }
 
-fn outcome(merged: Result<Seam, Failure>) -> Value {
-    let (how, offset) = match &merged {
+fn outcome(merged: &Result<Seam, Failure>) -> Value {
+    let (how, offset) = match merged {
         Ok(seam) => (seam.alignment.as_str(), None),
         Err(Failure::Empty) => ("empty", None),
         Err(Failure::NoAlignment) => ("no_alignment", None),
