@@ -8,7 +8,7 @@ use restitch::{Document, Limits};
 
 use super::manner::{Cut, Group, Manner, write};
 use super::missing::missing;
-use super::reading::{Node, read, root_end};
+use super::reading::{End, Node, read, root_end};
 use crate::support::{Rng, chunks, text_cuts};
 
 /// Bytes before the document.
@@ -113,11 +113,17 @@ impl Row<'_> {
             self.delivered().ends_with(digit) && fragment.trim_start_matches([',', '-', ' ', '\n']).starts_with(digit);
         // A few characters of a half anchor may as well come once more.
         let half = fragment.len().saturating_sub(self.document.len() - self.cut);
-        let is_short = manner == Manner::HalfAnchor && half < MANY;
+        let is_border = |n: usize| fragment.get(..n).is_some_and(|begun| fragment[..half].ends_with(begun));
+        let is_short = manner == Manner::HalfAnchor && (half < MANY || (FEW..half).any(is_border));
         // Nothing stands in the innermost container: what has brackets of its own may be all of it.
         let is_bare = self.delivered().trim_end_matches(['"', ' ', '\n']).ends_with(['{', '[']);
         let is_bare = is_bare && manner == Manner::Refusal;
-        let is_told = !says_little && !in_number && !is_short && !is_bare && !self.looks_honoured(anchor.range.start);
+        let is_told = !says_little
+            && !in_number
+            && !is_short
+            && !is_bare
+            && !self.is_nested_alike()
+            && !self.looks_honoured(anchor.range.start);
         Some((fragment, Line { manner, expect, is_sure, is_told }))
     }
 
@@ -129,6 +135,27 @@ impl Row<'_> {
         let tails = (0..self.cut).filter_map(|start| Some((start, self.delivered().get(start..)?)));
         let repeats = tails.filter(|(start, tail)| *start <= anchor || tail.starts_with(['{', '[']));
         repeats.map(|(_, tail)| significant(tail)).any(|tail| rest.starts_with(&tail))
+    }
+
+    /// Two objects that are open around each other have come to the same key: each of them may be the one that begins
+    /// again.
+    fn is_nested_alike(&self) -> bool {
+        let (mut node, mut keys) = (read(self.delivered()), Vec::new());
+        while let Some(open) = node {
+            node = match open {
+                Node::Object(mut members, End::Value) => members.pop().map(|(key, value)| {
+                    keys.push(key);
+                    value
+                }),
+                Node::Object(_, End::Key(key, ..)) => {
+                    keys.push(key);
+                    None
+                }
+                Node::Array(mut elements, End::Value) => elements.pop(),
+                _ => None,
+            };
+        }
+        (1..keys.len()).any(|n| keys[..n].contains(&keys[n]))
     }
 
     /// More of the fragment came than what repeats the delivered text.
