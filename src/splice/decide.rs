@@ -47,7 +47,7 @@ pub(super) fn winner(trials: &[Trial], scene: Scene) -> Option<usize> {
             let may_repeat = scene.may_repeat && (!scene.has_ended || !trial.is_done());
             !may_repeat && rivals().next().is_none()
         }
-        Weight::Fallback => !others().any(|other| differs(&other)),
+        Weight::Fallback => !scene.may_repeat && !others().any(|other| differs(&other)),
         Weight::Doubtful => false,
     };
     // Of one document's readings the simplest, which leaves the text as it came.

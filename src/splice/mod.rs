@@ -433,9 +433,10 @@ impl Splice {
             // White space at the start of a line may be text of the string that was cut; the line end can't.
             let before = self.held.get(..at).unwrap_or_default();
             let line = before.trim_end_matches(' ');
-            let behind_fence = before.rfind(FENCE).and_then(|fence| Some(fence + before.get(fence..)?.find('\n')? + 1));
+            let behind_fence =
+                || before.rfind(FENCE).and_then(|fence| Some(fence + before.get(fence..)?.find('\n')? + 1));
             let at = match mark {
-                Mark::Fence if !slot.document().machine().in_string() => behind_fence.unwrap_or(at),
+                Mark::Fence if !slot.document().machine().in_string() => behind_fence().unwrap_or(at),
                 _ if line.ends_with('\n') => line.len(),
                 _ => at,
             };
@@ -513,7 +514,9 @@ impl Splice {
                 let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
                 let is_behind_prose = on_own_line && self.wrap.is_behind_prose();
                 let weight = asked(is_first || is_behind_prose && !self.exact_is_alive());
-                if !is_first && !self.wrap.is_behind_prose() {
+                // A bracket in the middle of a sentence is no anchor.
+                let is_short = !on_own_line && end - start < EVIDENCE;
+                if !is_first && (is_short || !self.wrap.is_behind_prose()) {
                     return None;
                 }
                 // The same forty characters may come once more in a long text.

@@ -21,7 +21,8 @@ pub(super) fn claim(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, begin: usiz
     let alignment = if arrival.is_reentry { Alignment::Reentry } else { Alignment::Restart };
     let overlap = slot.text().len().saturating_sub(arrival.from);
     // What it has left out so far must come until the containers end that it has begun again.
-    let is_forgiven = arrival.read >= EVIDENCE;
+    // Not where an element may be another one: what tells it from that must come.
+    let is_forgiven = arrival.read >= EVIDENCE && arrival.entry.is_none();
     let owed = |depth| Owed { members: arrival.missing, depth: depth + 1, is_forgiven, weight };
     let owes = arrival.gap.map(owed);
     let weight = if owes.is_some() { weight.min(Weight::Plausible) } else { weight };
