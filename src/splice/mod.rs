@@ -336,7 +336,8 @@ impl Splice {
         self.state = State::Joined(seam, flow);
         self.stop_at(slot, begun);
         let held = std::mem::take(&mut self.held);
-        (self.trials, self.readers, self.matcher) = (Vec::new(), Vec::new(), None);
+        // The matcher stays until the splice goes: to give back its memory takes longer than any push may.
+        (self.trials, self.readers) = (Vec::new(), Vec::new());
         self.deliver(slot, held.get(trial.claim.at..).unwrap_or_default(), sink);
     }
 
