@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Console;
 use super::console::short;
+use super::inspect::Cut;
 use crate::session::{Between, Explanation};
 use crate::splice::{Candidate, Expect, Fate};
 
@@ -36,14 +37,6 @@ pub(super) struct Failed {
     /// Where there is a seam it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<Explain>,
-}
-
-#[derive(Serialize)]
-struct Cut {
-    offset: usize,
-    path: String,
-    #[serde(rename = "in")]
-    state: &'static str,
 }
 
 #[derive(Serialize)]

@@ -41,12 +41,13 @@ struct Answer {
     complete: bool,
 }
 
+/// Where a text stops.
 #[derive(Serialize)]
-struct Cut {
-    offset: usize,
-    path: String,
+pub(super) struct Cut {
+    pub(super) offset: usize,
+    pub(super) path: String,
     #[serde(rename = "in")]
-    state: &'static str,
+    pub(super) state: &'static str,
 }
 
 impl Answer {

@@ -45,6 +45,7 @@ pub use slot::Slot;
 pub use text::TextSplice;
 pub use trial::Weight;
 use trial::{Claim, TRIALS, Trial};
+use weigh::Known;
 use wrap::{Mark, Wrap};
 
 /// Joins one fragment to one document.
@@ -117,7 +118,8 @@ enum State {
 }
 
 impl Splice {
-    /// A splice at the end of the slot's text. O(depth), and a search for the anchor.
+    /// A splice at the end of the slot's text. O(depth), a search for the anchor, and the matcher over the
+    /// [tail](Limits::tail).
     pub fn new(slot: &Slot, expect: Expect, limits: &Limits) -> Self {
         let document = slot.document();
         let (text, root) = (document.text(), document.root_start());
@@ -460,7 +462,8 @@ impl Splice {
             let mut arrivals = Vec::new();
             reader.feed(slot, &self.tip, self.held.get(at..).unwrap_or_default(), |arrival| arrivals.push(arrival));
             for arrival in arrivals {
-                let mut claim = weigh::claim(slot, &self.tip, self.anchor.as_ref(), self.begin, arrival);
+                let known = Known { tip: &self.tip, anchor: self.anchor.as_ref(), rows_recur: self.rows_recur };
+                let mut claim = weigh::claim(slot, &known, self.begin, arrival);
                 let written = claim.at.checked_sub(claim.rest.len()).and_then(|from| self.held.get(from..claim.at));
                 if written.is_some_and(|written| written.eq_ignore_ascii_case(&claim.rest)) {
                     // The escape goes on as it was begun.
@@ -534,8 +537,9 @@ impl Splice {
             }
             Hit::Overlap { start, has_anchor, is_evidence, .. } => {
                 // What it repeats stood behind the same thing as the cut does now: it may as well be the next row.
-                let last = |text: &str| text.trim_end().bytes().rev().take(2).collect::<Vec<u8>>();
-                let in_a_row = delivered.get(..start).map(last) == delivered.get(..self.tail).map(last);
+                let last = |text| str::trim_end(text).bytes().rev().take(2);
+                let (before, tail) = (delivered.get(..start), delivered.get(..self.tail));
+                let in_a_row = before.zip(tail).is_some_and(|(before, tail)| last(before).eq(last(tail)));
                 let is_piece = self.is_piece_of_string(slot, start);
                 let is_row = weigh::is_row(slot, start) || in_a_row && !is_piece;
                 // It goes on as it began: a row that comes again looks like a longer repeat.

@@ -11,8 +11,18 @@ use crate::json::Kind;
 use crate::overlap::{Anchor, EVIDENCE, is_unbordered, longest_border};
 use crate::siblings::Child;
 
+/// What is the same for all claims at one cut.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) tip: &'a Tip,
+    pub(super) anchor: Option<&'a Anchor>,
+    /// What [`rows_recur`] says.
+    pub(super) rows_recur: bool,
+}
+
 /// The claim of a cursor that has come to the cut; the content begins at `begin` in the fragment.
-pub(super) fn claim(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, begin: usize, arrival: Arrival) -> Claim {
+pub(super) fn claim(slot: &Slot, known: &Known<'_>, begin: usize, arrival: Arrival) -> Claim {
+    let Known { tip, anchor, rows_recur } = *known;
     let weight = match arrival.from < slot.text().len() || !arrival.is_reentry {
         true => weight(slot, tip, anchor, &arrival),
         // Nothing was repeated but brackets: they are rather a part of the new element, where it may have some.
@@ -20,13 +30,12 @@ pub(super) fn claim(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, begin: usiz
     };
     let alignment = if arrival.is_reentry { Alignment::Reentry } else { Alignment::Restart };
     let overlap = slot.text().len().saturating_sub(arrival.from);
-    // What it has left out so far must come until the containers end that it has begun again.
-    // Not where an element may be another one: what tells it from that must come.
+    // What it has left out so far must come until the containers end that it has begun again. Enough that was repeated
+    // does for it, but not where an element may be another one: what tells it from that must come.
     let is_forgiven = arrival.read >= EVIDENCE && arrival.entry.is_none();
-    let owed = |depth| Owed { members: arrival.missing, depth: depth + 1, is_forgiven, weight };
-    let owes = arrival.gap.map(owed);
+    let owes = arrival.gap.map(|depth| Owed { members: arrival.missing, depth: depth + 1, is_forgiven, weight });
     let weight = if owes.is_some() { weight.min(Weight::Plausible) } else { weight };
-    let may_recur = is_row(slot, arrival.from) || arrival.has_elements && rows_recur(slot);
+    let may_recur = is_row(slot, arrival.from) || arrival.has_elements && rows_recur;
     let Arrival { at, rest, late, from, .. } = arrival;
     Claim { from, rest, late, owes, may_recur, ..Claim::new(alignment, weight, begin + at, overlap) }
 }
