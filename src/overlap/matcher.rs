@@ -64,6 +64,29 @@ pub enum Hit {
     },
 }
 
+/// What ends with one byte: the anchor, and a tail of the delivered text, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hits {
+    anchor: Option<Hit>,
+    overlap: Option<Hit>,
+}
+
+impl Hits {
+    /// Nothing does.
+    pub fn is_empty(self) -> bool {
+        self.anchor.is_none() && self.overlap.is_none()
+    }
+}
+
+impl IntoIterator for Hits {
+    type Item = Hit;
+    type IntoIter = std::iter::Flatten<std::array::IntoIter<Option<Hit>, 2>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        [self.anchor, self.overlap].into_iter().flatten()
+    }
+}
+
 /// Characters that hardly stand twice in a row by chance; of a whole number two are enough.
 const CHANCE: usize = 3;
 /// Characters from which on repeated text is evidence, and bytes from which on it is one to be in a single place.
@@ -98,24 +121,29 @@ impl Matcher {
         self.content = Content::new(self.root < self.tail_start);
     }
 
-    /// Takes the last byte of `fragment`. Calls `hit` for what ends with it.
-    pub fn feed(&mut self, delivered: &str, fragment: &[u8], mut hit: impl FnMut(Hit)) {
-        let Some(&byte) = fragment.last() else { return };
+    /// Takes the last byte of `fragment`; what ends with it.
+    #[inline]
+    pub fn feed(&mut self, delivered: &str, fragment: &[u8]) -> Hits {
+        let mut hits = Hits::default();
+        let Some(&byte) = fragment.last() else { return hits };
         if self.anchor.step(byte) {
-            hit(Hit::Anchor { start: fragment.len() - self.anchor.pattern().len() });
+            hits.anchor = Some(Hit::Anchor { start: fragment.len() - self.anchor.pattern().len() });
         }
         if self.content.piece.is_none() && !self.content.at_root {
-            return;
+            return hits;
         }
-        let Some(new) = fragment.get(self.begin + self.content.length..).filter(|new| !new.is_empty()) else { return };
+        let Some(new) = fragment.get(self.begin + self.content.length..).filter(|new| !new.is_empty()) else {
+            return hits;
+        };
         for &byte in new {
             self.read(delivered, byte);
         }
         let content = self.content;
         if content.piece.is_some_and(|piece| self.tail.is_end(piece)) || self.is_all(content) {
-            self.overlap(delivered, hit);
+            hits.overlap = self.overlap(delivered);
             self.content.border = (content.length, content.characters);
         }
+        hits
     }
 
     /// The fragment may still turn out to begin inside the delivered text: all of it stands there, too.
@@ -157,16 +185,13 @@ impl Matcher {
     }
 
     /// The content is the end of the delivered text.
-    fn overlap(&self, delivered: &str, mut hit: impl FnMut(Hit)) {
+    fn overlap(&self, delivered: &str) -> Option<Hit> {
         let content = self.content;
         let start = self.end - content.length;
         let has_anchor = start <= self.anchor_start;
         let Some(text) = delivered.get(start..self.end) else {
             // It begins inside a character.
-            if has_anchor {
-                hit(Hit::Overlap { start, has_anchor, is_evidence: false, is_likely: true });
-            }
-            return;
+            return has_anchor.then_some(Hit::Overlap { start, has_anchor, is_evidence: false, is_likely: true });
         };
         let in_tail = content.piece.map_or(0, |piece| self.tail.occurrences(piece).count);
         let alone = content.length >= EVIDENCE && in_tail + usize::from(content.at_root) == 1;
@@ -183,9 +208,8 @@ impl Matcher {
             has_word: self.last_word.is_some_and(|word| word >= start),
         };
         let is_likely = has_anchor || is_evidence || may_begin_again(&delivered[..start], text, known);
-        if is_likely || content.border.0 > 0 {
-            hit(Hit::Overlap { start, has_anchor, is_evidence, is_likely });
-        }
+        let is_told = is_likely || content.border.0 > 0;
+        is_told.then_some(Hit::Overlap { start, has_anchor, is_evidence, is_likely })
     }
 }
 

@@ -10,4 +10,4 @@ pub use anchor::Anchor;
 pub(crate) use anchor::{is_unbordered, longest_border};
 pub use automaton::{Automaton, Cursor, Occurrences};
 pub(crate) use matcher::EVIDENCE;
-pub use matcher::{Hit, Matcher};
+pub use matcher::{Hit, Hits, Matcher};

@@ -16,6 +16,12 @@ struct Entry {
 }
 
 impl Index {
+    /// So many positions may come before anything grows.
+    pub(super) fn with_room(positions: usize) -> Self {
+        let size = positions.next_power_of_two().max(SMALLEST);
+        Self { heads: vec![NONE; size], entries: Vec::with_capacity(size) }
+    }
+
     /// The next position has this hash. There are less than `u32::MAX`.
     pub(super) fn push(&mut self, hash: u32) {
         if self.entries.len() == self.heads.len() {

@@ -93,6 +93,14 @@ impl Siblings {
         }
     }
 
+    /// The same, with room for as many children as `other` remembers: until there are more, no push takes long because
+    /// something grows.
+    pub(crate) fn with_room_of(other: &Self, limit: usize) -> Self {
+        let room = other.children.len().min(limit);
+        let (index, keys) = (Index::with_room(room), Index::with_room(room));
+        Self { children: Vec::with_capacity(room), index, keys, ..Self::new(limit) }
+    }
+
     /// How many containers are open.
     pub fn depth(&self) -> usize {
         self.levels.len()

@@ -203,6 +203,15 @@ impl Cursor {
         matches!(self.state, State::Following)
     }
 
+    /// So many bytes more of a string don't bring it to the cut: what a string says is never longer than how it is
+    /// written.
+    pub(super) fn calm(&self, tip: &Tip) -> usize {
+        match (tip, self.compared) {
+            (Tip::String { said, .. }, Some(compared)) => said.len().saturating_sub(compared + 1),
+            _ => usize::MAX,
+        }
+    }
+
     /// The depth of the open container that the reader's container at `index` stands for.
     fn depth(&self, index: usize) -> usize {
         match self.base {

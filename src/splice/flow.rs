@@ -54,11 +54,16 @@ impl Target for Tried<'_> {
     }
 
     fn take(&mut self, text: &str) -> Result<(), SyntaxError> {
-        for byte in text.as_bytes() {
-            if self.machine.in_string() || !byte.is_ascii_whitespace() {
-                self.sum.add(*byte);
+        let mut rest = text.as_bytes();
+        while let Some(first) = rest.first() {
+            let in_string = self.machine.in_string();
+            let run = if in_string { quiet_run(rest) } else { 0 };
+            let (now, later) = rest.split_at(run.max(1));
+            if in_string || !first.is_ascii_whitespace() {
+                now.iter().for_each(|&byte| self.sum.add(byte));
             }
-            self.machine.feed(std::slice::from_ref(byte))?;
+            self.machine.feed(now)?;
+            rest = later;
         }
         Ok(())
     }
@@ -234,6 +239,11 @@ impl Flow {
     /// All that has come has gone, or was left out.
     pub(super) fn is_settled(&self) -> bool {
         self.held() == 0 && !matches!(self.state, State::Again { .. } | State::AfterAgain { .. })
+    }
+
+    /// Text goes as it comes.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.state, State::Plain)
     }
 
     pub(super) fn repairs(&self) -> &[Repair] {
@@ -499,6 +509,12 @@ pub(super) fn is_in_key(slot: &Slot) -> bool {
     let before = slot.text().get(..machine.token_start()).unwrap_or_default().trim_end();
     let in_object = slot.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
     machine.in_string() && in_object && before.ends_with(['{', ','])
+}
+
+/// How much of the text neither ends a string nor begins an escape in it, and is legal there.
+pub(super) fn quiet_run(text: &[u8]) -> usize {
+    let is_loud = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
+    text.iter().position(is_loud).unwrap_or(text.len())
 }
 
 /// White space of the grammar.

@@ -50,7 +50,7 @@ impl Reader {
     }
 
     fn new(slot: &Slot, bracket: char, bases: &[Base], limit: usize) -> Self {
-        let mut children = Siblings::new(limit);
+        let mut children = Siblings::with_room_of(slot.siblings(), limit);
         let mut machine = Machine::new(usize::MAX);
         let text = String::from(bracket);
         let cursors = bases.iter().map(|&base| Cursor::new(base, slot)).collect::<Vec<_>>();
@@ -62,6 +62,15 @@ impl Reader {
     /// Nothing that comes makes a difference.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// So many bytes of text inside a string, which end it not, bring no cursor to the cut.
+    pub(super) fn calm(&self, tip: &Tip) -> usize {
+        if !self.machine.in_string() {
+            return 0;
+        }
+        let following = self.cursors.iter().filter(|cursor| cursor.is_following());
+        following.map(|cursor| cursor.calm(tip)).min().unwrap_or(usize::MAX)
     }
 
     /// All that came may be a part of what was delivered, written again.

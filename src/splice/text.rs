@@ -145,14 +145,15 @@ impl TextSplice {
         if let Some(mark) = self.wrap.take(c) {
             self.begin_content(text, mark, at);
         }
-        let Some(mut matcher) = self.matcher.take() else { return };
         let mut found = None;
         for end in at + 1..=self.held.len() {
+            let Some(matcher) = &mut self.matcher else { return };
             let fragment = self.held.as_bytes().get(..end).unwrap_or_default();
             let is_repeat = self.begin < end && matcher.may_repeat(text, fragment);
-            matcher.feed(text, fragment, |hit| found = found.or_else(|| self.claim_of(hit, end, is_repeat)));
+            for hit in matcher.feed(text, fragment) {
+                found = found.or_else(|| self.claim_of(hit, end, is_repeat));
+            }
         }
-        self.matcher = Some(matcher);
         if let Some((alignment, overlap)) = found {
             let start = if alignment == Alignment::Anchor { self.held.len() - overlap } else { self.begin };
             let fence = self.fence(text, start, overlap);

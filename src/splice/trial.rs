@@ -3,7 +3,7 @@
 //! A trial never touches the document. It knows whether it is still legal and whether it has passed; which one of
 //! several wins is decided [elsewhere](super::decide).
 
-use super::flow::{Flow, Late, Stop, Sum, Tried, is_space};
+use super::flow::{Flow, Late, Stop, Sum, Target, Tried, is_space, quiet_run};
 use super::seam::Alignment;
 use super::slot::Slot;
 use crate::json::Machine;
@@ -130,11 +130,24 @@ impl Trial {
     /// Takes the next character of the fragment; `white` is the white space at the end of the delivered text. Whether
     /// the trial lives on.
     pub(super) fn feed(&mut self, slot: &Slot, text: &str, white: &str) -> Result<(), Stop> {
-        for c in text.chars() {
-            self.take(slot, c, white)?;
-            self.next += c.len_utf8();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let run = if self.is_calm() { quiet_run(rest.as_bytes()) } else { 0 };
+            let (now, later) = rest.split_at(run.max(c.len_utf8()));
+            if run > 0 {
+                Tried { machine: &mut self.machine, slot, sum: &mut self.sum }.take(now)?;
+            } else {
+                self.take(slot, c, white)?;
+            }
+            self.next += now.len();
+            rest = later;
         }
         Ok(())
+    }
+
+    /// It stands in a string, and nothing but the string's end makes a difference to it.
+    pub(super) fn is_calm(&self) -> bool {
+        self.has_begun && !self.passed && self.machine.in_string() && self.flow.is_plain()
     }
 
     fn take(&mut self, slot: &Slot, c: char, white: &str) -> Result<(), Stop> {

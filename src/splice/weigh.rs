@@ -82,9 +82,41 @@ fn is_identified(slot: &Slot, tip: &Tip, depth: usize, arrival: &Arrival) -> boo
     let start = value_start(slot, depth + 1);
     let Some(element) = text.get(start..certain).map(str::trim_end) else { return false };
     let before = slot.siblings().children(depth);
-    let is_like = |child: &Child| child.span.start < start && child.span.of(text).starts_with(element);
+    let said = said_by_element(slot, tip, depth);
+    let says_all = |row: &str| !said.is_empty() && said.iter().all(|piece| says(row, piece));
+    let is_like = |child: &Child| {
+        let row = child.span.of(text);
+        child.span.start < start && (row.starts_with(element) || says_all(row))
+    };
     // What is missing must still come.
     arrival.read + arrival.missing > 0 && !element.is_empty() && !before.iter().any(is_like)
+}
+
+/// What the open element of the array at this depth says: its whole members, each with its key, and the string that is
+/// open in it.
+fn said_by_element<'a>(slot: &'a Slot, tip: &Tip, depth: usize) -> Vec<memmem::Finder<'a>> {
+    let text = slot.text();
+    let mut said = Vec::new();
+    for (depth, frame) in slot.frames().iter().enumerate().skip(depth + 1) {
+        let mut from = frame.start + 1;
+        for child in slot.siblings().children(depth) {
+            let member = text.get(from..child.span.end).unwrap_or_default();
+            said.push(member.trim_start_matches(|c| is_space(c) || c == ','));
+            from = child.span.end;
+        }
+    }
+    if matches!(tip, Tip::String { .. }) {
+        said.extend(text.get(slot.document().machine().token_start()..));
+    }
+    said.into_iter().map(memmem::Finder::new).collect()
+}
+
+/// The piece stands in the row, and is no number that goes on there.
+fn says(row: &str, piece: &memmem::Finder<'_>) -> bool {
+    let length = piece.needle().len();
+    let is_number = piece.needle().last().is_some_and(u8::is_ascii_digit);
+    let goes_on = |at: usize| row.as_bytes().get(at + length).is_some_and(|next| matches!(next, b'0'..=b'9' | b'.'));
+    piece.find_iter(row.as_bytes()).any(|at| !(is_number && goes_on(at)))
 }
 
 /// It stands behind the same beginning of a whole element as the cut does behind that of the open one: what follows it
@@ -117,6 +149,7 @@ pub(super) fn fits(slot: &Slot, tip: &Tip, text: &str) -> bool {
                 .is_none_or(|text| text.starts_with([' ', '"', '\\', ',', '.', ')', ':', ';', '!', '?']))
         }
         Tip::MemberKey if text.trim_start_matches(is_space).starts_with('}') => !leaves_empty(slot),
+        Tip::Element if text.trim_start_matches(is_space).starts_with(']') => !leaves_empty(slot),
         Tip::Element | Tip::AfterValue => {
             let text = text.trim_start_matches(|c| is_space(c) || c == ',');
             text.chars().next().is_some_and(|first| looks_like_a_row(slot, text, first))
@@ -149,7 +182,7 @@ const ARRAYS: usize = 8;
 /// Elements that a new one is compared with.
 const ROWS: usize = 64;
 
-/// The innermost object would stay empty, and those before it are not.
+/// The innermost container would stay empty, and those before it are not.
 fn leaves_empty(slot: &Slot) -> bool {
     let Some(depth) = slot.frames().len().checked_sub(2) else { return false };
     let is_new = slot.frames().last().is_some_and(|frame| frame.count == 0);

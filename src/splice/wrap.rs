@@ -51,6 +51,16 @@ impl Wrap {
         self.thoughts.is_some()
     }
 
+    /// Text that goes on in this line changes nothing but how the line ends.
+    pub(super) fn is_settled(&self) -> bool {
+        self.thoughts.is_none() && self.line.len() >= LINE
+    }
+
+    /// Takes text that goes on in a line that is [settled](Self::is_settled).
+    pub(super) fn run(&mut self, text: &str) {
+        self.last = text.trim_end().chars().next_back().unwrap_or(self.last);
+    }
+
     /// Takes the next character; says whether content may begin with it.
     pub(super) fn take(&mut self, c: char) -> Option<Mark> {
         if let Some(end) = self.thoughts {

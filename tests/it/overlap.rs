@@ -177,13 +177,9 @@ fn check_matcher(delivered: &str, fragment: &str, window: usize) {
     let mut matcher = Matcher::new(delivered, &anchor, 0, window);
     for length in 1..=fragment.len() {
         let content = &fragment.as_bytes()[..length];
-        let mut hits = Vec::new();
         // Tails that are no evidence are told or not by a rule of their own, which has its own test.
-        matcher.feed(delivered, content, |hit| {
-            if !matches!(hit, Hit::Overlap { has_anchor: false, is_evidence: false, .. }) {
-                hits.push(hit);
-            }
-        });
+        let is_evidence = |hit: &Hit| !matches!(hit, Hit::Overlap { has_anchor: false, is_evidence: false, .. });
+        let hits: Vec<Hit> = matcher.feed(delivered, content).into_iter().filter(is_evidence).collect();
         let mut expect = Vec::new();
         if content.ends_with(text.as_bytes()) {
             expect.push(Hit::Anchor { start: length - text.len() });
@@ -261,7 +257,7 @@ fn check_repeats(delivered: &str, fragment: &str, tail: usize) {
     let mut matcher = Matcher::new(delivered, &anchor, 0, tail);
     for length in 1..=fragment.len() {
         let content = &fragment.as_bytes()[..length];
-        matcher.feed(delivered, content, |_| {});
+        matcher.feed(delivered, content);
         let starts = ends(&delivered.as_bytes()[..end], content).into_iter().map(|end| end - length);
         let starts: Vec<usize> = starts.filter(|&start| start == 0 || start + tail >= end).collect();
         let (may_repeat, is_repeat) = if length < 16 {
