@@ -89,7 +89,7 @@ impl Console {
     }
 
     /// Writes a part of a text and shows it at once.
-    #[cfg(all(feature = "proxy", feature = "sim"))]
+    #[cfg(feature = "proxy")]
     pub(super) fn show(&mut self, part: &str) -> io::Result<()> {
         self.out.write_all(part.as_bytes())?;
         self.out.flush()

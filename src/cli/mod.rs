@@ -25,6 +25,8 @@ mod parsed;
 pub mod paths;
 #[cfg(feature = "proxy")]
 pub mod proxy;
+#[cfg(feature = "proxy")]
+pub mod run;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod source;
@@ -44,6 +46,9 @@ pub enum Args {
     /// Runs the proxy: point the base URL of any OpenAI client at it.
     #[cfg(feature = "proxy")]
     Proxy(proxy::Args),
+    /// Asks a model for a document, and for the rest of it until it is whole.
+    #[cfg(feature = "proxy")]
+    Run(run::Args),
     /// Runs a scripted model server that cuts its answers and misbehaves on request.
     #[cfg(feature = "sim")]
     Sim(sim::Args),
@@ -71,6 +76,8 @@ pub fn run(args: &Args) -> Exit {
         Args::Demo(args) => demo::run(args, &mut console),
         #[cfg(feature = "proxy")]
         Args::Proxy(args) => proxy::run(args, &mut console),
+        #[cfg(feature = "proxy")]
+        Args::Run(args) => run::run(args, &mut console),
         #[cfg(feature = "sim")]
         Args::Sim(args) => sim::run(args, &mut console),
         Args::Stitch(args) => stitch::run(args, &mut console),

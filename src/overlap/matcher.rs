@@ -155,6 +155,12 @@ impl Matcher {
         self.content.piece.is_some() || self.content.at_root || self.anchor.pattern().starts_with(content)
     }
 
+    /// The fragment has begun as the anchor does, and may go on with the rest of it. O(1).
+    pub fn may_be_anchor(&self, fragment: &[u8]) -> bool {
+        let length = fragment.len().saturating_sub(self.begin);
+        length < self.anchor.pattern().len() && self.anchor.matched() >= length
+    }
+
     /// All of the fragment stands in exactly one place of the delivered text, and is long enough to say something.
     pub fn is_repeat(&self) -> bool {
         self.content.length >= EVIDENCE && self.places() == 1

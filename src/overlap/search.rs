@@ -31,6 +31,11 @@ impl Search {
         &self.pattern
     }
 
+    /// How much of the pattern has just been read.
+    pub(super) fn matched(&self) -> usize {
+        self.matched
+    }
+
     /// Whether the pattern has ended with this byte. An empty one never does.
     #[inline]
     pub(super) fn step(&mut self, byte: u8) -> bool {

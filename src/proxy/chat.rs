@@ -10,9 +10,9 @@ use http_body_util::BodyStream;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Proxy;
 use super::body::Collected;
 use super::upstream::{self, Head};
+use super::{Proxy, Tap};
 use crate::client::{Body, BodyError};
 use crate::provider::chat;
 use crate::session::body::{Output, Whole};
@@ -51,6 +51,23 @@ impl std::fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Conversation {
+    /// Makes the first call: the request as it came.
+    pub(super) async fn first(&self) -> Result<Response<Incoming>, crate::client::Error> {
+        self.tapped(0, &self.body);
+        upstream::send(&self.proxy.client, &self.head, Body::full(self.body.clone())).await
+    }
+
+    /// Shows a request to who listens in.
+    fn tapped(&self, number: u32, body: &[u8]) {
+        if let Some(tap) = &self.proxy.tap {
+            tap.request(number, body);
+        }
+    }
+
+    fn frames(&self, body: Incoming) -> Frames {
+        Frames { body: BodyStream::new(body), tap: self.proxy.tap.clone() }
+    }
+
     /// Answers with the first call's response, made whole where it is an answer in the expected form.
     pub(super) async fn answer(self, response: Response<Incoming>) -> Response<Body> {
         if !is_readable(response.status(), response.headers()) {
@@ -65,6 +82,7 @@ impl Conversation {
 
     fn stream(self, response: Response<Incoming>) -> Response<Body> {
         let (mut parts, first) = response.into_parts();
+        let first = self.frames(first);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
         let (limits, has_stop) = (self.proxy.limits.clone(), self.request.has_stop);
@@ -74,7 +92,7 @@ impl Conversation {
             let conversation = Arc::clone(&conversation);
             async move { conversation.reopen(&request).await }
         };
-        let stitch = Stitch::with(Frames(BodyStream::new(first)), reopen, limits, has_stop)
+        let stitch = Stitch::with(first, reopen, limits, has_stop)
             .on_rejection(|refused: &Refused| refused.0.clone())
             .observe(move |output| proxy.observed(output));
         Response::from_parts(parts, Body::stream(stitch))
@@ -84,7 +102,7 @@ impl Conversation {
     async fn reopen(&self, request: &Request) -> Result<Frames, Refused> {
         let response = self.call(request).await.map_err(Refused)?;
         match media_type(response.headers()) {
-            Some("text/event-stream") => Ok(Frames(BodyStream::new(response.into_body()))),
+            Some("text/event-stream") => Ok(self.frames(response.into_body())),
             other => {
                 Err(Refused(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
             }
@@ -101,6 +119,7 @@ impl Conversation {
                 .map(Bytes::from),
         };
         let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
+        self.tapped(request.number, &body);
         let response = upstream::send(&self.proxy.client, &self.head.again(), Body::full(body)).await;
         let response = response.map_err(|error| rejected(error.to_string(), true))?;
         let status = response.status();
@@ -109,7 +128,7 @@ impl Conversation {
         }
         Err(End::Rejected {
             reason: format!("the upstream answered {status}"),
-            transient: status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error(),
+            transient: is_transient(status),
             retry_after: retry_after(response.headers()),
         })
     }
@@ -190,8 +209,13 @@ fn rejected(reason: String, transient: bool) -> End {
     End::Rejected { reason, transient, retry_after: None }
 }
 
+/// The same request may be answered a little later.
+pub(crate) fn is_transient(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+}
+
 /// `Retry-After`: seconds, or a date ([RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)).
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
@@ -203,7 +227,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// The data of a response's frames.
-pub(super) struct Frames(BodyStream<Incoming>);
+pub(super) struct Frames {
+    body: BodyStream<Incoming>,
+    tap: Option<Arc<dyn Tap>>,
+}
 
 impl futures_core::Stream for Frames {
     type Item = Result<Bytes, Refused>;
@@ -214,9 +241,14 @@ impl futures_core::Stream for Frames {
     ) -> std::task::Poll<Option<Self::Item>> {
         use std::task::Poll;
         loop {
-            return match std::pin::Pin::new(&mut self.0).poll_next(cx) {
+            return match std::pin::Pin::new(&mut self.body).poll_next(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => Poll::Ready(Some(Ok(data))),
+                    Ok(data) => {
+                        if let Some(tap) = &self.tap {
+                            tap.response(&data);
+                        }
+                        Poll::Ready(Some(Ok(data)))
+                    }
                     // Trailers.
                     Err(_) => continue,
                 },

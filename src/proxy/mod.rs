@@ -16,6 +16,10 @@ mod upstream;
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "cli")]
+pub(crate) use chat::{is_transient, retry_after};
+#[cfg(feature = "cli")]
+pub(crate) use serve::PROXY_ERROR;
 pub use serve::Server;
 
 use crate::Limits;
@@ -42,6 +46,16 @@ pub struct Proxy {
     client: Client,
     limits: Limits,
     observer: Option<Observer>,
+    tap: Option<Arc<dyn Tap>>,
+}
+
+/// Sees what goes over the wire in chat completions: bodies, which hold what users said, and no headers. It must not
+/// block for long.
+pub trait Tap: Send + Sync {
+    /// A request goes out; the first is 0.
+    fn request(&self, number: u32, body: &[u8]);
+    /// Bytes of the event stream that answers it.
+    fn response(&self, bytes: &[u8]);
 }
 
 /// Sees the calls, seams, failures and outcomes of all streams. It must not block.
@@ -50,7 +64,7 @@ pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
 impl Proxy {
     /// A proxy in front of the client's upstream.
     pub fn new(client: Client) -> Self {
-        Self { client, limits: Limits::default(), observer: None }
+        Self { client, limits: Limits::default(), observer: None, tap: None }
     }
 
     /// With other limits.
@@ -65,6 +79,18 @@ impl Proxy {
     pub fn observe(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
         self
+    }
+
+    /// Shows what goes over the wire to `tap`: for one conversation at a time.
+    #[must_use]
+    pub fn tap(mut self, tap: Arc<dyn Tap>) -> Self {
+        self.tap = Some(tap);
+        self
+    }
+
+    /// Answers one chat completion without a socket of its own: a request's path is appended to the upstream's.
+    pub async fn ask(self: Arc<Self>, request: http::Request<bytes::Bytes>) -> http::Response<crate::client::Body> {
+        serve::ask(self, request).await
     }
 
     /// Listens on `addr`; port 0 takes a free one.

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -148,14 +149,24 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
         Err(_) => return error(StatusCode::BAD_REQUEST, "the request's body broke off"),
     };
     match provider::chat::Request::parse(&body) {
-        Some(request) if request.n <= 1 => {
-            let head = head.plain();
-            match upstream::send(&proxy.client, &head, Body::full(body.clone())).await {
-                Ok(response) => Conversation { proxy, head, body, request }.answer(response).await,
-                Err(cause) => unreachable(&cause),
-            }
-        }
+        Some(request) if request.n <= 1 => converse(Conversation { proxy, head: head.plain(), body, request }).await,
         _ => pass(&proxy, &head, Body::full(body)).await,
+    }
+}
+
+/// A chat completion that no client's connection has brought.
+pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    match provider::chat::Request::parse(&body) {
+        Some(request) => converse(Conversation { proxy, head: Head::new(parts).plain(), body, request }).await,
+        None => error(StatusCode::BAD_REQUEST, "the request is no chat completion"),
+    }
+}
+
+async fn converse(conversation: Conversation) -> Response<Body> {
+    match conversation.first().await {
+        Ok(response) => conversation.answer(response).await,
+        Err(cause) => unreachable(&cause),
     }
 }
 
@@ -173,13 +184,15 @@ fn unreachable(cause: &crate::client::Error) -> Response<Body> {
 
 /// An error of the proxy's own, in the shape of the API.
 pub(super) fn error(status: StatusCode, message: &str) -> Response<Body> {
-    let body = serde_json::json!({"error": {"message": message, "type": "proxy_error", "param": null, "code": null}});
+    let body = serde_json::json!({"error": {"message": message, "type": PROXY_ERROR, "param": null, "code": null}});
     let mut response = Response::new(Body::full(body.to_string()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
+/// The type of errors that no upstream has sent.
+pub(crate) const PROXY_ERROR: &str = "proxy_error";
 /// hyper refuses smaller buffers.
 const SMALLEST_BUFFER: usize = 8192;
 /// A request's head that takes longer is nobody's.

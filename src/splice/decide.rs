@@ -16,6 +16,8 @@ use super::trial::{Trial, Weight};
 pub(super) struct Scene {
     /// It may still turn out to begin in the delivered text.
     pub(super) may_repeat: bool,
+    /// All of it is a beginning of what was asked for, the anchor.
+    pub(super) may_be_asked: bool,
     /// Something that may begin again is being compared with what was delivered.
     pub(super) is_following: bool,
     /// And some of that was the same.
@@ -36,6 +38,7 @@ pub(super) fn winner(trials: &[Trial], scene: Scene) -> Option<usize> {
     let wins = match trial.claim.weight {
         Weight::Asked => true,
         _ if scene.is_repeating || scene.is_crowded => false,
+        _ if scene.may_be_asked && !scene.has_ended => false,
         // A longer repeat may be alive.
         Weight::Convincing if scene.may_repeat && trial.claim.alignment == Alignment::Overlap => false,
         Weight::Convincing => !rivals().any(|other| {

@@ -301,6 +301,9 @@ impl Splice {
         let needs = self.trials.iter().any(|trial| trial.passed);
         Scene {
             may_repeat: needs && self.may_repeat(slot),
+            may_be_asked: needs
+                && self.expect != Expect::Exact
+                && self.matcher.as_ref().is_some_and(|matcher| matcher.may_be_anchor(self.held.as_bytes())),
             is_following: self.readers.iter().any(|reader| !reader.is_over()),
             is_repeating: self.readers.iter().any(Reader::is_repeat),
             has_ended,

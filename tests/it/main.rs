@@ -28,6 +28,8 @@ mod proxy;
 mod reference;
 mod relay;
 mod rewind;
+#[cfg(feature = "app")]
+mod run;
 mod saved;
 #[cfg(feature = "sim")]
 mod seam;

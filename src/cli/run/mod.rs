@@ -1,0 +1,400 @@
+//! `restitch run`: asks a model for a document, and for the rest of it until it is whole.
+
+mod progress;
+mod providers;
+mod trace;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http_body_util::BodyExt;
+use serde::Serialize;
+use tokio::time::sleep;
+
+use super::{Console, Exit, block_on, interrupted};
+use crate::client::{Body, Client, Upstream};
+use crate::provider::{Delta, chat};
+use crate::proxy::{PROXY_ERROR, Proxy, is_transient, retry_after};
+use crate::session::relay::Output;
+use crate::session::{Outcome, Status};
+use crate::sse::Decoder;
+use crate::{Document, Limits};
+use progress::Progress;
+use trace::Trace;
+
+/// Arguments of `restitch run`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Whose API it is; says where that is, and which variable has the key.
+    #[arg(long, value_name = "NAME", required_unless_present = "base_url")]
+    provider: Option<String>,
+    /// The model's name, as the provider writes it.
+    #[arg(long, value_name = "NAME")]
+    model: String,
+    /// What the model is asked; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    prompt_file: PathBuf,
+    /// What the model is told beforehand.
+    #[arg(long, value_name = "FILE")]
+    system_file: Option<PathBuf>,
+    /// Another server that speaks the chat wire: everything before `/chat/completions`.
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The environment variable that has the key, if not the provider's own.
+    #[arg(long, value_name = "VARIABLE")]
+    key_variable: Option<String>,
+    /// Tokens of one answer at most; the provider's own limit if it is not given.
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// Calls after the first one.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().continuations)]
+    max_continuations: u32,
+    /// Write the document there; else it goes to standard output as it comes.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write every request, response and context to this folder. The key is left out.
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = r#"Examples:
+  restitch run --provider openai --model gpt-4.1-mini --prompt-file prompt.txt -o report.json
+  restitch run --base-url http://127.0.0.1:8788/v1 --model any --prompt-file prompt.txt    # `restitch sim`
+  restitch run --provider openrouter --model deepseek/deepseek-chat --prompt-file - --json < prompt.txt | jq .status
+
+The key is read from the environment (OPENAI_API_KEY and the like), never from an argument; a server of `--base-url`
+needs none. On a terminal, standard error shows how far the document has come. With --json:
+{"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous", "filled", "finish",
+"iterations": [{"call", "offset", "outcome", "alignment", "overlap"}]}.
+
+Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document, 1 the server or a file failed."#;
+
+/// One call, and what became of it.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Iteration {
+    call: u32,
+    /// Bytes of the document before it.
+    offset: usize,
+    /// `answered` (the first one), `joined`, or why it failed.
+    outcome: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overlap: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    status: &'static str,
+    document: &'a str,
+    continuations: u32,
+    failures: u32,
+    ambiguous: u32,
+    filled: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish: Option<&'a str>,
+    iterations: &'a [Iteration],
+}
+
+/// What the loop tells while it runs.
+#[derive(Debug, Default)]
+struct Seen {
+    iterations: Vec<Iteration>,
+    outcome: Option<Outcome>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Failed {
+    Usage(String),
+    Io(String),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error.to_string())
+    }
+}
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    let files: Vec<PathBuf> = std::iter::once(args.prompt_file.clone()).chain(args.system_file.clone()).collect();
+    if !console.names_stdin_once(&files) {
+        return Ok(());
+    }
+    let mut texts = files.iter().map(|file| console.read_text(file));
+    let (prompt, system) = (texts.next().flatten(), texts.next());
+    drop(texts);
+    let (Some(prompt), None | Some(Some(_))) = (prompt, &system) else { return Ok(()) };
+    let body = request(args, &prompt, system.flatten().as_deref());
+    match block_on(async { Ok(answer(args, &body, console).await) })? {
+        Ok(()) => {}
+        Err(Failed::Usage(reason)) => {
+            console.note(reason);
+            console.verdict(Exit::Usage);
+        }
+        Err(Failed::Io(reason)) => {
+            console.note(reason);
+            console.verdict(Exit::Io);
+        }
+    }
+    Ok(())
+}
+
+/// The first request's body.
+fn request(args: &Args, prompt: &str, system: Option<&str>) -> String {
+    let message = |role: &str, content: &str| serde_json::json!({"role": role, "content": content});
+    let messages: Vec<_> =
+        system.map(|system| message("system", system)).into_iter().chain([message("user", prompt)]).collect();
+    let mut body = serde_json::json!({"model": args.model, "stream": true, "messages": messages});
+    if let Some(most) = args.max_tokens {
+        body["max_tokens"] = most.into();
+    }
+    body.to_string()
+}
+
+/// Where the calls go, and the key for them.
+fn target(args: &Args) -> Result<(Upstream, String), Failed> {
+    let provider =
+        match &args.provider {
+            None => None,
+            Some(name) => Some(providers::by_name(name).ok_or_else(|| {
+                Failed::Usage(format!("--provider {name}: not known; known are {}", providers::names()))
+            })?),
+        };
+    let url = args.base_url.as_deref().or(provider.map(|provider| provider.base_url)).unwrap_or_default();
+    // The address itself is not repeated: it may hold a password.
+    let upstream = Upstream::parse(url).map_err(|error| Failed::Usage(format!("--base-url: {error}")))?;
+    let variable = args.key_variable.as_deref().or(provider.map(|provider| provider.key));
+    #[expect(clippy::disallowed_methods, reason = "a command does I/O: keys come from the environment")]
+    let key = variable.map(|variable| (variable, std::env::var(variable).unwrap_or_default()));
+    match key {
+        Some((variable, key)) if key.is_empty() && args.base_url.is_none() => {
+            Err(Failed::Usage(format!("the environment has no key: set {variable}")))
+        }
+        Some((_, key)) => Ok((upstream, key)),
+        None => Ok((upstream, String::new())),
+    }
+}
+
+async fn answer(args: &Args, body: &str, console: &mut Console) -> Result<(), Failed> {
+    let (upstream, key) = target(args)?;
+    let trace = args.trace.as_deref().map(|folder| Trace::new(folder, &key)).transpose();
+    let trace = trace.map_err(|error| Failed::Io(format!("--trace: {error}")))?.map(Arc::new);
+    let client = Client::new(upstream.clone()).map_err(|error| Failed::Io(error.to_string()))?;
+    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let observer = {
+        let seen = Arc::clone(&seen);
+        move |output: &Output| seen.lock().unwrap_or_else(PoisonError::into_inner).note(output)
+    };
+    let limits = Limits { continuations: args.max_continuations, ..Limits::default() };
+    let mut proxy = Proxy::new(client).limits(limits.clone()).observe(Arc::new(observer));
+    if let Some(trace) = &trace {
+        proxy = proxy.tap(Arc::clone(trace) as _);
+    }
+    let mut request = http::Request::post("/chat/completions");
+    if !key.is_empty() {
+        let mut bearer = HeaderValue::try_from(format!("Bearer {key}"))
+            .map_err(|_| Failed::Usage("the key has characters that no header may have".to_owned()))?;
+        bearer.set_sensitive(true);
+        request = request.header(AUTHORIZATION, bearer);
+    }
+    let request = request.header(CONTENT_TYPE, "application/json").body(Bytes::from(body.to_owned()));
+    let request = request.map_err(|error| Failed::Io(error.to_string()))?;
+    let interrupted = interrupted()?;
+    let mut text = Text::new(&limits);
+    let read = tokio::select! {
+        read = text.read(args, Arc::new(proxy), request, &seen, console) => read,
+        () = interrupted => Err(Failed::Io("interrupted: what has come so far is not whole".to_owned())),
+    };
+    text.progress.clear();
+    let traced = trace.map_or(Ok(()), |trace| trace.finish());
+    read?;
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    report(args, &text.document, &seen, console)?;
+    traced.map_err(|error| Failed::Io(format!("--trace: {error}")))
+}
+
+/// The answer's text while it comes.
+struct Text {
+    document: Document,
+    decoder: Decoder,
+    reader: chat::Reader,
+    progress: Progress,
+}
+
+impl Text {
+    fn new(limits: &Limits) -> Self {
+        let (decoder, reader) = (Decoder::new(limits), chat::Reader::new());
+        Self { document: Document::new(limits.depth), decoder, reader, progress: Progress::new() }
+    }
+
+    /// Reads the answer to its end; the document goes to standard output as it comes, if that is where it is wanted.
+    async fn read(
+        &mut self,
+        args: &Args,
+        proxy: Arc<Proxy>,
+        request: http::Request<Bytes>,
+        seen: &Mutex<Seen>,
+        console: &mut Console,
+    ) -> Result<(), Failed> {
+        let mut body = ask(proxy, &request, console).await?;
+        let streams = args.output.is_none() && !args.json;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Failed::Io(error.to_string()))?;
+            let Ok(data) = frame.into_data() else { continue };
+            let new = self.take(&data)?;
+            if streams {
+                self.progress.clear();
+                console.show(&new)?;
+            }
+            self.progress.calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
+            self.progress.show(&self.document);
+        }
+        Ok(())
+    }
+
+    /// Takes bytes of the answer; the text in them.
+    fn take(&mut self, data: &[u8]) -> Result<String, Failed> {
+        let (mut input, mut new) = (data, String::new());
+        let unreadable = |error| Failed::Io(format!("the answer is no event stream: {error}"));
+        while let Some(event) = self.decoder.next_event(&mut input).map_err(unreadable)? {
+            self.reader.read(&event.event, &event.data, |delta| {
+                if let Delta::Text { text, .. } = delta {
+                    new.push_str(text);
+                }
+            });
+        }
+        // Text that is no JSON is told of at the end.
+        let _ = self.document.push(&new);
+        Ok(new)
+    }
+}
+
+impl Seen {
+    fn calls(&self) -> u32 {
+        self.iterations.last().map_or(1, |iteration| iteration.call + 1)
+    }
+
+    fn note(&mut self, output: &Output) {
+        let first = Iteration { outcome: "answered".to_owned(), ..Iteration::default() };
+        if self.iterations.is_empty() {
+            self.iterations.push(first);
+        }
+        match output {
+            Output::Call { request, .. } => {
+                let offset = request.turn.as_ref().map_or(0, |turn| turn.delivered.len());
+                self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
+            }
+            Output::Seam { seam, .. } => {
+                let Some(iteration) = self.iterations.last_mut() else { return };
+                "joined".clone_into(&mut iteration.outcome);
+                (iteration.alignment, iteration.overlap) = (Some(seam.alignment.as_str()), Some(seam.overlap));
+            }
+            Output::Failed(reason) => {
+                let Some(iteration) = self.iterations.last_mut() else { return };
+                iteration.outcome = reason.to_string();
+            }
+            Output::Done { outcome, .. } => self.outcome = Some(outcome.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// The first answer, once the server gives one: a busy server is asked again.
+async fn ask(proxy: Arc<Proxy>, request: &http::Request<Bytes>, console: &Console) -> Result<Body, Failed> {
+    for attempt in 1.. {
+        let response = Arc::clone(&proxy).ask(request.clone()).await;
+        let (status, wait) = (response.status(), retry_after(response.headers()));
+        if status.is_success() {
+            return Ok(response.into_body());
+        }
+        let reason = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let reason = Reason::of(&reason);
+        if reason.is_ours {
+            return Err(Failed::Io(reason.message));
+        }
+        let reason = format!("the server answered {status}: {}", reason.message);
+        if !is_transient(status) || attempt == ATTEMPTS {
+            return Err(Failed::Io(reason));
+        }
+        let wait = wait.unwrap_or(Duration::from_secs(1 << attempt)).min(Limits::default().backoff);
+        console.note(format_args!("{reason}; asking again in {} s", wait.as_secs()));
+        sleep(wait).await;
+    }
+    Err(Failed::Io(String::new()))
+}
+
+/// How often a busy server is asked.
+const ATTEMPTS: u32 = 3;
+
+/// Says what has become of the document, and writes it where it is wanted.
+fn report(args: &Args, document: &Document, seen: &Seen, console: &mut Console) -> Result<(), Failed> {
+    let Some(outcome) = &seen.outcome else {
+        return Err(Failed::Io("the answer is no event stream".to_owned()));
+    };
+    for iteration in &seen.iterations {
+        let Iteration { call, offset, outcome, alignment, overlap } = iteration;
+        if *call > 0 {
+            let how = alignment.zip(*overlap).map(|(alignment, overlap)| format!(": {alignment}, {overlap} bytes"));
+            console.note(format_args!("call {call} at byte {offset}: {outcome}{}", how.unwrap_or_default()));
+        }
+    }
+    let is_whole = document.is_complete() && outcome.status != Status::Closed;
+    let exit = match outcome.status {
+        Status::Complete | Status::Passed if is_whole => Exit::Complete,
+        Status::Closed => Exit::Cut,
+        _ => Exit::Invalid,
+    };
+    match exit {
+        Exit::Cut => console.note(format_args!("given up and closed: invented are {}", outcome.filled.join(", "))),
+        Exit::Invalid => console.note("the answer holds no whole JSON document"),
+        _ => {}
+    }
+    console.verdict(exit);
+    let text = document.root().unwrap_or_default();
+    if let Some(file) = args.output.as_deref().filter(|_| exit != Exit::Invalid) {
+        std::fs::write(file, text).map_err(|error| Failed::Io(format!("{}: {error}", file.display())))?;
+    }
+    if args.json {
+        console.answer(&Answer {
+            status: outcome.status.as_str(),
+            document: text,
+            continuations: outcome.continuations,
+            failures: outcome.failures,
+            ambiguous: outcome.ambiguous,
+            filled: &outcome.filled,
+            finish: outcome.finish.as_ref().map(|finish| finish.as_str()),
+            iterations: &seen.iterations,
+        })?;
+    }
+    Ok(())
+}
+
+/// What an error body says.
+struct Reason {
+    /// Cut short; the body itself where it has another form.
+    message: String,
+    /// It was said before any server was asked.
+    is_ours: bool,
+}
+
+impl Reason {
+    fn of(body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(body);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let said = |pointer: &str| value.pointer(pointer).and_then(|said| said.as_str());
+        let message = said("/error/message").unwrap_or(text.trim()).chars().take(MESSAGE).collect();
+        Self { message, is_ours: said("/error/type") == Some(PROXY_ERROR) }
+    }
+}
+
+/// Characters of an error that are shown.
+const MESSAGE: usize = 300;

@@ -1,0 +1,47 @@
+//! Providers by name: where their chat/completions are, and which variable has the key.
+//!
+//! Only addresses that speak the chat wire. Any other server is `--base-url`.
+
+/// A provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Provider {
+    pub(super) name: &'static str,
+    /// Before `/chat/completions`.
+    pub(super) base_url: &'static str,
+    /// The variable that its own clients read the key from.
+    pub(super) key: &'static str,
+}
+
+/// Each by the address that its documentation gives for OpenAI's clients.
+pub(super) const PROVIDERS: [Provider; 10] = [
+    Provider { name: "openai", base_url: "https://api.openai.com/v1", key: "OPENAI_API_KEY" },
+    Provider { name: "openrouter", base_url: "https://openrouter.ai/api/v1", key: "OPENROUTER_API_KEY" },
+    // docs.anthropic.com/en/api/openai-sdk
+    Provider { name: "anthropic", base_url: "https://api.anthropic.com/v1", key: "ANTHROPIC_API_KEY" },
+    // ai.google.dev/gemini-api/docs/openai
+    Provider {
+        name: "gemini",
+        base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
+        key: "GEMINI_API_KEY",
+    },
+    Provider { name: "deepseek", base_url: "https://api.deepseek.com", key: "DEEPSEEK_API_KEY" },
+    Provider { name: "mistral", base_url: "https://api.mistral.ai/v1", key: "MISTRAL_API_KEY" },
+    Provider { name: "perplexity", base_url: "https://api.perplexity.ai", key: "PERPLEXITY_API_KEY" },
+    Provider { name: "groq", base_url: "https://api.groq.com/openai/v1", key: "GROQ_API_KEY" },
+    Provider {
+        name: "qwen",
+        base_url: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        key: "DASHSCOPE_API_KEY",
+    },
+    Provider { name: "moonshot", base_url: "https://api.moonshot.ai/v1", key: "MOONSHOT_API_KEY" },
+];
+
+/// The provider with this name.
+pub(super) fn by_name(name: &str) -> Option<Provider> {
+    PROVIDERS.into_iter().find(|provider| provider.name == name)
+}
+
+/// All names, for help and errors.
+pub(super) fn names() -> String {
+    PROVIDERS.map(|provider| provider.name).join(", ")
+}

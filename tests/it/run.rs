@@ -1,0 +1,110 @@
+//! `restitch run` against the model server: the program itself, over real sockets.
+
+use std::fs;
+use std::path::Path;
+
+use restitch::sim::Sim;
+use serde_json::{Value, json};
+
+use crate::cli::{Ran, folder, run};
+
+const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2, "name": "Berta"}, {"id": 3, "name": "Cilli"}, {"id": 4, "name": "Dora"}]}"#;
+
+/// Runs the command against a server with this script; how it ended, and the prompts of all calls.
+fn ask(name: &str, script: &str, arguments: &[&str]) -> (Ran, Vec<Value>) {
+    let folder = folder(name, &[("prompt.txt", b"The rows, as JSON.")]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = Sim::new(DOCUMENT, script.parse().unwrap()).chunk(7).bind(([127, 0, 0, 1], 0).into());
+    let server = runtime.block_on(server).unwrap();
+    let url = format!("{}/v1", server.url());
+    let mut all = vec!["run", "--base-url", &url, "--model", "m", "--prompt-file", "prompt.txt"];
+    all.extend(arguments);
+    let ran = run(&folder, &all, b"");
+    let calls = server.calls().iter().map(|call| serde_json::from_str(&call.body).unwrap()).collect();
+    runtime.block_on(server.shutdown());
+    (ran, calls)
+}
+
+#[test]
+fn a_cut_document_is_made_whole() {
+    let (ran, calls) = ask("run-whole", "answer@60!drop | refusal anchor@40!length anchor", &[]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, DOCUMENT), "{}", ran.err);
+    assert_eq!(calls.len(), 4);
+    let first = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "The rows, as JSON."}]});
+    assert_eq!(calls[0], first);
+    assert!(ran.err.contains("call 3 at byte 100: joined: anchor"), "{}", ran.err);
+}
+
+#[test]
+fn the_answer_in_json_has_every_call() {
+    let (ran, _) = ask("run-json", "answer@60!length | refusal anchor", &["--json", "-o", "out.json"]);
+    let answers = ran.answers();
+    let [answer] = answers.as_slice() else { panic!("{}", ran.out) };
+    assert_eq!((ran.code, &answer["status"], &answer["document"]), (0, &json!("complete"), &json!(DOCUMENT)));
+    assert_eq!((&answer["continuations"], &answer["failures"]), (&json!(2), &json!(1)));
+    let calls: Vec<_> = answer["iterations"].as_array().unwrap().iter().map(|i| (&i["call"], &i["offset"])).collect();
+    assert_eq!(calls, [(&json!(0), &json!(0)), (&json!(1), &json!(60)), (&json!(2), &json!(60))]);
+    assert_eq!(answer["iterations"][2]["alignment"], "anchor");
+    let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-json/out.json");
+    assert_eq!(fs::read_to_string(written).unwrap(), DOCUMENT);
+}
+
+#[test]
+fn what_is_given_up_is_closed_and_said() {
+    let (ran, calls) = ask("run-closed", "answer@60!length | refusal", &["--json"]);
+    let answer = &ran.answers()[0];
+    assert_eq!((ran.code, &answer["status"]), (3, &json!("closed")), "{}", ran.err);
+    assert!(ran.err.contains("given up and closed"), "{}", ran.err);
+    let document: Value = serde_json::from_str(answer["document"].as_str().unwrap()).unwrap();
+    assert_eq!(document["rows"][0], json!({"id": 1, "name": "Alma"}));
+    assert_eq!(calls.len(), 4, "three failures in a row");
+    let (ran, calls) = ask("run-none", "answer@60!length | anchor", &["--max-continuations", "0"]);
+    assert_eq!((ran.code, calls.len()), (3, 1));
+}
+
+#[test]
+fn what_is_no_document_is_an_error() {
+    let (ran, _) = ask("run-prose", "prose", &["-o", "out.json"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(!Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-prose/out.json").exists());
+}
+
+#[test]
+fn a_busy_server_is_asked_again_and_a_refusal_told() {
+    let (ran, calls) = ask("run-busy", "503~0 429~0 answer", &[]);
+    assert_eq!((ran.code, ran.out.as_str(), calls.len()), (0, DOCUMENT, 3), "{}", ran.err);
+    let (ran, calls) = ask("run-refused", "401", &[]);
+    assert_eq!((ran.code, calls.len()), (1, 1));
+    assert!(ran.err.contains("the server answered 401"), "{}", ran.err);
+}
+
+#[test]
+fn the_trace_has_every_request_and_response() {
+    let (ran, _) = ask("run-trace", "answer@60!length | anchor", &["--trace", "trace"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-trace/trace");
+    let read = |name: &str| fs::read_to_string(trace.join(name)).unwrap();
+    assert!(read("000-request.json").contains("The rows, as JSON."));
+    assert!(read("000-response.txt").contains("\"finish_reason\":\"length\""));
+    let request: Value = serde_json::from_str(&read("001-request.json")).unwrap();
+    assert_eq!(request["messages"][1]["content"], DOCUMENT[..60]);
+    assert!(read("001-response.txt").ends_with("data: [DONE]\n\n"));
+}
+
+#[test]
+fn bad_arguments_are_named() {
+    let folder = folder("run-bad", &[("prompt.txt", b"x")]);
+    let prompt = ["--prompt-file", "prompt.txt", "--model", "m"];
+    for (arguments, code, words) in [
+        (&["--provider", "nobody"][..], 2, "known are openai, "),
+        (&["--base-url", "ftp://x"], 2, "--base-url: an upstream starts with"),
+        (&["--provider", "openai", "--key-variable", "RESTITCH_NO_SUCH_KEY"], 2, "set RESTITCH_NO_SUCH_KEY"),
+        (&["--base-url", "http://127.0.0.1:9/v1", "--trace", "prompt.txt/x"], 1, "--trace: "),
+    ] {
+        let ran = run(&folder, &[&["run"], &prompt[..], arguments].concat(), b"");
+        assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(words), "{arguments:?}: {}", ran.err);
+    }
+    let ran = run(&folder, &["run", "--model", "m", "--prompt-file", "none", "--provider", "openai"], b"");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+}
