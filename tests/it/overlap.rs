@@ -268,6 +268,8 @@ fn check_repeats(delivered: &str, fragment: &str, tail: usize) {
             (going_on > 0, going_on == 1)
         };
         let seen = (matcher.may_repeat(delivered, content), matcher.is_repeat());
+        let text = delivered[anchor.range.clone()].as_bytes();
+        assert_eq!(matcher.may_be_anchor(content), length < text.len() && text.starts_with(content), "{content:?}");
         assert_eq!(seen, (may_repeat, is_repeat), "{delivered:?} and {:?}", String::from_utf8_lossy(content));
     }
 }
