@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
 mod bad_input;
+mod capability;
 mod cases;
 mod chat;
 #[cfg(feature = "cli")]
