@@ -28,6 +28,7 @@ mod paths;
 mod proxy;
 mod reference;
 mod relay;
+mod request;
 mod rewind;
 mod saved;
 #[cfg(feature = "sim")]
