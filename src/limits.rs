@@ -29,6 +29,9 @@ pub struct Limits {
     pub tail: usize,
     /// Characters of the longest anchor. Default 2,048: longer ones are not repeated faithfully.
     pub anchor: usize,
+    /// Bytes of delivered text that a continuation sends back as they are; of a longer one a rendering is sent, where one
+    /// is known. Default 16 KiB.
+    pub full_context: usize,
     /// Bytes read ahead of a slow client. Default 1 MiB: a reset drops what only the kernel held.
     pub read_ahead: usize,
     /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
@@ -63,6 +66,7 @@ impl Default for Limits {
             held: 64 << 10,
             tail: 64 << 10,
             anchor: 2048,
+            full_context: 16 << 10,
             read_ahead: 1 << 20,
             body: 32 << 20,
             siblings: 1 << 16,

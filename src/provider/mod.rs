@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+pub mod capability;
 pub mod chat;
 mod usage;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use super::wire::{Hangup, Output};
 use super::wire::{failure, finish_reason};
-use super::{End, Input, Outcome, Session, Status};
+use super::{Asking, End, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{read_body, write_body};
 use crate::provider::{Delta, add_usage};
@@ -33,6 +33,13 @@ impl Whole {
         Self { session, first: None, usages: None, last_error: None, outputs: VecDeque::new() }
     }
 
+    /// Asks for continuations in this way.
+    #[must_use]
+    pub fn asking(mut self, asking: Asking) -> Self {
+        self.session.ask(asking);
+        self
+    }
+
     /// The session, for a look at the document.
     pub fn session(&self) -> &Session {
         &self.session
@@ -43,13 +50,14 @@ impl Whole {
         let mut text = String::new();
         let mut end = End::Closed;
         let mut usage = None;
-        let mut opaque = false;
+        let (mut opaque, mut has_thought) = (false, false);
         let known = read_body(body, |delta| match delta {
             Delta::Text { choice: 0, text: more } => text.push_str(more),
             Delta::Finish { choice: 0, reason } => end = End::Finished(reason),
             Delta::Usage { raw } => usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => end = End::Error(message.to_owned()),
-            Delta::Reasoning { choice: 0, .. } | Delta::Refusal { choice: 0, .. } | Delta::Done => {}
+            Delta::Reasoning { choice: 0, .. } => has_thought = true,
+            Delta::Refusal { choice: 0, .. } | Delta::Done => {}
             _ => opaque = true,
         });
         if let End::Error(message) = &end {
@@ -63,6 +71,9 @@ impl Whole {
         }
         if let Some(usage) = usage {
             add_usage(&mut self.usages, &usage);
+        }
+        if has_thought {
+            self.session.handle_input(now, Input::Thought);
         }
         if !text.is_empty() {
             self.session.handle_input(now, Input::Text(&text));

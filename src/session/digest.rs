@@ -19,6 +19,8 @@ pub(super) struct Digest {
     pub(super) opaque: bool,
     /// Reasoning, or an event that is no chunk: nothing for the document, but nothing to drop either.
     pub(super) other: bool,
+    /// Reasoning of the first choice.
+    pub(super) thought: bool,
     /// The event could be read as a piece of an answer.
     pub(super) chunk: bool,
 }
@@ -37,7 +39,8 @@ impl Digest {
         *self = Self { text: std::mem::take(&mut self.text), ..Self::default() };
         let kind = reader.read(&event.event, &event.data, |delta| match delta {
             Delta::Text { choice: 0, text } => self.text.push_str(text),
-            Delta::Reasoning { choice: 0, .. } | Delta::Refusal { choice: 0, text: "" } => self.other = true,
+            Delta::Reasoning { choice: 0, .. } => (self.other, self.thought) = (true, true),
+            Delta::Refusal { choice: 0, text: "" } => self.other = true,
             Delta::Finish { choice: 0, reason } => self.finish = Some(reason),
             Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => self.error = Some(message.to_owned()),

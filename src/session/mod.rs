@@ -13,17 +13,22 @@
 
 pub mod body;
 mod digest;
+mod prompt;
 pub mod relay;
 mod request;
 mod stitch;
+mod tags;
+mod template;
 mod text;
 mod wire;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use request::{Request, Turn};
+pub use prompt::{Part, Parts, Prompt};
+pub use request::{Asking, Mode, Prefixed, Request, Turn};
 pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_explained, stitch_with};
+pub use template::{Template, TemplateError};
 pub use text::{StitchedText, stitch_text};
 
 use crate::document::Document;
@@ -64,9 +69,18 @@ use crate::splice::{Earlier, Expect, Explained, Failure, Seam, Slot, Splice};
 pub struct Session {
     limits: Limits,
     expect: Expect,
+    asking: Asking,
     roots: Roots,
     slot: Slot,
     phase: Phase,
+    /// How the call that is open was asked for.
+    mode: Mode,
+    /// The prefix comes back before anything new: how much of it has, and how much there is.
+    echo: Option<(usize, usize)>,
+    /// Thoughts of the open call have come.
+    has_thought: bool,
+    /// The call before was all thoughts.
+    thinks_less: bool,
     /// The first answer broke the grammar here: it is passed through and never continued.
     malformed: Option<SyntaxError>,
     /// Somebody has said that this answer is not to be continued.
@@ -111,6 +125,8 @@ pub enum Input<'a> {
     Text(&'a str),
     /// The call that is open lives: something came that is no text.
     Sign,
+    /// The same, and it was something of what the model thinks before it answers.
+    Thought,
     /// The call that is open, or was asked for, is over.
     End(End),
 }
@@ -138,6 +154,9 @@ pub enum End {
         /// How long it asked to wait.
         retry_after: Option<Duration>,
     },
+    /// It was refused before it began since a prefix is not continued: the session asks in words, at once, and from now
+    /// on. That is no failure, and the call does not count. A call in words that ends so is rejected.
+    NoPrefix(String),
 }
 
 /// What is to be done. Everything is in the order in which it happened.
@@ -266,8 +285,13 @@ impl Session {
             slot: Slot::with_roots(&limits, roots),
             limits,
             expect,
+            asking: Asking::default(),
             roots,
             phase: Phase::First,
+            mode: Mode::Anchored,
+            echo: None,
+            has_thought: false,
+            thinks_less: false,
             malformed: None,
             opaque: false,
             spliced: false,
@@ -283,6 +307,11 @@ impl Session {
             outputs: VecDeque::new(),
             explained: None,
         }
+    }
+
+    /// Asks in this way from the next call on.
+    pub fn ask(&mut self, asking: Asking) {
+        self.asking = asking;
     }
 
     /// The request names stop sequences: a `stop` is no lie, and is not continued.
@@ -322,6 +351,7 @@ impl Session {
             return false;
         }
         match end {
+            End::Finished(Finish::Length) if self.is_all_thoughts() => true,
             End::Finished(reason) => self.slot.document().is_json() && self.is_continued(reason),
             _ => self.slot.document().is_json() || self.slot.document().is_blank(),
         }
@@ -332,6 +362,7 @@ impl Session {
         self.heard_at = Some(now);
         match input {
             Input::Sign => {}
+            Input::Thought => self.has_thought = true,
             Input::Text(text) => self.text(now, text),
             Input::End(end) => self.end(now, end),
         }
@@ -361,6 +392,17 @@ impl Session {
         self.heard_at
     }
 
+    /// The open call has spent what it had on thoughts so far, and another one could spend less.
+    fn is_all_thoughts(&self) -> bool {
+        let is_blank = match &self.phase {
+            Phase::First => self.slot.document().is_blank(),
+            Phase::Continuing(splice, _) => splice.held() == 0 && splice.seam().is_none(),
+            Phase::Waiting(_) => true,
+            Phase::Done => false,
+        };
+        self.asking.thinks_less && self.has_thought && is_blank
+    }
+
     fn is_continued(&self, reason: &Finish) -> bool {
         match reason {
             Finish::Length => true,
@@ -369,7 +411,28 @@ impl Session {
         }
     }
 
+    /// Text of the open call, without the prefix that comes back first.
     fn text(&mut self, now: Duration, text: &str) {
+        let Some((seen, length)) = self.echo else { return self.new_text(now, text) };
+        self.begin_continuing();
+        let rest = self.slot.document().text().get(seen..length).unwrap_or_default();
+        let same = rest.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+        if same == text.len() && same < rest.len() {
+            self.echo = Some((seen + same, length));
+            return;
+        }
+        self.echo = None;
+        match text.get(same..).filter(|_| same == rest.len()) {
+            Some(new) => self.new_text(now, new),
+            None => {
+                // Something else after all: what looked like the prefix is text, too.
+                let looked = self.slot.document().text().get(..seen).unwrap_or_default().to_owned();
+                self.new_text(now, &(looked + text));
+            }
+        }
+    }
+
+    fn new_text(&mut self, now: Duration, text: &str) {
         self.begin_continuing();
         match &mut self.phase {
             Phase::First => {
@@ -407,11 +470,18 @@ impl Session {
     }
 
     fn end(&mut self, now: Duration, end: End) {
+        self.thinks_less = matches!(end, End::Finished(_)) && self.is_all_thoughts();
+        if let Some((seen, _)) = self.echo.take().filter(|(seen, _)| *seen > 0) {
+            // It ended inside what it repeats.
+            let looked = self.slot.document().text().get(..seen).unwrap_or_default().to_owned();
+            self.new_text(now, &looked);
+        }
         match self.phase {
             Phase::First => self.end_of_first(now, end),
             Phase::Waiting(_) | Phase::Continuing(..) => self.end_of_continuation(now, &end),
             Phase::Done => {}
         }
+        self.has_thought = false;
     }
 
     fn end_of_first(&mut self, now: Duration, end: End) {
@@ -432,9 +502,18 @@ impl Session {
     fn end_of_continuation(&mut self, now: Duration, end: &End) {
         self.begin_continuing();
         let Phase::Continuing(mut splice, delivered) = std::mem::replace(&mut self.phase, Phase::Done) else { return };
-        if let End::Rejected { reason, .. } = end {
-            self.failed(now, Reason::Rejected(reason.clone()), end);
-            return;
+        match end {
+            End::NoPrefix(_) if self.mode == Mode::Prefix => {
+                self.asking.prefix = None;
+                self.continuations -= 1;
+                self.call(now, Duration::ZERO);
+                return;
+            }
+            End::Rejected { reason, .. } | End::NoPrefix(reason) => {
+                self.failed(now, Reason::Rejected(reason.clone()), end);
+                return;
+            }
+            _ => {}
         }
         let before = self.slot.document().text().len();
         let was_joined = splice.seam().is_some();
@@ -464,7 +543,13 @@ impl Session {
             Err(Failure::Empty) if !matches!(end, End::Finished(_)) => {
                 self.failed(now, Reason::Nothing(end.clone()), end);
             }
-            Err(failure) => self.failed(now, Reason::Merge(failure), end),
+            Err(failure) => {
+                if self.mode == Mode::Prefix && failure != Failure::Empty {
+                    // Asked in the same way, it would say the same.
+                    self.asking.prefix = None;
+                }
+                self.failed(now, Reason::Merge(failure), end);
+            }
             Ok(_) => {
                 let progress = self.slot.document().text().len() > delivered;
                 if !progress && matches!(end, End::Dropped | End::Silent | End::Error(_)) {
@@ -512,13 +597,9 @@ impl Session {
         self.continuations += 1;
         let at = now.saturating_add(wait);
         self.heard_at = Some(at);
-        let request = if self.slot.document().root_start().is_some() {
-            let splice = Splice::new(&self.slot, self.expect, &self.limits).with_earlier(self.earlier.clone());
-            let anchor = splice.anchor().and_then(|anchor| self.slot.document().text().get(anchor.range.clone()));
-            let turn = Turn::new(self.slot.document().text(), anchor.unwrap_or_default());
-            self.phase = Phase::Waiting(Box::new(splice));
+        let turn = if self.slot.document().root_start().is_some() {
             self.spliced = true;
-            Request { number: self.continuations, turn: Some(turn) }
+            Some(self.turn())
         } else {
             if self.slot.document().text().is_empty() {
                 self.slot = Slot::with_roots(&self.limits, self.roots);
@@ -528,9 +609,41 @@ impl Session {
                 // White space or the opening of a fence has left: the root that belongs there is waited for.
                 self.phase = Phase::Waiting(Box::new(Splice::new(&self.slot, self.expect, &self.limits)));
             }
-            Request { number: self.continuations, turn: None }
+            None
         };
+        let request = Request { number: self.continuations, turn, thinks_less: std::mem::take(&mut self.thinks_less) };
         self.outputs.push_back(Output::Call { request, at });
+    }
+
+    /// The turns that ask for the rest, and what is expected of the answer.
+    fn turn(&mut self) -> Turn {
+        let document = self.slot.document();
+        let text = document.text();
+        let kept = text.trim_end().len();
+        let in_string = document.machine().in_string();
+        let prefix = self.asking.prefix.filter(|prefix| !(prefix.trims && in_string && kept < text.len()));
+        let expect = match prefix {
+            Some(_) => Expect::Exact,
+            None if !self.asking.prompt.has_anchor() && self.expect == Expect::Anchor => Expect::Any,
+            None => self.expect,
+        };
+        let splice = Splice::new(&self.slot, expect, &self.limits).with_earlier(self.earlier.clone());
+        let anchor = splice.anchor().and_then(|anchor| text.get(anchor.range.clone())).unwrap_or_default();
+        let (turn, mode) = match prefix {
+            Some(prefix) => {
+                let length = if prefix.trims { kept } else { text.len() };
+                self.echo = prefix.echoes.then_some((0, length));
+                (Turn::prefix(&Parts::new(text.get(..length).unwrap_or(text), anchor)), Mode::Prefix)
+            }
+            None => {
+                self.echo = None;
+                let parts = Parts::new(text, anchor);
+                (Turn::anchored(&self.asking.prompt, &parts, self.limits.full_context), Mode::Anchored)
+            }
+        };
+        self.mode = mode;
+        self.phase = Phase::Waiting(Box::new(splice));
+        turn
     }
 
     /// Closes what was delivered and says so; says that it failed where there is nothing to close.

@@ -22,7 +22,7 @@ use bytes::{Bytes, BytesMut};
 use super::digest::{Digest, last_block, unfinished};
 pub use super::wire::{Hangup, Output};
 use super::wire::{failure, finish_reason};
-use super::{End, Input, Outcome, Session, Status};
+use super::{Asking, End, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{Reader, Writer};
 use crate::provider::{Finish, add_usage};
@@ -134,6 +134,13 @@ impl Relay {
             sent_at: Duration::ZERO,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Asks for continuations in this way.
+    #[must_use]
+    pub fn asking(mut self, asking: Asking) -> Self {
+        self.session.ask(asking);
+        self
     }
 
     /// The session, for a look at the document.
@@ -292,6 +299,9 @@ impl Relay {
         }
         if self.digest.error.is_some() {
             self.last_error.clone_from(&self.digest.error);
+        }
+        if self.digest.thought {
+            self.session.handle_input(now, Input::Thought);
         }
         match self.phase {
             Phase::Healthy { .. } => self.healthy_event(now, end, data),

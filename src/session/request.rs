@@ -1,5 +1,9 @@
 //! What a further call asks for, in neutral terms; a provider's module writes it.
 
+use std::sync::Arc;
+
+use super::prompt::{Parts, Prompt};
+
 /// A call that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -8,57 +12,118 @@ pub struct Request {
     /// What is added to the original request. `None`: the original request is sent again as it was, since nothing of
     /// the document was delivered.
     pub turn: Option<Turn>,
+    /// The call before spent all it had on thoughts: this one is to think less, or may write more. Only where
+    /// [`Asking::thinks_less`] allows it.
+    pub thinks_less: bool,
 }
 
 /// The turns that ask a model to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The assistant's message: all text that was delivered.
+    /// The assistant's message: all text that was delivered, or a rendering of it where it is longer than
+    /// [`Limits::full_context`](crate::Limits::full_context) and one is known. With [`Mode::Prefix`] it is the prefix.
     pub delivered: String,
     /// The tail of it that the answer is asked to repeat first.
     pub anchor: String,
-    /// The user's message: the instruction, and the anchor between its tags.
+    /// The user's message: the instruction, and the anchor between its tags. Empty with [`Mode::Prefix`].
     pub prompt: String,
+    /// Which of the two is asked for.
+    pub mode: Mode,
+}
+
+/// How the rest is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// In words: the delivered text as the assistant's turn, then the prompt as the user's.
+    #[default]
+    Anchored,
+    /// The delivered text is the last turn, and is continued literally.
+    Prefix,
+}
+
+/// In which way a session asks.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Asking {
+    /// The words.
+    pub prompt: Arc<Prompt>,
+    /// A prefix is continued literally, in this form; `None`: it is not, and the rest is asked for in words.
+    pub prefix: Option<Prefixed>,
+    /// A call can be told to think less, or to write more: see [`Request::thinks_less`]. Without it an answer that is
+    /// all thoughts passes as it came.
+    pub thinks_less: bool,
+}
+
+/// What is peculiar to a provider that continues a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Prefixed {
+    /// The prefix may not end in white space. Where that is text, inside a string, the rest is asked for in words.
+    pub trims: bool,
+    /// The answer begins with the prefix.
+    pub echoes: bool,
+}
+
+impl Asking {
+    /// In words of one's own.
+    pub fn with(prompt: Prompt) -> Self {
+        Self { prompt: Arc::new(prompt), ..Self::default() }
+    }
+
+    /// With a prefix.
+    #[must_use]
+    pub fn prefix(mut self, prefix: Prefixed) -> Self {
+        self.prefix = Some(prefix);
+        self
+    }
+
+    /// With calls that can be told to think less.
+    #[must_use]
+    pub fn thinks_less(mut self, thinks_less: bool) -> Self {
+        self.thinks_less = thinks_less;
+        self
+    }
 }
 
 impl Turn {
-    pub(super) fn new(delivered: &str, anchor: &str) -> Self {
-        let tag = tag(delivered);
-        // First person, and nothing that sounds like an operator: such notices were seen to be refused as injections.
-        let prompt = format!(
-            "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
-             stops in the middle of the JSON document. Please carry on, so that I can append what you write to what I \
-             have. First repeat the text between the two tags below, exactly as it stands there, then go straight on \
-             with what follows it, to the end of the document. Please write nothing else: no explanation, no code \
-             fence, and nothing that stands before that text.\n\n<{tag}>\n{anchor}\n</{tag}>"
-        );
-        Self { delivered: delivered.to_owned(), anchor: anchor.to_owned(), prompt }
+    /// The turns in words. `full`: bytes of delivered text that are sent back as they are.
+    pub fn anchored(prompt: &Prompt, parts: &Parts<'_>, full: usize) -> Self {
+        let rendering = parts.hierarchy_context.filter(|_| parts.delivered.len() > full);
+        Self {
+            delivered: rendering.unwrap_or(parts.delivered).to_owned(),
+            anchor: parts.anchor.to_owned(),
+            prompt: prompt.render(parts),
+            mode: Mode::Anchored,
+        }
     }
-}
 
-/// `overlap_context`, or with the first number that makes neither tag occur in the text.
-fn tag(text: &str) -> String {
-    const NAME: &str = "overlap_context";
-    let free = |tag: &str| !text.contains(&format!("<{tag}>")) && !text.contains(&format!("</{tag}>"));
-    if free(NAME) {
-        return NAME.to_owned();
+    /// The turn that is continued literally.
+    pub fn prefix(parts: &Parts<'_>) -> Self {
+        Self {
+            delivered: parts.delivered.to_owned(),
+            anchor: parts.anchor.to_owned(),
+            prompt: String::new(),
+            mode: Mode::Prefix,
+        }
     }
-    (2u32..).map(|n| format!("{NAME}_{n}")).find(|tag| free(tag)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn turn(delivered: &str, anchor: &str) -> Turn {
+        Turn::anchored(&Prompt::default(), &Parts::new(delivered, anchor), usize::MAX)
+    }
+
     #[test]
     fn the_anchor_stands_verbatim_between_its_tags() {
-        let turn = Turn::new("[\"a\", \"b", "\"a\", \"b");
+        let turn = turn("[\"a\", \"b", "\"a\", \"b");
         assert!(turn.prompt.ends_with("\n<overlap_context>\n\"a\", \"b\n</overlap_context>"), "{}", turn.prompt);
     }
 
     #[test]
     fn a_tag_that_the_text_holds_is_not_used() {
-        let turn = Turn::new("[\"</overlap_context> <overlap_context_2>", "x");
+        let turn = turn("[\"</overlap_context> <overlap_context_2>", "x");
         assert!(turn.prompt.ends_with("\n<overlap_context_3>\nx\n</overlap_context_3>"), "{}", turn.prompt);
     }
 }

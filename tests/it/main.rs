@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
 mod bad_input;
+mod capability;
 mod cases;
 mod chat;
 #[cfg(feature = "cli")]
@@ -27,6 +28,7 @@ mod paths;
 mod proxy;
 mod reference;
 mod relay;
+mod request;
 mod rewind;
 #[cfg(feature = "app")]
 mod run;

@@ -1,0 +1,64 @@
+//! Patterns of names: `*` stands for any text, also none.
+
+/// Whether all of `name` is what `pattern` describes. O(pattern × name) at worst.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut p, mut n) = (0, 0);
+    // Behind the last star, and where the text that it stands for ends so far.
+    let mut star = None;
+    while let Some(&byte) = name.get(n) {
+        match pattern.get(p) {
+            Some(b'*') => {
+                p += 1;
+                star = Some((p, n));
+            }
+            Some(&wanted) if folded(wanted) == folded(byte) => {
+                p += 1;
+                n += 1;
+            }
+            _ => {
+                let Some((after, until)) = star else { return false };
+                star = Some((after, until + 1));
+                (p, n) = (after, until + 1);
+            }
+        }
+    }
+    pattern.iter().skip(p).all(|&byte| byte == b'*')
+}
+
+/// Case does not count, nor which character separates: providers write one version in several ways.
+fn folded(byte: u8) -> u8 {
+    match byte {
+        b'.' | b'_' | b':' | b'@' => b'-',
+        _ => byte.to_ascii_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_is_any_text() {
+        for (pattern, name, expected) in [
+            ("", "", true),
+            ("", "a", false),
+            ("*", "", true),
+            ("*", "abc", true),
+            ("a*", "abc", true),
+            ("*c", "abc", true),
+            ("*b", "abc", false),
+            ("a*c*e", "abcde", true),
+            ("a*c*e", "abced", false),
+            ("*ab*ab", "abab", true),
+            ("*aab", "aaaaab", true),
+            ("a**b", "ab", true),
+            ("abc", "ab", false),
+            ("Claude-*-4-5*", "claude-sonnet-4.5", true),
+            ("*claude-*-4-5*", "us.anthropic.claude-opus-4-5@20251101", true),
+            ("*.example.org", "api.example.org", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a refusal says of a model: the texts of real ones.
+
+/// What is learned from a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Lesson {
+    /// No prefix is continued, or not in the way it was asked for.
+    NoPrefix,
+    /// A prefix may not end in white space.
+    Trims,
+    /// This member of a request is not taken, or not with the value that it had.
+    NoMember(&'static str),
+}
+
+impl Lesson {
+    /// Reads the body of a response whose status says that the request is wrong (400, 422). `None` where it says nothing
+    /// of what a model can be asked for. At most 64 KiB of it are read.
+    ///
+    /// A body may quote the request, and so whatever a user wrote: a lesson counts only where the request held what it
+    /// is about.
+    ///
+    /// ```
+    /// use restitch::provider::capability::Lesson;
+    ///
+    /// let body = r#"{"error": {"message": "Unsupported parameter: response_format"}}"#;
+    /// assert_eq!(Lesson::read(body), Some(Lesson::NoMember("response_format")));
+    /// assert_eq!(Lesson::read(r#"{"error": {"message": "Invalid API key"}}"#), None);
+    /// ```
+    pub fn read(body: &str) -> Option<Self> {
+        let end = (0..=LONGEST.min(body.len())).rev().find(|&end| body.is_char_boundary(end))?;
+        let body = body.get(..end)?.to_ascii_lowercase();
+        if body.contains(WHITE_SPACE) {
+            return Some(Self::Trims);
+        }
+        if NO_PREFIX.iter().any(|said| body.contains(said)) {
+            return Some(Self::NoPrefix);
+        }
+        if !NOT_TAKEN.iter().any(|said| body.contains(said)) {
+            return None;
+        }
+        if PREFIX_MEMBERS.iter().any(|member| names(&body, member)) {
+            return Some(Self::NoPrefix);
+        }
+        MEMBERS.iter().find(|member| names(&body, member)).map(|member| Self::NoMember(member))
+    }
+}
+
+/// Bytes of a body that are read.
+const LONGEST: usize = 64 << 10;
+
+/// `messages: final assistant content cannot end with trailing whitespace`: Anthropic, github.com/tailcallhq/forgecode/issues/1872.
+const WHITE_SPACE: &str = "cannot end with trailing whitespace";
+
+/// In lower case, without quotes, which may be escaped where one provider hands on what another one said.
+const NO_PREFIX: [&str; 7] = [
+    // Anthropic, from 4.6 on: github.com/anthropics/claude-code/issues/52433.
+    "does not support assistant message prefill",
+    // Gemini, from 3.6 Flash on: github.com/Zoo-Code-Org/Zoo-Code/issues/1052.
+    "requests ending with a model turn are not supported",
+    // llama.cpp: github.com/ggml-org/llama.cpp/issues/20861.
+    "assistant response prefill is incompatible with enable_thinking",
+    // DeepSeek, at a path that is not the beta one: github.com/BerriAI/litellm/issues/4881.
+    "prefix is only available when using beta api",
+    // DeepSeek, asked without the flag: github.com/gptme/gptme/issues/467.
+    "must be a user message, or an assistant message with prefix mode on",
+    // Mistral, asked without the flag: github.com/huggingface/smolagents/issues/757.
+    "expected last role user or tool",
+    // What Anthropic adds to the first one, and others say alone.
+    "the conversation must end with a user message",
+];
+
+/// That something is not taken; what it is must be named beside it.
+const NOT_TAKEN: [&str; 9] = [
+    // OpenAI: github.com/appatalks/eva-agent/issues/83, github.com/router-for-me/CLIProxyAPI/issues/1647.
+    "unsupported parameter",
+    // Azure: "Invalid parameter: 'response_format' of type 'json_object' is not supported with this model.",
+    // github.com/mrwadams/stride-gpt/issues/19.
+    "not supported",
+    "does not support",
+    // OpenAI, once: github.com/openai-php/client/issues/251.
+    "unrecognized request argument",
+    // Servers that check with pydantic, Mistral among them: github.com/partITech/php-mistral/issues/76.
+    "extra inputs are not permitted",
+    "extra_forbidden",
+    // Perplexity: "At body -> response_format -> ResponseFormatText -> type: Input should be 'text'",
+    // github.com/567-labs/instructor/issues/1005.
+    "at body -> response_format",
+    // Servers whose requests are protocol buffers, Google's among them.
+    "unknown name",
+    // OpenRouter, of models that always think.
+    "cannot be disabled",
+];
+
+/// What asks for a prefix to be continued.
+const PREFIX_MEMBERS: [&str; 4] = ["continue_final_message", "add_generation_prompt", "prefix", "partial"];
+
+/// What else a refusal may be about.
+const MEMBERS: [&str; 8] = [
+    "response_format",
+    "reasoning_effort",
+    "enable_thinking",
+    "chat_template_kwargs",
+    "tool_choice",
+    "tools",
+    "thinking",
+    "reasoning",
+];
+
+/// Whether `text` names a member. One that is a word of the language must not stand as one: it is quoted, or stands
+/// behind a dot or a colon.
+fn names(text: &str, member: &str) -> bool {
+    let is_word = !member.contains('_');
+    text.match_indices(member).any(|(at, _)| {
+        let (before, after) = (text.get(..at).unwrap_or_default(), text.get(at + member.len()..).unwrap_or_default());
+        let part = |c: char| c.is_alphanumeric() || c == '_';
+        let is_whole = !before.ends_with(part) && !after.starts_with(part);
+        is_whole && (!is_word || !before.ends_with(' ') || before.ends_with(": "))
+    })
+}

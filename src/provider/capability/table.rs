@@ -1,0 +1,113 @@
+//! The rows that are known, each with its source. A model that is younger than its row is asked as the row says until
+//! its provider's answer says otherwise; see [`Lesson`](super::Lesson).
+
+use super::{Prefix, Row};
+
+/// All rows; of two that name one model the first counts.
+pub(super) fn rows() -> Vec<Row> {
+    [anthropic(), google(), deepseek(), mistral(), alibaba(), moonshot(), perplexity(), openrouter(), openai()].concat()
+}
+
+/// Up to version 4.5 the last assistant message is continued; from 4.6 on it is an error:
+/// <https://platform.claude.com/docs/en/about-claude/models/migration-guide> (prefill removal). White space at its end
+/// is refused: <https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response>.
+fn anthropic() -> Vec<Row> {
+    let old = [
+        "*claude-2*",
+        "*claude-3*",
+        "*claude-instant*",
+        // Version 4 and 4.1: `claude-sonnet-4-20250514`, `claude-opus-4-1-20250805`, and as they are called elsewhere.
+        "*claude-*-4",
+        "*claude-*-4-0*",
+        "*claude-*-4-1*",
+        "*claude-*-4-2025*",
+        "*claude-*-4-online",
+        "*claude-*-4-5*",
+    ];
+    old.into_iter().map(|pattern| Row { trims: Some(true), ..Row::of(pattern).prefix(Prefix::Turn) }).collect()
+}
+
+/// A trailing turn of the model is continued up to 3.5 Flash, refused by 3.5 Flash-Lite, 3.6 Flash and what came later:
+/// <https://ai.google.dev/gemini-api/docs/whats-new-gemini-3.6>. Thinking can be turned off for 2.5 Flash:
+/// <https://ai.google.dev/gemini-api/docs/openai#thinking>.
+fn google() -> Vec<Row> {
+    let mut rows = vec![Row::of("*gemini-3-5-flash-lite*").prefix(Prefix::None)];
+    let old = ["*gemini-1*", "*gemini-2*", "*gemini-3-flash*", "*gemini-3-pro*", "*gemini-3-1-*", "*gemini-3-5-flash*"];
+    rows.extend(old.map(|pattern| Row::of(pattern).prefix(Prefix::Turn)));
+    rows.push(Row::of("*gemini-2-5-flash*").at("generativelanguage.googleapis.com").reasoning_off(EFFORT, NO_EFFORT));
+    rows
+}
+
+/// `prefix` at the beta path: <https://api-docs.deepseek.com/guides/chat_prefix_completion>. `thinking`:
+/// <https://api-docs.deepseek.com/guides/thinking_mode>.
+fn deepseek() -> Vec<Row> {
+    let row = Row::of("*").at("api.deepseek.com").prefix(Prefix::Flag).reasoning_off(THINKING, DISABLED);
+    vec![Row { prefix_path: Some("/beta".to_owned()), ..row }]
+}
+
+/// `prefix`, which the answer begins with: <https://docs.mistral.ai/capabilities/completion/prefix/>.
+fn mistral() -> Vec<Row> {
+    vec![Row { echoes: Some(true), ..Row::of("*").at("*.mistral.ai").prefix(Prefix::Flag) }]
+}
+
+/// `partial`, for models that don't think: <https://www.alibabacloud.com/help/en/model-studio/partial-mode>.
+/// `enable_thinking`: <https://www.alibabacloud.com/help/en/model-studio/deep-thinking>.
+fn alibaba() -> Vec<Row> {
+    let hosts = ["*.aliyuncs.com", "*.alibabacloud.com"];
+    let at = |host| {
+        [
+            // They always think.
+            Row::of("*-thinking*").at(host).prefix(Prefix::None),
+            Row::of("*qwq*").at(host).prefix(Prefix::None),
+            Row::of("*qwen*").at(host).prefix(Prefix::Partial).reasoning_off("enable_thinking", "false"),
+        ]
+    };
+    hosts.into_iter().flat_map(at).collect()
+}
+
+/// `partial`: <https://platform.kimi.ai/docs/api/partial>. `thinking`: <https://platform.kimi.ai/docs/api/models-overview>,
+/// of which only the models from K2.5 on know.
+fn moonshot() -> Vec<Row> {
+    let hosts = ["api.moonshot.*", "*.kimi.*"];
+    let at = |host| {
+        [
+            Row::of("*kimi-k2-thinking*").at(host).prefix(Prefix::None),
+            Row::of("*kimi-k2-5*").at(host).reasoning_off(THINKING, DISABLED),
+            Row::of("*kimi-k2-6*").at(host).reasoning_off(THINKING, DISABLED),
+            Row::of("*").at(host).prefix(Prefix::Partial),
+        ]
+    };
+    hosts.into_iter().flat_map(at).collect()
+}
+
+/// From the specification (llm_response_formats): no `response_format`, and a search only where the name ends in
+/// `:online`. The latter is a variant of OpenRouter's, which still works and is about to be replaced:
+/// <https://openrouter.ai/docs/guides/routing/model-variants/online>. Perplexity's own API knows no such name.
+fn perplexity() -> Vec<Row> {
+    let row = || Row { response_format: Some(false), ..Row::of("perplexity/*") };
+    vec![
+        Row { web_search: Some(":online".to_owned()), ..row().at("openrouter.ai") },
+        row(),
+        Row { response_format: Some(false), ..Row::of("*").at("api.perplexity.ai") },
+    ]
+}
+
+/// <https://openrouter.ai/docs/guides/best-practices/reasoning-tokens>.
+fn openrouter() -> Vec<Row> {
+    vec![Row::of("*").at("openrouter.ai").reasoning_off("reasoning", r#"{"enabled":false}"#)]
+}
+
+/// `none` from 5.1 on, `minimal` before: <https://platform.openai.com/docs/api-reference/chat/create>.
+fn openai() -> Vec<Row> {
+    let host = "api.openai.com";
+    let mut rows: Vec<Row> = ["gpt-5", "gpt-5-mini*", "gpt-5-nano*", "gpt-5-2025*"]
+        .map(|pattern| Row::of(pattern).at(host).reasoning_off(EFFORT, r#""minimal""#))
+        .into();
+    rows.push(Row::of("gpt-5-*").at(host).reasoning_off(EFFORT, NO_EFFORT));
+    rows
+}
+
+const EFFORT: &str = "reasoning_effort";
+const NO_EFFORT: &str = r#""none""#;
+const THINKING: &str = "thinking";
+const DISABLED: &str = r#"{"type":"disabled"}"#;

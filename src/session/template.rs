@@ -1,0 +1,101 @@
+//! Templates: text with places in it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A text with places: `{{text}}`, `{{tag}}`, `{{anchor_tag}}`. Single braces are text, and what is put into a place is
+/// never looked at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    source: String,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Place(Place),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// What the part is about.
+    Text,
+    /// The name of the part's own tag.
+    Tag,
+    /// The name of the anchor's tag.
+    AnchorTag,
+}
+
+/// A template names a place that there is none of, or does not end one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError {
+    /// What stands between the braces; `None`: the closing ones are missing.
+    pub name: Option<String>,
+    /// Byte offset of the opening braces.
+    pub offset: usize,
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => {
+                write!(f, "`{{{{{name}}}}}` at byte {} is no place: there are ", self.offset)?;
+                f.write_str("`{{text}}`, `{{tag}}` and `{{anchor_tag}}`")
+            }
+            None => write!(f, "`{{{{` at byte {} has no `}}}}`", self.offset),
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+impl FromStr for Template {
+    type Err = TemplateError;
+
+    fn from_str(source: &str) -> Result<Self, TemplateError> {
+        let mut pieces = Vec::new();
+        let (mut rest, mut offset) = (source, 0);
+        while let Some((before, after)) = rest.split_once("{{") {
+            let offset_of_place = offset + before.len();
+            let (name, behind) = after.split_once("}}").ok_or(TemplateError { name: None, offset: offset_of_place })?;
+            let place = match name.trim() {
+                "text" => Place::Text,
+                "tag" => Place::Tag,
+                "anchor_tag" => Place::AnchorTag,
+                _ => return Err(TemplateError { name: Some(name.to_owned()), offset: offset_of_place }),
+            };
+            if !before.is_empty() {
+                pieces.push(Piece::Text(before.to_owned()));
+            }
+            pieces.push(Piece::Place(place));
+            offset = source.len() - behind.len();
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Text(rest.to_owned()));
+        }
+        Ok(Self { source: source.to_owned(), pieces })
+    }
+}
+
+impl Template {
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.source
+    }
+
+    pub(super) fn has(&self, place: Place) -> bool {
+        self.pieces.contains(&Piece::Place(place))
+    }
+
+    /// Appends it, with the places filled.
+    pub(super) fn write<'a>(&'a self, out: &mut String, fill: impl Fn(Place) -> &'a str) {
+        for piece in &self.pieces {
+            out.push_str(match piece {
+                Piece::Text(text) => text,
+                Piece::Place(place) => fill(*place),
+            });
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What models can be asked for: the table, rows in front of it, and what refusals teach.
+
+use restitch::provider::capability::{Learned, Lesson, Prefix, Row, Switch, Table};
+
+const DASHSCOPE: &str = "dashscope-intl.aliyuncs.com";
+
+#[test]
+fn models_continue_a_prefix_or_not() {
+    let table = Table::default();
+    let anywhere = [
+        ("claude-2.1", Prefix::Turn),
+        ("claude-3-opus-20240229", Prefix::Turn),
+        ("claude-3-5-sonnet-20241022", Prefix::Turn),
+        ("anthropic/claude-3.7-sonnet", Prefix::Turn),
+        ("claude-sonnet-4-20250514", Prefix::Turn),
+        ("anthropic/claude-sonnet-4", Prefix::Turn),
+        ("claude-opus-4-1-20250805", Prefix::Turn),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", Prefix::Turn),
+        ("claude-haiku-4-5@20251001", Prefix::Turn),
+        ("anthropic/claude-opus-4.5", Prefix::Turn),
+        ("claude-opus-4-6", Prefix::None),
+        ("anthropic/claude-sonnet-4.6", Prefix::None),
+        ("claude-opus-5", Prefix::None),
+        ("gemini-1.5-pro", Prefix::Turn),
+        ("models/gemini-2.5-flash-lite", Prefix::Turn),
+        ("gemini-3-flash-preview", Prefix::Turn),
+        ("google/gemini-3.1-pro-preview", Prefix::Turn),
+        ("gemini-3.5-flash", Prefix::Turn),
+        ("gemini-3.5-flash-lite", Prefix::None),
+        ("gemini-3.6-flash", Prefix::None),
+        ("gemini-3.8-flash", Prefix::None),
+        ("gemini-4-pro", Prefix::None),
+        ("gpt-4.1-mini", Prefix::None),
+        ("mistral-large-latest", Prefix::None),
+        ("deepseek/deepseek-chat-v3.1:free", Prefix::None),
+        ("qwen3-max", Prefix::None),
+        ("kimi-k2.6", Prefix::None),
+        ("no-such-model", Prefix::None),
+        ("", Prefix::None),
+    ];
+    for (model, prefix) in anywhere {
+        assert_eq!(table.of(model, None).prefix, prefix, "{model}");
+        assert_eq!(table.of(model, Some("127.0.0.1")).prefix, prefix, "{model} at a host of one's own");
+    }
+    for (host, model, prefix) in [
+        ("api.deepseek.com", "deepseek-v4-pro", Prefix::Flag),
+        ("api.mistral.ai", "mistral-large-latest", Prefix::Flag),
+        ("codestral.mistral.ai", "codestral-latest", Prefix::Flag),
+        (DASHSCOPE, "qwen3-max", Prefix::Partial),
+        (DASHSCOPE, "qwen3-235b-a22b-thinking-2507", Prefix::None),
+        ("dashscope.aliyuncs.com", "QwQ-plus", Prefix::None),
+        ("api.moonshot.ai", "kimi-k2.6", Prefix::Partial),
+        ("api.moonshot.cn", "moonshot-v1-32k", Prefix::Partial),
+        ("api.moonshot.ai", "kimi-k2-thinking", Prefix::None),
+        ("api.openai.com", "gpt-5.1", Prefix::None),
+        ("evil-api.deepseek.com.example.org", "deepseek-v4-pro", Prefix::None),
+    ] {
+        assert_eq!(table.of(model, Some(host)).prefix, prefix, "{model} at {host}");
+    }
+}
+
+#[test]
+fn what_goes_with_a_prefix() {
+    let table = Table::default();
+    let claude = table.of("claude-sonnet-4-5", None);
+    assert!(claude.trims && !claude.echoes && claude.prefix_path.is_none());
+    let mistral = table.of("mistral-large-latest", Some("api.mistral.ai"));
+    assert!(mistral.echoes && !mistral.trims);
+    let deepseek = table.of("deepseek-v4-flash", Some("api.deepseek.com"));
+    assert_eq!(deepseek.prefix_path.as_deref(), Some("/beta"));
+    assert!(!deepseek.echoes && !deepseek.trims);
+    let gemini = table.of("gemini-2.5-pro", None);
+    assert!(!gemini.trims && !gemini.echoes);
+}
+
+#[test]
+fn members_that_models_take() {
+    let table = Table::default();
+    let perplexity = table.of("perplexity/sonar-reasoning-pro:online", Some("openrouter.ai"));
+    assert!(!perplexity.response_format && perplexity.tools);
+    assert_eq!(perplexity.web_search.as_deref(), Some(":online"));
+    let own = table.of("sonar-pro", Some("api.perplexity.ai"));
+    assert!(!own.response_format);
+    assert_eq!(own.web_search, None);
+    for model in ["deepseek/deepseek-chat-v3.1:free", "google/gemini-2.5-pro", "unknown"] {
+        let other = table.of(model, Some("openrouter.ai"));
+        assert!(other.response_format && other.tools, "{model}");
+        assert_eq!(other.web_search, None);
+    }
+}
+
+#[test]
+fn thinking_is_turned_off_in_several_ways() {
+    let table = Table::default();
+    for (host, model, off) in [
+        ("api.deepseek.com", "deepseek-v4-pro", Some(("thinking", r#"{"type":"disabled"}"#))),
+        ("api.moonshot.ai", "kimi-k2.5", Some(("thinking", r#"{"type":"disabled"}"#))),
+        ("api.moonshot.ai", "moonshot-v1-8k", None),
+        (DASHSCOPE, "qwen-plus", Some(("enable_thinking", "false"))),
+        ("openrouter.ai", "z-ai/glm-5", Some(("reasoning", r#"{"enabled":false}"#))),
+        ("generativelanguage.googleapis.com", "gemini-2.5-flash", Some(("reasoning_effort", r#""none""#))),
+        ("generativelanguage.googleapis.com", "gemini-2.5-pro", None),
+        ("api.openai.com", "gpt-5-mini", Some(("reasoning_effort", r#""minimal""#))),
+        ("api.openai.com", "gpt-5.1", Some(("reasoning_effort", r#""none""#))),
+        ("api.openai.com", "gpt-4.1", None),
+    ] {
+        let expected = off.map(|(key, value)| Switch { key: key.to_owned(), value: value.to_owned() });
+        assert_eq!(table.of(model, Some(host)).reasoning_off, expected, "{model} at {host}");
+        for value in expected.iter().map(|switch| &switch.value) {
+            serde_json::from_str::<serde_json::Value>(value).unwrap();
+        }
+    }
+}
+
+/// A row in front corrects what it names, and nothing else.
+#[test]
+fn rows_in_front_win_member_by_member() {
+    let mut row = Row::of("mistral-*").at("api.mistral.ai");
+    row.echoes = Some(false);
+    let table = Table::default().with([row]);
+    let corrected = table.of("mistral-large-latest", Some("api.mistral.ai"));
+    assert!(!corrected.echoes);
+    assert_eq!(corrected.prefix, Prefix::Flag);
+    assert!(table.of("codestral-latest", Some("api.mistral.ai")).echoes);
+
+    // What is empty takes away.
+    let mut row = Row::of("*").at("api.deepseek.com").reasoning_off("", "");
+    row.prefix_path = Some(String::new());
+    let table = Table::default().with([row]);
+    let bare = table.of("deepseek-v4-pro", Some("api.deepseek.com"));
+    assert_eq!((bare.prefix_path, bare.reasoning_off), (None, None));
+    assert_eq!(bare.prefix, Prefix::Flag);
+
+    // The order of those put in front is kept.
+    let table = Table::default().with([Row::of("a*").prefix(Prefix::Turn), Row::of("*").prefix(Prefix::Final)]);
+    assert_eq!(table.of("ab", None).prefix, Prefix::Turn);
+    assert_eq!(table.of("claude-opus-4-6", None).prefix, Prefix::Final);
+}
+
+#[test]
+fn a_long_name_is_in_no_row() {
+    let table = Table::default().with([Row::of("*").prefix(Prefix::Turn)]);
+    assert_eq!(table.of(&"a".repeat(256), None).prefix, Prefix::Turn);
+    assert_eq!(table.of(&"a".repeat(257), None).prefix, Prefix::None);
+}
+
+/// Whole bodies, as they were seen.
+const REFUSALS: [(&str, Lesson); 17] = [
+    (
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."},"request_id":"req_1"}"#,
+        Lesson::NoPrefix,
+    ),
+    (
+        r#"{"error":{"code":400,"message":"{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"This model does not support assistant message prefill. The conversation must end with a user message.\"}}","status":"INVALID_ARGUMENT"}}"#,
+        Lesson::NoPrefix,
+    ),
+    (
+        "{\n \"error\": {\n \"code\": 400,\n \"message\": \"Requests ending with a model turn are not supported.\",\n \"status\": \"INVALID_ARGUMENT\"\n }\n}\n",
+        Lesson::NoPrefix,
+    ),
+    (
+        r#"{"error":{"code":400,"message":"Assistant response prefill is incompatible with enable_thinking.","type":"invalid_request_error"}}"#,
+        Lesson::NoPrefix,
+    ),
+    (
+        r#"{"error": {"message": "prefix is only available when using beta api (set base_url=\"https://api.deepseek.com/beta\")", "type": "invalid_request_error", "param": null, "code": "invalid_request_error"}}"#,
+        Lesson::NoPrefix,
+    ),
+    (
+        r#"{"error": {"message": "The last message of deepseek-reasoner must be a user message, or an assistant message with prefix mode on (refer to https://api-docs.deepseek.com/guides/chat_prefix_completion).", "type": "invalid_request_error", "param": null, "code": "invalid_request_error"}}"#,
+        Lesson::NoPrefix,
+    ),
+    (
+        r#"{"object": "error", "message": "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant", "type": "invalid_request_error", "param": null, "code": null}"#,
+        Lesson::NoPrefix,
+    ),
+    (
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages: final assistant content cannot end with trailing whitespace"},"request_id":"req_2"}"#,
+        Lesson::Trims,
+    ),
+    (r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#, Lesson::NoPrefix),
+    (
+        r#"{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', 'continue_final_message'), 'msg': 'Extra inputs are not permitted', 'input': True}]"}"#,
+        Lesson::NoPrefix,
+    ),
+    (
+        r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\", \"At body -> response_format -> ResponseFormatJSONSchema -> type: Input should be 'json_schema'\"]","type":"bad_request","code":400}}"#,
+        Lesson::NoMember("response_format"),
+    ),
+    (
+        r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_object' is not supported with this model.","type":"invalid_request_error","param":"response_format","code":null}}"#,
+        Lesson::NoMember("response_format"),
+    ),
+    (r#"{"detail":"Unsupported parameter: response_format"}"#, Lesson::NoMember("response_format")),
+    (
+        r#"{"error":{"message":"Unrecognized request argument supplied: response_format"}}"#,
+        Lesson::NoMember("response_format"),
+    ),
+    (
+        r#"{"object":"Error","detail":[{"type":"extra_forbidden","loc":["body","tools"],"msg":"Extra inputs are not permitted","input":[]}],"type":"invalid_request_error","code":3001}"#,
+        Lesson::NoMember("tools"),
+    ),
+    (
+        r#"{"error":{"message":"Unsupported parameter: 'reasoning_effort' is not supported with this model.","type":"invalid_request_error","param":"reasoning_effort","code":"unsupported_parameter"}}"#,
+        Lesson::NoMember("reasoning_effort"),
+    ),
+    (
+        r#"{"error":{"message":"Reasoning is mandatory for this endpoint and cannot be disabled.","code":400}}"#,
+        Lesson::NoMember("reasoning"),
+    ),
+];
+
+#[test]
+fn refusals_are_read() {
+    for (body, lesson) in REFUSALS {
+        assert_eq!(Lesson::read(body), Some(lesson), "{body}");
+        assert_eq!(Lesson::read(&body.to_uppercase()), Some(lesson), "{body}");
+    }
+}
+
+#[test]
+fn other_errors_teach_nothing() {
+    for body in [
+        "",
+        "not JSON",
+        r#"{"error":{"message":"Incorrect API key provided","type":"invalid_request_error"}}"#,
+        r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#,
+        r#"{"error":{"message":"Unsupported parameter: 'temperature' is not supported with this model.","param":"temperature"}}"#,
+        r#"{"error":{"message":"Invalid schema for response_format 'answer'","param":"response_format"}}"#,
+        // Words of the language, not members.
+        r#"{"error":{"message":"This region is not supported; your partial prefix of tools and reasoning is thinking"}}"#,
+        r#"{"error":{"message":"my_response_format is not supported"}}"#,
+    ] {
+        assert_eq!(Lesson::read(body), None, "{body}");
+    }
+    // What stands far behind is not read, and no character is cut in two.
+    let far = format!("{}{}", "é".repeat(40_000), REFUSALS[0].0);
+    assert_eq!(Lesson::read(&far), None);
+}
+
+#[test]
+fn lessons_correct_the_table() {
+    let table = Table::default();
+    let mut learned = Learned::default();
+    let corrected = |learned: &Learned, model: &str, host: &str| {
+        let mut capability = table.of(model, Some(host));
+        learned.correct(model, &mut capability);
+        capability
+    };
+    let host = "api.deepseek.com";
+    assert_eq!(corrected(&learned, "deepseek-v4-pro", host), table.of("deepseek-v4-pro", Some(host)));
+
+    assert!(learned.learn("deepseek-v4-pro", Lesson::NoMember("thinking")));
+    let less = corrected(&learned, "deepseek-v4-pro", host);
+    assert_eq!((less.prefix, less.reasoning_off), (Prefix::Flag, None));
+    // Another member than the one that turns thinking off here.
+    assert!(learned.learn("deepseek-v4-flash", Lesson::NoMember("enable_thinking")));
+    assert!(corrected(&learned, "deepseek-v4-flash", host).reasoning_off.is_some());
+
+    assert!(learned.learn("m", Lesson::NoMember("response_format")));
+    assert!(learned.learn("m", Lesson::NoMember("tools")));
+    assert!(learned.learn("m", Lesson::Trims));
+    assert!(!learned.learn("m", Lesson::Trims));
+    let m = corrected(&learned, "m", "example.org");
+    assert!(!m.response_format && !m.tools && m.trims);
+    assert!(corrected(&learned, "n", "example.org").response_format);
+}
+
+#[test]
+fn learned_models_are_bounded() {
+    let mut learned = Learned::default();
+    for n in 0..1024 {
+        assert!(learned.learn(&format!("m{n}"), Lesson::NoPrefix));
+    }
+    assert!(!learned.learn("m0", Lesson::NoPrefix), "all of them are remembered");
+    assert!(learned.learn("one more", Lesson::NoPrefix));
+    assert!(learned.learn("m0", Lesson::NoPrefix), "they were forgotten");
+    assert!(!learned.learn(&"a".repeat(257), Lesson::NoPrefix));
+}

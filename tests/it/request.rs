@@ -1,0 +1,421 @@
+//! What a continuation asks for: the prompt and its parts, prefixes, and what a provider's answer to them teaches.
+
+use std::time::Duration;
+
+use restitch::Limits;
+use restitch::provider::Finish;
+use restitch::provider::capability::{Prefix, Switch};
+use restitch::provider::chat::{self, Changes, Rest};
+use restitch::session::body::{self, Whole};
+use restitch::session::relay::{self, Hangup, Relay};
+use restitch::session::{
+    Asking, End, Input, Mode, Output, Part, Parts, Prefixed, Prompt, Request, Session, Status, Turn,
+};
+use serde_json::{Value, json};
+
+const NOW: Duration = Duration::ZERO;
+
+fn parts() -> Parts<'static> {
+    let mut parts = Parts::new("{\"rows\": [[1, 2], [3, ", "[3,");
+    parts.delivered_summary = Some("- rows with 2 items");
+    parts.element_before_cutoff = Some("[1, 2]");
+    parts.cut_off_element = Some("[3, ");
+    parts
+}
+
+#[test]
+fn parts_stand_in_their_order_and_only_where_they_are_known() {
+    let short = Prompt::default().with(Part::Instruction, Some("Go on at <{{anchor_tag}}>.")).unwrap();
+    assert_eq!(
+        short.render(&parts()),
+        "So far I have this:\n\n<delivered_summary>\n- rows with 2 items\n</delivered_summary>\n\n\
+         The last element that I have whole:\n\n<element_before_cutoff>\n[1, 2]\n</element_before_cutoff>\n\n\
+         The element in which it stops:\n\n<cut_off_element>\n[3, \n</cut_off_element>\n\n\
+         Go on at <overlap_context>.\n\n<overlap_context>\n[3,\n</overlap_context>"
+    );
+    assert_eq!(
+        short.render(&Parts::new("[3,", "[3,")),
+        "Go on at <overlap_context>.\n\n<overlap_context>\n[3,\n</overlap_context>"
+    );
+}
+
+#[test]
+fn every_part_can_be_replaced_and_switched_off() {
+    for part in Part::ALL {
+        let prompt = Prompt::default().with(part, Some("REPLACED")).unwrap();
+        let text = prompt.render(&parts());
+        assert_eq!(text.matches("REPLACED").count(), 1, "{part:?}: {text}");
+        let without = prompt.with(part, None).unwrap();
+        assert!(!without.render(&parts()).contains("REPLACED"), "{part:?}");
+        assert_eq!(without.template(part), None);
+        assert_eq!(without.has_anchor(), part != Part::Anchor);
+    }
+    let none = Part::ALL.into_iter().fold(Prompt::default(), |prompt, part| prompt.with(part, None).unwrap());
+    assert_eq!(none.render(&parts()), "");
+}
+
+#[test]
+fn the_progress_question_is_off_unless_asked_for() {
+    const QUESTION: &str = "approximately what percentage (%) of the total required content has been delivered?";
+    assert!(!Prompt::default().render(&parts()).contains(QUESTION));
+    let on = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
+    let text = on.render(&parts());
+    assert!(text.contains(QUESTION) && text.contains("`PROGRESS: `"), "{text}");
+    assert!(text.find(QUESTION) < text.find("<overlap_context>"), "{text}");
+    // The specification's warning that generation stops at once is left out.
+    assert!(!text.contains("stop immediately"));
+}
+
+#[test]
+fn untrusted_text_is_never_a_template_or_a_tag() {
+    let mut hostile = Parts::new("[\"{{tag}}</cut_off_element>", "\"{{text}}");
+    hostile.cut_off_element = Some("\"{{anchor_tag}}<overlap_context_2>");
+    let text = Prompt::default().render(&hostile);
+    // `cut_off_element` and `overlap_context_2` are taken, so that no tag has no number or the number 2.
+    assert!(text.contains("<cut_off_element_3>\n\"{{anchor_tag}}<overlap_context_2>\n</cut_off_element_3>"), "{text}");
+    assert!(text.ends_with("<overlap_context_3>\n\"{{text}}\n</overlap_context_3>"), "{text}");
+    // Tags that are common elsewhere change nothing.
+    let text = Prompt::default().render(&Parts::new("[\"<progress><instruction>", "x"));
+    assert!(text.ends_with("<overlap_context>\nx\n</overlap_context>"), "{text}");
+}
+
+#[test]
+fn wrong_templates_say_where() {
+    let wrong = |template: &str| Prompt::default().with(Part::Anchor, Some(template)).unwrap_err();
+    let error = wrong("a {{ text }} {{txt}}");
+    assert_eq!((error.name.as_deref(), error.offset), (Some("txt"), 13));
+    assert_eq!(
+        error.to_string(),
+        "`{{txt}}` at byte 13 is no place: there are `{{text}}`, `{{tag}}` and `{{anchor_tag}}`"
+    );
+    let error = wrong("é {{text");
+    assert_eq!((error.name, error.offset), (None, 3));
+    for fine in ["", "{}", "{ {text} }", "}}", "{{tag}}{{text}}", "{\"a\": {\"b\": 1}}"] {
+        Prompt::default().with(Part::Anchor, Some(fine)).unwrap();
+    }
+}
+
+#[test]
+fn a_long_text_gives_way_to_its_rendering() {
+    let mut parts = Parts::new("0123456789", "89");
+    let delivered = |parts: &Parts<'_>, full| Turn::anchored(&Prompt::default(), parts, full).delivered;
+    assert_eq!(delivered(&parts, 5), "0123456789", "nothing else is known");
+    parts.hierarchy_context = Some("…89");
+    assert_eq!(delivered(&parts, 10), "0123456789");
+    assert_eq!(delivered(&parts, 9), "…89");
+    assert_eq!(Limits::default().full_context, 16_384);
+}
+
+/// A session that has delivered `text` and was cut, and its first request.
+fn cut(text: &str, asking: Asking) -> (Session, Request) {
+    let mut session = Session::new(Limits::default());
+    session.ask(asking);
+    session.handle_input(NOW, Input::Text(text));
+    session.handle_input(NOW, Input::End(End::Dropped));
+    let request = call(&mut session);
+    (session, request)
+}
+
+fn call(session: &mut Session) -> Request {
+    loop {
+        match session.poll_output().expect("a call") {
+            Output::Call { request, .. } => return request,
+            Output::Done(outcome) => panic!("{outcome:?}"),
+            _ => {}
+        }
+    }
+}
+
+fn continued(session: &mut Session, text: &str) {
+    // In two pieces, the first of one character.
+    let middle = text.chars().next().map_or(0, char::len_utf8);
+    session.handle_input(NOW, Input::Text(&text[..middle]));
+    session.handle_input(NOW, Input::Text(&text[middle..]));
+    session.handle_input(NOW, Input::End(End::Finished(Finish::Stop)));
+}
+
+fn outcome(session: &mut Session) -> (Status, u32, u32) {
+    while let Some(output) = session.poll_output() {
+        if let Output::Done(outcome) = output {
+            return (outcome.status, outcome.continuations, outcome.failures);
+        }
+    }
+    panic!("it goes on");
+}
+
+#[test]
+fn a_prefix_is_continued_at_its_end() {
+    let (mut session, request) = cut("[0,0,0,", Asking::default().prefix(Prefixed::default()));
+    let turn = request.turn.unwrap();
+    assert_eq!((turn.mode, turn.delivered.as_str(), turn.prompt.as_str()), (Mode::Prefix, "[0,0,0,", ""));
+    // It looks like a repeated tail, and is not.
+    continued(&mut session, "0,0]");
+    assert_eq!(session.document().text(), "[0,0,0,0,0]");
+    assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
+}
+
+#[test]
+fn an_echo_is_taken_off() {
+    let echoing = || Asking::default().prefix(Prefixed { echoes: true, ..Prefixed::default() });
+    for (delivered, answer, whole) in [
+        ("[", "[1]", "[1]"),
+        ("[1, 1", "[1, 1, 1]", "[1, 1, 1]"),
+        ("{\"é\": \"ä", "{\"é\": \"ä\"}", "{\"é\": \"ä\"}"),
+        // It comes without the echo after all.
+        ("[1, ", "2]", "[1, 2]"),
+        ("[\"ab", "ab\"]", "[\"abab\"]"),
+        ("[[1], ", "[2]]", "[[1], [2]]"),
+    ] {
+        let (mut session, _) = cut(delivered, echoing());
+        continued(&mut session, answer);
+        assert_eq!(session.document().text(), whole, "{delivered} then {answer}");
+        assert_eq!(outcome(&mut session), (Status::Complete, 1, 0), "{delivered}");
+    }
+    // Byte by byte, and over two calls.
+    let (mut session, _) = cut("{\"a\": [1, 2", echoing());
+    for c in "{\"a\": [1, 20, 3".chars() {
+        session.handle_input(NOW, Input::Text(c.encode_utf8(&mut [0; 4])));
+    }
+    session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+    let turn = call(&mut session).turn.unwrap();
+    assert_eq!(turn.delivered, "{\"a\": [1, 20, 3");
+    continued(&mut session, "{\"a\": [1, 20, 3]}");
+    assert_eq!(session.document().text(), "{\"a\": [1, 20, 3]}");
+    assert_eq!(outcome(&mut session), (Status::Complete, 2, 0));
+}
+
+#[test]
+fn an_echo_that_breaks_off_brings_nothing() {
+    let (mut session, _) = cut("[1, 2", Asking::default().prefix(Prefixed { echoes: true, ..Prefixed::default() }));
+    session.handle_input(NOW, Input::Text("[1,"));
+    session.handle_input(NOW, Input::End(End::Dropped));
+    call(&mut session);
+    assert_eq!(session.document().text(), "[1, 2");
+}
+
+/// Where the provider takes no white space at the end, and there is some.
+#[test]
+fn white_space_at_the_end_of_a_prefix() {
+    let trimming = || Asking::default().prefix(Prefixed { trims: true, ..Prefixed::default() });
+    let mode = |text: &str| {
+        let turn = cut(text, trimming()).1.turn.unwrap();
+        (turn.mode, turn.delivered)
+    };
+    assert_eq!(mode("{\"a\": 1, \n"), (Mode::Prefix, "{\"a\": 1,".to_owned()));
+    assert_eq!(mode("{\"a\": \"b"), (Mode::Prefix, "{\"a\": \"b".to_owned()));
+    // Here it is text, which the model would write again, or not.
+    assert_eq!(mode("{\"a\": \"b "), (Mode::Anchored, "{\"a\": \"b ".to_owned()));
+    assert_eq!(mode("{\"a b "), (Mode::Anchored, "{\"a b ".to_owned()));
+    let (mut session, _) = cut("{\"a\": ", trimming());
+    continued(&mut session, " 1}");
+    assert_eq!(session.document().text(), "{\"a\":  1}");
+    assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
+}
+
+#[test]
+fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
+    let refused = || End::NoPrefix("400".to_owned());
+    let (mut session, request) = cut("[1, 2", Asking::default().prefix(Prefixed::default()));
+    assert_eq!((request.number, request.turn.unwrap().mode), (1, Mode::Prefix));
+    session.handle_input(NOW, Input::End(refused()));
+    let request = call(&mut session);
+    let turn = request.turn.unwrap();
+    assert_eq!((request.number, turn.mode), (1, Mode::Anchored));
+    assert!(turn.prompt.ends_with("<overlap_context>\n[1, 2\n</overlap_context>"));
+    continued(&mut session, "[1, 2, 3]");
+    assert_eq!(session.document().text(), "[1, 2, 3]");
+    assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
+
+    // A call in words that is refused so is a failure like any other, and the loop ends.
+    let (mut session, _) = cut("[1, 2", Asking::default());
+    for _ in 0..2 {
+        session.handle_input(NOW, Input::End(refused()));
+        call(&mut session);
+    }
+    session.handle_input(NOW, Input::End(refused()));
+    assert_eq!(outcome(&mut session), (Status::Closed, 3, 3));
+}
+
+/// What does not fit behind a prefix is asked for in words.
+#[test]
+fn a_prefix_that_leads_nowhere_is_not_tried_again() {
+    let (mut session, _) = cut("{\"a\": [1, 2", Asking::default().prefix(Prefixed::default()));
+    continued(&mut session, "I'm sorry, but I can't help with that.");
+    assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Anchored);
+    // Nothing at all says nothing of the way.
+    let (mut session, _) = cut("{\"a\": [1, 2", Asking::default().prefix(Prefixed::default()));
+    session.handle_input(NOW, Input::End(End::Dropped));
+    assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Prefix);
+}
+
+#[test]
+fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
+    let mut session = Session::new(Limits::default());
+    session.ask(Asking::default().thinks_less(true));
+    session.handle_input(NOW, Input::Thought);
+    session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+    let request = call(&mut session);
+    assert!(request.thinks_less && request.turn.is_none());
+    continued(&mut session, "[1]");
+    assert_eq!(outcome(&mut session), (Status::Complete, 1, 1));
+
+    // A continuation, too; the call after one that brought text is as usual.
+    let (mut session, request) = cut("[1, 2", Asking::default().thinks_less(true));
+    assert!(!request.thinks_less);
+    session.handle_input(NOW, Input::Thought);
+    session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+    assert!(call(&mut session).thinks_less);
+    session.handle_input(NOW, Input::Thought);
+    session.handle_input(NOW, Input::Text("[1, 2, 3"));
+    session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+    assert!(!call(&mut session).thinks_less);
+
+    // Where nothing can be changed, it passes as it came; so does one that has text, or no thoughts.
+    let ended = |asking: Asking, inputs: &[Input<'_>]| {
+        let mut session = Session::new(Limits::default());
+        session.ask(asking);
+        for input in inputs {
+            session.handle_input(NOW, input.clone());
+        }
+        session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+        outcome(&mut session)
+    };
+    assert_eq!(ended(Asking::default(), &[Input::Thought]), (Status::Passed, 0, 0));
+    assert_eq!(ended(Asking::default().thinks_less(true), &[]), (Status::Passed, 0, 0));
+    let prose = [Input::Thought, Input::Text("Hello")];
+    assert_eq!(ended(Asking::default().thinks_less(true), &prose), (Status::Passed, 0, 0));
+}
+
+/// Both wires tell the session of thoughts, and ask as they are told to.
+#[test]
+fn wires_know_thoughts_and_ways() {
+    let asking = || Asking::default().prefix(Prefixed::default()).thinks_less(true);
+    let chunk = |delta: Value, finish: Value| {
+        format!("data: {}\n\n", json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
+    };
+    let mut relay = Relay::new(Limits::default(), false).asking(asking());
+    relay.handle_bytes(NOW, chunk(json!({"role": "assistant", "reasoning_content": "Hm"}), Value::Null).into());
+    relay.handle_bytes(NOW, chunk(json!({}), json!("length")).into());
+    relay.handle_hangup(NOW, Hangup::Closed);
+    let calls: Vec<Request> = std::iter::from_fn(|| relay.poll_output())
+        .filter_map(|output| if let relay::Output::Call { request, .. } = output { Some(request) } else { None })
+        .collect();
+    assert!(matches!(&calls[..], [Request { thinks_less: true, turn: None, .. }]), "{calls:?}");
+
+    let mut whole = Whole::new(Limits::default(), false).asking(asking());
+    let answer = |message: Value, finish: &str| {
+        json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": finish}]}).to_string()
+    };
+    let mut requests = Vec::new();
+    let mut drain = |whole: &mut Whole| {
+        while let Some(output) = whole.poll_output() {
+            if let body::Output::Call { request, .. } = output {
+                requests.push(request);
+            }
+        }
+    };
+    whole.handle_body(NOW, &answer(json!({"content": null, "reasoning": "Hm"}), "length"));
+    drain(&mut whole);
+    whole.handle_body(NOW, &answer(json!({"content": "[1, "}), "length"));
+    drain(&mut whole);
+    assert!(requests[0].thinks_less && requests[0].turn.is_none());
+    assert!(!requests[1].thinks_less);
+    assert_eq!(
+        requests[1].turn.as_ref().map(|turn| (turn.mode, turn.delivered.as_str())),
+        Some((Mode::Prefix, "[1, "))
+    );
+}
+
+#[test]
+fn prefixes_are_written_as_providers_want_them() {
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"stream":true}"#;
+    let written = |prefix| {
+        let rest = Rest::Prefix { delivered: "[\"é\n", prefix };
+        chat::ask(body, Some(&rest), &Changes::default()).unwrap()
+    };
+    let before = r#"{"model":"m","messages":[{"role":"user","content":"Go"},{"role":"assistant","content":"[\"é\n""#;
+    assert_eq!(written(Prefix::Turn), format!(r#"{before}}}],"stream":true}}"#));
+    assert_eq!(written(Prefix::None), written(Prefix::Turn));
+    assert_eq!(written(Prefix::Flag), format!(r#"{before},"prefix":true}}],"stream":true}}"#));
+    assert_eq!(written(Prefix::Partial), format!(r#"{before},"partial":true}}],"stream":true}}"#));
+    assert_eq!(
+        written(Prefix::Final),
+        format!(r#"{before}}}],"stream":true,"continue_final_message":true,"add_generation_prompt":false}}"#)
+    );
+}
+
+#[test]
+fn what_forces_a_shape_is_left_out() {
+    let body = r#"{"n":1,"grammar":"root ::= x","json_schema":{},"regex":"a","ebnf":"b","structured_outputs":{},"guided_json":{},"guided_regex":"c","guided_choice":[],"guided_grammar":"d","seed":7,"messages":[]}"#;
+    for rest in [Rest::Words { delivered: "[", prompt: "go" }, Rest::Prefix { delivered: "[", prefix: Prefix::Turn }] {
+        let asked: Value = serde_json::from_str(&chat::ask(body, Some(&rest), &Changes::default()).unwrap()).unwrap();
+        let keys: Vec<_> = asked.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["messages", "seed"]);
+    }
+    // The original request again keeps its shape.
+    assert_eq!(chat::ask(body, None, &Changes::default()).as_deref(), Some(body));
+}
+
+#[test]
+fn thinking_is_turned_off_and_limits_are_raised() {
+    let off = Switch { key: "thinking".to_owned(), value: r#"{"type":"disabled"}"#.to_owned() };
+    let changes = |max_tokens| Changes { reasoning_off: Some(&off), max_tokens };
+    let body = r#"{"messages":[],"thinking":{"type":"enabled"},"max_tokens":10}"#;
+    assert_eq!(
+        chat::ask(body, None, &changes(Some(20))).as_deref(),
+        Some(r#"{"messages":[],"thinking":{"type":"disabled"},"max_tokens":20}"#)
+    );
+    // The newer member counts; one that is not there is not invented.
+    let body = r#"{"messages":[],"max_tokens":10,"max_completion_tokens":11}"#;
+    let raised = Changes { reasoning_off: None, max_tokens: Some(22) };
+    assert_eq!(
+        chat::ask(body, None, &raised).as_deref(),
+        Some(r#"{"messages":[],"max_tokens":10,"max_completion_tokens":22}"#)
+    );
+    assert_eq!(chat::ask(r#"{"messages":[]}"#, None, &raised).as_deref(), Some(r#"{"messages":[]}"#));
+    assert_eq!(
+        chat::ask(r#"{"messages":[]}"#, None, &changes(None)).as_deref(),
+        Some(r#"{"messages":[],"thinking":{"type":"disabled"}}"#)
+    );
+}
+
+#[test]
+fn first_requests_are_adapted() {
+    let body = r#"{"model":"perplexity/sonar","response_format":{"type":"json_object"},"messages":[]}"#;
+    assert_eq!(
+        chat::adapt(body, Some("response_format"), Some("perplexity/sonar:online")).as_deref(),
+        Some(r#"{"model":"perplexity/sonar:online","messages":[]}"#)
+    );
+    assert_eq!(chat::adapt(body, None, None).as_deref(), Some(body));
+    assert_eq!(chat::adapt("[]", None, None), None);
+    assert!(chat::has_member(body, "response_format") && !chat::has_member(body, "tools"));
+}
+
+#[test]
+fn requests_say_which_model_how_much_and_whether_it_thinks() {
+    let read = |body: &str| chat::Request::parse(body.as_bytes()).unwrap();
+    let request = read(r#"{"model":"a/b","max_tokens":5,"messages":[]}"#);
+    assert_eq!((request.model.as_str(), request.max_tokens, request.thinks), ("a/b", Some(5), false));
+    let request = read(r#"{"model":1,"max_completion_tokens":6,"max_tokens":null,"messages":[]}"#);
+    assert_eq!((request.model.as_str(), request.max_tokens), ("", Some(6)));
+    for (member, thinks) in [
+        (r#""reasoning_effort":"high""#, true),
+        (r#""reasoning_effort":"none""#, false),
+        (r#""reasoning_effort":null"#, false),
+        (r#""enable_thinking":true"#, true),
+        (r#""enable_thinking":false"#, false),
+        (r#""chat_template_kwargs":{"enable_thinking":true}"#, true),
+        (r#""chat_template_kwargs":{"x":true}"#, false),
+        (r#""thinking":{"type":"enabled","budget_tokens":1024}"#, true),
+        (r#""thinking":{"type":"adaptive"}"#, true),
+        (r#""thinking":{"type":"disabled"}"#, false),
+        (r#""reasoning":{"enabled":true}"#, true),
+        (r#""reasoning":{"effort":"low"}"#, true),
+        (r#""reasoning":{"max_tokens":100}"#, true),
+        (r#""reasoning":{"enabled":false}"#, false),
+        (r#""reasoning":{"effort":"none"}"#, false),
+        (r#""temperature":1"#, false),
+    ] {
+        assert_eq!(read(&format!("{{\"messages\":[],{member}}}")).thinks, thinks, "{member}");
+    }
+}
