@@ -45,6 +45,14 @@ pub struct Limits {
     pub failures: u32,
     /// Fragments in a row that bring nothing new and end the loop. Default 2.
     pub repeats: u32,
+    /// Tokens of all answers to one request together, as the provider counts them, behind which no further call is made.
+    /// Default: none.
+    pub tokens: Option<u64>,
+    /// Time since the first input behind which no further call is made. Default: none.
+    pub time: Option<Duration>,
+    /// Answers in a row that say they are no further than the one before, and end the loop. Default 3; a model that is
+    /// not asked says nothing.
+    pub strikes: u32,
     /// Silence after which an upstream that owes the rest of a document counts as gone. Default 60 s.
     pub idle: Duration,
     /// Silence before the first byte of an answer after which a call counts as failed. Default 300 s: a model may
@@ -73,6 +81,9 @@ impl Default for Limits {
             continuations: 8,
             failures: 3,
             repeats: 2,
+            tokens: None,
+            time: None,
+            strikes: 3,
             idle: Duration::from_secs(60),
             first_byte: Duration::from_secs(300),
             keep_alive: Duration::from_secs(5),

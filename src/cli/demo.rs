@@ -12,6 +12,7 @@ use crate::Limits;
 use crate::client::{Body, Client, Upstream};
 use crate::provider::{Delta, chat};
 use crate::proxy::Proxy;
+use crate::session::Event;
 use crate::session::relay::Output;
 use crate::sim::{Script, Sim};
 use crate::sse::Decoder;
@@ -132,7 +133,7 @@ async fn stream(url: &str, seen: &Mutex<Vec<Output>>, mark: &str, console: &mut 
 
 fn seam_offsets(seen: &[Output]) -> Vec<usize> {
     let seams = seen.iter().filter_map(|output| match output {
-        Output::Seam { seam, .. } => Some(seam.offset),
+        Output::Event(Event::Joined { seam, .. }) => Some(seam.offset),
         _ => None,
     });
     seams.collect()
@@ -145,8 +146,8 @@ fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
     let mut failed: Vec<String> = Vec::new();
     for output in seen {
         match output {
-            Output::Failed(reason) => failed.push(reason.to_string()),
-            Output::Seam { seam, elapsed } => rows.push([
+            Output::Event(Event::Failed { reason, .. }) => failed.push(reason.to_string()),
+            Output::Event(Event::Joined { seam, elapsed, .. }) => rows.push([
                 seam.path.clone(),
                 seam.offset.to_string(),
                 seam.alignment.as_str().to_owned(),

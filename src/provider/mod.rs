@@ -10,7 +10,7 @@ pub mod capability;
 pub mod chat;
 mod usage;
 
-pub use usage::add_usage;
+pub use usage::{add_usage, answer_tokens};
 
 /// One thing that an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,6 +31,12 @@ pub fn add_usage(total: &mut Option<String>, raw: &str) {
     *total = Some(sum);
 }
 
+/// Tokens of the answer in a usage object: `completion_tokens`, or what other wires call it, `output_tokens`.
+pub fn answer_tokens(raw: &str) -> Option<u64> {
+    let root = Raw::root(raw).filter(|_| walk::is_valid(raw))?;
+    ["completion_tokens", "output_tokens"].into_iter().find_map(|key| root.member(key)?.as_u64())
+}
+
 /// Writes the sum of two values. Calls itself [`DEPTH`] times at most, whatever the input is.
 fn add(first: Raw<'_>, second: Raw<'_>, depth: usize, out: &mut String) {
     match (first.kind(), second.kind()) {

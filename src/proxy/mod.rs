@@ -25,7 +25,7 @@ pub use serve::Server;
 use crate::Limits;
 use crate::client::Client;
 use crate::session::relay::Output;
-use crate::session::{End, Reason};
+use crate::session::{End, Event, Reason};
 
 /// What a proxy does.
 ///
@@ -108,7 +108,7 @@ impl Proxy {
             Output::Call { request, .. } => {
                 tracing::info!(number = request.number, again = request.turn.is_none(), "asking for the rest");
             }
-            Output::Seam { seam, elapsed } => tracing::info!(
+            Output::Event(Event::Joined { seam, elapsed, .. }) => tracing::info!(
                 offset = seam.offset,
                 alignment = seam.alignment.as_str(),
                 overlap = seam.overlap,
@@ -118,10 +118,10 @@ impl Proxy {
                 "joined"
             ),
             // An upstream's own words may quote the request, or its key.
-            Output::Failed(Reason::Nothing(End::Error(_))) => {
+            Output::Event(Event::Failed { reason: Reason::Nothing(End::Error(_)), .. }) => {
                 tracing::warn!(reason = "the upstream reported an error", "a call failed");
             }
-            Output::Failed(reason) => tracing::warn!(%reason, "a call failed"),
+            Output::Event(Event::Failed { reason, .. }) => tracing::warn!(%reason, "a call failed"),
             Output::Done { outcome, .. } => tracing::info!(
                 status = outcome.status.as_str(),
                 continuations = outcome.continuations,
@@ -129,7 +129,7 @@ impl Proxy {
                 filled = outcome.filled.len(),
                 "done"
             ),
-            Output::Bytes(_) => {}
+            Output::Event(_) | Output::Bytes(_) => {}
         }
         if let Some(observer) = &self.observer {
             observer(output);

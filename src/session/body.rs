@@ -11,7 +11,7 @@ use super::wire::{failure, finish_reason};
 use super::{Asking, End, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{read_body, write_body};
-use crate::provider::{Delta, add_usage};
+use crate::provider::{Delta, add_usage, answer_tokens};
 
 /// A chat/completions body, made whole: [`Output::Bytes`] is the response's body, and comes once. Drain [`poll_output`](Self::poll_output) after every input.
 #[derive(Debug)]
@@ -70,6 +70,9 @@ impl Whole {
             }
         }
         if let Some(usage) = usage {
+            if let Some(tokens) = answer_tokens(&usage) {
+                self.session.handle_input(now, Input::Tokens(tokens));
+            }
             add_usage(&mut self.usages, &usage);
         }
         if has_thought {
@@ -87,8 +90,7 @@ impl Whole {
         while let Some(output) = self.session.poll_output() {
             let output = match output {
                 super::Output::Text(_) => continue,
-                super::Output::Seam { seam, elapsed } => Output::Seam { seam, elapsed },
-                super::Output::Failed(reason) => Output::Failed(reason),
+                super::Output::Event(event) => Output::Event(event),
                 super::Output::Call { request, at } => Output::Call { request, at },
                 super::Output::Done(outcome) => {
                     let body = self.body(&outcome);

@@ -13,20 +13,28 @@
 
 pub mod body;
 mod digest;
+mod event;
+mod io;
+mod outcome;
 mod prompt;
 pub mod relay;
 mod request;
+mod snapshot;
 mod stitch;
 mod tags;
 mod template;
 mod text;
 mod wire;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+pub use event::Event;
+pub use io::{End, Input, Output, Reason};
+pub use outcome::{Outcome, Status, Stop};
 pub use prompt::{Part, Parts, Prompt};
 pub use request::{Asking, Mode, Prefixed, Request, Turn};
+pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_explained, stitch_with};
 pub use template::{Template, TemplateError};
 pub use text::{StitchedText, stitch_text};
@@ -36,7 +44,7 @@ use crate::error::SyntaxError;
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::provider::Finish;
-use crate::splice::{Earlier, Expect, Explained, Failure, Seam, Slot, Splice};
+use crate::splice::{Earlier, Expect, Explained, Failure, Repair, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
 ///
@@ -45,7 +53,7 @@ use crate::splice::{Earlier, Expect, Explained, Failure, Seam, Slot, Splice};
 ///
 /// ```
 /// use std::time::Duration;
-/// use restitch::session::{End, Input, Output, Session, Status};
+/// use restitch::session::{End, Event, Input, Output, Session, Status};
 /// use restitch::Limits;
 ///
 /// let now = Duration::ZERO;
@@ -53,6 +61,8 @@ use crate::splice::{Earlier, Expect, Explained, Failure, Seam, Slot, Splice};
 /// session.handle_input(now, Input::Text("{\"items\": [1, 2"));
 /// session.handle_input(now, Input::End(End::Dropped));
 ///
+/// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Cut { offset: 16, .. }))));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Requested { call: 1, .. }))));
 /// let Some(Output::Call { request, .. }) = session.poll_output() else { panic!() };
 /// let turn = request.turn.unwrap();
 /// assert_eq!(turn.delivered, "{\"items\": [1, 2");
@@ -60,9 +70,9 @@ use crate::splice::{Earlier, Expect, Explained, Failure, Seam, Slot, Splice};
 ///
 /// session.handle_input(now, Input::Text("{\"items\": [1, 20, 3]}"));
 /// session.handle_input(now, Input::End(End::Closed));
-/// assert!(matches!(session.poll_output(), Some(Output::Seam { seam, .. }) if seam.path == "/items/1"));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Joined { seam, .. })) if seam.path == "/items/1"));
 /// assert!(matches!(session.poll_output(), Some(Output::Text(text)) if text == "0, 3]}"));
-/// let Some(Output::Done(outcome)) = session.poll_output() else { panic!() };
+/// let Some(Output::Event(Event::Done(outcome))) = session.poll_output() else { panic!() };
 /// assert_eq!(outcome.status, Status::Complete);
 /// ```
 #[derive(Clone, Debug)]
@@ -96,11 +106,19 @@ pub struct Session {
     failures_in_a_row: u32,
     repeats_in_a_row: u32,
     ambiguous: u32,
+    /// Of each call, the first one first.
+    tokens: Vec<Option<u64>>,
+    repairs: BTreeMap<&'static str, u32>,
+    /// Why the loop has ended.
+    stop: Option<Stop>,
     /// The last continuation that fitted in more than one place: another one that says the same decides between them.
     earlier: Option<Earlier>,
     /// When the call before ended, and when something came last: the clock starts with the first input.
     cut_at: Duration,
     heard_at: Option<Duration>,
+    started_at: Option<Duration>,
+    /// Before that, in another process.
+    spent: Duration,
     outputs: VecDeque<Output>,
     /// Somebody asks why: how each continuation was decided, the last one last.
     explained: Option<Vec<Explained>>,
@@ -115,162 +133,6 @@ enum Phase {
     /// A continuation is coming. The offset is what was delivered before it.
     Continuing(Box<Splice>, usize),
     Done,
-}
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Input<'a> {
-    /// Text of the call that is open.
-    Text(&'a str),
-    /// The call that is open lives: something came that is no text.
-    Sign,
-    /// The same, and it was something of what the model thinks before it answers.
-    Thought,
-    /// The call that is open, or was asked for, is over.
-    End(End),
-}
-
-/// How a call ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum End {
-    /// With a finish reason.
-    Finished(Finish),
-    /// Cleanly, without a finish reason.
-    Closed,
-    /// The connection was lost.
-    Dropped,
-    /// With an error in the stream.
-    Error(String),
-    /// Nothing came for the idle time.
-    Silent,
-    /// It was refused before it began.
-    Rejected {
-        /// Why, for people.
-        reason: String,
-        /// It may succeed a little later (429, 5xx): wait before the next call.
-        transient: bool,
-        /// How long it asked to wait.
-        retry_after: Option<Duration>,
-    },
-    /// It was refused before it began since a prefix is not continued: the session asks in words, at once, and from now
-    /// on. That is no failure, and the call does not count. A call in words that ends so is rejected.
-    NoPrefix(String),
-}
-
-/// What is to be done. Everything is in the order in which it happened.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Output {
-    /// Text that goes on where the text before it ended. The first answer's own text is not among it: that leaves as
-    /// it came.
-    Text(String),
-    /// A continuation was joined; its text follows.
-    Seam {
-        /// Where and how.
-        seam: Seam,
-        /// From the end of the call before to the first text that was certain.
-        elapsed: Duration,
-    },
-    /// A call brought nothing, or broke off behind its seam.
-    Failed(Reason),
-    /// A call is to be made, not before `at`.
-    Call {
-        /// What to ask for.
-        request: Request,
-        /// Since the same moment as `now`.
-        at: Duration,
-    },
-    /// Nothing follows.
-    Done(Outcome),
-}
-
-/// Why a call counts as a failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reason {
-    /// It ended before anything was delivered.
-    Nothing(End),
-    /// Its text could not be joined, or not to its end.
-    Merge(Failure),
-    /// It was refused.
-    Rejected(String),
-}
-
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Nothing(End::Error(message)) => write!(f, "nothing was delivered: {message}"),
-            Self::Nothing(End::Dropped) => f.write_str("nothing was delivered: the connection was lost"),
-            Self::Nothing(End::Silent) => f.write_str("nothing was delivered: the call fell silent"),
-            Self::Nothing(_) => f.write_str("nothing was delivered"),
-            Self::Merge(failure) => failure.fmt(f),
-            Self::Rejected(reason) => f.write_str(reason),
-        }
-    }
-}
-
-/// How the answer came about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// How it ended.
-    pub status: Status,
-    /// Calls after the first.
-    pub continuations: u32,
-    /// How many of all calls failed.
-    pub failures: u32,
-    /// Seams that rest on an anchor that may stand elsewhere, too (rule 3 of the specification): where the text
-    /// repeats itself all over, nobody can tell.
-    pub ambiguous: u32,
-    /// JSON Pointers of values that were invented to close the document; see
-    /// [`Completion::filled`](crate::json::Completion::filled).
-    pub filled: Vec<String>,
-    /// The finish reason of the last call, if it gave one.
-    pub finish: Option<Finish>,
-}
-
-/// How an answer ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Status {
-    /// The first answer stands as it came: it was whole, or not JSON, or not to be continued.
-    Passed,
-    /// The document is whole.
-    Complete,
-    /// The document was given up and closed; what was invented is listed.
-    Closed,
-    /// Nothing of a document was delivered.
-    Failed,
-}
-
-impl Status {
-    /// The name in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Complete => "complete",
-            Self::Closed => "closed",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-impl Outcome {
-    /// The `restitch` member of the last chunk: status, counts, what was filled, and how many seams are ambiguous, if
-    /// any; as JSON.
-    pub fn report(&self) -> String {
-        let mut report = serde_json::json!({
-            "status": self.status.as_str(), "continuations": self.continuations, "failures": self.failures,
-        });
-        if self.ambiguous > 0 {
-            report["ambiguous"] = self.ambiguous.into();
-        }
-        if self.status != Status::Complete {
-            report["filled"] = self.filled.clone().into();
-        }
-        report.to_string()
-    }
 }
 
 impl Session {
@@ -301,9 +163,14 @@ impl Session {
             failures_in_a_row: 0,
             repeats_in_a_row: 0,
             ambiguous: 0,
+            tokens: vec![None],
+            repairs: BTreeMap::new(),
+            stop: None,
             earlier: None,
             cut_at: Duration::ZERO,
             heard_at: None,
+            started_at: None,
+            spent: Duration::ZERO,
             outputs: VecDeque::new(),
             explained: None,
         }
@@ -360,8 +227,10 @@ impl Session {
     /// Tells the session what happened.
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>) {
         self.heard_at = Some(now);
+        self.started_at.get_or_insert(now);
         match input {
             Input::Sign => {}
+            Input::Tokens(tokens) => self.tokens.last_mut().into_iter().for_each(|last| *last = Some(tokens)),
             Input::Thought => self.has_thought = true,
             Input::Text(text) => self.text(now, text),
             Input::End(end) => self.end(now, end),
@@ -446,13 +315,30 @@ impl Session {
                 // A failure is told once, when the call ends.
                 let _ = splice.feed(&mut self.slot, text);
                 if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
-                    self.ambiguous += u32::from(seam.ambiguous);
-                    self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
+                    self.joined(now, seam);
                 }
                 self.settled(before);
             }
             Phase::Waiting(_) | Phase::Done => {}
         }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    fn joined(&mut self, now: Duration, seam: Seam) {
+        self.ambiguous += u32::from(seam.ambiguous);
+        let (call, elapsed) = (self.continuations, now.saturating_sub(self.cut_at));
+        self.event(Event::Joined { call, seam, elapsed });
+    }
+
+    /// The open call has ended before the document was whole.
+    fn cut(&mut self, now: Duration, end: &End) {
+        self.cut_at = now;
+        let document = self.slot.document();
+        let (offset, path) = (document.text().len(), document.cut().path);
+        self.event(Event::Cut { call: self.continuations, end: end.clone(), offset, path });
     }
 
     fn settled(&mut self, before: usize) {
@@ -491,7 +377,7 @@ impl Session {
             self.done(if asked_again { Status::Complete } else { Status::Passed }, Vec::new(), finish);
             return;
         }
-        self.cut_at = now;
+        self.cut(now, &end);
         if self.slot.document().root_start().is_some() {
             self.call(now, Duration::ZERO);
         } else {
@@ -506,6 +392,7 @@ impl Session {
             End::NoPrefix(_) if self.mode == Mode::Prefix => {
                 self.asking.prefix = None;
                 self.continuations -= 1;
+                self.tokens.pop();
                 self.call(now, Duration::ZERO);
                 return;
             }
@@ -523,20 +410,20 @@ impl Session {
         }
         self.earlier = splice.take_undecided().or(self.earlier.take());
         if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
-            self.ambiguous += u32::from(seam.ambiguous);
-            self.outputs.push_back(Output::Seam { seam, elapsed: now.saturating_sub(self.cut_at) });
+            self.joined(now, seam);
         }
         self.settled(before);
-        self.cut_at = now;
+        self.repaired(splice.repairs());
         let finish = if let End::Finished(reason) = end { Some(reason.clone()) } else { None };
         if self.slot.document().is_complete() {
             self.done(Status::Complete, Vec::new(), finish);
             return;
         }
+        self.cut(now, end);
         // A refusal says `stop` as well: it is a failure, whatever stop sequences there are.
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
         if let Some(reason) = finish.as_ref().filter(|reason| !self.is_continued(reason) && !failed_to_merge) {
-            self.give_up(Some(reason.clone()));
+            self.give_up(Stop::Finish, Some(reason.clone()));
             return;
         }
         match merged {
@@ -560,11 +447,17 @@ impl Session {
                 self.failures_in_a_row = 0;
                 self.repeats_in_a_row = if progress { 0 } else { self.repeats_in_a_row + 1 };
                 if self.repeats_in_a_row >= self.limits.repeats {
-                    self.give_up(None);
+                    self.give_up(Stop::Repeats, None);
                 } else {
                     self.call(now, Duration::ZERO);
                 }
             }
+        }
+    }
+
+    fn repaired(&mut self, repairs: &[Repair]) {
+        for repair in repairs {
+            *self.repairs.entry(repair.rule.as_str()).or_default() += 1;
         }
     }
 
@@ -573,9 +466,10 @@ impl Session {
         self.failures += 1;
         self.failures_in_a_row += 1;
         self.repeats_in_a_row = 0;
-        self.outputs.push_back(Output::Failed(reason));
+        let (call, in_a_row) = (self.continuations, self.failures_in_a_row);
+        self.event(Event::Failed { call, reason, in_a_row });
         if self.failures_in_a_row >= self.limits.failures {
-            self.give_up(None);
+            self.give_up(Stop::Failures, None);
             return;
         }
         let wait = match end {
@@ -590,12 +484,13 @@ impl Session {
 
     /// Asks for the next call, or gives up where the cap is reached.
     fn call(&mut self, now: Duration, wait: Duration) {
-        if self.continuations >= self.limits.continuations {
-            self.give_up(None);
+        let at = now.saturating_add(wait);
+        if let Some(stop) = self.cap(at) {
+            self.give_up(stop, None);
             return;
         }
         self.continuations += 1;
-        let at = now.saturating_add(wait);
+        self.tokens.push(None);
         self.heard_at = Some(at);
         let turn = if self.slot.document().root_start().is_some() {
             self.spliced = true;
@@ -611,8 +506,40 @@ impl Session {
             }
             None
         };
+        let (mode, anchor) = (turn.as_ref().map(|turn| turn.mode), turn.as_ref().map_or(0, |turn| turn.anchor.len()));
+        self.event(Event::Requested { call: self.continuations, mode, anchor, at });
         let request = Request { number: self.continuations, turn, thinks_less: std::mem::take(&mut self.thinks_less) };
         self.outputs.push_back(Output::Call { request, at });
+    }
+
+    /// Since the first input.
+    fn spent(&self, now: Duration) -> Duration {
+        self.spent + self.started_at.map_or(Duration::ZERO, |started| now.saturating_sub(started))
+    }
+
+    /// Another process had the call that was open: asks for the rest, if there is to be one.
+    fn go_on(&mut self, now: Duration) {
+        if !self.would_continue(&End::Dropped) {
+            let is_whole = self.continuations > 0 && self.slot.document().is_complete();
+            self.done(if is_whole { Status::Complete } else { Status::Passed }, Vec::new(), None);
+            return;
+        }
+        self.cut(now, &End::Dropped);
+        self.call(now, Duration::ZERO);
+    }
+
+    /// The cap that a call at this time would break.
+    fn cap(&self, at: Duration) -> Option<Stop> {
+        let tokens: u64 = self.tokens.iter().flatten().sum();
+        if self.continuations >= self.limits.continuations {
+            Some(Stop::Continuations)
+        } else if self.limits.tokens.is_some_and(|most| tokens >= most) {
+            Some(Stop::Tokens)
+        } else if self.limits.time.is_some_and(|most| self.spent(at) >= most) {
+            Some(Stop::Time)
+        } else {
+            None
+        }
     }
 
     /// The turns that ask for the rest, and what is expected of the answer.
@@ -647,7 +574,8 @@ impl Session {
     }
 
     /// Closes what was delivered and says so; says that it failed where there is nothing to close.
-    fn give_up(&mut self, finish: Option<Finish>) {
+    fn give_up(&mut self, stop: Stop, finish: Option<Finish>) {
+        self.stop = Some(stop);
         if self.slot.document().root_start().is_none() {
             self.done(Status::Failed, Vec::new(), finish);
             return;
@@ -655,6 +583,7 @@ impl Session {
         self.spliced = true;
         let completion = self.slot.document().completion();
         let before = self.slot.document().text().len();
+        self.event(Event::Fallback { stop, offset: before, filled: completion.filled.clone() });
         let pushed = self.slot.push(&completion.suffix);
         debug_assert!(pushed.is_ok() && self.slot.document().is_complete(), "{pushed:?}: {}", completion.suffix);
         self.settled(before);
@@ -671,11 +600,24 @@ impl Session {
             let _ = self.slot.push(&fence);
             self.settled(before);
         }
-        self.outputs.push_back(Output::Done(Outcome { filled, finish, ..self.outcome(status) }));
+        let outcome = Outcome { filled, finish, ..self.outcome(status) };
+        self.event(Event::Done(outcome.clone()));
+        self.outputs.push_back(Output::Done(outcome));
     }
 
     fn outcome(&self, status: Status) -> Outcome {
-        let Self { continuations, failures, ambiguous, .. } = *self;
-        Outcome { status, continuations, failures, ambiguous, filled: Vec::new(), finish: None }
+        let Self { continuations, failures, ambiguous, stop, .. } = *self;
+        Outcome {
+            status,
+            continuations,
+            failures,
+            ambiguous,
+            filled: Vec::new(),
+            finish: None,
+            stop,
+            tokens: self.tokens.clone(),
+            repairs: self.repairs.clone(),
+            percentage: None,
+        }
     }
 }

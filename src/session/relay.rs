@@ -25,13 +25,14 @@ use super::wire::{failure, finish_reason};
 use super::{Asking, End, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{Reader, Writer};
-use crate::provider::{Finish, add_usage};
+use crate::provider::{Finish, add_usage, answer_tokens};
 use crate::sse::{DecodeError, Decoder, Encoder};
 
 /// A chat/completions event stream, made whole.
 ///
 /// ```
 /// use std::time::Duration;
+/// use restitch::session::Event;
 /// use restitch::session::relay::{Hangup, Output, Relay};
 /// use restitch::Limits;
 ///
@@ -42,11 +43,11 @@ use crate::sse::{DecodeError, Decoder, Encoder};
 /// assert!(matches!(relay.poll_output(), Some(Output::Bytes(bytes)) if bytes == chunk("[1, 2")));
 ///
 /// relay.handle_hangup(now, Hangup::Dropped);
-/// assert!(matches!(relay.poll_output(), Some(Output::Call { .. })));
+/// while !matches!(relay.poll_output(), Some(Output::Call { .. })) {}
 /// relay.handle_open(now);
 /// relay.handle_bytes(now, format!("{}data: [DONE]\n\n", chunk("[1, 2, 3]")).into());
 /// let rest: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
-/// assert!(matches!(&rest[0], Output::Seam { seam, .. } if seam.path == "/1"));
+/// assert!(matches!(&rest[0], Output::Event(Event::Joined { seam, .. }) if seam.path == "/1"));
 /// assert!(matches!(&rest[1], Output::Bytes(bytes) if bytes.ends_with(b"\"delta\":{\"content\":\", 3]\"},\"finish_reason\":null}]}\n\n")));
 /// assert!(matches!(rest.last(), Some(Output::Done { .. })));
 /// ```
@@ -386,6 +387,9 @@ impl Relay {
     /// The open call is over: the session decides.
     fn end_call(&mut self, now: Duration, end: End) {
         if let Some(usage) = self.usage.take() {
+            if let Some(tokens) = answer_tokens(&usage) {
+                self.session.handle_input(now, Input::Tokens(tokens));
+            }
             add_usage(&mut self.usages, &usage);
         }
         self.end = None;
@@ -398,8 +402,7 @@ impl Relay {
         while let Some(output) = self.session.poll_output() {
             match output {
                 super::Output::Text(text) => self.write(now, |writer, out| writer.text(out, &text)),
-                super::Output::Seam { seam, elapsed } => self.outputs.push_back(Output::Seam { seam, elapsed }),
-                super::Output::Failed(reason) => self.outputs.push_back(Output::Failed(reason)),
+                super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
                     self.decoder = Decoder::new(&self.limits);
                     self.reader = Reader::new();
@@ -478,10 +481,14 @@ impl Relay {
         let end = self.end.take().unwrap_or(End::Closed);
         self.session.pass();
         self.session.handle_input(now, Input::End(end));
-        let outcome = std::iter::from_fn(|| self.session.poll_output()).find_map(|output| match output {
-            super::Output::Done(outcome) => Some(outcome),
-            _ => None,
-        });
+        let mut outcome = None;
+        while let Some(output) = self.session.poll_output() {
+            match output {
+                super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
+                super::Output::Done(done) => outcome = Some(done),
+                super::Output::Text(_) | super::Output::Call { .. } => {}
+            }
+        }
         let outcome = outcome.unwrap_or_else(|| self.session.outcome(Status::Passed));
         self.end_with(outcome, hangup);
     }

@@ -41,6 +41,16 @@ pub enum Mode {
     Prefix,
 }
 
+impl Mode {
+    /// The name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anchored => "anchored",
+            Self::Prefix => "prefix",
+        }
+    }
+}
+
 /// In which way a session asks.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{End, Input, Output, Reason, Session, Status};
+use super::{End, Event, Input, Output, Reason, Session, Status};
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::splice::{self, Alignment, Expect, Explained, Failure, Seam, Slot, Splice};
@@ -200,18 +200,18 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: Stitch
         let mut differs = false;
         while let Some(output) = session.poll_output() {
             match output {
-                Output::Seam { seam, .. } => {
+                Output::Event(Event::Joined { seam, .. }) => {
                     stitched.seams.push(seam);
                     skipped.clear();
                 }
-                Output::Failed(reason) => {
+                Output::Event(Event::Failed { reason, .. }) => {
                     stitched.failures += 1;
                     differs = matches!(reason, Reason::Merge(Failure::Differs(_)));
                     if expect != Expect::Exact && matches!(reason, Reason::Merge(Failure::Undecided)) {
                         skipped.push_str(part);
                     }
                 }
-                Output::Text(_) | Output::Call { .. } | Output::Done(_) => {}
+                Output::Event(_) | Output::Text(_) | Output::Call { .. } | Output::Done(_) => {}
             }
         }
         if differs

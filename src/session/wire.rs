@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Outcome, Reason, Request, Status};
+use super::{Event, Outcome, Request, Status};
 use crate::json::string::quoted;
 use crate::provider::Finish;
-use crate::splice::Seam;
 
 /// How the transport of a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,15 +30,8 @@ pub enum Output {
         /// Since the same moment as `now`.
         at: Duration,
     },
-    /// A continuation was joined.
-    Seam {
-        /// Where and how.
-        seam: Seam,
-        /// From the end of the call before to the first text that was certain.
-        elapsed: Duration,
-    },
-    /// A call failed.
-    Failed(Reason),
+    /// A step of the loop: for logs and pages, nothing is to be done.
+    Event(Event),
     /// The open call is over, and nothing follows.
     Done {
         /// How the answer came about.

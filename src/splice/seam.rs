@@ -112,6 +112,10 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::CommaAdded, Self::CommaDropped, Self::MemberDropped, Self::MemberMoved, Self::EscapeCompleted];
+
     /// The name in reports.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -82,19 +82,22 @@ fn is_identified(slot: &Slot, tip: &Tip, depth: usize, arrival: &Arrival) -> boo
     let start = value_start(slot, depth + 1);
     let Some(element) = text.get(start..certain).map(str::trim_end) else { return false };
     let before = slot.siblings().children(depth);
-    let said = said_by_element(slot, tip, depth);
-    let says_all = |row: &str| !said.is_empty() && said.iter().all(|piece| says(row, piece));
-    let is_like = |child: &Child| {
-        let row = child.span.of(text);
-        child.span.start < start && (row.starts_with(element) || says_all(row))
+    let is_like = |child: &Child| child.span.start < start && child.span.of(text).starts_with(element);
+    // The same in another layout: one answer may have another one than the one before it.
+    let said: Vec<String> = said_by_element(slot, tip, depth).into_iter().map(compact).collect();
+    let said: Vec<memmem::Finder<'_>> = said.iter().map(memmem::Finder::new).collect();
+    let says_all = |child: &Child| {
+        let row = compact(child.span.of(text));
+        said.iter().all(|piece| says(&row, piece))
     };
+    let is_said = || !said.is_empty() && before.iter().rev().take(ROWS).any(says_all);
     // What is missing must still come.
-    arrival.read + arrival.missing > 0 && !element.is_empty() && !before.iter().any(is_like)
+    arrival.read + arrival.missing > 0 && !element.is_empty() && !before.iter().any(is_like) && !is_said()
 }
 
 /// What the open element of the array at this depth says: its whole members, each with its key, and the string that is
 /// open in it.
-fn said_by_element<'a>(slot: &'a Slot, tip: &Tip, depth: usize) -> Vec<memmem::Finder<'a>> {
+fn said_by_element<'a>(slot: &'a Slot, tip: &Tip, depth: usize) -> Vec<&'a str> {
     let text = slot.text();
     let mut said = Vec::new();
     for (depth, frame) in slot.frames().iter().enumerate().skip(depth + 1) {
@@ -108,7 +111,19 @@ fn said_by_element<'a>(slot: &'a Slot, tip: &Tip, depth: usize) -> Vec<memmem::F
     if matches!(tip, Tip::String { .. }) {
         said.extend(text.get(slot.document().machine().token_start()..));
     }
-    said.into_iter().map(memmem::Finder::new).collect()
+    said
+}
+
+/// The text without white space between its tokens.
+fn compact(text: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
+    let keeps = |c: &char| {
+        let keeps = in_string || !is_space(*c);
+        in_string ^= *c == '"' && !escaped;
+        escaped = in_string && *c == '\\' && !escaped;
+        keeps
+    };
+    text.chars().filter(keeps).collect()
 }
 
 /// The piece stands in the row, and is no number that goes on there.

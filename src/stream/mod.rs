@@ -300,8 +300,7 @@ impl Engine for Deltas {
         }
         self.session.poll_output().map(|output| match output {
             session::Output::Text(text) => Step::Item(text),
-            session::Output::Seam { seam, elapsed } => Step::Other(relay::Output::Seam { seam, elapsed }),
-            session::Output::Failed(reason) => Step::Other(relay::Output::Failed(reason)),
+            session::Output::Event(event) => Step::Other(relay::Output::Event(event)),
             session::Output::Call { request, at } => {
                 self.opened = false;
                 Step::Other(relay::Output::Call { request, at })

@@ -41,6 +41,7 @@ mod siblings;
 mod sim;
 mod splice;
 mod sse;
+mod steps;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;

@@ -453,7 +453,7 @@ fn an_open_fence_is_closed_behind_the_root() {
     assert_eq!(ended.finishes(), ["length"]);
     assert_eq!(
         ended.chunks().iter().rev().nth(1).unwrap()["restitch"],
-        json!({"status": "closed", "continuations": 3, "failures": 3, "filled": []})
+        json!({"status": "closed", "continuations": 3, "failures": 3, "stop": "failures", "filled": []})
     );
 }
 

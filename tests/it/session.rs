@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::json::envelope::Roots;
 use restitch::provider::Finish;
-use restitch::session::{End, Input, Outcome, Output, Reason, Request, Session, Status, stitch};
+use restitch::session::{End, Event, Input, Outcome, Output, Reason, Request, Session, Status, stitch};
 use restitch::splice::{Alignment, Expect, Failure};
 use restitch::{Limits, SyntaxErrorKind};
 use serde_json::Value;
@@ -21,13 +21,14 @@ struct Driver {
     failures: Vec<Reason>,
     seams: Vec<Alignment>,
     outcome: Option<Outcome>,
+    events: Vec<Event>,
 }
 
 impl Driver {
     fn new(limits: Limits) -> Self {
         let session = Session::new(limits);
         let (calls, failures, seams) = (Vec::new(), Vec::new(), Vec::new());
-        Self { session, now: START, client: String::new(), calls, failures, seams, outcome: None }
+        Self { session, now: START, client: String::new(), calls, failures, seams, outcome: None, events: Vec::new() }
     }
 
     fn text(&mut self, text: &str) -> &mut Self {
@@ -43,6 +44,15 @@ impl Driver {
         self.drain()
     }
 
+    fn step(&mut self, event: Event) {
+        match &event {
+            Event::Joined { seam, .. } => self.seams.push(seam.alignment),
+            Event::Failed { reason, .. } => self.failures.push(reason.clone()),
+            _ => {}
+        }
+        self.events.push(event);
+    }
+
     /// A whole call: its text, then its end.
     fn call(&mut self, text: &str, end: End) -> &mut Self {
         self.text(text).end(end)
@@ -53,8 +63,7 @@ impl Driver {
             assert!(self.outcome.is_none(), "nothing follows the end: {output:?}");
             match output {
                 Output::Text(text) => self.client.push_str(&text),
-                Output::Seam { seam, .. } => self.seams.push(seam.alignment),
-                Output::Failed(reason) => self.failures.push(reason),
+                Output::Event(event) => self.step(event),
                 Output::Call { request, at } => self.calls.push((request, at)),
                 Output::Done(outcome) => self.outcome = Some(outcome),
                 _ => panic!("unknown output"),
@@ -199,7 +208,7 @@ fn three_failures_in_a_row_end_it() {
     let outcome = driver.ended(Status::Closed, 3, 3);
     assert_eq!((driver.client.as_str(), &outcome.filled[..]), ("{\"a\": [1, null]}", &["/a/1".to_owned()][..]));
     let report: Value = serde_json::from_str(&outcome.report()).unwrap();
-    let expect = r#"{"status":"closed","continuations":3,"failures":3,"filled":["/a/1"]}"#;
+    let expect = r#"{"status":"closed","continuations":3,"failures":3,"stop":"failures","filled":["/a/1"]}"#;
     assert_eq!(report, serde_json::from_str::<Value>(expect).unwrap());
 }
 
@@ -365,7 +374,8 @@ fn what_is_no_json_passes() {
             driver.session.handle_input(START, Input::Text(text));
             assert!(!driver.session.would_continue(end), "{text}");
             driver.session.handle_input(START, Input::End(end.clone()));
-            let Some(Output::Done(outcome)) = driver.session.poll_output() else { panic!("{text}") };
+            let outputs: Vec<Output> = std::iter::from_fn(|| driver.session.poll_output()).collect();
+            let [Output::Event(Event::Done(_)), Output::Done(outcome)] = outputs.as_slice() else { panic!("{text}") };
             assert_eq!((outcome.status, outcome.continuations), (Status::Passed, 0));
         }
     }

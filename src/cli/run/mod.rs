@@ -20,7 +20,7 @@ use crate::client::{Body, Client, Upstream};
 use crate::provider::{Delta, chat};
 use crate::proxy::{PROXY_ERROR, Proxy, is_transient, retry_after};
 use crate::session::relay::Output;
-use crate::session::{Outcome, Status};
+use crate::session::{Event, Outcome, Status};
 use crate::sse::Decoder;
 use crate::{Document, Limits};
 use progress::Progress;
@@ -293,12 +293,12 @@ impl Seen {
                 let offset = request.turn.as_ref().map_or(0, |turn| turn.delivered.len());
                 self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
             }
-            Output::Seam { seam, .. } => {
+            Output::Event(Event::Joined { seam, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };
                 "joined".clone_into(&mut iteration.outcome);
                 (iteration.alignment, iteration.overlap) = (Some(seam.alignment.as_str()), Some(seam.overlap));
             }
-            Output::Failed(reason) => {
+            Output::Event(Event::Failed { reason, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };
                 iteration.outcome = reason.to_string();
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::json::envelope::Roots;
-use restitch::session::{End, Input, Output, Session, Stitched, stitch};
+use restitch::session::{End, Event, Input, Output, Session, Stitched, stitch};
 use restitch::splice::{Alignment, Expect};
 
 use super::factor;
@@ -60,7 +60,7 @@ fn agreed(parts: [&str; 3], expect: Expect) -> Option<(String, bool)> {
         session.handle_input(Duration::ZERO, Input::End(End::Closed));
     }
     let mut outputs = std::iter::from_fn(|| session.poll_output());
-    let is_agreed = outputs.any(|output| matches!(output, Output::Seam { seam, .. } if seam.agreed));
+    let is_agreed = outputs.any(|output| matches!(output, Output::Event(Event::Joined { seam, .. }) if seam.agreed));
     is_agreed.then(|| (session.document().text().to_owned(), session.document().is_complete()))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::json::envelope::Roots;
-use restitch::session::{End, Input, Output, Session, Status};
+use restitch::session::{End, Event, Input, Output, Session, Status};
 use restitch::splice::Expect;
 
 use super::judge::Verdict;
@@ -39,9 +39,9 @@ pub(crate) fn retried(row: &Row<'_>) -> Option<(Verdict, String)> {
                 session.handle_input(now, Input::Text(&answer));
                 session.handle_input(now, Input::End(End::Closed));
             }
-            Output::Seam { seam, .. } => said.push(seam.alignment.as_str().to_owned()),
-            Output::Failed(reason) => said.push(reason.to_string()),
-            Output::Text(_) => {}
+            Output::Event(Event::Joined { seam, .. }) => said.push(seam.alignment.as_str().to_owned()),
+            Output::Event(Event::Failed { reason, .. }) => said.push(reason.to_string()),
+            Output::Event(_) | Output::Text(_) => {}
             Output::Done(outcome) => {
                 let is_true = || read(session.document().text()).is_some_and(|node| node.is(row.case.truth));
                 let verdict = match outcome.status {

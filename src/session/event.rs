@@ -1,0 +1,114 @@
+//! The steps of the loop, for logs and pages.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{End, Mode, Outcome, Reason, Stop};
+use crate::splice::Seam;
+
+/// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A call has ended before the document was whole.
+    Cut {
+        /// The call's number; the first one is 0.
+        call: u32,
+        /// How it ended.
+        end: End,
+        /// Bytes of text so far.
+        offset: usize,
+        /// JSON Pointer of the place that is open there.
+        path: String,
+    },
+    /// The rest is asked for.
+    Requested {
+        /// The call's number.
+        call: u32,
+        /// How; `None`: the original request is sent again.
+        mode: Option<Mode>,
+        /// Bytes of the anchor.
+        anchor: usize,
+        /// When the call is to be made.
+        at: Duration,
+    },
+    /// A continuation was joined; its text follows.
+    Joined {
+        /// The call's number.
+        call: u32,
+        /// Where and how.
+        seam: Seam,
+        /// From the end of the call before to the first text that was certain.
+        elapsed: Duration,
+    },
+    /// A call brought nothing, or broke off behind its seam.
+    Failed {
+        /// The call's number.
+        call: u32,
+        /// Why.
+        reason: Reason,
+        /// Failures since the last success, with this one.
+        in_a_row: u32,
+    },
+    /// The model said how far it is.
+    Progress {
+        /// The call's number.
+        call: u32,
+        /// In hundredths.
+        percentage: u8,
+        /// It is not further than it was: so many times in a row.
+        strikes: u32,
+    },
+    /// The loop gives up: what has come is closed.
+    Fallback {
+        /// Why.
+        stop: Stop,
+        /// Bytes of text before it is closed.
+        offset: usize,
+        /// JSON Pointers of values that are invented to close it.
+        filled: Vec<String>,
+    },
+    /// Nothing follows.
+    Done(Outcome),
+}
+
+impl Event {
+    /// The event as one JSON object, with its name under `event`; durations are in milliseconds. Text of the document is
+    /// not in it, but paths are.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Cut { call, end, offset, path } => {
+                json!({"event": "cut", "call": call, "end": end.as_str(), "offset": offset, "path": path})
+            }
+            Self::Requested { call, mode, anchor, at } => json!({
+                "event": "requested", "call": call, "mode": mode.map_or("original", Mode::as_str), "anchor": anchor,
+                "at_ms": millis(*at),
+            }),
+            Self::Joined { call, seam, elapsed } => json!({
+                "event": "joined", "call": call, "offset": seam.offset, "path": seam.path,
+                "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "held": seam.held,
+                "decided": seam.decided, "ambiguous": seam.ambiguous, "elapsed_ms": millis(*elapsed),
+            }),
+            Self::Failed { call, reason, in_a_row } => {
+                json!({"event": "failed", "call": call, "reason": reason.to_string(), "in_a_row": in_a_row})
+            }
+            Self::Progress { call, percentage, strikes } => {
+                json!({"event": "progress", "call": call, "percentage": percentage, "strikes": strikes})
+            }
+            Self::Fallback { stop, offset, filled } => {
+                json!({"event": "fallback", "stop": stop.as_str(), "offset": offset, "filled": filled})
+            }
+            Self::Done(outcome) => json!({
+                "event": "done", "status": outcome.status.as_str(), "stop": outcome.stop.map(Stop::as_str),
+                "continuations": outcome.continuations, "failures": outcome.failures,
+                "ambiguous": outcome.ambiguous, "filled": outcome.filled, "tokens": outcome.tokens,
+                "repairs": outcome.repairs, "percentage": outcome.percentage,
+            }),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,110 @@
+//! What a session is told, and what it tells.
+
+use std::time::Duration;
+
+use super::{Event, Outcome, Request};
+use crate::provider::Finish;
+use crate::splice::Failure;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Input<'a> {
+    /// Text of the call that is open.
+    Text(&'a str),
+    /// The call that is open lives: something came that is no text.
+    Sign,
+    /// The same, and it was something of what the model thinks before it answers.
+    Thought,
+    /// The call that is open has used so many tokens for its answer, all in all.
+    Tokens(u64),
+    /// The call that is open, or was asked for, is over.
+    End(End),
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// With a finish reason.
+    Finished(Finish),
+    /// Cleanly, without a finish reason.
+    Closed,
+    /// The connection was lost.
+    Dropped,
+    /// With an error in the stream.
+    Error(String),
+    /// Nothing came for the idle time.
+    Silent,
+    /// It was refused before it began.
+    Rejected {
+        /// Why, for people.
+        reason: String,
+        /// It may succeed a little later (429, 5xx): wait before the next call.
+        transient: bool,
+        /// How long it asked to wait.
+        retry_after: Option<Duration>,
+    },
+    /// It was refused before it began since a prefix is not continued: the session asks in words, at once, and from now
+    /// on. That is no failure, and the call does not count. A call in words that ends so is rejected.
+    NoPrefix(String),
+}
+
+impl End {
+    /// The name in reports.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Finished(reason) => reason.as_str(),
+            Self::Closed => "closed",
+            Self::Dropped => "dropped",
+            Self::Error(_) => "error",
+            Self::Silent => "silent",
+            Self::Rejected { .. } | Self::NoPrefix(_) => "rejected",
+        }
+    }
+}
+
+/// What is to be done. Everything is in the order in which it happened.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Output {
+    /// Text that goes on where the text before it ended. The first answer's own text is not among it: that leaves as
+    /// it came.
+    Text(String),
+    /// A step of the loop: for logs and pages, nothing is to be done.
+    Event(Event),
+    /// A call is to be made, not before `at`.
+    Call {
+        /// What to ask for.
+        request: Request,
+        /// Since the same moment as `now`.
+        at: Duration,
+    },
+    /// Nothing follows.
+    Done(Outcome),
+}
+
+/// Why a call counts as a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It ended before anything was delivered.
+    Nothing(End),
+    /// Its text could not be joined, or not to its end.
+    Merge(Failure),
+    /// It was refused.
+    Rejected(String),
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nothing(End::Error(message)) => write!(f, "nothing was delivered: {message}"),
+            Self::Nothing(End::Dropped) => f.write_str("nothing was delivered: the connection was lost"),
+            Self::Nothing(End::Silent) => f.write_str("nothing was delivered: the call fell silent"),
+            Self::Nothing(_) => f.write_str("nothing was delivered"),
+            Self::Merge(failure) => failure.fmt(f),
+            Self::Rejected(reason) => f.write_str(reason),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The loop as a state machine: whatever comes, it ends within its caps, loses nothing and invents no success; and what
+//! is interrupted goes on in another process.
+
+use std::time::Duration;
+
+use restitch::provider::Finish;
+use restitch::session::{End, Event, Input, Output, RestoreError, Session, Snapshot, Status, Stop};
+use restitch::{Document, Limits};
+use serde_json::{Value, json};
+
+use crate::support::Rng;
+
+const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 101, "name": "Alma"}, {"id": 202, "name": "Berta"}, {"id": 303, "name": "Cilli"}, {"id": 404, "name": "Dora", "tags": ["a", "b"]}], "end": true}"#;
+
+/// What a model says next, given what was delivered.
+fn answer(rng: &mut Rng, delivered: &str) -> String {
+    let rest = DOCUMENT.strip_prefix(delivered).unwrap_or_default();
+    let anchored = &DOCUMENT[delivered.len().saturating_sub(45).min(DOCUMENT.len() - rest.len())..];
+    let whole = match rng.below(10) {
+        0 => "I'm sorry, I can't go on with that.",
+        1 => "",
+        2 => "```json\n",
+        3 => delivered,
+        4 => "{\"another\": 1}",
+        5 => rest,
+        6 => DOCUMENT,
+        _ => anchored,
+    };
+    whole[..rng.below(whole.len() + 1)].to_owned()
+}
+
+fn end(rng: &mut Rng) -> End {
+    match rng.below(8) {
+        0 => End::Closed,
+        1 => End::Dropped,
+        2 => End::Error("overloaded".to_owned()),
+        3 => End::Silent,
+        4 => End::Rejected { reason: "429".to_owned(), transient: true, retry_after: None },
+        5 => End::Finished(Finish::ContentFilter),
+        6 => End::Finished(Finish::Stop),
+        _ => End::Finished(Finish::Length),
+    }
+}
+
+/// One random answer from its first call to its end. `interrupted`: now and then the session goes on from its snapshot.
+fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
+    let mut rng = Rng::new(seed);
+    let limits = Limits {
+        continuations: 12,
+        tokens: (rng.below(3) == 0).then_some(400),
+        time: (rng.below(3) == 0).then_some(Duration::from_secs(20)),
+        ..Limits::default()
+    };
+    let mut session = Session::new(limits.clone());
+    let (mut now, mut client, mut events, mut calls) = (Duration::ZERO, String::new(), Vec::new(), 0);
+    loop {
+        let text = if calls == 0 { DOCUMENT[..rng.below(80)].to_owned() } else { answer(&mut rng, &client) };
+        for piece in text.as_bytes().chunks(1 + rng.below(9)) {
+            now += Duration::from_millis(100);
+            let piece = std::str::from_utf8(piece).unwrap();
+            if session.is_first() {
+                client.push_str(piece);
+            }
+            session.handle_input(now, Input::Text(piece));
+        }
+        session.handle_input(now, Input::Tokens(text.len() as u64));
+        now += Duration::from_secs(1);
+        session.handle_input(now, Input::End(end(&mut rng)));
+        let mut asked = false;
+        while let Some(output) = session.poll_output() {
+            assert!(!asked, "nothing follows a call before its answer: {output:?}");
+            match output {
+                Output::Text(text) => client.push_str(&text),
+                Output::Event(event) => events.push(event),
+                Output::Call { request, at } => {
+                    assert!(at >= now);
+                    (asked, calls) = (true, request.number);
+                    assert!(request.turn.is_none_or(|turn| turn.delivered == client), "seed {seed}");
+                }
+                Output::Done(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(session.document().text(), client, "seed {seed}: what was delivered stands");
+        if session.is_done() {
+            return (events, client, session);
+        }
+        assert!(asked, "seed {seed}: neither a call nor an end");
+        if interrupted && rng.below(3) == 0 {
+            let row = serde_json::to_string(&session.snapshot()).unwrap();
+            let snapshot: Snapshot = serde_json::from_str(&row).unwrap();
+            session = Session::restore(now, &snapshot, limits.clone()).unwrap();
+            let mut asked_again = false;
+            while let Some(output) = session.poll_output() {
+                match output {
+                    Output::Event(event) => events.push(event),
+                    Output::Call { request, .. } => {
+                        assert!(request.turn.is_none_or(|turn| turn.delivered == client), "seed {seed}");
+                        (asked_again, calls) = (true, request.number);
+                    }
+                    Output::Text(text) => client.push_str(&text),
+                    Output::Done(_) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(session.document().text(), client, "seed {seed}: what was delivered stands");
+            if session.is_done() {
+                return (events, client, session);
+            }
+            assert!(asked_again);
+        }
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    let mut document = Document::new(64);
+    document.push(text).is_ok() && document.is_complete()
+}
+
+#[test]
+fn every_loop_ends_and_invents_nothing() {
+    let mut seen = std::collections::BTreeMap::<String, u32>::new();
+    for seed in 0..4000 {
+        let (events, client, session) = run(seed, seed % 2 == 1);
+        let Some(Event::Done(outcome)) = events.last() else { panic!("seed {seed}: {events:?}") };
+        let done = events.iter().filter(|event| matches!(event, Event::Done(_))).count();
+        assert_eq!(done, 1, "seed {seed}");
+        assert!(outcome.continuations <= 12 && session.poll_timeout(true).is_none(), "seed {seed}");
+        assert_eq!(outcome.tokens.len(), outcome.continuations as usize + 1, "seed {seed}");
+        match outcome.status {
+            Status::Complete => assert!(is_json(&client) && outcome.stop.is_none(), "seed {seed}: {client}"),
+            Status::Closed => {
+                assert!(is_json(&client) && outcome.stop.is_some(), "seed {seed}: {client}");
+                assert!(events.iter().any(|event| matches!(event, Event::Fallback { .. })), "seed {seed}");
+            }
+            Status::Failed => assert!(!client.contains('{') && outcome.stop.is_some(), "seed {seed}: {client}"),
+            _ => {}
+        }
+        let stop = outcome.stop.map_or("none", Stop::as_str);
+        *seen.entry(format!("{} {stop}", outcome.status.as_str())).or_default() += 1;
+    }
+    // Each way of ending has been seen.
+    for way in [
+        "complete none",
+        "passed none",
+        "closed failures",
+        "closed finish",
+        "closed tokens",
+        "closed time",
+        "closed repeats",
+        "failed failures",
+    ] {
+        assert!(seen.contains_key(way), "{way}: {seen:?}");
+    }
+    println!("covered: {seen:?}");
+}
+
+/// The outputs of a session that has just been restored from this snapshot.
+fn restored(snapshot: &Snapshot) -> (Session, Vec<Output>) {
+    let mut session = Session::restore(Duration::from_secs(9), snapshot, Limits::default()).unwrap();
+    let outputs = std::iter::from_fn(|| session.poll_output()).collect();
+    (session, outputs)
+}
+
+#[test]
+fn an_interrupted_answer_goes_on_in_another_process() {
+    let mut session = Session::new(Limits::default());
+    session.handle_input(Duration::ZERO, Input::Text("{\"rows\": [1, 2"));
+    session.handle_input(Duration::ZERO, Input::Tokens(7));
+    session.handle_input(Duration::from_secs(1), Input::End(End::Finished(Finish::Length)));
+    session.handle_input(Duration::from_secs(2), Input::Text("{\"rows\": [1, 23, "));
+    let snapshot = session.snapshot();
+    let (mut session, outputs) = restored(&snapshot);
+    assert!(
+        matches!(&outputs[0], Output::Event(Event::Cut { call: 1, end: End::Dropped, offset: 17, path }) if path == "/rows/2")
+    );
+    assert!(matches!(&outputs[2], Output::Call { request, .. } if request.number == 2));
+    session.handle_input(Duration::from_secs(10), Input::Text("{\"rows\": [1, 23, 4]}"));
+    session.handle_input(Duration::from_secs(10), Input::Tokens(9));
+    session.handle_input(Duration::from_secs(11), Input::End(End::Finished(Finish::Stop)));
+    let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
+    let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+    assert_eq!((outcome.status, outcome.continuations), (Status::Complete, 2));
+    assert_eq!(outcome.tokens, [Some(7), None, Some(9)]);
+    assert_eq!(session.document().text(), "{\"rows\": [1, 23, 4]}");
+    // What has ended stays so.
+    let (session, outputs) = restored(&session.snapshot());
+    assert!(session.is_done() && outputs.is_empty());
+}
+
+#[test]
+fn the_time_of_all_processes_counts() {
+    let mut session = Session::new(Limits { time: Some(Duration::from_secs(100)), ..Limits::default() });
+    session.handle_input(Duration::ZERO, Input::Text("[1, "));
+    session.handle_input(Duration::from_secs(60), Input::Sign);
+    let snapshot = session.snapshot();
+    let limits = Limits { time: Some(Duration::from_secs(100)), ..Limits::default() };
+    let mut session = Session::restore(Duration::from_secs(5), &snapshot, limits).unwrap();
+    session.handle_input(Duration::from_secs(44), Input::Text("[1, 2, "));
+    session.handle_input(Duration::from_secs(45), Input::End(End::Dropped));
+    let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
+    let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Time)));
+}
+
+#[test]
+fn a_snapshot_that_contradicts_itself_is_refused() {
+    let mut session = Session::new(Limits::default());
+    session.handle_input(Duration::ZERO, Input::Text("{\"a\": [1"));
+    let good = serde_json::to_value(session.snapshot()).unwrap();
+    let refused = |key: &str, value: Value| {
+        let mut bad = good.clone();
+        bad[key] = value;
+        let snapshot: Snapshot = serde_json::from_value(bad).unwrap();
+        Session::restore(Duration::ZERO, &snapshot, Limits::default()).unwrap_err()
+    };
+    assert_eq!(refused("version", json!(2)), RestoreError::Version(2));
+    assert_eq!(refused("expect", json!("all")), RestoreError::Part("expect"));
+    assert_eq!(refused("document", Value::Null), RestoreError::Part("document"));
+    assert!(matches!(refused("text", json!("{\"b\": [1")), RestoreError::Document(_)));
+    let message = refused("version", json!(2)).to_string();
+    assert_eq!(message, "a snapshot of version 2, and only version 1 is known");
+}
+
+#[test]
+fn events_are_lines_of_a_log() {
+    let (events, ..) = run(3, false);
+    for event in &events {
+        let line = event.to_json();
+        assert!(line["event"].is_string(), "{line}");
+    }
+    let joined = Event::Progress { call: 2, percentage: 40, strikes: 1 };
+    assert_eq!(joined.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "strikes": 1}));
+}
