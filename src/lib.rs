@@ -64,6 +64,7 @@ pub mod paths;
 pub mod siblings;
 pub mod value;
 // Layer 4
+pub mod context;
 pub mod splice;
 // Layer 5
 pub mod session;

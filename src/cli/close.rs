@@ -5,7 +5,7 @@ use std::io;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::parsed::{Input, Parsed};
+use super::parsed::{Answers, Input, Parsed};
 use super::{Console, Exit};
 use crate::json::{Closing, Partial};
 
@@ -39,16 +39,9 @@ Exit codes: 0 it was complete, 3 it was cut and is closed, 4 it is malformed (th
 closed), 1 unreadable."#;
 
 #[derive(Serialize)]
-struct Answer {
+pub(super) struct Answer {
     complete: bool,
     json: String,
-}
-
-impl Answer {
-    fn new(parsed: &Parsed, closing: Closing) -> Self {
-        let document = &parsed.document;
-        Self { complete: document.is_complete(), json: document.complete_with(closing).unwrap_or_default() }
-    }
 }
 
 /// Whether what is only begun is kept.
@@ -69,22 +62,27 @@ impl From<Begun> for Partial {
     }
 }
 
+impl Answers for Closing {
+    type Sink = ();
+    type Answer<'a> = Answer;
+
+    fn answer(&self, parsed: &Parsed<()>) -> Answer {
+        let document = &parsed.document;
+        Answer { complete: document.is_complete(), json: document.complete_with(*self).unwrap_or_default() }
+    }
+
+    fn print(&self, file: &str, parsed: &Parsed<()>, console: &mut Console) -> io::Result<()> {
+        let answer = self.answer(parsed);
+        if parsed.exit() == Exit::Cut {
+            let cut = parsed.document.cut();
+            let outcome = if answer.json.is_empty() { "nothing is certain yet" } else { "closed" };
+            console.note(format_args!("{file}: cut at byte {}, in `{}`: {outcome}", cut.offset, cut.state.as_str()));
+        }
+        console.text(&answer.json)
+    }
+}
+
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let closing = Closing { strings: args.strings.into(), literals: args.literals.into() };
-    args.input.run(
-        console,
-        |parsed| Answer::new(parsed, closing),
-        |file, parsed, answer, console| {
-            if parsed.exit() == Exit::Cut {
-                let cut = parsed.document.cut();
-                let outcome = if answer.json.is_empty() { "nothing is certain yet" } else { "closed" };
-                console.note(format_args!(
-                    "{file}: cut at byte {}, in `{}`: {outcome}",
-                    cut.offset,
-                    cut.state.as_str()
-                ));
-            }
-            console.text(&answer.json)
-        },
-    )
+    args.input.run(console, &closing)
 }

@@ -235,7 +235,7 @@ impl Answer {
                 self.read("message", line);
             }
         } else {
-            let parsed = Parsed::new(text);
+            let parsed = Parsed::<()>::new(text);
             if let Some(error) = parsed.deviation {
                 return Err(Error::Json(error));
             }

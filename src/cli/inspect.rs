@@ -5,9 +5,11 @@ use std::io;
 use serde::Serialize;
 
 use super::Console;
-use super::parsed::{Input, Parsed};
-use crate::Limits;
-use crate::overlap::Anchor;
+use super::parsed::{Answers, Input, Parsed};
+use crate::context::{self, Contexts, Options, Sections};
+use crate::json::{Event, Live, Sink};
+use crate::siblings::Siblings;
+use crate::{Document, Limits};
 
 /// Arguments of `restitch inspect`.
 #[derive(Clone, Debug, clap::Args)]
@@ -15,29 +17,32 @@ use crate::overlap::Anchor;
 pub struct Args {
     #[command(flatten)]
     input: Input,
+    /// Characters of values in `hierarchy_context_for_prompt`.
+    #[arg(long, value_name = "CHARACTERS", default_value_t = context::BUDGET)]
+    budget: usize,
 }
 
 const EXAMPLES: &str = r#"Examples:
   restitch inspect cut.json
   printf '{"items": [1, "tw' | restitch inspect
   restitch inspect --json cut.json | jq -r .overlap_context
+  restitch inspect --json --budget 100 cut.json | jq -r .hierarchy_context_for_prompt
   echo '{"id": 7, "text": "[1, 2"}' | restitch inspect --jsonl
 
 With --json: {"cut": {"offset", "path", "in"}, "overlap_context", "ambiguous", "complete_part",
-"json_parsing_success", "complete"}. `path` is a JSON Pointer. `in` is one of start, value, key, string, escape,
-number, literal, after_value, done. `overlap_context` is the end of the text that a continuation is asked to repeat;
-`ambiguous` says that it stands elsewhere, too, or goes on as it began. Of a malformed text, what stands before the
-deviation is shown.
+"json_parsing_success", "hierarchy_context", "hierarchy_context_for_prompt", "delivered_summary", "cut_off_element",
+"element_before_cutoff", "last_raw_json", "kpi_question", "complete"}. `path` is a JSON Pointer. `in` is one of start,
+value, key, string, escape, number, literal, after_value, done. `overlap_context` is the end of the text that a
+continuation is asked to repeat; `ambiguous` says that it stands elsewhere, too, or goes on as it began. Of a malformed
+text, what stands before the deviation is shown. docs/contexts.md says what the others are.
 
 Exit codes: 0 complete, 3 cut, 4 malformed, 1 unreadable."#;
 
 #[derive(Serialize)]
-struct Answer {
+pub(super) struct Answer<'a> {
     cut: Cut,
-    overlap_context: String,
-    ambiguous: bool,
-    complete_part: String,
-    json_parsing_success: bool,
+    #[serde(flatten)]
+    contexts: Contexts<'a>,
     complete: bool,
 }
 
@@ -50,48 +55,71 @@ pub(super) struct Cut {
     pub(super) state: &'static str,
 }
 
-impl Answer {
-    fn new(parsed: &Parsed) -> Self {
-        let document = &parsed.document;
+impl Cut {
+    fn of(document: &Document) -> Self {
         let cut = document.cut();
-        // A closed root needs no continuation; before a root there is nothing that one could repeat.
-        let is_open = document.root_start().is_some() && !document.is_complete();
-        let anchor = is_open.then(|| Anchor::of(document.text(), Limits::default().anchor)).flatten();
-        let ambiguous = anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
-        let overlap = anchor.and_then(|anchor| document.text().get(anchor.range)).unwrap_or_default();
-        let complete_part = document.complete();
-        Self {
-            cut: Cut { offset: cut.offset, path: cut.path, state: cut.state.as_str() },
-            overlap_context: overlap.to_owned(),
-            ambiguous,
-            json_parsing_success: complete_part.is_some(),
-            complete_part: complete_part.unwrap_or_default(),
+        Self { offset: cut.offset, path: cut.path, state: cut.state.as_str() }
+    }
+}
+
+/// Follows the sections, and the children of open containers.
+pub(super) struct Followed {
+    sections: Sections,
+    siblings: Siblings,
+}
+
+impl Default for Followed {
+    fn default() -> Self {
+        Self { sections: Sections::default(), siblings: Siblings::new(Limits::default().siblings) }
+    }
+}
+
+impl Sink for Followed {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        (&mut self.sections, &mut self.siblings).event(event, live);
+    }
+}
+
+impl Answers for Args {
+    type Sink = Followed;
+    type Answer<'a> = Answer<'a>;
+
+    fn answer<'a>(&self, parsed: &'a Parsed<Followed>) -> Answer<'a> {
+        let Followed { sections, siblings } = &parsed.sink;
+        let document = &parsed.document;
+        let options = Options { budget: self.budget, siblings: Some(siblings), ..Options::default() };
+        Answer {
+            cut: Cut::of(document),
+            contexts: Contexts::of(document, sections, &options),
             complete: document.is_complete(),
         }
     }
 
-    /// For people: aligned, each text on one line, of the long one its size and end.
-    fn print(&self, console: &mut Console) -> io::Result<()> {
+    /// Aligned, each text on one line, of the long one its size and end.
+    fn print(&self, _: &str, parsed: &Parsed<Followed>, console: &mut Console) -> io::Result<()> {
+        let document = &parsed.document;
         let yes_or_no = |yes| if yes { "yes" } else { "no" };
-        let path = if self.cut.path.is_empty() { "the root" } else { &self.cut.path };
-        let start = self.complete_part.char_indices().rev().nth(SHOWN - 1).map_or(0, |(at, _)| at);
-        let end = self.complete_part.get(start..).unwrap_or_default();
-        let dots = if start > 0 { "…" } else { "" };
-        console.line(format_args!("cut              byte {}, in `{}`", self.cut.offset, self.cut.state))?;
+        let cut = Cut::of(document);
+        let path = if cut.path.is_empty() { "the root" } else { &cut.path };
+        console.line(format_args!("cut              byte {}, in `{}`", cut.offset, cut.state))?;
         console.line(format_args!("path             {path}"))?;
-        if self.json_parsing_success {
-            let size = self.complete_part.len();
-            console.line(format_args!("complete part    {size} bytes: {dots}{end}"))?;
-        } else {
-            console.line("complete part    none yet")?;
+        match document.complete() {
+            Some(part) => {
+                let start = part.char_indices().rev().nth(SHOWN - 1).map_or(0, |(at, _)| at);
+                let end = part.get(start..).unwrap_or_default();
+                let dots = if start > 0 { "…" } else { "" };
+                console.line(format_args!("complete part    {} bytes: {dots}{end}", part.len()))?;
+            }
+            None => console.line("complete part    none yet")?,
         }
-        if self.overlap_context.is_empty() {
+        let overlap = context::overlap_context(document, Limits::default().anchor);
+        if overlap.text.is_empty() {
             console.line("overlap context  none")?;
         } else {
-            console.line(format_args!("overlap context  {}", self.overlap_context))?;
-            console.line(format_args!("ambiguous        {}", yes_or_no(self.ambiguous)))?;
+            console.line(format_args!("overlap context  {}", overlap.text))?;
+            console.line(format_args!("ambiguous        {}", yes_or_no(overlap.ambiguous)))?;
         }
-        console.line(format_args!("complete         {}", yes_or_no(self.complete)))
+        console.line(format_args!("complete         {}", yes_or_no(document.is_complete())))
     }
 }
 
@@ -99,5 +127,5 @@ impl Answer {
 const SHOWN: usize = 60;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    args.input.run(console, Answer::new, |_, _, answer, console| answer.print(console))
+    args.input.run(console, args)
 }

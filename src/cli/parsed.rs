@@ -3,9 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{Console, Exit, jsonl};
+use crate::json::Sink;
 use crate::json::envelope::Roots;
 use crate::{Document, Limits, SyntaxError};
 
@@ -23,20 +24,28 @@ pub(super) struct Input {
     jsonl: bool,
 }
 
+/// What a command makes of a text.
+pub(super) trait Answers {
+    /// Follows the text while it is read.
+    type Sink: Sink + Default;
+    /// The answer in JSON.
+    type Answer<'a>: Serialize;
+
+    fn answer<'a>(&self, parsed: &'a Parsed<Self::Sink>) -> Self::Answer<'a>;
+
+    /// Answers people; `file` is the text's name.
+    fn print(&self, file: &str, parsed: &Parsed<Self::Sink>, console: &mut Console) -> io::Result<()>;
+}
+
 impl Input {
-    /// Reads the text and gives it to `print`, or each text of a line, each of which is answered as `answer` has it.
-    pub(super) fn run<A: Serialize>(
-        &self,
-        console: &mut Console,
-        answer: impl Fn(&Parsed) -> A,
-        print: impl FnOnce(&str, &Parsed, A, &mut Console) -> io::Result<()>,
-    ) -> io::Result<()> {
+    /// Reads the text, or each text of a line, and answers it.
+    pub(super) fn run<T: Answers>(&self, console: &mut Console, answers: &T) -> io::Result<()> {
         if self.jsonl {
             return jsonl::serve(console, |request, console| {
                 let parsed = Parsed::new(&request.text(console)?);
                 parsed.note_deviation(&request.name, console);
                 console.verdict(parsed.exit());
-                Ok(answer(&parsed))
+                Ok(Said { answers, parsed })
             });
         }
         let Some(text) = console.read_text(&self.file) else { return Ok(()) };
@@ -46,26 +55,39 @@ impl Input {
         let file = self.file.display().to_string();
         parsed.note_deviation(&file, console);
         console.verdict(parsed.exit());
-        let answer = answer(&parsed);
-        if self.json { console.answer(&answer) } else { print(&file, &parsed, answer, console) }
+        if self.json { console.answer(&Said { answers, parsed }) } else { answers.print(&file, &parsed, console) }
     }
 }
 
-/// A whole text as a document, with its deviation from the grammar if it has one.
-pub(super) struct Parsed {
-    pub(super) document: Document,
-    pub(super) deviation: Option<SyntaxError>,
+/// An answer that borrows the text which it keeps: it is made when it is written.
+struct Said<'t, T: Answers> {
+    answers: &'t T,
+    parsed: Parsed<T::Sink>,
 }
 
-impl Parsed {
+impl<T: Answers> Serialize for Said<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.answers.answer(&self.parsed).serialize(serializer)
+    }
+}
+
+/// A whole text as a document, with its deviation from the grammar if it has one, and what followed it.
+pub(super) struct Parsed<S> {
+    pub(super) document: Document,
+    pub(super) deviation: Option<SyntaxError>,
+    pub(super) sink: S,
+}
+
+impl<S: Sink + Default> Parsed<S> {
     pub(super) fn new(text: &str) -> Self {
+        let mut sink = S::default();
         let mut document = Document::with_roots(Limits::default().depth, Roots::Any);
-        let deviation = document.push(text).err();
+        let deviation = document.push_with(text, &mut sink).err();
         if deviation.is_none() {
             // Fails where the root is open, which the document itself knows: only a number needs to be told.
-            let _ = document.finish();
+            let _ = document.finish_with(&mut sink);
         }
-        Self { document, deviation }
+        Self { document, deviation, sink }
     }
 
     pub(super) fn exit(&self) -> Exit {

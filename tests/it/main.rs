@@ -12,6 +12,7 @@ mod cli;
 mod cli_live;
 #[cfg(feature = "client")]
 mod client;
+mod context;
 mod continued;
 mod document;
 mod events;

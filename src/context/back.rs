@@ -1,0 +1,191 @@
+//! Valid JSON text, read backwards from a place between its values.
+//!
+//! From the end of a value its beginning can be told without reading what stands before: a bracket closes what a bracket
+//! opens, and a quote ends a string that begins at the next quote with an even number of backslashes before it. Text
+//! that was refused never stands in a document, so a tail of it may be read like this wherever a value has ended.
+
+use memchr::memrchr;
+
+use crate::json::{Kind, Span};
+
+/// A place in the text, and how far it may still go.
+#[derive(Clone, Debug)]
+pub(super) struct Back<'a> {
+    bytes: &'a [u8],
+    /// Behind the byte that is read next.
+    at: usize,
+    /// Nothing before it is read.
+    floor: usize,
+    /// Bytes that may still be read.
+    pub(super) reach: usize,
+    /// Bytes that were read.
+    pub(super) looked: usize,
+}
+
+impl<'a> Back<'a> {
+    /// Before `end`, down to `floor`.
+    pub(super) fn new(text: &'a str, floor: usize, end: usize, reach: usize) -> Self {
+        let bytes = text.as_bytes().get(..end).unwrap_or_default();
+        Self { bytes, at: bytes.len(), floor: floor.min(bytes.len()), reach, looked: 0 }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on before `at`, without reading what lies between.
+    pub(super) fn go_to(&mut self, at: usize) {
+        self.at = at.clamp(self.floor, self.at);
+    }
+
+    pub(super) fn is_at_floor(&self) -> bool {
+        self.at == self.floor
+    }
+
+    /// The byte that comes next; `None` at the floor, or where the reach ends.
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at.checked_sub(1)?).copied().filter(|_| self.at > self.floor && self.reach > 0)
+    }
+
+    /// Passes white space. `None` where the reach ends in it.
+    pub(super) fn space(&mut self) -> Option<()> {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.pass(1);
+        }
+        (self.reach > 0 || self.is_at_floor()).then_some(())
+    }
+
+    /// Passes white space and then this byte. `None` where it is another one.
+    pub(super) fn take(&mut self, byte: u8) -> Option<()> {
+        self.space()?;
+        self.peek().filter(|&next| next == byte)?;
+        self.pass(1);
+        Some(())
+    }
+
+    /// Passes the value that ends here. `None` where its beginning is out of reach.
+    pub(super) fn value(&mut self) -> Option<Span> {
+        let end = self.at;
+        match self.peek()? {
+            b'"' => self.string()?,
+            b'}' | b']' => self.container()?,
+            _ => {
+                let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+                while self.peek().is_some_and(is_part) {
+                    self.pass(1);
+                }
+                if self.at == end || self.reach == 0 {
+                    return None;
+                }
+            }
+        }
+        Some(Span { start: self.at, end })
+    }
+
+    /// Passes the string that ends here.
+    pub(super) fn string(&mut self) -> Option<()> {
+        self.peek().filter(|&byte| byte == b'"')?;
+        self.pass(1);
+        loop {
+            let lowest = self.floor.max(self.at.saturating_sub(self.reach));
+            let Some(quote) = self.bytes.get(lowest..self.at).and_then(|text| memrchr(b'"', text)) else {
+                self.pass(self.at - lowest);
+                return None;
+            };
+            let quote = lowest + quote;
+            let before = self.bytes.get(lowest..quote).unwrap_or_default();
+            let slashes = before.iter().rev().take_while(|&&byte| byte == b'\\').count();
+            self.pass(self.at - (quote - slashes));
+            if slashes == before.len() && slashes > 0 && lowest > self.floor {
+                // There may be more of them.
+                return None;
+            }
+            if slashes == 0 {
+                return Some(());
+            }
+        }
+    }
+
+    /// Passes the container that ends here. Brackets are counted, not matched: in valid text that is the same.
+    fn container(&mut self) -> Option<()> {
+        let mut depth = 0_usize;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'}' | b']' => depth += 1,
+                b'{' | b'[' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            self.pass(1);
+            if depth == 0 {
+                return Some(());
+            }
+        }
+    }
+
+    /// Steps over so many bytes.
+    pub(super) fn pass(&mut self, bytes: usize) {
+        self.at = self.at.saturating_sub(bytes).max(self.floor);
+        self.reach = self.reach.saturating_sub(bytes);
+        self.looked = self.looked.saturating_add(bytes);
+    }
+}
+
+/// What a container is whose bracket, either of them, is this byte.
+pub(super) fn container(bracket: u8) -> Option<Kind> {
+    match bracket {
+        b'{' | b'}' => Some(Kind::Object),
+        b'[' | b']' => Some(Kind::Array),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last(text: &str, reach: usize) -> Option<&str> {
+        Back::new(text, 0, text.len(), reach).value().map(|span| span.of(text))
+    }
+
+    #[test]
+    fn a_value_is_found_from_its_end() {
+        let values = [
+            "1",
+            "-0.5e+1",
+            "true",
+            "null",
+            "\"\"",
+            r#""a""#,
+            r#""\"""#,
+            r#""\\""#,
+            r#""\\\"b\\""#,
+            r#""]}[{,:""#,
+            "[]",
+            "{}",
+            r#"[1, "]", {"a\\": "}\""}]"#,
+            r#"{"k": [[], {}]}"#,
+        ];
+        for value in values {
+            for before in ["[", "[\"x\\\\\",", "{\"k\":", "[1, "] {
+                assert_eq!(last(&format!("{before}{value}"), usize::MAX), Some(value), "{before}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_read_beyond_the_reach() {
+        for value in ["\"abcdefgh\"", "[1,2,3,4,5]", "1234567890", r#""\\\\\\\\""#] {
+            let text = format!("[{value}");
+            for reach in 0..value.len() {
+                let mut back = Back::new(&text, 0, text.len(), reach);
+                assert_eq!(back.value(), None, "{text} {reach}");
+                assert!(back.looked <= reach);
+            }
+            assert_eq!(last(&text, value.len() + 1), Some(value));
+        }
+    }
+}

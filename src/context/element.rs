@@ -1,0 +1,63 @@
+//! The element that holds the cut, and the one before it.
+
+use super::back::Back;
+use crate::document::Document;
+use crate::json::{Frame, Kind, Span};
+use crate::siblings::Siblings;
+
+/// The innermost array element that holds the cut, as far as it has come. `None` where the cut lies in none: outside of
+/// arrays, between elements, behind the root. O(depth).
+///
+/// ```
+/// use restitch::{Document, context};
+///
+/// let mut document = Document::new(64);
+/// document.push(r#"{"rows": [{"id": 1}, {"id": 2, "tags": ["a", "b"], "n"#)?;
+/// assert_eq!(context::cut_off_element(&document), Some(r#"{"id": 2, "tags": ["a", "b"], "n"#));
+/// assert_eq!(context::element_before_cutoff(&document, None), Some(r#"{"id": 1}"#));
+/// # Ok::<(), restitch::SyntaxError>(())
+/// ```
+pub fn cut_off_element(document: &Document) -> Option<&str> {
+    let (_, start) = holder(document)?;
+    document.text().get(start..)
+}
+
+/// The last whole sibling of the element that holds the cut; where the cut lies between the elements of the innermost
+/// container and no element is around it, the last of them. `None` where there is none. Costs O(depth + its length).
+pub fn element_before_cutoff<'a>(document: &'a Document, siblings: Option<&Siblings>) -> Option<&'a str> {
+    let frames = document.machine().frames();
+    let last = frames.len().checked_sub(1);
+    let depth = match holder(document) {
+        Some((depth, _)) => depth,
+        None => last.filter(|&last| frames.get(last).is_some_and(|frame| frame.kind == Kind::Array))?,
+    };
+    let frame = frames.get(depth).filter(|frame| frame.count > 0)?;
+    let span = last_child(document.text(), siblings, depth, frame)?;
+    Some(span.of(document.text()))
+}
+
+/// The depth of the innermost array of which an element is open, and where that element begins.
+fn holder(document: &Document) -> Option<(usize, usize)> {
+    let machine = document.machine();
+    let frames = machine.frames();
+    // In an array every token that is open is an element.
+    let token = machine.in_token().then(|| machine.token_start());
+    (0..frames.len()).rev().find_map(|depth| {
+        frames.get(depth).filter(|frame| frame.kind == Kind::Array)?;
+        let start = frames.get(depth + 1).map_or(token, |inner| Some(inner.start));
+        start.map(|start| (depth, start))
+    })
+}
+
+/// The last whole child of an open container.
+fn last_child(text: &str, siblings: Option<&Siblings>, depth: usize, frame: &Frame) -> Option<Span> {
+    let known = siblings.and_then(|siblings| known_child(siblings, depth, frame.end));
+    known.or_else(|| Back::new(text, frame.start + 1, frame.end, usize::MAX).value())
+}
+
+/// The remembered child of the open container at this depth that ends here.
+pub(super) fn known_child(siblings: &Siblings, depth: usize, end: usize) -> Option<Span> {
+    let children = siblings.children(depth);
+    let at = children.partition_point(|child| child.span.end < end);
+    children.get(at).map(|child| child.span).filter(|span| span.end == end)
+}

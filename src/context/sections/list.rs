@@ -1,0 +1,207 @@
+//! The sections of one reading: the first of them, the newest, and those that are open.
+
+use std::collections::VecDeque;
+
+use crate::json::{Frame, Kind, Live, Span, string};
+
+/// One section, by spans of the text.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Ends at 0 while it is open.
+    pub(crate) span: Span,
+    /// Containers around it.
+    pub(crate) depth: usize,
+    /// Of a member of the root.
+    pub(crate) key: Span,
+    /// Its members that say what it is, without quotes: `content_type`, `type`, `id`, `title`, `name`.
+    pub(crate) names: [Option<Span>; NAMES.len()],
+    /// Its arrays that have ended, by the first key of that name.
+    pub(crate) counts: Vec<(Span, usize)>,
+    pub(crate) code: Code,
+}
+
+/// Members of a section that say what it is.
+pub(crate) const NAMES: [&str; 5] = ["content_type", "type", "id", "title", "name"];
+
+/// The key whose string is code.
+const CODE: &str = "code";
+
+/// Keys of arrays that are counted of one section; others are not.
+const COUNTS: usize = 8;
+
+/// Lines of code.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Code {
+    breaks: usize,
+    /// Text stands behind the last break.
+    is_begun: bool,
+}
+
+impl Code {
+    pub(crate) fn lines(self) -> usize {
+        self.breaks + usize::from(self.is_begun)
+    }
+}
+
+impl Entry {
+    pub(super) fn new(start: usize, depth: usize, key: Span) -> Self {
+        let span = Span { start, end: 0 };
+        Self { span, depth, key, names: [None; NAMES.len()], counts: Vec::new(), code: Code::default() }
+    }
+
+    pub(crate) fn add(&mut self, key: Span, count: usize, text: &str) {
+        let name = string::key(key.of(text));
+        if let Some((_, sum)) = self.counts.iter_mut().find(|(other, _)| string::key(other.of(text)) == name) {
+            *sum += count;
+        } else if self.counts.len() < COUNTS {
+            self.counts.push((key, count));
+        }
+    }
+}
+
+/// Sections in the order in which they begin.
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    first: Vec<Entry>,
+    /// Of those behind the limit, the newest.
+    last: VecDeque<Entry>,
+    count: usize,
+    limit: usize,
+    /// The open ones by number, depth and start; the outermost first.
+    open: Vec<Open>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    number: usize,
+    depth: usize,
+    start: usize,
+    /// A string of code is open in it.
+    in_code: bool,
+}
+
+/// The newest sections that are kept whatever the limit is: what a summary shows of them, and some that are open.
+const NEWEST: usize = 32;
+
+impl List {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { first: Vec::new(), last: VecDeque::new(), count: 0, limit, open: Vec::new() }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.limit);
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.first.iter().chain(&self.last)
+    }
+
+    /// The first sections, how many follow that are left out, and the last ones: `each` of both, or all.
+    pub(super) fn ends(&self, each: usize) -> (impl Iterator<Item = &Entry>, usize, impl Iterator<Item = &Entry>) {
+        let known = self.first.len() + self.last.len();
+        let is_long = self.count > 2 * each;
+        let (head, tail) = if is_long { (each.min(self.first.len()), each.min(known)) } else { (known, 0) };
+        let last = self.entries_back().take(tail).collect::<Vec<_>>();
+        (self.entries().take(head), self.count - head - tail, last.into_iter().rev())
+    }
+
+    fn entries_back(&self) -> impl Iterator<Item = &Entry> {
+        self.last.iter().rev().chain(self.first.iter().rev())
+    }
+
+    pub(super) fn begin(&mut self, entry: Entry) {
+        // Text may have been taken back.
+        while self.entries_back().next().is_some_and(|newest| newest.span.start >= entry.span.start) {
+            if self.last.pop_back().is_none() {
+                self.first.pop();
+            }
+            self.count -= 1;
+        }
+        while self.open.pop_if(|open| open.depth >= entry.depth || open.start >= entry.span.start).is_some() {}
+        self.open.push(Open { number: self.count, depth: entry.depth, start: entry.span.start, in_code: false });
+        self.count += 1;
+        if self.first.len() < self.limit && self.last.is_empty() {
+            self.first.push(entry);
+            return;
+        }
+        if self.last.len() == NEWEST {
+            self.last.pop_front();
+        }
+        self.last.push_back(entry);
+    }
+
+    /// The section that is open and innermost, if it is remembered.
+    fn innermost(&mut self) -> Option<(&mut Entry, &mut Open)> {
+        let open = self.open.last_mut()?;
+        let entry = match open.number.checked_sub(self.first.len()) {
+            None => self.first.get_mut(open.number),
+            Some(_) => {
+                let gone = self.count - self.last.len();
+                open.number.checked_sub(gone).and_then(|at| self.last.get_mut(at))
+            }
+        };
+        entry.map(|entry| (entry, open))
+    }
+
+    /// A string begins that is a value.
+    pub(super) fn string_begins(&mut self, live: &Live<'_>) {
+        if let Some((_, open)) = self.innermost() {
+            open.in_code = key(live).is_some_and(|key| key.of(live.text) == CODE) && live.frames.len() > open.depth;
+        }
+    }
+
+    /// A part of a string has come.
+    pub(super) fn fragment(&mut self, span: Span, live: &Live<'_>) {
+        let Some((entry, _)) = self.innermost().filter(|(_, open)| open.in_code) else { return };
+        let text = live.decoded(span);
+        entry.code.breaks += text.bytes().filter(|&byte| byte == b'\n').count();
+        entry.code.is_begun = !text.ends_with('\n');
+    }
+
+    /// A string or another scalar has ended.
+    pub(super) fn scalar(&mut self, span: Span, live: &Live<'_>) {
+        if let Some((entry, open)) = self.innermost() {
+            open.in_code = false;
+            if live.frames.len() == open.depth + 1
+                && let Some(name) = key(live).map(|key| key.of(live.text))
+                && let Some(at) = NAMES.iter().position(|known| *known == name)
+                && let Some(slot) = entry.names.get_mut(at)
+            {
+                *slot = Some(span);
+            }
+        }
+        self.close(span, live);
+    }
+
+    /// A container has ended.
+    pub(super) fn end(&mut self, kind: Kind, count: usize, span: Span, live: &Live<'_>) {
+        if kind == Kind::Array
+            && let Some((entry, open)) = self.innermost()
+            && live.frames.len() >= open.depth
+            && let Some(key) = key(live)
+        {
+            entry.add(key, count, live.text);
+        }
+        self.close(span, live);
+    }
+
+    /// The value with this span has ended: it may be the innermost section.
+    fn close(&mut self, span: Span, live: &Live<'_>) {
+        let is_it = |open: &Open| open.depth == live.frames.len() && open.start == span.start;
+        if self.open.last().is_some_and(is_it) {
+            if let Some((entry, _)) = self.innermost() {
+                entry.span = span;
+            }
+            self.open.pop();
+        }
+    }
+}
+
+/// The key of the value that the event is about.
+fn key(live: &Live<'_>) -> Option<Span> {
+    live.frames.last().filter(|frame: &&Frame| frame.kind == Kind::Object).map(|frame| frame.key)
+}

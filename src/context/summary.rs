@@ -1,0 +1,219 @@
+//! What is told of a section: what it is, how much of it has come, and its value.
+
+use serde::Serialize;
+
+use super::sections::{Entry, NAMES, SECTIONS};
+use crate::document::Document;
+use crate::json::walk::Raw;
+use crate::json::{Closing, Kind, Span, string};
+
+/// A section of a document.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Section {
+    /// Where it stands; while it is open, up to the end of the text.
+    #[serde(skip)]
+    pub span: Span,
+    /// Containers around it.
+    #[serde(skip)]
+    depth: usize,
+    /// All of it has come.
+    pub complete: bool,
+    /// Of a member of the root: its key.
+    pub key: Option<String>,
+    /// Its member `content_type`, else `type`.
+    pub content_type: Option<String>,
+    /// Its member `id`.
+    pub id: Option<String>,
+    /// Its member `title`, else `name`.
+    pub title: Option<String>,
+    /// The arrays in it, by their keys, and how many elements of them are whole; arrays of one key are added up.
+    pub counts: Vec<Count>,
+    /// Lines of the code in it: of strings under a key `code`.
+    pub code_lines: usize,
+}
+
+/// Elements of arrays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// The arrays' key.
+    pub key: String,
+    /// Their whole elements.
+    pub count: usize,
+}
+
+/// The arrays that say how long a section is. Where it has none of them, all of its arrays do.
+const LENGTHS: [&str; 3] = ["items", "rows", "lines"];
+
+/// Characters of a name in a line.
+const SHOWN: usize = 80;
+
+impl Section {
+    pub(super) fn of(entry: &Entry, document: &Document) -> Self {
+        let text = document.text();
+        // What has ended may have been taken back.
+        let complete = entry.span.end > 0 && entry.span.end <= text.len();
+        let mut counted = entry.clone();
+        if !complete {
+            count_open(&mut counted, document);
+        }
+        let written = |name: &str| {
+            let at = NAMES.iter().position(|known| *known == name)?;
+            entry.names.get(at).copied().flatten().and_then(|span| said(span.of(text)))
+        };
+        let has_key = entry.key.start > 0;
+        let count = |&(key, count): &(Span, usize)| Count { key: string::key(key.of(text)).into_owned(), count };
+        Self {
+            span: Span { start: entry.span.start, end: if complete { entry.span.end } else { text.len() } },
+            depth: entry.depth,
+            complete,
+            key: has_key.then(|| string::key(entry.key.of(text)).into_owned()),
+            content_type: written("content_type").or_else(|| written("type")),
+            id: written("id"),
+            title: written("title").or_else(|| written("name")),
+            counts: counted.counts.iter().map(count).collect(),
+            code_lines: counted.code.lines(),
+        }
+    }
+
+    /// It begins in the text that the document has now.
+    pub(super) fn stands_in(&self, document: &Document) -> bool {
+        self.span.start < document.text().len()
+    }
+
+    /// Its value as valid JSON: as it is written, or, while it is open, its complete part. `None` where nothing of it
+    /// is certain. `document` is the one that it was found in, with the text that it had then. O(depth + its length).
+    pub fn closed(&self, document: &Document) -> Option<String> {
+        let text = document.text();
+        if self.complete {
+            return text.get(self.span.range()).map(str::to_owned);
+        }
+        let mut suffix = String::new();
+        let end = document.complete_into(Closing::default(), &mut suffix)?;
+        // The last closers are those of the containers around it.
+        let own = suffix.get(..suffix.len().checked_sub(self.depth)?)?;
+        let begun = text.get(self.span.start..end).filter(|begun| !begun.is_empty())?;
+        Some([begun, own].concat())
+    }
+
+    /// The section on one line: `- table "section_table" with 8 rows`. A name is quoted and cut, what is no plain word
+    /// too.
+    pub fn line(&self) -> String {
+        let mut line = String::from("- ");
+        match (&self.content_type, &self.key) {
+            (Some(word), _) | (None, Some(word)) => line.push_str(&word_or_quoted(word)),
+            (None, None) => line.push_str("section"),
+        }
+        if let Some(name) = self.id.as_ref().or(self.title.as_ref()) {
+            line.push(' ');
+            line.push_str(&quoted(name));
+        }
+        let is_length = |count: &&Count| LENGTHS.contains(&count.key.as_str());
+        let mut counts: Vec<&Count> = self.counts.iter().filter(is_length).collect();
+        if counts.is_empty() && self.code_lines == 0 {
+            counts = self.counts.iter().collect();
+        }
+        let counted = counts.iter().map(|count| format!("{} {}", count.count, word_or_quoted(&count.key)));
+        let code = (self.code_lines > 0).then(|| format!("{} code lines", self.code_lines));
+        let counted: Vec<String> = counted.chain(code).collect();
+        if !counted.is_empty() {
+            line.push_str(" with ");
+            line.push_str(&counted.join(", "));
+        }
+        if !self.complete {
+            line.push_str(" (incomplete)");
+        }
+        line
+    }
+
+    /// The other one continues this one: both have one identifier, or one title and content type; one that has neither
+    /// continues any that is not complete, if nothing else is against it.
+    fn is_continued_by(&self, other: &Self) -> bool {
+        let agree = |a: &Option<String>, b: &Option<String>| a.is_none() || b.is_none() || a == b;
+        let no_conflict = agree(&self.content_type, &other.content_type)
+            && agree(&self.id, &other.id)
+            && agree(&self.title, &other.title)
+            && self.key == other.key;
+        let same_name = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
+        let is_named = same_name(&self.id, &other.id)
+            || (same_name(&self.title, &other.title) && self.content_type == other.content_type)
+            || same_name(&self.key, &other.key);
+        no_conflict && (is_named || (!self.complete && other.id.is_none() && other.title.is_none()))
+    }
+}
+
+/// Adds the sections of a further fragment to those that were delivered: the first of them may go on with the last one
+/// that was, and then they are one; its counts are added up. A fragment brings what is new: what it repeats is counted
+/// twice, so give it what stands behind the seam. Sections keep their order.
+///
+/// A [`Document`] that is continued needs none of this: its sections go on by themselves.
+pub fn merge_sections(delivered: &mut Vec<Section>, fragment: Vec<Section>) {
+    let mut fragment = fragment.into_iter().peekable();
+    if let Some(last) = delivered.last_mut()
+        && let Some(next) = fragment.next_if(|next| last.is_continued_by(next))
+    {
+        last.complete = next.complete;
+        last.code_lines += next.code_lines;
+        for count in next.counts {
+            match last.counts.iter_mut().find(|own| own.key == count.key) {
+                Some(own) => own.count += count.count,
+                None => last.counts.push(count),
+            }
+        }
+        last.content_type = last.content_type.take().or(next.content_type);
+        last.id = last.id.take().or(next.id);
+        last.title = last.title.take().or(next.title);
+    }
+    delivered.extend(fragment);
+}
+
+/// Adds what is whole of the arrays that are open in a section.
+fn count_open(entry: &mut Entry, document: &Document) {
+    let frames = document.machine().frames();
+    // A section that is a container and open is a frame; another one has no arrays.
+    if frames.get(entry.depth).is_none_or(|frame| frame.start != entry.span.start) {
+        return;
+    }
+    for pair in frames.get(entry.depth.saturating_sub(1)..).unwrap_or_default().windows(2) {
+        if let [around, frame] = pair
+            && around.kind == Kind::Object
+            && frame.kind == Kind::Array
+            && frame.start >= entry.span.start
+        {
+            entry.add(around.key, frame.count, document.text());
+            // What is open in sections within it is counted there.
+            if string::key(around.key.of(document.text())) == SECTIONS {
+                break;
+            }
+        }
+    }
+}
+
+/// What a scalar says: the text of a string, others as they are written.
+fn said(written: &str) -> Option<String> {
+    Raw::root(written).map(|raw| raw.decode().map_or_else(|| written.to_owned(), |text| text.into_owned()))
+}
+
+/// A word as it is, other text in quotes.
+fn word_or_quoted(text: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !text.is_empty() && text.len() <= SHOWN && text.chars().all(is_word) { text.to_owned() } else { quoted(text) }
+}
+
+/// A text in quotes and on one line, whatever it holds; of a long one the beginning.
+fn quoted(text: &str) -> String {
+    let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
+    let mut line = String::from("\"");
+    for c in text.chars().take(SHOWN) {
+        match c {
+            '"' | '\\' => line.extend(['\\', c]),
+            '\n' => line.push_str("\\n"),
+            // Other ends of lines, and what makes text run backwards.
+            _ if c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+                line.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            _ => line.push(c),
+        }
+    }
+    line.push_str(if end < text.len() { "…\"" } else { "\"" });
+    line
+}

@@ -1,0 +1,217 @@
+//! What holds of the contexts at every cut.
+
+use std::fs;
+
+use restitch::Document;
+use restitch::context::{
+    Contexts, Options, Sections, complete_part, cut_off_element, element_before_cutoff, hierarchy_context,
+    hierarchy_context_for_prompt, overlap_context,
+};
+use restitch::json::CutState;
+use restitch::json::envelope::Roots;
+use restitch::overlap::{Anchor, Hit, Matcher};
+use restitch::siblings::Siblings;
+
+use crate::support::{Rng, corpus};
+use crate::tree::Tree;
+
+/// What was seen, so that nothing passes for lack of it.
+#[derive(Debug, Default)]
+struct Seen {
+    cuts: usize,
+    anchors: usize,
+    ambiguous: usize,
+    none_yet: usize,
+    elements: usize,
+    shortened: usize,
+}
+
+/// Characters of values that a rendering shows, read forwards. `cut` is how many of them belong to a cut value that is
+/// shown by its end.
+fn shown(rendering: &str) -> usize {
+    let chars: Vec<char> = rendering.chars().collect();
+    let (mut at, mut count) = (0, 0);
+    let word = |at: usize| chars[at..].iter().take_while(|c| c.is_ascii_alphanumeric() || "+-.".contains(**c)).count();
+    while at < chars.len() {
+        match chars[at] {
+            '"' => {
+                let start = at + 1;
+                at = start;
+                while at < chars.len() && chars[at] != '"' {
+                    at += if chars[at] == '\\' { 2 } else { 1 };
+                }
+                let end = at.min(chars.len());
+                at += 1;
+                let next = chars.get(at..).unwrap_or_default().iter().find(|c| !c.is_ascii_whitespace());
+                if next != Some(&':') {
+                    count += end - start;
+                }
+            }
+            // A hint, or so many members.
+            '<' => at += 1 + chars[at..].iter().take_while(|&&c| c != '>').count(),
+            '…' if chars.get(at + 1) == Some(&' ') && chars.get(at + 2).is_some_and(char::is_ascii_digit) => {
+                let rest: String = chars[at..].iter().collect();
+                let digits = rest[4..].bytes().take_while(u8::is_ascii_digit).count();
+                assert!(rest[4 + digits..].starts_with(" members …"), "{rest}");
+                at += 2 + digits + " members …".chars().count();
+            }
+            c if c.is_ascii_alphanumeric() || c == '-' => {
+                count += word(at);
+                at += word(at);
+            }
+            _ => at += 1,
+        }
+    }
+    count
+}
+
+fn occurs_once(text: &str, part: &str) -> bool {
+    memchr::memmem::find(text.as_bytes(), part.as_bytes()) == memchr::memmem::rfind(text.as_bytes(), part.as_bytes())
+}
+
+/// A proper prefix that is a suffix and longer than the rule allows.
+fn has_long_border(text: &str) -> bool {
+    let least = (text.chars().count() / 4).max(8);
+    text.char_indices().skip(least).any(|(at, _)| text.ends_with(&text[..at]))
+}
+
+fn check(document: &Document, sections: &Sections, siblings: &Siblings, rng: &mut Rng, seen: &mut Seen) {
+    let text = document.text();
+    seen.cuts += 1;
+    match complete_part(document) {
+        Some(part) => assert!(serde_json::from_str::<serde::de::IgnoredAny>(&part.to_string()).is_ok(), "{part}"),
+        None => {
+            seen.none_yet += 1;
+            assert!(document.machine().frames().is_empty());
+        }
+    }
+    let unlimited = hierarchy_context_for_prompt(document, Some(siblings), usize::MAX);
+    assert_eq!(unlimited.text, hierarchy_context(document));
+    assert_eq!(hierarchy_context_for_prompt(document, None, text.len() + 50).text, unlimited.text);
+
+    let budget = [0, 30, 60, 100, 500, 2000][rng.below(6)];
+    let limited = hierarchy_context_for_prompt(document, Some(siblings), budget);
+    // A key that is open reads like a value; what follows "…" in a cut value is its end.
+    let machine = document.machine();
+    let in_key =
+        document.cut_state() == CutState::Key || (machine.in_token() && document.path().len() < machine.frames().len());
+    if !in_key {
+        let value = if machine.in_token() { &text[machine.token_start()..] } else { "" };
+        let value = value.strip_prefix('"').unwrap_or(value);
+        let is_short = value.chars().count() > budget;
+        // In a string the sign itself was counted.
+        let sign = usize::from(is_short && machine.in_string());
+        // A cut inside an escape leaves an odd tail, which may read as another token.
+        if !(is_short && value.contains(['\\', '"'])) {
+            assert_eq!(shown(&limited.text) - sign, limited.spent, "{} at {budget}", limited.text);
+        }
+        let end: String = value.chars().rev().take(budget).collect::<Vec<_>>().into_iter().rev().collect();
+        assert!(limited.text.ends_with(&end));
+    }
+    assert!(limited.spent <= budget);
+    seen.shortened += usize::from(limited.text != unlimited.text);
+
+    let overlap = overlap_context(document, 2048);
+    if document.is_complete() || document.root_start().is_none() {
+        assert_eq!((overlap.text, overlap.ambiguous), ("", false));
+    } else {
+        let end = text.trim_end();
+        assert!(end.ends_with(overlap.text) && !overlap.text.is_empty());
+        seen.anchors += 1;
+        seen.ambiguous += usize::from(overlap.ambiguous);
+        if !overlap.ambiguous {
+            assert!(occurs_once(text, overlap.text) && !has_long_border(overlap.text), "{}", overlap.text);
+        }
+        let anchor = Anchor { range: end.len() - overlap.text.len()..end.len(), ambiguous: overlap.ambiguous };
+        let mut matcher = Matcher::new(text, &anchor, document.root_start().unwrap(), 4096);
+        let (mut hits, mut ends) = (Vec::new(), overlap.text.len());
+        for at in 1..=overlap.text.len() {
+            matcher.feed(text, &overlap.text.as_bytes()[..at], |hit| {
+                if matches!(hit, Hit::Anchor { .. }) {
+                    hits.push(at);
+                }
+            });
+        }
+        // A short text is its own anchor, and its envelope needs not come again.
+        ends -= anchor.range.start.max(document.root_start().unwrap()) - anchor.range.start;
+        assert!(ends > 0 && hits.contains(&overlap.text.len()), "{}", overlap.text);
+    }
+
+    let held = cut_off_element(document);
+    let before = element_before_cutoff(document, Some(siblings));
+    assert_eq!(before, element_before_cutoff(document, None));
+    if let Some(held) = held {
+        assert!(text.ends_with(held));
+        seen.elements += 1;
+    }
+    if let Some(before) = before {
+        assert!(serde_json::from_str::<serde::de::IgnoredAny>(before).is_ok(), "{before}");
+        if let Some(held) = held {
+            let between = text[..text.len() - held.len()].trim_end().strip_suffix(',').unwrap().trim_end();
+            assert!(between.ends_with(before));
+        }
+    }
+    for section in sections.list(document) {
+        if let Some(closed) = section.closed(document) {
+            assert!(serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_ok(), "{closed}");
+        }
+    }
+    let options = Options { siblings: Some(siblings), ..Options::default() };
+    let contexts = Contexts::of(document, sections, &options);
+    assert_eq!(contexts.json_parsing_success, contexts.complete_part.is_some());
+    assert!(contexts.delivered_summary.lines().count() <= 21);
+    assert!(contexts.delivered_summary.lines().all(|line| line.starts_with("- ") || line.starts_with("… ")));
+}
+
+/// All cuts of a short text, some of a long one.
+fn cuts(text: &str, most: usize, rng: &mut Rng, seen: &mut Seen) {
+    let (mut document, mut sinks) =
+        (Document::with_roots(1024, Roots::Any), (Sections::default(), Siblings::new(1 << 16)));
+    let mut start = 0;
+    let all = text.len() <= most;
+    let mut ends: Vec<usize> =
+        if all { (1..=text.len()).collect() } else { (0..most).map(|_| 1 + rng.below(text.len())).collect() };
+    ends.push(text.len());
+    ends.retain(|&end| text.is_char_boundary(end));
+    ends.sort_unstable();
+    for end in ends {
+        document.push_with(&text[start..end], &mut sinks).unwrap();
+        start = end;
+        check(&document, &sinks.0, &sinks.1, rng, seen);
+    }
+}
+
+#[test]
+fn at_every_cut_of_generated_documents() {
+    let (mut rng, mut seen) = (Rng::new(1), Seen::default());
+    for _ in 0..60 {
+        let text = Tree::random(&mut rng, 4).write(&mut rng);
+        cuts(&text, 1000, &mut rng, &mut seen);
+    }
+    for _ in 0..6 {
+        let rows: Vec<String> = (0..20).map(|_| Tree::random(&mut rng, 3).write(&mut rng)).collect();
+        cuts(&format!("```json\n{{\"sections\": [{}]}}\n```", rows.join(", ")), 400, &mut rng, &mut seen);
+    }
+    cuts(&format!("[{}1]", "0, ".repeat(2000)), 60, &mut rng, &mut seen);
+    println!("covered: {seen:?}");
+    assert!(seen.cuts > 5000 && seen.ambiguous > 10 && seen.none_yet > 10 && seen.elements > 1000, "{seen:?}");
+    assert!(seen.shortened > 500 && seen.ambiguous < seen.anchors / 4, "{seen:?}");
+}
+
+#[test]
+fn at_cuts_of_recorded_documents() {
+    let Some(corpus) = corpus() else { return };
+    let mut names: Vec<_> = fs::read_dir(corpus.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.retain(|name| !name.ends_with("index.jsonl"));
+    names.sort();
+    let (mut rng, mut seen) = (Rng::new(2), Seen::default());
+    for name in &names {
+        let text = fs::read_to_string(name).unwrap();
+        // The text is parsed, and searched for the anchor, at each cut.
+        let most = (4_000_000 / text.len()).clamp(5, 120);
+        cuts(&text, most, &mut rng, &mut seen);
+    }
+    println!("covered: {} documents, {seen:?}", names.len());
+    println!("ambiguous anchors: {:.1} %", 100.0 * seen.ambiguous as f64 / seen.anchors as f64);
+    assert!(names.len() >= 90 && seen.cuts > 3000);
+}
