@@ -22,7 +22,8 @@ use tokio::time::sleep;
 use super::Proxy;
 use super::body::{Collected, Flushed};
 use super::chat::{self, Conversation};
-use super::upstream::{self, Head};
+use super::first;
+use super::upstream::{self, Head, Wish};
 use crate::client::Body;
 use crate::provider;
 use crate::socket::{Cut, Socket};
@@ -138,8 +139,12 @@ async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body
 async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> {
     let is_chat = request.method() == Method::POST && request.uri().path().ends_with("/chat/completions");
     let (parts, body) = request.into_parts();
+    let wish = match Wish::read(&parts.headers) {
+        Ok(wish) => wish,
+        Err(mistake) => return error(StatusCode::BAD_REQUEST, mistake),
+    };
     let head = Head::new(parts);
-    if !is_chat {
+    if !is_chat || wish.off {
         return pass(&proxy, &head, Body::wrap(body)).await;
     }
     let body = match Collected::read(body, proxy.limits.body, None).await {
@@ -149,11 +154,10 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
     };
     match provider::chat::Request::parse(&body) {
         Some(request) if request.n <= 1 => {
-            let head = head.plain();
-            match upstream::send(&proxy.client, &head, Body::full(body.clone())).await {
-                Ok(response) => Conversation { proxy, head, body, request }.answer(response).await,
-                Err(cause) => unreachable(&cause),
-            }
+            let mut limits = proxy.limits.clone();
+            limits.continuations = wish.continuations.unwrap_or(u32::MAX).min(limits.continuations);
+            let conversation = Conversation { proxy, limits, head: head.plain(), body, request };
+            first::answer(conversation).await
         }
         _ => pass(&proxy, &head, Body::full(body)).await,
     }
@@ -166,7 +170,7 @@ async fn pass(proxy: &Proxy, head: &Head, body: Body) -> Response<Body> {
     }
 }
 
-fn unreachable(cause: &crate::client::Error) -> Response<Body> {
+pub(super) fn unreachable(cause: &crate::client::Error) -> Response<Body> {
     tracing::warn!(%cause, "the upstream can't be reached");
     error(StatusCode::BAD_GATEWAY, &format!("the upstream can't be reached: {cause}"))
 }
