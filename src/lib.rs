@@ -46,6 +46,7 @@
 //! | `client` | an HTTP client for the providers |
 //! | `proxy` | the proxy |
 //! | `sim` | a scripted model server to test against |
+//! | `config` | the configuration file |
 //! | `cli`, `app` | the commands; with the proxy and the model server |
 #![forbid(unsafe_code)]
 
@@ -76,6 +77,8 @@ mod socket;
 #[cfg(feature = "stream")]
 pub mod stream;
 // Layer 7
+#[cfg(feature = "config")]
+pub mod config;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "sim")]

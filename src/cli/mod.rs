@@ -11,6 +11,7 @@ use clap::Parser;
 
 pub mod check;
 pub mod close;
+pub mod config;
 mod console;
 pub mod decode;
 mod deltas;
@@ -27,6 +28,7 @@ pub mod paths;
 pub mod proxy;
 #[cfg(feature = "proxy")]
 pub mod run;
+mod settings;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod source;
@@ -66,6 +68,8 @@ pub enum Args {
     Paths(paths::Args),
     /// Reads the text and the tool calls out of a recorded response body.
     Decode(decode::Args),
+    /// Checks and shows the configuration file.
+    Config(config::Args),
 }
 
 /// Runs a command on the process's own standard streams.
@@ -87,6 +91,7 @@ pub fn run(args: &Args) -> Exit {
         Args::Events(args) => events::run(args, &mut console),
         Args::Paths(args) => paths::run(args, &mut console),
         Args::Decode(args) => decode::run(args, &mut console),
+        Args::Config(args) => config::run(args, &mut console),
     };
     match result.and_then(|()| console.flush()) {
         Ok(()) => {}

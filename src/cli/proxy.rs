@@ -1,42 +1,29 @@
 //! `restitch proxy`: what clients point their base URL at.
 
 use std::io::{self, IsTerminal};
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use tracing_subscriber::filter::LevelFilter;
+
+use super::settings::Settings;
 use super::{Console, Exit, block_on, interrupted};
-use crate::Limits;
 use crate::client::{Client, Upstream};
+use crate::config::Config;
 use crate::proxy::Proxy;
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Where to listen; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787")]
-    listen: SocketAddr,
-    /// Where requests go: `https://host[:port][/prefix]`. A request's path is appended.
-    #[arg(long, value_name = "URL")]
-    upstream: String,
-    /// Calls after the first one, for one answer.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().continuations)]
-    continuations: u32,
-    /// Seconds of silence after which an upstream that owes the rest of a document counts as gone.
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().idle.as_secs(), value_parser = clap::value_parser!(u64).range(1..=YEAR))]
-    idle: u64,
-    /// Bytes of a request's body that are kept for a continuation; larger ones are streamed through.
-    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body)]
-    body: usize,
-    /// What is told on standard error: off, error, warn, info, debug or trace. Neither text nor keys are.
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log: tracing_subscriber::filter::LevelFilter,
+    #[command(flatten)]
+    settings: Box<Settings>,
 }
 
 const EXAMPLES: &str = r#"Examples:
   restitch proxy --upstream https://api.openai.com
   restitch proxy --upstream https://openrouter.ai/api --listen 127.0.0.1:9000
   restitch proxy --upstream http://127.0.0.1:8788      # in front of `restitch sim`
+  restitch proxy --config restitch.toml                # see `restitch config show`
 
 Then point any OpenAI client at it, with its own key:
   OpenAI(base_url="http://127.0.0.1:8787/v1")
@@ -47,11 +34,17 @@ Then point any OpenAI client at it, with its own key:
 `/healthz` answers 200. Ctrl-C or SIGTERM: no new connections, the answers under way go on to their ends; the second
 one ends at once."#;
 
-/// Seconds; longer silences are nobody's wish.
-const YEAR: u64 = 365 * 24 * 60 * 60;
+/// Where it listens unless told otherwise.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let upstream = match Upstream::parse(&args.upstream) {
+    let Some(config) = args.settings.config(console) else { return Ok(()) };
+    let Some(upstream) = &config.proxy.upstream else {
+        console.note("--upstream: it is named neither there, nor by RESTITCH_UPSTREAM, nor in a configuration file");
+        console.verdict(Exit::Usage);
+        return Ok(());
+    };
+    let upstream = match Upstream::parse(upstream) {
         Ok(upstream) => upstream,
         Err(error) => {
             // The address itself is not repeated: it may hold a password.
@@ -60,23 +53,20 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
+    // A word that is no level was refused where it was read.
+    let level = config.proxy.log.as_deref().and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO);
+    let listen = config.proxy.listen.unwrap_or(LISTEN);
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        .with_max_level(args.log)
+        .with_max_level(level)
         .with_target(false)
         .init();
-    let limits = Limits {
-        continuations: args.continuations,
-        idle: Duration::from_secs(args.idle),
-        body: args.body,
-        ..Limits::default()
-    };
     let served = block_on(async {
         // Whoever reads the address may send a signal at once.
         let first = interrupted()?;
         let client = Client::new(upstream.clone()).map_err(io::Error::other)?;
-        let server = Proxy::new(client).limits(limits).bind(args.listen).await?;
+        let server = configured(client, &config).bind(listen).await?;
         console.note(format_args!("listening on {}, upstream {}", server.url(), upstream));
         first.await;
         let again = interrupted()?;
@@ -88,8 +78,18 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         Ok(())
     });
     if let Err(error) = served {
-        console.note(format_args!("{}: {error}", args.listen));
+        console.note(format_args!("{listen}: {error}"));
         console.verdict(Exit::Io);
     }
     Ok(())
+}
+
+/// A proxy as the configuration says.
+fn configured(client: Client, config: &Config) -> Proxy {
+    Proxy::new(client)
+        .limits(config.limits.clone())
+        .prompt(config.prompt.clone())
+        .capabilities(config.table())
+        .adapt(config.proxy.adapt.unwrap_or_default())
+        .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
 }

@@ -95,6 +95,16 @@ impl Upstream {
         Uri::from_parts(uri).unwrap_or_default()
     }
 
+    /// The host, without a port.
+    pub fn host(&self) -> &str {
+        self.authority.host()
+    }
+
+    /// The path that stands before every request's own; empty where there is none.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// Whether `uri` leads to this upstream's host, by its scheme.
     pub fn owns(&self, uri: &Uri) -> bool {
         uri.scheme() == Some(&self.scheme) && uri.authority() == Some(&self.authority)

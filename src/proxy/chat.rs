@@ -13,16 +13,20 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::body::Collected;
 use super::upstream::{self, Head};
 use super::{Proxy, Tap};
+use crate::Limits;
 use crate::client::{Body, BodyError};
+use crate::provider::capability::{Capability, Lesson, Prefix, Switch};
 use crate::provider::chat;
 use crate::session::body::{Output, Whole};
-use crate::session::{End, Request, Status};
+use crate::session::{Asking, End, Mode, Prefixed, Request, Status};
 use crate::stream::Stitch;
 
 /// A chat completion that the proxy can read and ask for again.
 #[derive(Clone, Debug)]
 pub(super) struct Conversation {
     pub(super) proxy: Arc<Proxy>,
+    /// The proxy's, and what the request says of them.
+    pub(super) limits: Limits,
     pub(super) head: Head,
     /// The request's body, as it came: text, since it is JSON.
     pub(super) body: Bytes,
@@ -51,14 +55,8 @@ impl std::fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Conversation {
-    /// Makes the first call: the request as it came.
-    pub(super) async fn first(&self) -> Result<Response<Incoming>, crate::client::Error> {
-        self.tapped(0, &self.body);
-        upstream::send(&self.proxy.client, &self.head, Body::full(self.body.clone())).await
-    }
-
     /// Shows a request to who listens in.
-    fn tapped(&self, number: u32, body: &[u8]) {
+    pub(super) fn tapped(&self, number: u32, body: &[u8]) {
         if let Some(tap) = &self.proxy.tap {
             tap.request(number, body);
         }
@@ -85,7 +83,7 @@ impl Conversation {
         let first = self.frames(first);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
-        let (limits, has_stop) = (self.proxy.limits.clone(), self.request.has_stop);
+        let (limits, has_stop, asking) = (self.limits.clone(), self.request.has_stop, self.asking());
         let proxy = Arc::clone(&self.proxy);
         let conversation = Arc::new(self);
         let reopen = move |request: Request| {
@@ -93,6 +91,7 @@ impl Conversation {
             async move { conversation.reopen(&request).await }
         };
         let stitch = Stitch::with(first, reopen, limits, has_stop)
+            .asking(asking)
             .on_rejection(|refused: &Refused| refused.0.clone())
             .observe(move |output| proxy.observed(output));
         Response::from_parts(parts, Body::stream(stitch))
@@ -109,35 +108,98 @@ impl Conversation {
         }
     }
 
-    /// Makes a further call.
-    async fn call(&self, request: &Request) -> Result<Response<Incoming>, End> {
-        let original = std::str::from_utf8(&self.body).ok();
-        let body = match &request.turn {
-            None => Some(self.body.clone()),
-            Some(turn) => original
-                .and_then(|original| chat::continuation(original, &turn.delivered, &turn.prompt))
-                .map(Bytes::from),
-        };
-        let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
-        self.tapped(request.number, &body);
-        let response = upstream::send(&self.proxy.client, &self.head.again(), Body::full(body)).await;
-        let response = response.map_err(|error| rejected(error.to_string(), true))?;
-        let status = response.status();
-        if is_readable(status, response.headers()) {
-            return Ok(response);
+    /// In which way the model is asked for the rest.
+    fn asking(&self) -> Asking {
+        let capability = self.proxy.capability(&self.request.model);
+        let upstream = self.proxy.client.upstream().prefix();
+        // A path of the operator's own can't be replaced by another one.
+        let is_reachable =
+            capability.prefix_path.as_ref().is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
+        let goes = capability.prefix != Prefix::None && is_reachable && !self.request.thinks;
+        let prefixed = Prefixed { trims: capability.trims, echoes: capability.echoes };
+        let raises = self.proxy.raise > 1 && self.request.max_tokens.is_some();
+        Asking {
+            prompt: Arc::clone(&self.proxy.prompt),
+            prefix: goes.then_some(prefixed),
+            thinks_less: capability.reasoning_off.is_some() || raises,
         }
-        Err(End::Rejected {
-            reason: format!("the upstream answered {status}"),
-            transient: is_transient(status),
-            retry_after: retry_after(response.headers()),
-        })
+    }
+
+    /// Makes a further call. Where it is refused for a member that was added here, it is made again without.
+    async fn call(&self, request: &Request) -> Result<Response<Incoming>, End> {
+        loop {
+            let capability = self.proxy.capability(&self.request.model);
+            let is_prefix = request.turn.as_ref().is_some_and(|turn| turn.mode == Mode::Prefix);
+            if is_prefix && capability.prefix == Prefix::None {
+                return Err(End::NoPrefix("another call has found that no prefix is continued".to_owned()));
+            }
+            let switch = capability.reasoning_off.as_ref().filter(|_| is_prefix || request.thinks_less);
+            let body = self.body_of(request, &capability, switch);
+            let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
+            let head = self.head.again();
+            let head = match capability.prefix_path.as_deref().filter(|_| is_prefix) {
+                Some(path) if self.proxy.client.upstream().prefix().is_empty() => head.below(path),
+                _ => head,
+            };
+            self.tapped(request.number, &body);
+            let response = upstream::send(&self.proxy.client, &head, Body::full(body)).await;
+            let response = response.map_err(|error| rejected(error.to_string(), true))?;
+            let status = response.status();
+            if is_readable(status, response.headers()) {
+                return Ok(response);
+            }
+            let reason = format!("the upstream answered {status}");
+            if says_wrong(status) {
+                match self.lesson(response).await {
+                    Some(lesson @ (Lesson::NoPrefix | Lesson::Trims)) if is_prefix => {
+                        self.proxy.learn(&self.request.model, lesson);
+                        return Err(End::NoPrefix(reason));
+                    }
+                    Some(lesson @ Lesson::NoMember(key)) if switch.is_some_and(|switch| switch.key == key) => {
+                        self.proxy.learn(&self.request.model, lesson);
+                        // Learned once, it is not added again.
+                        continue;
+                    }
+                    _ => return Err(rejected(reason, false)),
+                }
+            }
+            return Err(End::Rejected {
+                reason,
+                transient: is_transient(status),
+                retry_after: retry_after(response.headers()),
+            });
+        }
+    }
+
+    /// The body of a further call; `None` where the first one's can't be continued.
+    fn body_of(&self, request: &Request, capability: &Capability, switch: Option<&Switch>) -> Option<Bytes> {
+        let raised = |cap: u64| cap.saturating_mul(u64::from(self.proxy.raise).saturating_pow(request.number));
+        let max_tokens = self.request.max_tokens.filter(|_| self.proxy.raise > 1).map(raised);
+        let rest = request.turn.as_ref().map(|turn| match turn.mode {
+            Mode::Anchored => chat::Rest::Words { delivered: &turn.delivered, prompt: &turn.prompt },
+            Mode::Prefix => chat::Rest::Prefix { delivered: &turn.delivered, prefix: capability.prefix },
+        });
+        if rest.is_none() && switch.is_none() && max_tokens.is_none() {
+            return Some(self.body.clone());
+        }
+        let original = std::str::from_utf8(&self.body).ok()?;
+        chat::ask(original, rest.as_ref(), &chat::Changes { reasoning_off: switch, max_tokens }).map(Bytes::from)
+    }
+
+    /// What a refusal teaches.
+    async fn lesson(&self, response: Response<Incoming>) -> Option<Lesson> {
+        let patience = Some((self.limits.idle, self.limits.idle));
+        match Collected::read(response.into_body(), self.limits.event, patience).await {
+            Ok(Collected::Whole(body)) => Lesson::read(&String::from_utf8_lossy(&body)),
+            _ => None,
+        }
     }
 
     /// The whole body, and with it one response.
     async fn whole(self, response: Response<Incoming>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
-        let limits = &self.proxy.limits;
-        let mut whole = Whole::new(limits.clone(), self.request.has_stop);
+        let limits = &self.limits;
+        let mut whole = Whole::new(limits.clone(), self.request.has_stop).asking(self.asking());
         let origin = Instant::now();
         let mut answer = Bytes::new();
         let patience = Some((limits.first_byte.max(limits.idle), limits.idle));
@@ -185,6 +247,11 @@ impl Conversation {
         }
         Response::from_parts(parts, Body::full(answer))
     }
+}
+
+/// Whether a status says that there is something wrong with the request's body.
+pub(super) fn says_wrong(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 /// Passes a response on as it came.

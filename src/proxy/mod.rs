@@ -10,11 +10,12 @@
 
 mod body;
 mod chat;
+mod first;
 mod serve;
 mod upstream;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "cli")]
 pub(crate) use chat::{is_transient, retry_after};
@@ -24,8 +25,9 @@ pub use serve::Server;
 
 use crate::Limits;
 use crate::client::Client;
+use crate::provider::capability::{Capability, Learned, Lesson, Table};
 use crate::session::relay::Output;
-use crate::session::{End, Event, Reason};
+use crate::session::{End, Event, Prompt, Reason};
 
 /// What a proxy does.
 ///
@@ -45,6 +47,12 @@ use crate::session::{End, Event, Reason};
 pub struct Proxy {
     client: Client,
     limits: Limits,
+    prompt: Arc<Prompt>,
+    capabilities: Table,
+    adapts: bool,
+    raise: u32,
+    /// What answers have taught of models.
+    learned: Arc<Mutex<Learned>>,
     observer: Option<Observer>,
     tap: Option<Arc<dyn Tap>>,
 }
@@ -64,13 +72,53 @@ pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
 impl Proxy {
     /// A proxy in front of the client's upstream.
     pub fn new(client: Client) -> Self {
-        Self { client, limits: Limits::default(), observer: None, tap: None }
+        Self {
+            client,
+            limits: Limits::default(),
+            prompt: Arc::default(),
+            capabilities: Table::default(),
+            adapts: false,
+            raise: 1,
+            learned: Arc::default(),
+            observer: None,
+            tap: None,
+        }
     }
 
     /// With other limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// With other words in which the rest of an answer is asked for.
+    #[must_use]
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.prompt = Arc::new(prompt);
+        self
+    }
+
+    /// With other knowledge of what models can be asked for.
+    #[must_use]
+    pub fn capabilities(mut self, table: Table) -> Self {
+        self.capabilities = table;
+        self
+    }
+
+    /// Whether first requests are adapted to what their model can be asked for. They are not by default: a client gets
+    /// what it asks for, and its error.
+    #[must_use]
+    pub fn adapt(mut self, adapts: bool) -> Self {
+        self.adapts = adapts;
+        self
+    }
+
+    /// By what factor each further call of an answer may be longer than the one before, where the request limits its
+    /// tokens. 1, the default: all of them are as long as the first.
+    #[must_use]
+    pub fn raise_max_tokens(mut self, factor: u32) -> Self {
+        self.raise = factor.max(1);
         self
     }
 
@@ -99,6 +147,24 @@ impl Proxy {
     /// The address can't be listened on.
     pub async fn bind(self, addr: std::net::SocketAddr) -> std::io::Result<Server> {
         serve::bind(self, addr).await
+    }
+
+    /// What a model can be asked for, as far as that is known by now.
+    fn capability(&self, model: &str) -> Capability {
+        let mut capability = self.capabilities.of(model, Some(self.client.upstream().host()));
+        self.learned().correct(model, &mut capability);
+        capability
+    }
+
+    fn learn(&self, model: &str, lesson: Lesson) {
+        if self.learned().learn(model, lesson) {
+            tracing::info!(?lesson, "learned of a model");
+        }
+    }
+
+    /// A panic elsewhere leaves it whole: each change of it is complete when it is made.
+    fn learned(&self) -> MutexGuard<'_, Learned> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor anything of a request's headers

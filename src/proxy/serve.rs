@@ -23,7 +23,8 @@ use tokio::time::sleep;
 use super::Proxy;
 use super::body::{Collected, Flushed};
 use super::chat::{self, Conversation};
-use super::upstream::{self, Head};
+use super::first;
+use super::upstream::{self, Head, Wish};
 use crate::client::Body;
 use crate::provider;
 use crate::socket::{Cut, Socket};
@@ -139,8 +140,12 @@ async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body
 async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> {
     let is_chat = request.method() == Method::POST && request.uri().path().ends_with("/chat/completions");
     let (parts, body) = request.into_parts();
+    let wish = match Wish::read(&parts.headers) {
+        Ok(wish) => wish,
+        Err(mistake) => return error(StatusCode::BAD_REQUEST, mistake),
+    };
     let head = Head::new(parts);
-    if !is_chat {
+    if !is_chat || wish.off {
         return pass(&proxy, &head, Body::wrap(body)).await;
     }
     let body = match Collected::read(body, proxy.limits.body, None).await {
@@ -149,7 +154,12 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
         Err(_) => return error(StatusCode::BAD_REQUEST, "the request's body broke off"),
     };
     match provider::chat::Request::parse(&body) {
-        Some(request) if request.n <= 1 => converse(Conversation { proxy, head: head.plain(), body, request }).await,
+        Some(request) if request.n <= 1 => {
+            let mut limits = proxy.limits.clone();
+            limits.continuations = wish.continuations.unwrap_or(u32::MAX).min(limits.continuations);
+            let conversation = Conversation { proxy, limits, head: head.plain(), body, request };
+            first::answer(conversation).await
+        }
         _ => pass(&proxy, &head, Body::full(body)).await,
     }
 }
@@ -158,15 +168,11 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
 pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     match provider::chat::Request::parse(&body) {
-        Some(request) => converse(Conversation { proxy, head: Head::new(parts).plain(), body, request }).await,
+        Some(request) => {
+            let (limits, head) = (proxy.limits.clone(), Head::new(parts).plain());
+            first::answer(Conversation { proxy, limits, head, body, request }).await
+        }
         None => error(StatusCode::BAD_REQUEST, "the request is no chat completion"),
-    }
-}
-
-async fn converse(conversation: Conversation) -> Response<Body> {
-    match conversation.first().await {
-        Ok(response) => conversation.answer(response).await,
-        Err(cause) => unreachable(&cause),
     }
 }
 
@@ -177,7 +183,7 @@ async fn pass(proxy: &Proxy, head: &Head, body: Body) -> Response<Body> {
     }
 }
 
-fn unreachable(cause: &crate::client::Error) -> Response<Body> {
+pub(super) fn unreachable(cause: &crate::client::Error) -> Response<Body> {
     tracing::warn!(%cause, "the upstream can't be reached");
     error(StatusCode::BAD_GATEWAY, &format!("the upstream can't be reached: {cause}"))
 }

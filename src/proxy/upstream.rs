@@ -52,6 +52,17 @@ impl Head {
         again
     }
 
+    /// The same for a call below another path: `prefix` comes in front, in the place of `/v1`.
+    pub(super) fn below(mut self, prefix: &str) -> Self {
+        let path = self.0.uri.path_and_query().map_or("/", |path| path.as_str());
+        let rest = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(path);
+        let is_below = path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+        if let Some(uri) = format!("{prefix}{rest}").parse().ok().filter(|_| !is_below) {
+            self.0.uri = uri;
+        }
+        self
+    }
+
     /// The answer is going to be read here.
     pub(super) fn plain(mut self) -> Self {
         self.0.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -64,6 +75,28 @@ const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"]
 
 /// Headers that are for the proxy, and end here.
 const OURS: &str = "x-restitch";
+
+/// What a request says to the proxy itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// `x-restitch: off`: it passes, and so does its answer.
+    pub(super) off: bool,
+    /// `x-restitch-continuations`: calls after the first one.
+    pub(super) continuations: Option<u32>,
+}
+
+impl Wish {
+    /// Reads a request's headers; an error is for its client.
+    pub(super) fn read(headers: &HeaderMap) -> Result<Self, &'static str> {
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+        let continuations = match text("x-restitch-continuations").map(str::parse) {
+            None => None,
+            Some(Ok(continuations)) => Some(continuations),
+            Some(Err(_)) => return Err("`x-restitch-continuations` is no number of calls"),
+        };
+        Ok(Self { off: text(OURS).is_some_and(|value| value.eq_ignore_ascii_case("off")), continuations })
+    }
+}
 
 /// The headers of one connection ([RFC 9110, section 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)),
 /// those that `Connection` names among them.

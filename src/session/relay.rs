@@ -140,8 +140,13 @@ impl Relay {
     /// Asks for continuations in this way.
     #[must_use]
     pub fn asking(mut self, asking: Asking) -> Self {
-        self.session.ask(asking);
+        self.ask(asking);
         self
+    }
+
+    /// Asks for continuations in this way from the next one on.
+    pub fn ask(&mut self, asking: Asking) {
+        self.session.ask(asking);
     }
 
     /// The session, for a look at the document.

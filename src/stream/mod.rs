@@ -18,7 +18,7 @@ use futures_core::Stream;
 
 use crate::Limits;
 use crate::session::relay::{self, Hangup, Relay};
-use crate::session::{self, End, Input, Outcome, Request, Session, Status};
+use crate::session::{self, Asking, End, Input, Outcome, Request, Session, Status};
 use driver::{Driver, Engine, Step};
 pub use live::LiveExt;
 
@@ -99,6 +99,13 @@ where
         Self(Driver::new(Relay::new(limits, has_stop), first, reopen))
     }
 
+    /// Asks for continuations in this way.
+    #[must_use]
+    pub fn asking(mut self, asking: Asking) -> Self {
+        self.0.engine.ask(asking);
+        self
+    }
+
     /// How an error of `reopen` counts: whether the next call should wait, and for how long. By default it waits
     /// 0.2 s, twice as long at each further failure in a row.
     #[must_use]
@@ -139,6 +146,13 @@ where
     /// With other limits.
     pub fn with(first: S, reopen: F, limits: Limits) -> Self {
         Self(Driver::new(Deltas::new(limits), first, reopen))
+    }
+
+    /// Asks for continuations in this way.
+    #[must_use]
+    pub fn asking(mut self, asking: Asking) -> Self {
+        self.0.engine.session.ask(asking);
+        self
     }
 
     /// How an error of `reopen` counts; see [`Stitch::on_rejection`].

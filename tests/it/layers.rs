@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of a module, by the first name below the crate's root.
-const NUMBERS: [(&str, u32); 23] = [
+const NUMBERS: [(&str, u32); 24] = [
     ("error", 0),
     ("limits", 0),
     ("sse", 1),
@@ -23,6 +23,7 @@ const NUMBERS: [(&str, u32); 23] = [
     ("stream", 6),
     ("client", 6),
     ("socket", 6),
+    ("config", 7),
     ("proxy", 7),
     ("sim", 7),
     ("server", 7),

@@ -12,6 +12,8 @@ mod cli;
 mod cli_live;
 #[cfg(feature = "client")]
 mod client;
+#[cfg(feature = "config")]
+mod config;
 mod context;
 mod continued;
 mod document;

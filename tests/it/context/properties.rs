@@ -126,11 +126,8 @@ fn check(document: &Document, sections: &Sections, siblings: &Siblings, rng: &mu
         let mut matcher = Matcher::new(text, &anchor, document.root_start().unwrap(), 4096);
         let (mut hits, mut ends) = (Vec::new(), overlap.text.len());
         for at in 1..=overlap.text.len() {
-            matcher.feed(text, &overlap.text.as_bytes()[..at], |hit| {
-                if matches!(hit, Hit::Anchor { .. }) {
-                    hits.push(at);
-                }
-            });
+            let found = matcher.feed(text, &overlap.text.as_bytes()[..at]);
+            hits.extend(found.into_iter().filter(|hit| matches!(hit, Hit::Anchor { .. })).map(|_| at));
         }
         // A short text is its own anchor, and its envelope needs not come again.
         ends -= anchor.range.start.max(document.root_start().unwrap()) - anchor.range.start;

@@ -4,6 +4,7 @@ mod clients;
 mod passthrough;
 mod raw;
 mod seams;
+mod ways;
 
 use std::time::Duration;
 

@@ -1,0 +1,79 @@
+//! `restitch config`: is a configuration file right, and what comes of it.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::settings::Settings;
+use super::{Console, Exit};
+use crate::config::Config;
+
+/// Arguments of `restitch config`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    /// Says whether a configuration file is right, and if not, in which line it is wrong.
+    #[command(after_help = CHECK)]
+    Check {
+        /// The file; `-` is standard input.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Shows the whole configuration: the file, the environment, the flags, and the defaults, as a file.
+    #[command(after_help = SHOW)]
+    Show {
+        #[command(flatten)]
+        settings: Box<Settings>,
+    },
+}
+
+const CHECK: &str = "\
+Examples:
+  restitch config check restitch.toml
+  restitch config show | restitch config check -
+
+Exit codes: 0 it is right, 4 it is wrong, 1 unreadable.";
+
+const SHOW: &str = "\
+Examples:
+  restitch config show > restitch.toml
+  restitch config show --config restitch.toml --continuations 4
+  RESTITCH_IDLE=120 restitch config show
+
+Flags win over the environment (RESTITCH_CONTINUATIONS for --continuations, and so on), that over the file, that over the
+defaults.
+
+Exit codes: 0 shown, 1 the file is unreadable, 2 it is wrong.";
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    match &args.command {
+        Command::Check { file } => {
+            if let Some(text) = console.read_text(file)
+                && let Err(error) = checked(&text)
+            {
+                console.verdict(Exit::Invalid);
+                console.note(format_args!("{}: {error}", file.display()));
+            }
+            Ok(())
+        }
+        Command::Show { settings } => match settings.config(console) {
+            Some(config) => console.lines(&config.show()),
+            None => Ok(()),
+        },
+    }
+}
+
+/// What the parser says, and what the proxy would say when it starts.
+fn checked(text: &str) -> Result<(), String> {
+    let config = Config::parse(text).map_err(|error| error.to_string())?;
+    #[cfg(feature = "client")]
+    if let Some(upstream) = &config.proxy.upstream {
+        crate::client::Upstream::parse(upstream).map_err(|error| format!("[proxy] upstream: {error}"))?;
+    }
+    drop(config);
+    Ok(())
+}

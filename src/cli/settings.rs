@@ -1,0 +1,78 @@
+//! Flags that a configuration file can hold, too. A flag wins over the environment, that over the file, that over the
+//! defaults.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::BoolishValueParser;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::{Console, Exit};
+use crate::config::Config;
+
+/// How the proxy runs.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Settings {
+    /// The configuration file; docs/configuration.md has its tables. Flags and the environment win over it.
+    #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where to listen; port 0 takes a free one. [default: 127.0.0.1:8787]
+    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// Where requests go: `https://host[:port][/prefix]`. A request's path is appended.
+    #[arg(long, value_name = "URL", env = "RESTITCH_UPSTREAM", hide_env_values = true)]
+    upstream: Option<String>,
+    /// Calls after the first one, for one answer. [default: 8]
+    #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
+    continuations: Option<u32>,
+    /// Seconds of silence after which an upstream that owes the rest of a document counts as gone. [default: 60]
+    #[arg(long, value_name = "SECONDS", env = "RESTITCH_IDLE", value_parser = clap::value_parser!(u64).range(1..=YEAR))]
+    idle: Option<u64>,
+    /// Bytes of a request's body that are kept for a continuation; larger ones are streamed through. [default:
+    /// 33554432]
+    #[arg(long, value_name = "BYTES", env = "RESTITCH_BODY")]
+    body: Option<usize>,
+    /// Adapts first requests to what their model can be asked for: takes out a `response_format` that it refuses, and
+    /// gives its name the suffix without which it doesn't search the web. [default: false]
+    #[arg(long, value_name = "BOOL", env = "RESTITCH_ADAPT", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    adapt: Option<bool>,
+    /// What is told on standard error: off, error, warn, info, debug or trace. Neither text nor keys are. [default:
+    /// info]
+    #[arg(long, value_name = "LEVEL", env = "RESTITCH_LOG")]
+    log: Option<LevelFilter>,
+}
+
+/// Seconds; longer silences are nobody's wish.
+const YEAR: u64 = 365 * 24 * 60 * 60;
+
+impl Settings {
+    /// The file with what the flags and the environment say. `None` if it can't be read or is wrong, which has been told
+    /// then.
+    pub(super) fn config(&self, console: &mut Console) -> Option<Config> {
+        let mut config = match &self.config {
+            None => Config::default(),
+            Some(path) => {
+                let text = console.read_text(path)?;
+                match Config::parse(&text) {
+                    Ok(config) => config,
+                    Err(error) => {
+                        console.note(format_args!("{}: {error}", path.display()));
+                        console.verdict(Exit::Usage);
+                        return None;
+                    }
+                }
+            }
+        };
+        let (limits, proxy) = (&mut config.limits, &mut config.proxy);
+        limits.continuations = self.continuations.unwrap_or(limits.continuations);
+        limits.idle = self.idle.map_or(limits.idle, Duration::from_secs);
+        limits.body = self.body.unwrap_or(limits.body);
+        proxy.listen = self.listen.or(proxy.listen);
+        proxy.upstream = self.upstream.clone().or(proxy.upstream.take());
+        proxy.adapt = self.adapt.or(proxy.adapt);
+        proxy.log = self.log.map(|level| level.to_string()).or(proxy.log.take());
+        Some(config)
+    }
+}

@@ -1,0 +1,123 @@
+//! `[[capability]]`: rows of the table.
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::provider::capability::{self, Prefix, Switch};
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    model: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prefix: Option<Way>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trims: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    echoes: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix_path: Option<PrefixPath>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    web_search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_off: Option<Off>,
+}
+
+/// The member that turns thinking off, and its value in JSON.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Off {
+    key: String,
+    value: Json,
+}
+
+#[derive(Debug)]
+struct Way(Prefix);
+
+/// Text that is JSON, or empty.
+#[derive(Debug, Serialize)]
+struct Json(String);
+
+/// A path that stands in front of another, or is empty.
+#[derive(Debug, Serialize)]
+struct PrefixPath(String);
+
+impl From<Row> for capability::Row {
+    fn from(file: Row) -> Self {
+        let mut row = Self::of(file.model);
+        row.host = file.host;
+        row.prefix = file.prefix.map(|way| way.0);
+        row.trims = file.trims;
+        row.echoes = file.echoes;
+        row.prefix_path = file.prefix_path.map(|path| path.0);
+        row.response_format = file.response_format;
+        row.tools = file.tools;
+        row.web_search = file.web_search;
+        row.reasoning_off = file.reasoning_off.map(|off| Switch { key: off.key, value: off.value.0 });
+        row
+    }
+}
+
+impl From<&capability::Row> for Row {
+    fn from(row: &capability::Row) -> Self {
+        let row = row.clone();
+        Self {
+            model: row.model,
+            host: row.host,
+            prefix: row.prefix.map(Way),
+            trims: row.trims,
+            echoes: row.echoes,
+            prefix_path: row.prefix_path.map(PrefixPath),
+            response_format: row.response_format,
+            tools: row.tools,
+            web_search: row.web_search,
+            reasoning_off: row.reasoning_off.map(|switch| Off { key: switch.key, value: Json(switch.value) }),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Way {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = Prefix::NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, prefix)| Self(*prefix)).ok_or_else(|| {
+            let names: Vec<_> = Prefix::NAMES.iter().map(|(name, _)| format!("`{name}`")).collect();
+            D::Error::custom(format!("`{name}` is no way to continue a prefix: there are {}", names.join(", ")))
+        })
+    }
+}
+
+impl Serialize for Way {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if !text.is_empty() {
+            serde_json::from_str::<serde::de::IgnoredAny>(&text)
+                .map_err(|error| D::Error::custom(format!("the value is no JSON: {error}")))?;
+        }
+        Ok(Self(text))
+    }
+}
+
+impl<'de> Deserialize<'de> for PrefixPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let path = String::deserialize(deserializer)?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
+        let fits = path.is_empty() || path.starts_with('/') && path.len() > 1 && !path.ends_with('/');
+        if fits && path.chars().all(plain) {
+            return Ok(Self(path));
+        }
+        Err(D::Error::custom(format!("`{path}` is no path as `/beta` is one: letters, digits, `-`, `_` and slashes")))
+    }
+}

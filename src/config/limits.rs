@@ -1,0 +1,174 @@
+//! `[limits]`: bytes, counts and seconds.
+
+use std::time::Duration;
+
+use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A table whose keys are the members of [`Limits`](crate::Limits), each of them optional.
+macro_rules! limits {
+    ($($key:ident: $type:ty),+ $(,)?) => {
+        #[derive(Debug, Default, Deserialize, Serialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(super) struct Limits {
+            $(#[serde(skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+
+        }
+
+        impl From<Limits> for crate::Limits {
+            fn from(file: Limits) -> Self {
+                let mut limits = Self::default();
+                $(if let Some(value) = file.$key { limits.$key = value.into(); })+
+                limits
+            }
+        }
+
+        impl From<&crate::Limits> for Limits {
+            fn from(limits: &crate::Limits) -> Self {
+                // Named one by one, so that a limit without a key does not compile.
+                let crate::Limits { $($key),+ } = limits.clone();
+                Self { $($key: Some($key.into())),+ }
+            }
+        }
+    };
+}
+
+limits! {
+    depth: usize,
+    line: usize,
+    event: usize,
+    held: usize,
+    tail: usize,
+    anchor: usize,
+    full_context: usize,
+    read_ahead: usize,
+    body: usize,
+    siblings: usize,
+    continuations: u32,
+    failures: u32,
+    repeats: u32,
+    tokens: Count,
+    time: Seconds,
+    strikes: u32,
+    idle: Wait,
+    first_byte: Wait,
+    keep_alive: Seconds,
+    backoff: Seconds,
+}
+
+/// A number that may be none: 0.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+struct Count(u64);
+
+impl From<Count> for Option<u64> {
+    fn from(count: Count) -> Self {
+        Some(count.0).filter(|count| *count > 0)
+    }
+}
+
+impl From<Option<u64>> for Count {
+    fn from(count: Option<u64>) -> Self {
+        // As much as TOML can write.
+        Self(count.unwrap_or(0).min(i64::MAX.unsigned_abs()))
+    }
+}
+
+/// Seconds, whole or not, at most a year.
+#[derive(Clone, Copy, Debug)]
+struct Seconds(Duration);
+
+/// Seconds, more than none: nobody waits for nothing.
+#[derive(Clone, Copy, Debug)]
+struct Wait(Duration);
+
+const YEAR: f64 = 365.0 * 24.0 * 60.0 * 60.0;
+
+struct SecondsVisitor {
+    zero: bool,
+}
+
+impl Visitor<'_> for SecondsVisitor {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.zero { "seconds, from 0 to a year" } else { "seconds, more than 0 and at most a year" })
+    }
+
+    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
+        #[expect(clippy::cast_precision_loss, reason = "a year of seconds is far below the precision of a double")]
+        self.visit_f64(seconds as f64)
+    }
+
+    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Duration, E> {
+        let fits = seconds <= YEAR && (seconds > 0.0 || self.zero && seconds == 0.0);
+        let duration = Duration::try_from_secs_f64(seconds).ok().filter(|_| fits);
+        duration.ok_or_else(|| E::invalid_value(Unexpected::Float(seconds), &self))
+    }
+}
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SecondsVisitor { zero: true }).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Wait {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SecondsVisitor { zero: false }).map(Self)
+    }
+}
+
+fn write<S: Serializer>(seconds: Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    match u32::try_from(seconds.as_secs()).ok().filter(|_| seconds.subsec_nanos() == 0) {
+        Some(whole) => serializer.serialize_u32(whole),
+        None => serializer.serialize_f64(seconds.as_secs_f64()),
+    }
+}
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write(self.0, serializer)
+    }
+}
+
+impl Serialize for Wait {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write(self.0, serializer)
+    }
+}
+
+impl From<Seconds> for Duration {
+    fn from(seconds: Seconds) -> Self {
+        seconds.0
+    }
+}
+
+impl From<Wait> for Duration {
+    fn from(wait: Wait) -> Self {
+        wait.0
+    }
+}
+
+/// None: 0.
+impl From<Seconds> for Option<Duration> {
+    fn from(seconds: Seconds) -> Self {
+        Some(seconds.0).filter(|seconds| !seconds.is_zero())
+    }
+}
+
+impl From<Option<Duration>> for Seconds {
+    fn from(seconds: Option<Duration>) -> Self {
+        Self(seconds.unwrap_or_default())
+    }
+}
+
+impl From<Duration> for Seconds {
+    fn from(seconds: Duration) -> Self {
+        Self(seconds)
+    }
+}
+
+impl From<Duration> for Wait {
+    fn from(seconds: Duration) -> Self {
+        Self(seconds)
+    }
+}

@@ -1,0 +1,89 @@
+//! The first call of a conversation, adapted to its model where the operator wants that.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::body::Collected;
+use super::chat::{Conversation, says_wrong};
+use super::serve::{error, unreachable};
+use super::upstream;
+use crate::client::Body;
+use crate::provider::capability::Lesson;
+use crate::provider::chat;
+
+/// Makes the first call, and answers with what comes of it.
+pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
+    let adapts = conversation.proxy.adapts;
+    if adapts {
+        conversation.adapt();
+    }
+    let response = match send(&conversation).await {
+        Ok(response) => response,
+        Err(refused) => return refused,
+    };
+    if !adapts || !says_wrong(response.status()) {
+        return conversation.answer(response).await;
+    }
+    let (parts, body) = response.into_parts();
+    let body = match Collected::read(body, REFUSAL, None).await {
+        Ok(Collected::Whole(body)) => body,
+        Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
+        Err(_) => return error(StatusCode::BAD_GATEWAY, "the upstream broke off"),
+    };
+    if !conversation.learns(&body) {
+        return Response::from_parts(parts, Body::full(body));
+    }
+    conversation.adapt();
+    match send(&conversation).await {
+        Ok(response) => conversation.answer(response).await,
+        Err(refused) => refused,
+    }
+}
+
+async fn send(conversation: &Conversation) -> Result<Response<Incoming>, Response<Body>> {
+    conversation.tapped(0, &conversation.body);
+    let body = Body::full(conversation.body.clone());
+    let sent = upstream::send(&conversation.proxy.client, &conversation.head, body).await;
+    sent.map_err(|cause| unreachable(&cause))
+}
+
+/// Bytes of a refusal that are read; a larger one is passed on unread.
+const REFUSAL: usize = 64 << 10;
+
+impl Conversation {
+    /// Takes out what the model refuses, and gives its name the suffix that makes it search the web. A body that is
+    /// right for its model stays as it is, to the byte.
+    fn adapt(&mut self) {
+        let capability = self.proxy.capability(&self.request.model);
+        let Ok(body) = std::str::from_utf8(&self.body) else { return };
+        let refused = !capability.response_format && chat::has_member(body, RESPONSE_FORMAT);
+        let suffix = capability.web_search.filter(|suffix| !self.request.model.ends_with(suffix.as_str()));
+        if !refused && suffix.is_none() {
+            return;
+        }
+        let model = suffix.map(|suffix| format!("{}{suffix}", self.request.model));
+        let adapted = chat::adapt(body, refused.then_some(RESPONSE_FORMAT), model.as_deref()).map(Bytes::from);
+        if let Some(body) = adapted {
+            tracing::debug!(refused, searches = model.is_some(), "adapted a request to its model");
+            self.body = body;
+        }
+        // What is learned from now on is of the name that was sent.
+        self.request.model = model.unwrap_or(std::mem::take(&mut self.request.model));
+    }
+
+    /// Whether a refusal says that something is not taken which the request had, and which can be left out.
+    fn learns(&self, refusal: &[u8]) -> bool {
+        let lesson = Lesson::read(&String::from_utf8_lossy(refusal));
+        let sent = std::str::from_utf8(&self.body).unwrap_or_default();
+        match lesson {
+            Some(lesson @ Lesson::NoMember(RESPONSE_FORMAT)) if chat::has_member(sent, RESPONSE_FORMAT) => {
+                self.proxy.learn(&self.request.model, lesson);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+const RESPONSE_FORMAT: &str = "response_format";

@@ -1,0 +1,282 @@
+//! The configuration file: what it can say, what it is refused for, and its page.
+
+use std::time::Duration;
+
+use restitch::Limits;
+use restitch::config::Config;
+use restitch::provider::capability::{Prefix, Switch, Table};
+use restitch::session::{Part, Prompt};
+
+const PAGE: &str = include_str!("../../docs/configuration.md");
+
+fn parse(text: &str) -> Config {
+    Config::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The fenced blocks of the page in one language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    PAGE.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect()
+}
+
+#[test]
+fn every_example_of_the_page_is_right() {
+    let examples = blocks("toml");
+    assert_eq!(examples.len(), 4);
+    // One by one, and all of them as one file.
+    for example in &examples {
+        assert_ne!(parse(example), Config::default(), "it says nothing: {example}");
+    }
+    let config = parse(&examples.join("\n\n"));
+    assert_eq!(config.proxy.upstream.as_deref(), Some("https://openrouter.ai/api"));
+    assert_eq!(config.proxy.listen, Some("127.0.0.1:8787".parse().unwrap()));
+    assert_eq!((config.proxy.adapt, config.proxy.raise_max_tokens), (Some(true), Some(2)));
+    assert_eq!(config.proxy.log.as_deref(), Some("warn"));
+    let limits = Limits {
+        continuations: 4,
+        failures: 2,
+        idle: Duration::from_secs(120),
+        keep_alive: Duration::from_millis(2500),
+        full_context: 65_536,
+        ..Limits::default()
+    };
+    assert_eq!(config.limits, limits);
+    assert_eq!(config.prompt.template(Part::CutOffElement), None);
+    assert_eq!(config.prompt.template(Part::Progress).unwrap().as_str(), Part::Progress.template());
+    assert!(config.prompt.template(Part::Instruction).unwrap().as_str().starts_with("Die Verbindung ist abgerissen"));
+    assert!(config.prompt.has_anchor());
+    let own = config.table().of("llama", Some("10.0.0.7"));
+    assert_eq!(own.prefix, Prefix::Final);
+    let off = Switch { key: "chat_template_kwargs".into(), value: r#"{"enable_thinking": false}"#.into() };
+    assert_eq!(own.reasoning_off, Some(off));
+    assert!(!config.table().of("my-finetune:2", None).response_format);
+}
+
+/// The page names every key, and its tables have the defaults.
+#[test]
+fn the_page_has_every_key_and_default() {
+    let shown: toml::Table = Config::default().show().parse().unwrap();
+    for (table, keys) in &shown {
+        let keys = match keys {
+            toml::Value::Table(keys) => keys.keys().cloned().collect(),
+            toml::Value::Array(rows) => {
+                let all = rows.iter().flat_map(|row| row.as_table().unwrap().keys().cloned());
+                all.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+            }
+            _ => panic!("{table}"),
+        };
+        for key in keys {
+            assert!(PAGE.contains(&format!("`{key}`")), "{table}.{key} is not on the page");
+        }
+    }
+    let row = |key: &str| {
+        let row = PAGE.lines().find(|line| line.starts_with("| ") && line.split('|').nth(1).unwrap().contains(key));
+        row.unwrap_or_else(|| panic!("{key}")).to_owned()
+    };
+    for (key, value) in shown["limits"].as_table().unwrap() {
+        let defaults = row(&format!("`{key}`")).split('|').nth(3).unwrap().trim().to_owned();
+        let value = value.to_string();
+        assert!(defaults.split(", ").any(|default| default == value), "{key} is {value}, the page says {defaults}");
+    }
+    for part in Part::ALL {
+        let is_on = Prompt::default().template(part).is_some();
+        let said = row(&format!("`{}`", part.as_str())).split('|').nth(3).unwrap().trim().to_owned();
+        assert_eq!(said, format!("`{is_on}`"), "{part:?}");
+    }
+    for (name, _) in Prefix::NAMES {
+        row(&format!("`\"{name}\"`"));
+    }
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    for text in ["", "# nothing\n", "[limits]\n[prompt]\n[proxy]\n"] {
+        assert_eq!(parse(text), Config::default());
+    }
+    assert_eq!(Config::default().limits, Limits::default());
+    assert_eq!(Config::default().prompt, Prompt::default());
+    assert_eq!(Config::default().table(), Table::default());
+}
+
+fn wrong(text: &str) -> (usize, usize, String) {
+    let error = Config::parse(text).expect_err(text);
+    assert_eq!(error.to_string(), format!("line {}, column {}: {}", error.line, error.column, error.message));
+    assert!(!error.message.contains('\n'), "{}", error.message);
+    (error.line, error.column, error.message)
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    for (text, line, column, about) in [
+        ("[limits]\ncontinuation = 4\n", 2, 1, "unknown field `continuation`"),
+        ("[limit]\n", 1, 2, "unknown field `limit`"),
+        ("x = 1\n", 1, 1, "unknown field `x`"),
+        ("\n\n[proxy]\nlisten = \"nowhere\"\n", 4, 10, "invalid socket address"),
+        ("[proxy]\nlog = \"loud\"\n", 2, 7, "`loud` is no level: there are off, error, warn, info, debug, trace"),
+        ("[proxy]\nraise_max_tokens = 0\n", 2, 20, "a factor of 0"),
+        ("[prompt]\nprogress = 1\n", 2, 12, "expected true, false, or a template"),
+        ("[prompt]\n# é\ninstruction = \"go on {{here}}\"\n", 3, 15, "`{{here}}` at byte 6 is no place"),
+        ("[limits]\nidle = 0\n", 2, 8, "more than 0"),
+        ("[limits]\nidle = -1\n", 2, 8, "more than 0"),
+        ("[limits]\nkeep_alive = 1e99\n", 2, 14, "from 0 to a year"),
+        ("[limits]\nkeep_alive = nan\n", 2, 14, "from 0 to a year"),
+        ("[limits]\nbackoff = \"10s\"\n", 2, 11, "seconds, from 0 to a year"),
+        ("[limits]\nbody = -1\n", 2, 8, "invalid value"),
+        ("[limits]\nfailures = 5000000000\n", 2, 12, "invalid value"),
+        ("[[capability]]\nprefix = \"turn\"\n", 1, 1, "missing field `model`"),
+        (
+            "[[capability]]\nmodel = \"a\"\nprefix = \"yes\"\n",
+            3,
+            10,
+            "`yes` is no way to continue a prefix: there are `none`",
+        ),
+        ("[[capability]]\nmodel = \"a\"\nprefix_path = \"beta\"\n", 3, 15, "`beta` is no path"),
+        ("[[capability]]\nmodel = \"a\"\nprefix_path = \"/a?b\"\n", 3, 15, "`/a?b` is no path"),
+        ("[[capability]]\nmodel = \"a\"\n[[capability]]\nmodell = \"b\"\n", 4, 1, "unknown field `modell`"),
+        (
+            "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"b\", value = \"{\" }\n",
+            3,
+            38,
+            "the value is no JSON",
+        ),
+        ("[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"b\" }\n", 3, 17, "missing field `value`"),
+        ("[limits\n", 1, 8, ""),
+        ("[limits]\nidle = 1\nidle = 2\n", 3, 1, "duplicate key"),
+        ("[limits]\r\nidle = 1\r\nnone = 2\r\n", 3, 1, "unknown field `none`"),
+    ] {
+        let found = wrong(text);
+        assert!(found.2.contains(about), "{text:?}: {found:?}");
+        assert_eq!((found.0, found.1), (line, column), "{text:?}: {found:?}");
+    }
+}
+
+#[test]
+fn what_is_shown_says_the_same() {
+    let text = "[proxy]\nupstream = \"http://a\"\nadapt = false\n[limits]\nbackoff = 0.25\nsiblings = 7\n\
+                [prompt]\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
+                [[capability]]\nmodel = \"a*\"\nprefix = \"partial\"\nechoes = true\nprefix_path = \"\"\n";
+    for config in [Config::default(), parse(text)] {
+        let shown = config.show();
+        let again = parse(&shown);
+        assert_eq!(again.limits, config.limits, "{shown}");
+        assert_eq!(again.prompt, config.prompt, "{shown}");
+        assert_eq!(again.proxy, config.proxy, "{shown}");
+        assert_eq!(again.capabilities, config.table().rows(), "{shown}");
+    }
+}
+
+#[cfg(feature = "cli")]
+mod commands {
+    use std::path::Path;
+    use std::process::Command;
+
+    use restitch::config::Config;
+
+    use crate::cli::{Ran, folder, run};
+
+    const FILE: &[u8] =
+        b"[proxy]\nupstream = \"http://file.example\"\n[limits]\ncontinuations = 2\nidle = 20\nbody = 200\n";
+
+    #[test]
+    fn a_file_is_checked() {
+        let files: [(&str, &[u8]); 3] = [
+            ("right.toml", FILE),
+            ("wrong.toml", b"[limits]\n\nidel = 1\n"),
+            ("url.toml", b"[proxy]\nupstream = \"ftp://x\"\n"),
+        ];
+        let folder = folder("config-check", &files);
+        let quiet = Ran { code: 0, out: String::new(), err: String::new() };
+        assert_eq!(run(&folder, &["config", "check", "right.toml"], b""), quiet);
+        assert_eq!(run(&folder, &["config", "check", "-"], FILE), quiet);
+        let ran = run(&folder, &["config", "check", "wrong.toml"], b"");
+        assert_eq!((ran.code, ran.out.as_str()), (4, ""));
+        assert!(ran.err.starts_with("restitch: wrong.toml: line 3, column 1: unknown field `idel`"), "{}", ran.err);
+        #[cfg(feature = "client")]
+        {
+            let ran = run(&folder, &["config", "check", "url.toml"], b"");
+            assert_eq!(ran.code, 4, "{}", ran.err);
+            assert!(ran.err.contains("an upstream starts with `http://` or `https://`"), "{}", ran.err);
+        }
+        assert_eq!(run(&folder, &["config", "check", "missing.toml"], b"").code, 1);
+        assert_eq!(run(&folder, &["config", "check"], b"").code, 2);
+    }
+
+    /// Flags, then the environment, then the file, then the defaults.
+    #[test]
+    fn flags_win_over_the_environment_and_that_over_the_file() {
+        let folder = folder("config-show", &[("restitch.toml", FILE)]);
+        let show = |args: &[&str], variables: &[(&str, &str)]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+            command.current_dir(&folder).args(["config", "show"]).args(args).envs(variables.iter().copied());
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            Config::parse(&String::from_utf8(output.stdout).unwrap()).unwrap()
+        };
+        let numbers = |config: &Config| {
+            let limits = &config.limits;
+            (limits.continuations, limits.idle.as_secs(), limits.body, limits.failures)
+        };
+        assert_eq!(numbers(&show(&[], &[])), (8, 60, 33_554_432, 3));
+        let file = show(&["--config", "restitch.toml"], &[]);
+        assert_eq!(numbers(&file), (2, 20, 200, 3));
+        assert_eq!(file.proxy.upstream.as_deref(), Some("http://file.example"));
+        let variables = [
+            ("RESTITCH_CONFIG", "restitch.toml"),
+            ("RESTITCH_CONTINUATIONS", "5"),
+            ("RESTITCH_IDLE", "50"),
+            ("RESTITCH_UPSTREAM", "http://variable.example"),
+            ("RESTITCH_ADAPT", "true"),
+            ("RESTITCH_LOG", "debug"),
+            ("RESTITCH_LISTEN", "127.0.0.1:5"),
+        ];
+        let variable = show(&[], &variables);
+        assert_eq!(numbers(&variable), (5, 50, 200, 3));
+        assert_eq!(variable.proxy.upstream.as_deref(), Some("http://variable.example"));
+        assert_eq!((variable.proxy.adapt, variable.proxy.log.as_deref()), (Some(true), Some("debug")));
+        let args = ["--continuations", "6", "--upstream", "http://flag.example", "--adapt=false", "--log", "off"];
+        let flag = show(&args, &variables);
+        assert_eq!(numbers(&flag), (6, 50, 200, 3));
+        assert_eq!(flag.proxy.upstream.as_deref(), Some("http://flag.example"));
+        assert_eq!((flag.proxy.adapt, flag.proxy.log.as_deref()), (Some(false), Some("off")));
+        assert_eq!(flag.proxy.listen, Some("127.0.0.1:5".parse().unwrap()));
+        assert_eq!(show(&["--adapt"], &[]).proxy.adapt, Some(true));
+    }
+
+    #[cfg(feature = "proxy")]
+    #[test]
+    fn the_proxy_says_what_is_wrong_before_it_listens() {
+        let folder =
+            folder("config-proxy", &[("wrong.toml", b"[proxy]\nupstrem = \"http://a\"\n"), ("none.toml", b"")]);
+        let ran = run(&folder, &["proxy", "--config", "wrong.toml"], b"");
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+        assert!(ran.err.starts_with("restitch: wrong.toml: line 2, column 1: "), "{}", ran.err);
+        for args in [&["proxy"][..], &["proxy", "--config", "none.toml"]] {
+            let ran = run(&folder, args, b"");
+            assert_eq!(ran.code, 2);
+            assert!(ran.err.starts_with("restitch: --upstream: "), "{}", ran.err);
+        }
+        assert_eq!(run(&folder, &["proxy", "--config", "missing.toml"], b"").code, 1);
+    }
+
+    #[cfg(feature = "proxy")]
+    #[test]
+    fn the_help_has_the_defaults() {
+        let help = run(Path::new("."), &["proxy", "--help"], b"").out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let limits = restitch::Limits::default();
+        for default in [limits.continuations as usize, limits.idle.as_secs() as usize, limits.body] {
+            assert!(help.contains(&format!("[default: {default}]")), "{default}: {help}");
+        }
+        for default in ["127.0.0.1:8787", "false", "info"] {
+            assert!(help.contains(&format!("[default: {default}]")), "{default}: {help}");
+        }
+    }
+
+    #[test]
+    fn help_has_examples() {
+        for command in ["check", "show"] {
+            let ran = run(Path::new("."), &["config", command, "--help"], b"");
+            assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+            assert!(ran.out.contains("Examples:\n  restitch config "), "{}", ran.out);
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! In which way the rest is asked for, what a refusal teaches, and what a request says to the proxy itself.
+
+use restitch::Limits;
+use restitch::client::{Client, Upstream};
+use restitch::provider::capability::{Prefix, Row, Table};
+use restitch::proxy::{self, Proxy};
+use restitch::session::{Part, Prompt};
+use serde_json::{Value, json};
+
+use super::raw::*;
+use super::{DOCUMENT, Setup};
+
+/// A proxy whose upstream has no path of its own, with a row for all models.
+async fn proxy(raw: &Raw, row: Row, with: impl FnOnce(Proxy) -> Proxy) -> proxy::Server {
+    let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
+    let proxy = Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
+    with(proxy).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+}
+
+fn refusal(status: &str, body: &str) -> Vec<Piece> {
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
+    vec![send(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))]
+}
+
+const NO_PREFILL: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
+
+/// The target and the body of a request that the upstream has seen.
+fn seen(raw: &Raw, n: usize) -> (String, Value) {
+    let request = raw.request(n);
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().to_owned(), serde_json::from_str(body).unwrap())
+}
+
+fn last_message(body: &Value) -> &Value {
+    body["messages"].as_array().unwrap().last().unwrap()
+}
+
+/// The text of a streamed answer, and its report.
+fn told(answer: &str) -> (String, Value) {
+    let (body, whole) = body_of(answer);
+    assert!(whole, "{answer}");
+    let (mut text, mut report) = (String::new(), Value::Null);
+    for data in body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]") {
+        let chunk: Value = serde_json::from_str(data).unwrap();
+        text.push_str(chunk.pointer("/choices/0/delta/content").and_then(Value::as_str).unwrap_or_default());
+        report = chunk.get("restitch").cloned().unwrap_or(report);
+    }
+    (text, report)
+}
+
+fn cut(text: &str) -> Vec<Piece> {
+    stream(&(chunk(text) + &finish("length")))
+}
+
+fn rest(text: &str) -> Vec<Piece> {
+    stream(&(chunk(text) + &finish("stop")))
+}
+
+#[tokio::test]
+async fn a_prefix_is_asked_for_in_the_provider_s_way() {
+    for (prefix, message, beside) in [
+        (Prefix::Turn, json!({"role": "assistant", "content": "[0,0,0,"}), json!({})),
+        (Prefix::Flag, json!({"role": "assistant", "content": "[0,0,0,", "prefix": true}), json!({})),
+        (Prefix::Partial, json!({"role": "assistant", "content": "[0,0,0,", "partial": true}), json!({})),
+        (
+            Prefix::Final,
+            json!({"role": "assistant", "content": "[0,0,0,"}),
+            json!({"continue_final_message": true, "add_generation_prompt": false}),
+        ),
+    ] {
+        let raw = Raw::new(vec![cut("[0,0,0,"), rest("0,0]")]).await;
+        let proxy = proxy(&raw, Row::of("*").prefix(prefix), |proxy| proxy).await;
+        let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
+        assert_eq!(text, "[0,0,0,0,0]", "{prefix:?}");
+        assert_eq!(report, json!({"status": "complete", "continuations": 1, "failures": 0}), "{prefix:?}");
+        let (target, body) = seen(&raw, 1);
+        assert_eq!(target, "/v1/chat/completions");
+        assert_eq!(*last_message(&body), message, "{prefix:?}");
+        for (key, value) in beside.as_object().unwrap() {
+            assert_eq!(body[key], *value, "{prefix:?}");
+        }
+    }
+}
+
+/// What goes with a prefix: another path, thinking turned off, an echo that is taken off.
+#[tokio::test]
+async fn what_a_provider_wants_beside_a_prefix() {
+    let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
+    let mut row = Row::of("*").prefix(Prefix::Flag).reasoning_off("thinking", r#"{"type":"disabled"}"#);
+    row.prefix_path = Some("/beta".to_owned());
+    row.echoes = Some(true);
+    let proxy = proxy(&raw, row, |proxy| proxy).await;
+    let (text, _) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    assert_eq!(text, "[1, 2, 3]");
+    assert_eq!(seen(&raw, 0).0, "/v1/chat/completions");
+    let (target, body) = seen(&raw, 1);
+    assert_eq!(target, "/beta/chat/completions");
+    assert_eq!(body["thinking"], json!({"type": "disabled"}));
+}
+
+/// Below a path of the operator's own there is no other one to go to.
+#[tokio::test]
+async fn a_prefix_that_needs_another_path_is_asked_for_in_words() {
+    let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
+    let upstream = Upstream::parse(&format!("http://{}/tenant", raw.addr)).unwrap();
+    let mut row = Row::of("*").prefix(Prefix::Flag);
+    row.prefix_path = Some("/beta".to_owned());
+    let proxy = Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    told(&exchange(proxy.addr(), &post(ASK)).await);
+    let (target, body) = seen(&raw, 1);
+    assert_eq!(target, "/tenant/v1/chat/completions");
+    assert_eq!(last_message(&body)["role"], "user");
+}
+
+#[tokio::test]
+async fn a_model_that_is_told_to_think_gets_no_prefix() {
+    let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
+    let proxy = proxy(&raw, Row::of("*").prefix(Prefix::Turn), |proxy| proxy).await;
+    let ask = r#"{"model":"m","stream":true,"thinking":{"type":"enabled"},"messages":[{"role":"user","content":"x"}]}"#;
+    told(&exchange(proxy.addr(), &post(ask)).await);
+    assert_eq!(last_message(&seen(&raw, 1).1)["role"], "user");
+}
+
+/// Learned once, by all answers of the process, and without a failure.
+#[tokio::test]
+async fn a_refused_prefix_is_learned() {
+    let raw = Raw::new(vec![
+        cut("[1, 2"),
+        refusal("400 Bad Request", NO_PREFILL),
+        rest("[1, 2, 3]"),
+        cut("[4, 5"),
+        rest("[4, 5, 6]"),
+    ])
+    .await;
+    let proxy = proxy(&raw, Row::of("*").prefix(Prefix::Turn), |proxy| proxy).await;
+    let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    assert_eq!(text, "[1, 2, 3]");
+    assert_eq!(report, json!({"status": "complete", "continuations": 1, "failures": 0}));
+    let roles: Vec<Value> = (1..3).map(|n| last_message(&seen(&raw, n).1)["role"].clone()).collect();
+    assert_eq!(roles, ["assistant", "user"]);
+    let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    assert_eq!(text, "[4, 5, 6]");
+    assert_eq!(report["failures"], 0);
+    assert_eq!(last_message(&seen(&raw, 4).1)["role"], "user");
+    assert_eq!(raw.requests.lock().unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn whole_bodies_learn_as_well() {
+    let whole = |text: &str, reason: &str| {
+        let body = json!({"id": "a", "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}]});
+        refusal("200 OK", &body.to_string())
+    };
+    let raw = Raw::new(vec![
+        whole("[1, 2", "length"),
+        refusal("422 Unprocessable Entity", r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#),
+        whole("[1, 2, 3]", "stop"),
+    ])
+    .await;
+    let proxy = proxy(&raw, Row::of("*").prefix(Prefix::Flag), |proxy| proxy).await;
+    let (body, _) = body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await);
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["choices"][0]["message"]["content"], "[1, 2, 3]");
+    assert_eq!(body["restitch"], json!({"status": "complete", "continuations": 1, "failures": 0}));
+}
+
+/// A refusal that is about something else is a failure as before, even if it says the same words of a call in words.
+#[tokio::test]
+async fn other_refusals_are_failures() {
+    for (prefix, body) in [(Prefix::Turn, r#"{"error":{"message":"Bad key"}}"#), (Prefix::None, NO_PREFILL)] {
+        let mut answers = vec![cut("[1, 2")];
+        answers.extend(std::iter::repeat_n(refusal("400 Bad Request", body), 3));
+        let raw = Raw::new(answers).await;
+        let proxy = proxy(&raw, Row::of("*").prefix(prefix), |proxy| proxy).await;
+        let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
+        assert_eq!(text, "[1, 2]");
+        assert_eq!((&report["status"], &report["failures"]), (&json!("closed"), &json!(3)), "{prefix:?}");
+        assert_eq!(raw.requests.lock().unwrap().len(), 4);
+    }
+}
+
+/// What was added here and is refused is left out, in the same call.
+#[tokio::test]
+async fn a_refused_switch_is_left_out() {
+    let refused =
+        r#"{"error":{"message":"Reasoning is mandatory for this endpoint and cannot be disabled.","code":400}}"#;
+    let raw = Raw::new(vec![cut("[1, 2"), refusal("400 Bad Request", refused), rest(", 3]")]).await;
+    let row = Row::of("*").prefix(Prefix::Turn).reasoning_off("reasoning", r#"{"enabled":false}"#);
+    let proxy = proxy(&raw, row, |proxy| proxy).await;
+    let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    assert_eq!((text.as_str(), &report["failures"]), ("[1, 2, 3]", &json!(0)));
+    assert_eq!(seen(&raw, 1).1["reasoning"], json!({"enabled": false}));
+    let again = seen(&raw, 2).1;
+    assert_eq!((again.get("reasoning"), &last_message(&again)["role"]), (None, &json!("assistant")));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
+    let thoughts = || {
+        let chunk = json!({"id": "a", "choices": [{"index": 0, "delta": {"reasoning_content": "Hm"}}]});
+        stream(&(format!("data: {chunk}\n\n") + &finish("length")))
+    };
+    // Where thinking can be turned off, it is.
+    let raw = Raw::new(vec![thoughts(), rest("[1]")]).await;
+    let row = Row::of("*").reasoning_off("enable_thinking", "false");
+    let server = proxy(&raw, row.clone(), |proxy| proxy).await;
+    let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
+    assert_eq!((text.as_str(), &report["status"]), ("[1]", &json!("complete")));
+    assert_eq!(seen(&raw, 1).1["enable_thinking"], false);
+    assert_eq!(seen(&raw, 1).1["messages"], seen(&raw, 0).1["messages"]);
+
+    // Where the limit may be raised, that is; each call's is twice the one before.
+    let limited = r#"{"model":"m","stream":true,"max_tokens":7,"messages":[{"role":"user","content":"x"}]}"#;
+    let raw = Raw::new(vec![thoughts(), cut("[1, 2"), rest("[1, 2, 3]")]).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy.raise_max_tokens(2)).await;
+    let (text, _) = told(&exchange(server.addr(), &post(limited)).await);
+    assert_eq!(text, "[1, 2, 3]");
+    let caps: Vec<Value> = (0..3).map(|n| seen(&raw, n).1["max_tokens"].clone()).collect();
+    assert_eq!(caps, [7, 14, 28]);
+
+    // Else it passes as it came.
+    let raw = Raw::new(vec![thoughts()]).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy).await;
+    let (body, _) = body_of(&exchange(server.addr(), &post(limited)).await);
+    assert!(body.contains("reasoning_content") && body.ends_with(&finish("length")), "{body}");
+    assert_eq!(raw.requests.lock().unwrap().len(), 1);
+}
+
+const SONAR: &str = r#"{"model": "perplexity/sonar",  "stream":true,"response_format":{"type":"json_object"},"messages":[{"role":"user","content":"x"}]}"#;
+
+#[tokio::test]
+async fn first_requests_are_adapted_when_that_is_wanted() {
+    let mut row = Row::of("perplexity/*");
+    row.web_search = Some(":online".to_owned());
+    for adapts in [false, true] {
+        let raw = Raw::new(vec![rest("[1]")]).await;
+        let proxy = proxy(&raw, row.clone(), |proxy| proxy.adapt(adapts)).await;
+        told(&exchange(proxy.addr(), &post(SONAR)).await);
+        let request = raw.request(0);
+        let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        if adapts {
+            let adapted =
+                r#"{"model": "perplexity/sonar:online",  "stream":true,"messages":[{"role":"user","content":"x"}]}"#;
+            assert_eq!(body, adapted);
+        } else {
+            assert_eq!(body, SONAR);
+        }
+    }
+    // One that is right already is not touched.
+    let raw = Raw::new(vec![rest("[1]")]).await;
+    let right = SONAR.replace("sonar", "sonar:online").replace(r#""response_format":{"type":"json_object"},"#, "");
+    let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
+    told(&exchange(proxy.addr(), &post(&right)).await);
+    assert!(raw.request(0).ends_with(&right));
+}
+
+const NO_FORMAT: &str = r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\"]","type":"bad_request","code":400}}"#;
+
+#[tokio::test]
+async fn a_refused_response_format_is_learned_when_that_is_wanted() {
+    let ask = SONAR.replace("perplexity/sonar", "other");
+    let raw = Raw::new(vec![refusal("400 Bad Request", NO_FORMAT), rest("[1]"), rest("[2]")]).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
+    assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[1]");
+    assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[2]");
+    let has_format: Vec<bool> = (0..3).map(|n| raw.request(n).contains("response_format")).collect();
+    assert_eq!(has_format, [true, false, false]);
+
+    // Otherwise, and where it is about something else, the client gets its error, to the byte.
+    for (adapts, body) in [(false, NO_FORMAT), (true, r#"{"error":{"message":"Bad key"}}"#), (true, NO_PREFILL)] {
+        let raw = Raw::new(vec![refusal("400 Bad Request", body)]).await;
+        let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(adapts)).await;
+        let answer = exchange(server.addr(), &post(&ask)).await;
+        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+        assert_eq!(body_of(&answer), (body.to_owned(), true));
+    }
+    // So does one whose request had no such member.
+    let raw = Raw::new(vec![refusal("400 Bad Request", NO_FORMAT)]).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
+    assert_eq!(body_of(&exchange(server.addr(), &post(ASK)).await).0, NO_FORMAT);
+    assert_eq!(raw.requests.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_words_are_the_operator_s() {
+    let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
+    let prompt = Prompt::default().with(Part::Instruction, Some("Weiter ab <{{anchor_tag}}>, bitte.")).unwrap();
+    let proxy = proxy(&raw, Row::of("*"), |proxy| proxy.prompt(prompt)).await;
+    assert_eq!(told(&exchange(proxy.addr(), &post(ASK)).await).0, "[1, 2, 3]");
+    let content = last_message(&seen(&raw, 1).1)["content"].clone();
+    assert_eq!(content, "Weiter ab <overlap_context>, bitte.\n\n<overlap_context>\n[1, 2\n</overlap_context>");
+}
+
+fn with_header(header: &str) -> String {
+    post(ASK).replace("connection: close", &format!("connection: close\r\n{header}"))
+}
+
+#[tokio::test]
+async fn a_request_can_be_left_alone() {
+    for header in ["x-restitch: off", "X-Restitch:  OFF "] {
+        let raw = Raw::new(vec![cut("[1, 2")]).await;
+        let proxy = proxy(&raw, Row::of("*"), |proxy| proxy).await;
+        let answer = exchange(proxy.addr(), &with_header(header)).await;
+        assert_eq!(body_of(&answer).0, chunk("[1, 2") + &finish("length"));
+        assert!(!raw.request(0).to_ascii_lowercase().contains("x-restitch"));
+        assert_eq!(raw.requests.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_request_says_how_often_it_is_continued() {
+    for (header, calls) in [("0", 0), ("1", 1), ("2", 2), ("9", 3)] {
+        let raw = Raw::new(["[1, ", "[1, 2, ", "[1, 2, 3, ", "[1, 2, 3, 4, "].map(cut).into()).await;
+        let limits = Limits { continuations: 3, ..Limits::default() };
+        let proxy = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
+        let header = format!("x-restitch-continuations: {header}");
+        let (text, report) = told(&exchange(proxy.addr(), &with_header(&header)).await);
+        assert_eq!(report["continuations"], calls, "{header}");
+        assert_eq!(report["status"], "closed", "{header}");
+        serde_json::from_str::<Value>(&text).unwrap();
+    }
+    let setup = Setup::new("answer").await;
+    for header in ["x-restitch-continuations: many", "x-restitch-continuations: -1"] {
+        let answer = exchange(setup.proxy.addr(), &with_header(header)).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        assert!(answer.contains("`x-restitch-continuations` is no number of calls"), "{answer}");
+    }
+    assert!(setup.sim.calls().is_empty());
+    assert_eq!(setup.stream().await.text(), DOCUMENT);
+}
