@@ -32,6 +32,8 @@ pub struct Limits {
     /// Bytes of delivered text that a continuation sends back as they are; of a longer one a rendering is sent, where one
     /// is known. Default 16 KiB.
     pub full_context: usize,
+    /// Characters of values in the rendering that is sent in place of a longer text. Default 500.
+    pub context_budget: usize,
     /// Bytes read ahead of a slow client. Default 1 MiB: a reset drops what only the kernel held.
     pub read_ahead: usize,
     /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
@@ -75,6 +77,7 @@ impl Default for Limits {
             tail: 64 << 10,
             anchor: 2048,
             full_context: 16 << 10,
+            context_budget: 500,
             read_ahead: 1 << 20,
             body: 32 << 20,
             siblings: 1 << 16,

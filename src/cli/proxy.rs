@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 }
 
 /// A proxy as the configuration says.
-fn configured(client: Client, config: &Config) -> Proxy {
+pub(super) fn configured(client: Client, config: &Config) -> Proxy {
     Proxy::new(client)
         .limits(config.limits.clone())
         .prompt(config.prompt.clone())

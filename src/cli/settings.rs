@@ -2,7 +2,7 @@
 //! defaults.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
@@ -47,24 +47,22 @@ pub(super) struct Settings {
 /// Seconds; longer silences are nobody's wish.
 const YEAR: u64 = 365 * 24 * 60 * 60;
 
+/// What the file says; the defaults without one. `None` if it can't be read or is wrong, which has been told then.
+pub(super) fn read(file: Option<&Path>, console: &mut Console) -> Option<Config> {
+    let Some(path) = file else { return Some(Config::default()) };
+    let text = console.read_text(path)?;
+    let told = |error| {
+        console.note(format_args!("{}: {error}", path.display()));
+        console.verdict(Exit::Usage);
+    };
+    Config::parse(&text).map_err(told).ok()
+}
+
 impl Settings {
     /// The file with what the flags and the environment say. `None` if it can't be read or is wrong, which has been told
     /// then.
     pub(super) fn config(&self, console: &mut Console) -> Option<Config> {
-        let mut config = match &self.config {
-            None => Config::default(),
-            Some(path) => {
-                let text = console.read_text(path)?;
-                match Config::parse(&text) {
-                    Ok(config) => config,
-                    Err(error) => {
-                        console.note(format_args!("{}: {error}", path.display()));
-                        console.verdict(Exit::Usage);
-                        return None;
-                    }
-                }
-            }
-        };
+        let mut config = read(self.config.as_deref(), console)?;
         let (limits, proxy) = (&mut config.limits, &mut config.proxy);
         limits.continuations = self.continuations.unwrap_or(limits.continuations);
         limits.idle = self.idle.map_or(limits.idle, Duration::from_secs);

@@ -40,6 +40,7 @@ limits! {
     tail: usize,
     anchor: usize,
     full_context: usize,
+    context_budget: usize,
     read_ahead: usize,
     body: usize,
     siblings: usize,

@@ -125,6 +125,11 @@ impl Progress {
         Self { last: None, strikes: 0, limit: limit.max(1) }
     }
 
+    /// What another process had noted.
+    pub(crate) fn resume(limit: u32, last: Option<u8>, strikes: u32) -> Self {
+        Self { last, strikes, ..Self::new(limit) }
+    }
+
     /// Notes what an answer named ([`extract`]). Whether the loop may go on. One that names nothing is no failure, and
     /// ends no row of them.
     pub fn note(&mut self, kpi: Option<u8>) -> bool {

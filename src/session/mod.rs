@@ -39,6 +39,7 @@ pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, 
 pub use template::{Template, TemplateError};
 pub use text::{StitchedText, stitch_text};
 
+use crate::context::{self, Progress, Sections};
 use crate::document::Document;
 use crate::error::SyntaxError;
 use crate::json::envelope::Roots;
@@ -82,6 +83,7 @@ pub struct Session {
     asking: Asking,
     roots: Roots,
     slot: Slot,
+    sections: Sections,
     phase: Phase,
     /// How the call that is open was asked for.
     mode: Mode,
@@ -109,6 +111,9 @@ pub struct Session {
     /// Of each call, the first one first.
     tokens: Vec<Option<u64>>,
     repairs: BTreeMap<&'static str, u32>,
+    /// How far the model says that it is; and what the open call has said, as far as that may tell.
+    progress: Progress,
+    said: String,
     /// Why the loop has ended.
     stop: Option<Stop>,
     /// The last continuation that fitted in more than one place: another one that says the same decides between them.
@@ -145,6 +150,9 @@ impl Session {
     pub fn with(limits: Limits, expect: Expect, roots: Roots) -> Self {
         Self {
             slot: Slot::with_roots(&limits, roots),
+            sections: Sections::default(),
+            progress: Progress::new(limits.strikes),
+            said: String::new(),
             limits,
             expect,
             asking: Asking::default(),
@@ -306,20 +314,36 @@ impl Session {
         match &mut self.phase {
             Phase::First => {
                 if self.malformed.is_none() {
-                    self.malformed = self.slot.push(text).err();
+                    self.malformed = self.slot.push_with(text, &mut self.sections).err();
                 }
             }
             Phase::Continuing(splice, _) => {
+                if self.said.len() < self.limits.held {
+                    self.said.push_str(text);
+                }
                 let before = self.slot.document().text().len();
                 let was_joined = splice.seam().is_some();
                 // A failure is told once, when the call ends.
-                let _ = splice.feed(&mut self.slot, text);
+                let _ = splice.feed_with(&mut self.slot, text, &mut self.sections);
                 if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
                     self.joined(now, seam);
                 }
                 self.settled(before);
             }
             Phase::Waiting(_) | Phase::Done => {}
+        }
+    }
+
+    /// The call that is open has ended: how far does it say that the document has come?
+    fn note_progress(&mut self) {
+        let said = std::mem::take(&mut self.said);
+        if self.mode != Mode::Anchored || self.asking.prompt.template(Part::Progress).is_none() {
+            return;
+        }
+        if let Some(percentage) = context::extract(&said) {
+            self.progress.note(Some(percentage));
+            let (call, strikes) = (self.continuations, self.progress.strikes());
+            self.event(Event::Progress { call, percentage, strikes });
         }
     }
 
@@ -402,9 +426,10 @@ impl Session {
             }
             _ => {}
         }
+        self.note_progress();
         let before = self.slot.document().text().len();
         let was_joined = splice.seam().is_some();
-        let merged = splice.finish(&mut self.slot);
+        let merged = splice.finish_with(&mut self.slot, &mut self.sections);
         if let Some(explained) = &mut self.explained {
             explained.push(splice.explain(&self.slot));
         }
@@ -498,6 +523,7 @@ impl Session {
         } else {
             if self.slot.document().text().is_empty() {
                 self.slot = Slot::with_roots(&self.limits, self.roots);
+                self.sections = Sections::default();
                 self.phase = Phase::First;
             } else {
                 self.spliced = true;
@@ -535,6 +561,8 @@ impl Session {
             Some(Stop::Continuations)
         } else if self.limits.tokens.is_some_and(|most| tokens >= most) {
             Some(Stop::Tokens)
+        } else if self.progress.strikes() >= self.limits.strikes.max(1) {
+            Some(Stop::Progress)
         } else if self.limits.time.is_some_and(|most| self.spent(at) >= most) {
             Some(Stop::Time)
         } else {
@@ -564,13 +592,30 @@ impl Session {
             }
             None => {
                 self.echo = None;
-                let parts = Parts::new(text, anchor);
-                (Turn::anchored(&self.asking.prompt, &parts, self.limits.full_context), Mode::Anchored)
+                (self.turn_in_words(anchor), Mode::Anchored)
             }
         };
         self.mode = mode;
         self.phase = Phase::Waiting(Box::new(splice));
         turn
+    }
+
+    fn turn_in_words(&self, anchor: &str) -> Turn {
+        let (document, siblings) = (self.slot.document(), Some(self.slot.siblings()));
+        let full = self.limits.full_context;
+        let (budget, is_long) = (self.limits.context_budget, document.text().len() > full);
+        let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, siblings, budget).text);
+        let summary = self.sections.summary(document);
+        // What is longer is no help: the end of it is the anchor.
+        let short = |text: &&str| text.len() <= full;
+        let parts = Parts {
+            hierarchy_context: rendering.as_deref(),
+            delivered_summary: Some(summary.as_str()).filter(|summary| !summary.is_empty()),
+            element_before_cutoff: context::element_before_cutoff(document, siblings).filter(short),
+            cut_off_element: context::cut_off_element(document).filter(short),
+            ..Parts::new(document.text(), anchor)
+        };
+        Turn::anchored(&self.asking.prompt, &parts, full)
     }
 
     /// Closes what was delivered and says so; says that it failed where there is nothing to close.
@@ -617,7 +662,7 @@ impl Session {
             stop,
             tokens: self.tokens.clone(),
             repairs: self.repairs.clone(),
-            percentage: None,
+            percentage: self.progress.last_kpi(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Phase, Session};
+use crate::context::Progress;
 use crate::document::{Document, ResumeError, Saved};
 use crate::limits::Limits;
 use crate::splice::{Expect, Rule, Slot};
@@ -70,6 +71,11 @@ pub struct Snapshot {
     tokens: Vec<Option<u64>>,
     #[serde(default)]
     repairs: BTreeMap<String, u32>,
+    /// The last percentage that was accepted, and failures of it in a row.
+    #[serde(default)]
+    last_kpi: Option<u8>,
+    #[serde(default)]
+    strikes: u32,
     /// Since the first input.
     #[serde(default)]
     spent_ms: u64,
@@ -135,12 +141,14 @@ impl Session {
             ambiguous: self.ambiguous,
             tokens: self.tokens.clone(),
             repairs: repairs.collect(),
+            last_kpi: self.progress.last_kpi(),
+            strikes: self.progress.strikes(),
             spent_ms: u64::try_from(self.spent(self.heard_at.unwrap_or_default()).as_millis()).unwrap_or(u64::MAX),
         }
     }
 
     /// A session that goes on where another one was: the call that was open then counts as lost, though not as a failure,
-    /// and the rest is asked for at once. Reads the text once.
+    /// and the rest is asked for at once. Reads the text twice.
     ///
     /// How it [asks](Self::ask) and what it passes is told anew.
     ///
@@ -160,6 +168,8 @@ impl Session {
         let document = Document::resume(&snapshot.text, saved).map_err(RestoreError::Document)?;
         let mut session = Self::with(limits, expect, document.root_kinds());
         session.slot = Slot::of(document, &session.limits);
+        session.slot.document().replay(&mut session.sections);
+        session.progress = Progress::resume(session.limits.strikes, snapshot.last_kpi, snapshot.strikes);
         session.opaque = snapshot.opaque;
         session.has_stop = snapshot.has_stop;
         session.spliced = snapshot.spliced;

@@ -4,6 +4,7 @@ mod progress;
 mod providers;
 mod trace;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,12 +16,15 @@ use http_body_util::BodyExt;
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::{Console, Exit, block_on, interrupted};
+use super::proxy::configured;
+use super::{Console, Exit, block_on, interrupted, settings};
 use crate::client::{Body, Client, Upstream};
+use crate::config::Config;
+use crate::context::{Contexts, Options, Sections};
 use crate::provider::{Delta, chat};
 use crate::proxy::{PROXY_ERROR, Proxy, is_transient, retry_after};
 use crate::session::relay::Output;
-use crate::session::{Event, Outcome, Status};
+use crate::session::{Event, Outcome, Part, Status, Stop};
 use crate::sse::Decoder;
 use crate::{Document, Limits};
 use progress::Progress;
@@ -51,9 +55,15 @@ pub struct Args {
     /// Tokens of one answer at most; the provider's own limit if it is not given.
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
-    /// Calls after the first one.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().continuations)]
-    max_continuations: u32,
+    /// The configuration file: limits, words, and what models can be asked for.
+    #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
+    config: Option<PathBuf>,
+    /// Calls after the first one. [default: 8]
+    #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
+    max_continuations: Option<u32>,
+    /// Ask with each continuation how much of the document there is; who gets no further is not asked again.
+    #[arg(long)]
+    ask_progress: bool,
     /// Write the document there; else it goes to standard output as it comes.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -72,8 +82,8 @@ const EXAMPLES: &str = r#"Examples:
 
 The key is read from the environment (OPENAI_API_KEY and the like), never from an argument; a server of `--base-url`
 needs none. On a terminal, standard error shows how far the document has come. With --json:
-{"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous", "filled", "finish",
-"iterations": [{"call", "offset", "outcome", "alignment", "overlap"}]}.
+{"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous", "filled", "stop",
+"percentage", "repairs", "tokens", "finish", "iterations": [{"call", "offset", "outcome", "alignment", "overlap"}]}.
 
 Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document, 1 the server or a file failed."#;
 
@@ -100,6 +110,13 @@ struct Answer<'a> {
     ambiguous: u32,
     filled: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percentage: Option<u8>,
+    repairs: &'a BTreeMap<&'static str, u32>,
+    /// Of each call, the first one first.
+    tokens: &'a [Option<u64>],
+    #[serde(skip_serializing_if = "Option::is_none")]
     finish: Option<&'a str>,
     iterations: &'a [Iteration],
 }
@@ -108,6 +125,7 @@ struct Answer<'a> {
 #[derive(Debug, Default)]
 struct Seen {
     iterations: Vec<Iteration>,
+    percentage: Option<u8>,
     outcome: Option<Outcome>,
 }
 
@@ -133,8 +151,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let (prompt, system) = (texts.next().flatten(), texts.next());
     drop(texts);
     let (Some(prompt), None | Some(Some(_))) = (prompt, &system) else { return Ok(()) };
+    let Some(config) = configuration(args, console) else { return Ok(()) };
     let body = request(args, &prompt, system.flatten().as_deref());
-    match block_on(async { Ok(answer(args, &body, console).await) })? {
+    match block_on(async { Ok(answer(args, config, &body, console).await) })? {
         Ok(()) => {}
         Err(Failed::Usage(reason)) => {
             console.note(reason);
@@ -184,7 +203,19 @@ fn target(args: &Args) -> Result<(Upstream, String), Failed> {
     }
 }
 
-async fn answer(args: &Args, body: &str, console: &mut Console) -> Result<(), Failed> {
+/// The file with what the flags say.
+fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
+    let mut config = settings::read(args.config.as_deref(), console)?;
+    config.limits.continuations = args.max_continuations.unwrap_or(config.limits.continuations);
+    if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
+        let template = Some(Part::Progress.template());
+        // The template of the crate itself has no wrong places.
+        config.prompt = config.prompt.clone().with(Part::Progress, template).unwrap_or(config.prompt);
+    }
+    Some(config)
+}
+
+async fn answer(args: &Args, config: Config, body: &str, console: &mut Console) -> Result<(), Failed> {
     let (upstream, key) = target(args)?;
     let trace = args.trace.as_deref().map(|folder| Trace::new(folder, &key)).transpose();
     let trace = trace.map_err(|error| Failed::Io(format!("--trace: {error}")))?.map(Arc::new);
@@ -194,8 +225,8 @@ async fn answer(args: &Args, body: &str, console: &mut Console) -> Result<(), Fa
         let seen = Arc::clone(&seen);
         move |output: &Output| seen.lock().unwrap_or_else(PoisonError::into_inner).note(output)
     };
-    let limits = Limits { continuations: args.max_continuations, ..Limits::default() };
-    let mut proxy = Proxy::new(client).limits(limits.clone()).observe(Arc::new(observer));
+    let limits = config.limits.clone();
+    let mut proxy = configured(client, &config).observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);
     }
@@ -211,10 +242,11 @@ async fn answer(args: &Args, body: &str, console: &mut Console) -> Result<(), Fa
     let interrupted = interrupted()?;
     let mut text = Text::new(&limits);
     let read = tokio::select! {
-        read = text.read(args, Arc::new(proxy), request, &seen, console) => read,
+        read = text.read(args, Arc::new(proxy), request, &seen, trace.as_deref(), console) => read,
         () = interrupted => Err(Failed::Io("interrupted: what has come so far is not whole".to_owned())),
     };
     text.progress.clear();
+    text.trace_contexts(trace.as_deref(), &seen);
     let traced = trace.map_or(Ok(()), |trace| trace.finish());
     read?;
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,6 +257,9 @@ async fn answer(args: &Args, body: &str, console: &mut Console) -> Result<(), Fa
 /// The answer's text while it comes.
 struct Text {
     document: Document,
+    sections: Sections,
+    /// The calls whose contexts have been traced.
+    traced: u32,
     decoder: Decoder,
     reader: chat::Reader,
     progress: Progress,
@@ -233,7 +268,8 @@ struct Text {
 impl Text {
     fn new(limits: &Limits) -> Self {
         let (decoder, reader) = (Decoder::new(limits), chat::Reader::new());
-        Self { document: Document::new(limits.depth), decoder, reader, progress: Progress::new() }
+        let (document, sections) = (Document::new(limits.depth), Sections::default());
+        Self { document, sections, traced: 1, decoder, reader, progress: Progress::new() }
     }
 
     /// Reads the answer to its end; the document goes to standard output as it comes, if that is where it is wanted.
@@ -243,6 +279,7 @@ impl Text {
         proxy: Arc<Proxy>,
         request: http::Request<Bytes>,
         seen: &Mutex<Seen>,
+        trace: Option<&Trace>,
         console: &mut Console,
     ) -> Result<(), Failed> {
         let mut body = ask(proxy, &request, console).await?;
@@ -250,15 +287,28 @@ impl Text {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Failed::Io(error.to_string()))?;
             let Ok(data) = frame.into_data() else { continue };
+            self.trace_contexts(trace, seen);
             let new = self.take(&data)?;
             if streams {
                 self.progress.clear();
                 console.show(&new)?;
             }
-            self.progress.calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
+            {
+                let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                (self.progress.calls, self.progress.percentage) = (seen.calls(), seen.percentage);
+            }
             self.progress.show(&self.document);
         }
         Ok(())
+    }
+
+    /// Writes what is known at the cut, if a call was made since the last one: no text of its answer has come yet.
+    fn trace_contexts(&mut self, trace: Option<&Trace>, seen: &Mutex<Seen>) {
+        let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
+        let Some(trace) = trace.filter(|_| calls > std::mem::replace(&mut self.traced, calls)) else { return };
+        let contexts = Contexts::of(&self.document, &self.sections, &Options::default());
+        // There is nothing in it that JSON can't say.
+        trace.write(calls - 1, "contexts.json", &serde_json::to_vec_pretty(&contexts).unwrap_or_default());
     }
 
     /// Takes bytes of the answer; the text in them.
@@ -273,7 +323,7 @@ impl Text {
             });
         }
         // Text that is no JSON is told of at the end.
-        let _ = self.document.push(&new);
+        let _ = self.document.push_with(&new, &mut self.sections);
         Ok(new)
     }
 }
@@ -298,6 +348,7 @@ impl Seen {
                 "joined".clone_into(&mut iteration.outcome);
                 (iteration.alignment, iteration.overlap) = (Some(seam.alignment.as_str()), Some(seam.overlap));
             }
+            Output::Event(Event::Progress { percentage, .. }) => self.percentage = Some(*percentage),
             Output::Event(Event::Failed { reason, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };
                 iteration.outcome = reason.to_string();
@@ -354,7 +405,11 @@ fn report(args: &Args, document: &Document, seen: &Seen, console: &mut Console) 
         _ => Exit::Invalid,
     };
     match exit {
-        Exit::Cut => console.note(format_args!("given up and closed: invented are {}", outcome.filled.join(", "))),
+        Exit::Cut => {
+            let why = outcome.stop.map_or("the end", Stop::as_str);
+            let filled = if outcome.filled.is_empty() { "nothing".to_owned() } else { outcome.filled.join(", ") };
+            console.note(format_args!("given up and closed ({why}); invented: {filled}"));
+        }
         Exit::Invalid => console.note("the answer holds no whole JSON document"),
         _ => {}
     }
@@ -371,6 +426,10 @@ fn report(args: &Args, document: &Document, seen: &Seen, console: &mut Console) 
             failures: outcome.failures,
             ambiguous: outcome.ambiguous,
             filled: &outcome.filled,
+            stop: outcome.stop.map(Stop::as_str),
+            percentage: outcome.percentage,
+            repairs: &outcome.repairs,
+            tokens: &outcome.tokens,
             finish: outcome.finish.as_ref().map(|finish| finish.as_str()),
             iterations: &seen.iterations,
         })?;
