@@ -60,6 +60,8 @@ fn what_a_section_is_called() {
     );
     assert_eq!(line(r#"{"title": "T", "name": "N"}"#), "- section \"T\"");
     assert_eq!(line(r#"{"name": "N"}"#), "- section \"N\"");
+    assert_eq!(line(r#"{"id": null, "type": null, "title": "T", "name": "N"}"#), "- section \"T\"");
+    assert_eq!(line(r#"{"id": null, "title": null, "name": 7}"#), "- section \"7\"");
     // Only its own members; containers say nothing.
     assert_eq!(line(r#"{"a": {"type": "x", "id": "y"}, "id": {"b": 1}, "title": []}"#), "- section with 0 title");
     assert_eq!(line(r#"{"type": "a b", "id": ""}"#), "- \"a b\" \"\"");
