@@ -1,5 +1,7 @@
 //! What is told of a section: what it is, how much of it has come, and its value.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::sections::{Entry, NAMES, SECTIONS};
@@ -188,9 +190,10 @@ fn count_open(entry: &mut Entry, document: &Document) {
     }
 }
 
-/// What a scalar says: the text of a string, others as they are written.
+/// What a scalar says: the text of a string, others as they are written, `null` nothing.
 fn said(written: &str) -> Option<String> {
-    Raw::root(written).map(|raw| raw.decode().map_or_else(|| written.to_owned(), |text| text.into_owned()))
+    let raw = Raw::root(written).filter(|raw| !raw.is_null())?;
+    Some(raw.decode().map_or_else(|| written.to_owned(), Cow::into_owned))
 }
 
 /// A word as it is, other text in quotes.

@@ -116,10 +116,12 @@ impl List {
     pub(super) fn begin(&mut self, entry: Entry) {
         // Text may have been taken back.
         while self.entries_back().next().is_some_and(|newest| newest.span.start >= entry.span.start) {
-            if self.last.pop_back().is_none() {
+            if self.last.pop_back().is_some() {
+                self.count -= 1;
+            } else {
                 self.first.pop();
+                self.count = self.first.len();
             }
-            self.count -= 1;
         }
         while self.open.pop_if(|open| open.depth >= entry.depth || open.start >= entry.span.start).is_some() {}
         self.open.push(Open { number: self.count, depth: entry.depth, start: entry.span.start, in_code: false });

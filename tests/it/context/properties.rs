@@ -65,6 +65,27 @@ fn shown(rendering: &str) -> usize {
     count
 }
 
+/// The brackets that a rendering leaves open, outside of strings.
+fn left_open(rendering: &str) -> String {
+    let (mut open, mut chars) = (String::new(), rendering.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => {
+                while let Some(c) = chars.next().filter(|&c| c != '"') {
+                    if c == '\\' {
+                        chars.next();
+                    }
+                }
+            }
+            '{' | '[' => open.push(c),
+            '}' => assert_eq!(open.pop(), Some('{'), "{rendering}"),
+            ']' => assert_eq!(open.pop(), Some('['), "{rendering}"),
+            _ => {}
+        }
+    }
+    open
+}
+
 fn occurs_once(text: &str, part: &str) -> bool {
     memchr::memmem::find(text.as_bytes(), part.as_bytes()) == memchr::memmem::rfind(text.as_bytes(), part.as_bytes())
 }
@@ -104,6 +125,12 @@ fn check(document: &Document, sections: &Sections, siblings: &Siblings, rng: &mu
         // A cut inside an escape leaves an odd tail, which may read as another token.
         if !(is_short && value.contains(['\\', '"'])) {
             assert_eq!(shown(&limited.text) - sign, limited.spent, "{} at {budget}", limited.text);
+            let frames: String = machine.frames().iter().map(|frame| frame.kind.opener()).collect();
+            assert_eq!(left_open(&limited.text), frames, "{} at {budget}", limited.text);
+            if budget == 0 {
+                let without = hierarchy_context_for_prompt(document, None, 200).text;
+                assert_eq!(left_open(&without), frames, "{without}");
+            }
         }
         let end: String = value.chars().rev().take(budget).collect::<Vec<_>>().into_iter().rev().collect();
         assert!(limited.text.ends_with(&end));
@@ -193,6 +220,34 @@ fn at_every_cut_of_generated_documents() {
     println!("covered: {seen:?}");
     assert!(seen.cuts > 5000 && seen.ambiguous > 10 && seen.none_yet > 10 && seen.elements > 1000, "{seen:?}");
     assert!(seen.shortened > 500 && seen.ambiguous < seen.anchors / 4, "{seen:?}");
+}
+
+/// Values so large that the beginning of others is out of reach.
+#[test]
+fn at_cuts_of_documents_with_large_values() {
+    fn inflated(tree: &Tree, rng: &mut Rng) -> Tree {
+        match tree {
+            Tree::Text(text) if rng.below(3) == 0 => Tree::Text(format!("{text}{}", "x\"é".repeat(rng.below(5000)))),
+            Tree::Map(members) => {
+                let key = |key: &str, rng: &mut Rng| if rng.below(20) == 0 { key.repeat(3000) } else { key.to_owned() };
+                Tree::Map(members.iter().map(|(name, value)| (key(name, rng), inflated(value, rng))).collect())
+            }
+            Tree::List(items) => Tree::List(items.iter().map(|item| inflated(item, rng)).collect()),
+            other => other.clone(),
+        }
+    }
+    let (mut rng, mut seen) = (Rng::new(3), Seen::default());
+    for _ in 0..40 {
+        let rows: Vec<String> = (0..6)
+            .map(|_| {
+                let row = Tree::random(&mut rng, 5);
+                inflated(&row, &mut rng).write(&mut rng)
+            })
+            .collect();
+        cuts(&format!("{{\"a\": [{}], \"b\": {{\"c\": [1, 2]}}}}", rows.join(", ")), 40, &mut rng, &mut seen);
+    }
+    println!("covered: {seen:?}");
+    assert!(seen.cuts > 1000 && seen.shortened > 800, "{seen:?}");
 }
 
 #[test]

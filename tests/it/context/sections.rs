@@ -60,6 +60,8 @@ fn what_a_section_is_called() {
     );
     assert_eq!(line(r#"{"title": "T", "name": "N"}"#), "- section \"T\"");
     assert_eq!(line(r#"{"name": "N"}"#), "- section \"N\"");
+    assert_eq!(line(r#"{"id": null, "type": null, "title": "T", "name": "N"}"#), "- section \"T\"");
+    assert_eq!(line(r#"{"id": null, "title": null, "name": 7}"#), "- section \"7\"");
     // Only its own members; containers say nothing.
     assert_eq!(line(r#"{"a": {"type": "x", "id": "y"}, "id": {"b": 1}, "title": []}"#), "- section with 0 title");
     assert_eq!(line(r#"{"type": "a b", "id": ""}"#), "- \"a b\" \"\"");
@@ -146,6 +148,15 @@ fn a_document_that_is_set_back() {
     assert_eq!(sections.summary(&document), "- section \"a\"\n- section \"b\" with 2 rows\n- section \"e\"");
     assert_eq!(late.count(), 3);
     assert!(late.summary(&document).ends_with("- section \"e\""));
+    // Far back, where most are not remembered.
+    let (mut document, mut sections) = (Document::new(64), Sections::new(10));
+    document.push_with("{\"sections\": [{\"id\": 0}, {\"id\": 1}", &mut sections).unwrap();
+    let checkpoint = document.checkpoint();
+    document.push_with(&", {\"id\": 2}".repeat(100), &mut sections).unwrap();
+    assert!(document.restore(&checkpoint));
+    document.push_with(", {\"id\": 3}, {\"id\": 4}", &mut sections).unwrap();
+    let lines: Vec<String> = [0, 1, 3, 4].map(|n| format!("- section \"{n}\"")).into();
+    assert_eq!(sections.summary(&document), lines.join("\n"));
     // The next root begins anew.
     let mut document = Document::with_options(64, restitch::json::envelope::Roots::Any, restitch::Trailing::Next);
     let mut sections = Sections::default();
