@@ -75,8 +75,8 @@ pub struct Session {
     phase: Phase,
     /// How the call that is open was asked for.
     mode: Mode,
-    /// The prefix comes back before anything new: how much of it has, and how much there is.
-    echo: Option<(usize, usize)>,
+    /// Delivered text that comes back before anything new.
+    echo: Option<Echo>,
     /// Thoughts of the open call have come.
     has_thought: bool,
     /// The call before was all thoughts.
@@ -104,6 +104,18 @@ pub struct Session {
     outputs: VecDeque<Output>,
     /// Somebody asks why: how each continuation was decided, the last one last.
     explained: Option<Vec<Explained>>,
+}
+
+/// Delivered text that an answer begins with, by offsets: the prefix where that is sent back, and the white space behind
+/// it that was not sent.
+#[derive(Clone, Copy, Debug)]
+struct Echo {
+    /// Where it begins, where its white space does, and where it ends.
+    from: usize,
+    white: usize,
+    to: usize,
+    /// How far it has come.
+    seen: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -413,21 +425,23 @@ impl Session {
 
     /// Text of the open call, without the prefix that comes back first.
     fn text(&mut self, now: Duration, text: &str) {
-        let Some((seen, length)) = self.echo else { return self.new_text(now, text) };
+        let Some(echo) = self.echo else { return self.new_text(now, text) };
         self.begin_continuing();
-        let rest = self.slot.document().text().get(seen..length).unwrap_or_default();
+        let rest = self.slot.document().text().get(echo.seen..echo.to).unwrap_or_default();
         let same = rest.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
-        if same == text.len() && same < rest.len() {
-            self.echo = Some((seen + same, length));
+        let seen = echo.seen + same;
+        if same == text.len() && seen < echo.to {
+            self.echo = Some(Echo { seen, ..echo });
             return;
         }
         self.echo = None;
-        match text.get(same..).filter(|_| same == rest.len()) {
-            Some(new) => self.new_text(now, new),
-            None => {
-                // Something else after all: what looked like the prefix is text, too.
-                let looked = self.slot.document().text().get(..seen).unwrap_or_default().to_owned();
-                self.new_text(now, &(looked + text));
+        // What has come back whole is dropped; a part of it is text after all.
+        let kept = [echo.to, echo.white].into_iter().find(|&end| seen >= end).unwrap_or(echo.from);
+        match text.get(kept.saturating_sub(echo.seen)..) {
+            Some(new) if kept >= echo.seen => self.new_text(now, new),
+            _ => {
+                let before = self.slot.document().text().get(kept..echo.seen).unwrap_or_default().to_owned();
+                self.new_text(now, &(before + text));
             }
         }
     }
@@ -471,10 +485,10 @@ impl Session {
 
     fn end(&mut self, now: Duration, end: End) {
         self.thinks_less = matches!(end, End::Finished(_)) && self.is_all_thoughts();
-        if let Some((seen, _)) = self.echo.take().filter(|(seen, _)| *seen > 0) {
-            // It ended inside what it repeats.
-            let looked = self.slot.document().text().get(..seen).unwrap_or_default().to_owned();
-            self.new_text(now, &looked);
+        if let Some(echo) = self.echo.take().filter(|echo| echo.seen > echo.from && echo.from < echo.white) {
+            // It ended inside what it repeats. White space alone is nothing.
+            let seen = self.slot.document().text().get(echo.from..echo.seen).unwrap_or_default().to_owned();
+            self.new_text(now, &seen);
         }
         match self.phase {
             Phase::First => self.end_of_first(now, end),
@@ -631,9 +645,10 @@ impl Session {
         let anchor = splice.anchor().and_then(|anchor| text.get(anchor.range.clone())).unwrap_or_default();
         let (turn, mode) = match prefix {
             Some(prefix) => {
-                let length = if prefix.trims { kept } else { text.len() };
-                self.echo = prefix.echoes.then_some((0, length));
-                (Turn::prefix(&Parts::new(text.get(..length).unwrap_or(text), anchor)), Mode::Prefix)
+                let white = if prefix.trims { kept } else { text.len() };
+                let from = if prefix.echoes { 0 } else { white };
+                self.echo = (from < text.len()).then_some(Echo { from, white, to: text.len(), seen: from });
+                (Turn::prefix(&Parts::new(text.get(..white).unwrap_or(text), anchor)), Mode::Prefix)
             }
             None => {
                 self.echo = None;
