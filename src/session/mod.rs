@@ -13,6 +13,7 @@
 
 pub mod body;
 mod digest;
+mod echo;
 mod prompt;
 pub mod relay;
 mod request;
@@ -25,6 +26,7 @@ mod wire;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use echo::Echo;
 pub use prompt::{Part, Parts, Prompt};
 pub use request::{Asking, Mode, Prefixed, Request, Turn};
 pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_explained, stitch_with};
@@ -104,18 +106,6 @@ pub struct Session {
     outputs: VecDeque<Output>,
     /// Somebody asks why: how each continuation was decided, the last one last.
     explained: Option<Vec<Explained>>,
-}
-
-/// Delivered text that an answer begins with, by offsets: the prefix where that is sent back, and the white space behind
-/// it that was not sent.
-#[derive(Clone, Copy, Debug)]
-struct Echo {
-    /// Where it begins, where its white space does, and where it ends.
-    from: usize,
-    white: usize,
-    to: usize,
-    /// How far it has come.
-    seen: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -425,23 +415,12 @@ impl Session {
 
     /// Text of the open call, without the prefix that comes back first.
     fn text(&mut self, now: Duration, text: &str) {
-        let Some(echo) = self.echo else { return self.new_text(now, text) };
-        self.begin_continuing();
-        let rest = self.slot.document().text().get(echo.seen..echo.to).unwrap_or_default();
-        let same = rest.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
-        let seen = echo.seen + same;
-        if same == text.len() && seen < echo.to {
-            self.echo = Some(Echo { seen, ..echo });
-            return;
-        }
-        self.echo = None;
-        // What has come back whole is dropped; a part of it is text after all.
-        let kept = [echo.to, echo.white].into_iter().find(|&end| seen >= end).unwrap_or(echo.from);
-        match text.get(kept.saturating_sub(echo.seen)..) {
-            Some(new) if kept >= echo.seen => self.new_text(now, new),
-            _ => {
-                let before = self.slot.document().text().get(kept..echo.seen).unwrap_or_default().to_owned();
-                self.new_text(now, &(before + text));
+        let Some(mut echo) = self.echo.take() else { return self.new_text(now, text) };
+        match echo.feed(self.slot.document().text(), text) {
+            Some(new) => self.new_text(now, &new),
+            None => {
+                self.begin_continuing();
+                self.echo = Some(echo);
             }
         }
     }
@@ -485,9 +464,8 @@ impl Session {
 
     fn end(&mut self, now: Duration, end: End) {
         self.thinks_less = matches!(end, End::Finished(_)) && self.is_all_thoughts();
-        if let Some(echo) = self.echo.take().filter(|echo| echo.seen > echo.from && echo.from < echo.white) {
-            // It ended inside what it repeats. White space alone is nothing.
-            let seen = self.slot.document().text().get(echo.from..echo.seen).unwrap_or_default().to_owned();
+        let seen = self.echo.take().and_then(|echo| Some(echo.finish(self.slot.document().text())?.to_owned()));
+        if let Some(seen) = seen {
             self.new_text(now, &seen);
         }
         match self.phase {
@@ -646,8 +624,7 @@ impl Session {
         let (turn, mode) = match prefix {
             Some(prefix) => {
                 let white = if prefix.trims { kept } else { text.len() };
-                let from = if prefix.echoes { 0 } else { white };
-                self.echo = (from < text.len()).then_some(Echo { from, white, to: text.len(), seen: from });
+                self.echo = Echo::new(white, text.len(), prefix.echoes);
                 (Turn::prefix(&Parts::new(text.get(..white).unwrap_or(text), anchor)), Mode::Prefix)
             }
             None => {
