@@ -1,14 +1,13 @@
 //! `restitch proxy`: what clients point their base URL at.
 
 use std::io::{self, IsTerminal};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tracing_subscriber::filter::LevelFilter;
 
 use super::settings::Settings;
 use super::{Console, Exit, block_on, interrupted};
 use crate::client::{Client, Upstream};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::proxy::Proxy;
 
 /// Arguments of `restitch proxy`.
@@ -34,9 +33,6 @@ Then point any OpenAI client at it, with its own key:
 `/healthz` answers 200. Ctrl-C or SIGTERM: no new connections, the answers under way go on to their ends; the second
 one ends at once."#;
 
-/// Where it listens unless told otherwise.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
-
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let Some(config) = args.settings.config(console) else { return Ok(()) };
     let Some(upstream) = &config.proxy.upstream else {
@@ -55,7 +51,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     };
     // A word that is no level was refused where it was read.
     let level = config.proxy.log.as_deref().and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO);
-    let listen = config.proxy.listen.unwrap_or(LISTEN);
+    let listen = config.proxy.listen.unwrap_or(config::Proxy::LISTEN);
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())

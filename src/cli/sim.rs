@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Console, Exit, block_on, interrupted};
 use crate::sim::manner::Manner;
-use crate::sim::{Script, Sim};
+use crate::sim::{Flavour, Script, Sim};
 
 /// Arguments of `restitch sim`.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,6 +31,9 @@ pub struct Args {
     /// The model's name.
     #[arg(long, value_name = "NAME", default_value = "sim")]
     model: String,
+    /// Whose manners it has: how a prefix is continued, and what is refused in which words.
+    #[arg(long, value_name = "NAME", default_value_t = Flavour::OpenAi)]
+    flavour: Flavour,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -42,18 +45,21 @@ const EXAMPLES: &str = r#"Examples:
 
 A script is `FIRST… | THEN…`, a step `BEHAVIOUR[@BYTES][!END]`: what is said, how many bytes of the document, and how
 it ends. Behaviours: answer, prose, anchor, exact, repeat, fence, fence-open, preamble, preamble-fence, epilogue,
-garbage, refusal, empty, drop, hangup, and HTTP errors as 429, 500, 429~2 (`Retry-After: 2`). Ends: stop, length,
+garbage, progress, thoughts, refusal, empty, drop, hangup, and HTTP errors as 429, 500, 429~2 (`Retry-After: 2`). Ends: stop, length,
 filter, drop, drop=BYTES, eof, done, error, stall. A prompt may bring its own: `[[script: answer@40 | exact]]`.
 
 Continuations may also be given by their manner, whose bytes are those of the fragment; where one does not apply at the
 cut, the answer is as `anchor`: MANNERS
+
+Flavours: FLAVOURS
 
 It runs until Ctrl-C or SIGTERM, and ends with 0."#;
 
 /// The examples with the names of all manners.
 fn after_help() -> String {
     let names: Vec<&str> = Manner::ALL.iter().map(|manner| manner.name()).collect();
-    EXAMPLES.replace("MANNERS", &names.join(", "))
+    let flavours: Vec<&str> = Flavour::NAMES.iter().map(|(name, _)| *name).collect();
+    EXAMPLES.replace("MANNERS", &names.join(", ")).replace("FLAVOURS", &flavours.join(", "))
 }
 
 /// What it answers when no document is given: several kinds of values, long enough to be cut a few times.
@@ -81,7 +87,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let sim = Sim::new(document, args.script.clone())
         .chunk(usize::try_from(args.chunk).unwrap_or(usize::MAX))
         .delay(Duration::from_millis(args.delay.into()))
-        .model(&args.model);
+        .model(&args.model)
+        .flavour(args.flavour);
     let served = block_on(async {
         // Whoever reads the address may send a signal at once.
         let interrupted = interrupted()?;

@@ -88,7 +88,7 @@ impl Config {
     /// All of it as a file's text, with the defaults and the rows that are known. Parsed again, it says the same.
     pub fn show(&self) -> String {
         let file = File {
-            proxy: self.proxy.clone(),
+            proxy: self.proxy.filled(),
             limits: (&self.limits).into(),
             prompt: (&self.prompt).into(),
             capability: self.table().rows().iter().map(capability::Row::from).collect(),

@@ -1,6 +1,6 @@
 //! `[proxy]`: how the proxy runs.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -30,6 +30,21 @@ pub struct Proxy {
 impl Proxy {
     /// Of what is told, from nothing to everything.
     pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+    /// Where it listens unless told otherwise.
+    pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
+
+    /// With the defaults for what is not said; there is none for the upstream.
+    #[must_use]
+    pub fn filled(&self) -> Self {
+        Self {
+            listen: self.listen.or(Some(Self::LISTEN)),
+            upstream: self.upstream.clone(),
+            adapt: self.adapt.or(Some(false)),
+            raise_max_tokens: self.raise_max_tokens.or(Some(1)),
+            log: self.log.clone().or(Some("info".to_owned())),
+        }
+    }
 }
 
 fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

@@ -140,11 +140,13 @@ async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body
 async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> {
     let is_chat = request.method() == Method::POST && request.uri().path().ends_with("/chat/completions");
     let (parts, body) = request.into_parts();
-    let wish = match Wish::read(&parts.headers) {
-        Ok(wish) => wish,
-        Err(mistake) => return error(StatusCode::BAD_REQUEST, mistake),
-    };
+    let wish = Wish::read(&parts.headers);
     let head = Head::new(parts);
+    let wish = match wish {
+        Ok(wish) => wish,
+        Err(mistake) if is_chat => return error(StatusCode::BAD_REQUEST, mistake),
+        Err(_) => Wish::default(),
+    };
     if !is_chat || wish.off {
         return pass(&proxy, &head, Body::wrap(body)).await;
     }

@@ -13,6 +13,7 @@
 
 pub mod body;
 mod digest;
+mod echo;
 mod event;
 mod io;
 mod outcome;
@@ -29,6 +30,7 @@ mod wire;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use echo::Echo;
 pub use event::Event;
 pub use io::{End, Input, Output, Reason};
 pub use outcome::{Outcome, Status, Stop};
@@ -87,8 +89,8 @@ pub struct Session {
     phase: Phase,
     /// How the call that is open was asked for.
     mode: Mode,
-    /// The prefix comes back before anything new: how much of it has, and how much there is.
-    echo: Option<(usize, usize)>,
+    /// Delivered text that comes back before anything new.
+    echo: Option<Echo>,
     /// Thoughts of the open call have come.
     has_thought: bool,
     /// The call before was all thoughts.
@@ -290,21 +292,12 @@ impl Session {
 
     /// Text of the open call, without the prefix that comes back first.
     fn text(&mut self, now: Duration, text: &str) {
-        let Some((seen, length)) = self.echo else { return self.new_text(now, text) };
-        self.begin_continuing();
-        let rest = self.slot.document().text().get(seen..length).unwrap_or_default();
-        let same = rest.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
-        if same == text.len() && same < rest.len() {
-            self.echo = Some((seen + same, length));
-            return;
-        }
-        self.echo = None;
-        match text.get(same..).filter(|_| same == rest.len()) {
-            Some(new) => self.new_text(now, new),
+        let Some(mut echo) = self.echo.take() else { return self.new_text(now, text) };
+        match echo.feed(self.slot.document().text(), text) {
+            Some(new) => self.new_text(now, &new),
             None => {
-                // Something else after all: what looked like the prefix is text, too.
-                let looked = self.slot.document().text().get(..seen).unwrap_or_default().to_owned();
-                self.new_text(now, &(looked + text));
+                self.begin_continuing();
+                self.echo = Some(echo);
             }
         }
     }
@@ -381,10 +374,9 @@ impl Session {
 
     fn end(&mut self, now: Duration, end: End) {
         self.thinks_less = matches!(end, End::Finished(_)) && self.is_all_thoughts();
-        if let Some((seen, _)) = self.echo.take().filter(|(seen, _)| *seen > 0) {
-            // It ended inside what it repeats.
-            let looked = self.slot.document().text().get(..seen).unwrap_or_default().to_owned();
-            self.new_text(now, &looked);
+        let seen = self.echo.take().and_then(|echo| Some(echo.finish(self.slot.document().text())?.to_owned()));
+        if let Some(seen) = seen {
+            self.new_text(now, &seen);
         }
         match self.phase {
             Phase::First => self.end_of_first(now, end),
@@ -586,9 +578,9 @@ impl Session {
         let anchor = splice.anchor().and_then(|anchor| text.get(anchor.range.clone())).unwrap_or_default();
         let (turn, mode) = match prefix {
             Some(prefix) => {
-                let length = if prefix.trims { kept } else { text.len() };
-                self.echo = prefix.echoes.then_some((0, length));
-                (Turn::prefix(&Parts::new(text.get(..length).unwrap_or(text), anchor)), Mode::Prefix)
+                let white = if prefix.trims { kept } else { text.len() };
+                self.echo = Echo::new(white, text.len(), prefix.echoes);
+                (Turn::prefix(&Parts::new(text.get(..white).unwrap_or(text), anchor)), Mode::Prefix)
             }
             None => {
                 self.echo = None;

@@ -1,6 +1,6 @@
 //! What a further call asks for, in neutral terms; a provider's module writes it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::prompt::{Parts, Prompt};
 
@@ -52,7 +52,7 @@ impl Mode {
 }
 
 /// In which way a session asks.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Asking {
     /// The words.
@@ -71,6 +71,14 @@ pub struct Prefixed {
     pub trims: bool,
     /// The answer begins with the prefix.
     pub echoes: bool,
+}
+
+/// In the usual words.
+impl Default for Asking {
+    fn default() -> Self {
+        static USUAL: LazyLock<Arc<Prompt>> = LazyLock::new(Arc::default);
+        Self { prompt: Arc::clone(&USUAL), prefix: None, thinks_less: false }
+    }
 }
 
 impl Asking {

@@ -13,6 +13,8 @@ use super::script::{Behaviour, End, Step};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
+    /// What it thinks first.
+    pub(super) thoughts: Option<&'static str>,
     /// How many bytes of the document it has that had not been delivered.
     pub(super) delivered: usize,
     pub(super) end: End,
@@ -39,6 +41,9 @@ impl Answer {
                 delivered = floor_char_boundary(rest, step.bytes.unwrap_or(limit));
                 whole = delivered == rest.len();
                 let mut text = before.concat();
+                if behaviour == Behaviour::Progress {
+                    text = format!("PROGRESS: {}\n", (document.len() - rest.len()) * 100 / document.len().max(1));
+                }
                 if let Some(c) = continuation.filter(|_| behaviour != Behaviour::Exact) {
                     text.push_str(&c.anchor);
                     text.push_str(&c.gap);
@@ -69,7 +74,8 @@ impl Answer {
             End::Filter => Some("content_filter"),
             _ => None,
         };
-        Self { text, delivered, end, finish }
+        let thoughts = (step.behaviour == Behaviour::Thoughts).then_some(THOUGHTS);
+        Self { text, thoughts, delivered, end, finish }
     }
 }
 
@@ -77,7 +83,7 @@ impl Answer {
 /// have no such text.
 fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str], &'static str)> {
     Some(match behaviour {
-        Behaviour::Answer | Behaviour::Anchor | Behaviour::Exact => (&[], ""),
+        Behaviour::Answer | Behaviour::Anchor | Behaviour::Exact | Behaviour::Progress => (&[], ""),
         Behaviour::Fence => (&[FENCE], FENCE_END),
         Behaviour::FenceOpen => (&[FENCE], ""),
         Behaviour::Preamble if first => (&[PREAMBLE, FENCE], FENCE_END),
@@ -151,6 +157,7 @@ pub(super) struct Events {
 #[derive(Clone, Copy)]
 enum Stage {
     Role,
+    Thoughts,
     Text,
     Finish,
     Usage,
@@ -191,8 +198,15 @@ impl Iterator for Events {
         loop {
             match self.stage {
                 Stage::Role => {
-                    self.stage = Stage::Text;
+                    self.stage = Stage::Thoughts;
                     return Some(self.event(r#"{"role":"assistant","content":""}"#, None));
+                }
+                Stage::Thoughts => {
+                    self.stage = Stage::Text;
+                    if let Some(thoughts) = self.answer.thoughts {
+                        let delta = format!(r#"{{"reasoning_content":{}}}"#, Value::from(thoughts));
+                        return Some(self.event(&delta, None));
+                    }
                 }
                 Stage::Text => {
                     if let Some(text) = self.delta() {
@@ -235,11 +249,13 @@ pub(super) fn body(answer: &Answer, header: &Header<'_>) -> String {
     if answer.end == End::Error {
         return upstream_error().to_string();
     }
+    let thoughts = answer.thoughts.map(|thoughts| format!(r#","reasoning_content":{}"#, Value::from(thoughts)));
     format!(
-        "{}\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{},\"refusal\":null}},\
+        "{}\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{},\"refusal\":null{}}},\
          \"logprobs\":null,\"finish_reason\":{}}}],\"usage\":{}}}",
         header.open("chat.completion"),
         Value::from(answer.text.as_str()),
+        thoughts.unwrap_or_default(),
         Value::from(answer.finish),
         header.usage(&answer.text),
     )
@@ -271,6 +287,7 @@ const PREAMBLE: &str = "Here is the document you asked for:\n\n";
 const PREAMBLE_THEN: &str = "Sure, here is the rest:\n\n";
 const EPILOGUE: &str = "\n\nLet me know if you need anything else.";
 const PROSE: &str = "A document needs a purpose first.\nWhat is it for, and who will read it?";
+const THOUGHTS: &str = "A document. Where does it begin, and what does it need? There is much to consider.";
 const REFUSAL: &str = "I'm sorry, but I can't help with that.";
 
 /// A control character is illegal in every state of the grammar, also within a string and right after a number, so

@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 
+use super::flavour::Flavour;
 use super::script::{Script, Step};
 
 /// One request that the server received, and what it was answered with. Written before the answer's first byte leaves.
@@ -55,6 +56,10 @@ pub(super) struct Asked {
     /// What the prompt says instead of the server's own script.
     pub(super) script: Option<Script>,
     pub(super) continuation: Option<Continuation>,
+    /// The continuation is that of a prefix.
+    pub(super) is_prefix: bool,
+    /// Thinking is turned off.
+    pub(super) thinks_not: bool,
     pub(super) stream: bool,
     pub(super) include_usage: bool,
     /// Bytes of all messages, the base of the prompt's token count.
@@ -78,25 +83,41 @@ pub(super) struct Continuation {
 pub(super) struct Mistake {
     pub(super) status: StatusCode,
     pub(super) message: String,
+    /// The body of the response, where it is not made from the message.
+    pub(super) body: Option<&'static str>,
 }
 
 impl Mistake {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), body: None }
     }
 }
 
 impl Asked {
     /// Reads a request's body. `document` tells where in it a continuation stands.
-    pub(super) fn read(body: &[u8], document: &str) -> Result<Self, Mistake> {
+    pub(super) fn read(body: &[u8], document: &str, flavour: Flavour, path: &str) -> Result<Self, Mistake> {
         let bad = |message: String| Mistake::new(StatusCode::BAD_REQUEST, message);
         let body: Value = serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
         let messages = match body.get("messages").and_then(Value::as_array) {
             Some(messages) if !messages.is_empty() => messages.as_slice(),
             _ => return Err(bad("`messages` is no array, or an empty one".into())),
         };
-        let continuation = match last_turn(messages) {
-            None => None,
+        if let Some(refusal) = flavour.refusal(path, &body) {
+            return Err(Mistake { body: Some(refusal), ..bad(String::new()) });
+        }
+        let is_prefix = flavour.continues(&body);
+        let (messages, prefix) = match messages.split_last() {
+            Some((last, before)) if is_prefix => (before, Some(text(last))),
+            _ => (messages, None),
+        };
+        let continuation = match last_turn(messages).filter(|_| prefix.is_none()) {
+            None => match prefix {
+                None => None,
+                // White space at its end belongs to it, and is not repeated.
+                Some(delivered) => {
+                    Some(Continuation { gap: String::new(), ..Continuation::read(delivered, String::new(), document)? })
+                }
+            },
             Some((_, None, _)) => {
                 return Err(Mistake::new(
                     StatusCode::UNPROCESSABLE_ENTITY,
@@ -123,6 +144,8 @@ impl Asked {
             conversation: hasher.finish(),
             script,
             continuation,
+            is_prefix,
+            thinks_not: thinks_not(&body),
             stream: flag(body.get("stream")),
             include_usage: flag(body.pointer("/stream_options/include_usage")),
             prompt_bytes: messages.iter().map(|message| message.to_string().len()).sum(),
@@ -216,6 +239,16 @@ fn own_script(text: &str) -> Option<String> {
     Some(text[begin..begin + end].to_owned())
 }
 
+/// Whether a request turns thinking off, in any provider's way.
+fn thinks_not(body: &Value) -> bool {
+    let is = |pointer: &str, off: &[Value]| body.pointer(pointer).is_some_and(|value| off.contains(value));
+    is("/thinking/type", &["disabled".into()])
+        || is("/enable_thinking", &[false.into()])
+        || is("/chat_template_kwargs/enable_thinking", &[false.into()])
+        || is("/reasoning/enabled", &[false.into()])
+        || is("/reasoning_effort", &["none".into(), "minimal".into()])
+}
+
 fn role(message: &Value) -> &str {
     message.get("role").and_then(Value::as_str).unwrap_or("")
 }
@@ -251,7 +284,8 @@ mod tests {
     const DOCUMENT: &str = r#"{"a": [1, 2, 3], "b": "text"}"#;
 
     fn ask(messages: &Value) -> Result<Asked, Mistake> {
-        Asked::read(json!({ "messages": messages }).to_string().as_bytes(), DOCUMENT)
+        let body = json!({ "messages": messages }).to_string();
+        Asked::read(body.as_bytes(), DOCUMENT, Flavour::OpenAi, "/v1/chat/completions")
     }
 
     #[test]

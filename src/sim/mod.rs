@@ -33,6 +33,8 @@
 //! | `preamble-fence` | | prose, then as `fence` |
 //! | `epilogue` | the document, then prose | the anchor and what follows, then prose |
 //! | `garbage` | a few good bytes (8, or `@BYTES`), then illegal ones | the anchor, then the same |
+//! | `progress` | | a line `PROGRESS: n`, then as `anchor` |
+//! | `thoughts` | nothing but thoughts, up to the limit; as `answer` where thinking is turned off | the same, as `anchor` |
 //! | `refusal` | "I'm sorry, but I can't help with that." | the same |
 //! | `empty` | no text | the same |
 //! | `drop` | the connection is dropped after the role chunk | the same |
@@ -64,12 +66,16 @@
 //! `</overlap_context>` (or both with the same suffix, as in `<overlap_context_2>`). What stands between is the
 //! anchor, and the last assistant message before it is the text delivered so far. Every other request is a first call.
 //!
+//! With a [`Flavour`] that continues a prefix, a request whose last message is the assistant's is one, too: that message
+//! is the text delivered so far, and there is no anchor. What a provider refuses, the flavour refuses, in its words.
+//!
 //! Calls with the same messages before those turns are one conversation, and conversations don't disturb each other.
 //! A prompt can bring its own script: a user message with `[[script: answer@40 | exact]]` overrides the server's.
 
 mod answer;
 mod call;
 mod continued;
+mod flavour;
 pub mod manner;
 mod script;
 mod serve;
@@ -80,6 +86,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use call::{Call, CallKind};
+pub use flavour::Flavour;
 pub use script::{Behaviour, End, Script, ScriptError, ScriptErrorKind, Step};
 pub use serve::Server;
 
@@ -92,12 +99,20 @@ pub struct Sim {
     chunk: usize,
     delay: Duration,
     model: String,
+    flavour: Flavour,
 }
 
 impl Sim {
     /// A server that answers every prompt with `document`, in the way of `script`.
     pub fn new(document: impl Into<String>, script: Script) -> Self {
-        Self { document: document.into(), script, chunk: 12, delay: Duration::ZERO, model: "sim".into() }
+        Self {
+            document: document.into(),
+            script,
+            chunk: 12,
+            delay: Duration::ZERO,
+            model: "sim".into(),
+            flavour: Flavour::OpenAi,
+        }
     }
 
     /// Characters of text in one event of a stream, at least one. Default 12.
@@ -115,6 +130,12 @@ impl Sim {
     /// The model's name in answers and in the list of models. Default `sim`.
     pub fn model(mut self, name: impl Into<String>) -> Self {
         self.model = name.into();
+        self
+    }
+
+    /// Whose manners it has. Default [`Flavour::OpenAi`].
+    pub fn flavour(mut self, flavour: Flavour) -> Self {
+        self.flavour = flavour;
         self
     }
 

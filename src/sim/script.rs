@@ -148,6 +148,11 @@ pub enum Behaviour {
     Epilogue,
     /// A few good bytes, then ones that no JSON text can have there.
     Garbage,
+    /// As [`Anchor`](Self::Anchor), behind a line that says how much of the document there is. Continuations only.
+    Progress,
+    /// Nothing but thoughts, until the limit on tokens is reached. Where the request turns thinking off, as
+    /// [`Answer`](Self::Answer) or [`Anchor`](Self::Anchor).
+    Thoughts,
     /// "I'm sorry, but I can't help with that."
     Refusal,
     /// A role and a finish, no text.
@@ -172,7 +177,7 @@ pub enum Behaviour {
 impl Behaviour {
     /// Whether `@BYTES` means something: only where the answer has text of the document.
     fn takes_bytes(self) -> bool {
-        !matches!(self, Self::Prose | Self::Repeat | Self::Refusal | Self::Empty) && self.takes_end()
+        !matches!(self, Self::Prose | Self::Repeat | Self::Refusal | Self::Empty | Self::Thoughts) && self.takes_end()
     }
 
     /// Whether `!END` means something: not where the behaviour is an end itself.
@@ -183,7 +188,9 @@ impl Behaviour {
     fn fits(self, side: Side) -> bool {
         match self {
             Self::Answer | Self::Prose => side == Side::First,
-            Self::Anchor | Self::Exact | Self::PreambleFence | Self::Repeat | Self::Manner(_) => side == Side::Then,
+            Self::Anchor | Self::Exact | Self::PreambleFence | Self::Progress | Self::Repeat | Self::Manner(_) => {
+                side == Side::Then
+            }
             _ => true,
         }
     }
@@ -400,6 +407,8 @@ const BEHAVIOURS: &[(&str, Behaviour)] = &[
     ("fence", Behaviour::Fence),
     ("fence-open", Behaviour::FenceOpen),
     ("preamble", Behaviour::Preamble),
+    ("progress", Behaviour::Progress),
+    ("thoughts", Behaviour::Thoughts),
     ("epilogue", Behaviour::Epilogue),
     ("garbage", Behaviour::Garbage),
     ("refusal", Behaviour::Refusal),

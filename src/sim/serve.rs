@@ -30,7 +30,7 @@ use tracing::{debug, warn};
 use super::Sim;
 use super::answer::{self, Answer, Events, Frames, Header};
 use super::call::{Asked, Call, CallKind, Mistake};
-use super::script::{Behaviour, End};
+use super::script::{Behaviour, End, Step};
 use super::state::State;
 use crate::Limits;
 use crate::socket::{Cut, Socket};
@@ -209,7 +209,7 @@ async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> R
 fn route(shared: &Arc<Shared>, cut: &Cut, parts: &Parts, body: &[u8], call: &mut Call) -> Result<Reply, Hangup> {
     let path = parts.uri.path();
     if parts.method == Method::POST && path.ends_with("/chat/completions") {
-        return match Asked::read(body, &shared.sim.document) {
+        return match Asked::read(body, &shared.sim.document, shared.sim.flavour, path) {
             Ok(asked) => complete(shared, cut, &asked, call),
             Err(mistake) => Ok(refuse(&mistake)),
         };
@@ -234,7 +234,15 @@ fn complete(shared: &Arc<Shared>, cut: &Cut, asked: &Asked, call: &mut Call) -> 
         state.answers += 1;
         (state.conversations.next(asked.conversation, continuation.is_some(), script), state.answers)
     };
-    let answer = Answer::new(&step, &sim.document, continuation);
+    let spoken = match step.behaviour {
+        Behaviour::Thoughts if asked.thinks_not && continuation.is_some() => Behaviour::Anchor,
+        Behaviour::Thoughts if asked.thinks_not => Behaviour::Answer,
+        behaviour => behaviour,
+    };
+    let mut answer = Answer::new(&Step { behaviour: spoken, ..step }, &sim.document, continuation);
+    if let Some(c) = continuation.filter(|_| asked.is_prefix && sim.flavour.echoes()) {
+        answer.text.insert_str(0, &c.delivered);
+    }
     call.step = Some(step);
     call.delivered = answer.delivered;
     call.kind = continuation
@@ -291,6 +299,10 @@ fn status(code: u16, retry_after: Option<u32>) -> Reply {
 }
 
 fn refuse(mistake: &Mistake) -> Reply {
+    if let Some(body) = mistake.body {
+        let response = Response::builder().status(mistake.status).header(CONTENT_TYPE, "application/json");
+        return built(response.body(Either::Left(Full::new(Bytes::from_static(body.as_bytes())))));
+    }
     json_reply(mistake.status, &answer::error("invalid_request_error", None, &mistake.message))
 }
 

@@ -576,6 +576,9 @@ fn any_value() -> impl Strategy<Value = String> {
 fn any_key() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "response_format",
+        "n",
+        "grammar",
+        "guided_json",
         "tools",
         "tool_choice",
         "parallel_tool_calls",
@@ -604,6 +607,21 @@ fn any_message() -> impl Strategy<Value = String> {
     prop_oneof![role.prop_map(|role| json!({"role": role, "content": "x"}).to_string()), any_value()]
 }
 
+/// What forces a shape on an answer.
+const SHAPES: [&str; 11] = [
+    "response_format",
+    "n",
+    "grammar",
+    "json_schema",
+    "regex",
+    "ebnf",
+    "structured_outputs",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+];
+
 /// The continuation as `serde_json` would build it.
 fn expected_continuation(body: &str, delivered: &str, prompt: &str) -> Option<Value> {
     let mut value: Value = serde_json::from_str(body).unwrap();
@@ -618,7 +636,9 @@ fn expected_continuation(body: &str, delivered: &str, prompt: &str) -> Option<Va
     });
     messages.push(json!({"role": "assistant", "content": delivered}));
     messages.push(json!({"role": "user", "content": prompt}));
-    root.remove("response_format");
+    for shape in SHAPES {
+        root.remove(shape);
+    }
     if has_calls && root.get("tools").is_some_and(filled) {
         root.insert("tool_choice".to_owned(), json!("none"));
     } else {

@@ -206,10 +206,22 @@ fn white_space_at_the_end_of_a_prefix() {
     // Here it is text, which the model would write again, or not.
     assert_eq!(mode("{\"a\": \"b "), (Mode::Anchored, "{\"a\": \"b ".to_owned()));
     assert_eq!(mode("{\"a b "), (Mode::Anchored, "{\"a b ".to_owned()));
-    let (mut session, _) = cut("{\"a\": ", trimming());
-    continued(&mut session, " 1}");
-    assert_eq!(session.document().text(), "{\"a\":  1}");
-    assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
+    // The model writes it again, or not, or in another way.
+    for (answer, whole) in
+        [(" \n1}", "{\"a\": \n1}"), ("1}", "{\"a\": \n1}"), (" 1}", "{\"a\": \n 1}"), ("\t1}", "{\"a\": \n\t1}")]
+    {
+        let (mut session, _) = cut("{\"a\": \n", trimming());
+        continued(&mut session, answer);
+        assert_eq!(session.document().text(), whole, "{answer:?}");
+        assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
+    }
+    // Behind an echo.
+    let both = Asking::default().prefix(Prefixed { trims: true, echoes: true });
+    for (answer, whole) in [("[1, 2]", "[1, 2]"), ("[1,2]", "[1, 2]"), ("[1,\n2]", "[1, \n2]"), ("2]", "[1, 2]")] {
+        let (mut session, _) = cut("[1, ", both.clone());
+        continued(&mut session, answer);
+        assert_eq!(session.document().text(), whole, "{answer:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use restitch::sim::{Call, CallKind, Script, Server, Sim};
+use restitch::sim::{Call, CallKind, Flavour, Script, Server, Sim};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -472,4 +472,131 @@ async fn a_server_ends_when_it_is_told_to() {
     timeout(Duration::from_secs(30), server.serve_until(async {})).await.unwrap();
     timeout(Duration::from_secs(30), socket.read_to_end(&mut Vec::new())).await.unwrap().unwrap();
     assert!(TcpStream::connect(addr).await.is_err());
+}
+
+async fn flavoured(flavour: Flavour, script: &str) -> Server {
+    let sim = Sim::new(DOCUMENT, script.parse().unwrap()).flavour(flavour);
+    sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+}
+
+/// A request whose last message is the assistant's; `message` and `body` are put into both.
+fn prefixed(delivered: &str, message: &Value, body: &Value) -> Value {
+    let merged = |mut into: Value, from: &Value| {
+        into.as_object_mut().unwrap().extend(from.as_object().unwrap().clone());
+        into
+    };
+    let last = merged(json!({"role": "assistant", "content": delivered}), message);
+    let messages = json!([{"role": "user", "content": "a document"}, last]);
+    merged(json!({"model": "m", "stream": true, "messages": messages}), body)
+}
+
+/// Who continues a prefix, and how it is asked for; who refuses it, and in which words.
+#[tokio::test]
+async fn flavours_continue_a_prefix_or_refuse_it() {
+    let (none, flag, partial) = (json!({}), json!({"prefix": true}), json!({"partial": true}));
+    let last = json!({"continue_final_message": true, "add_generation_prompt": false});
+    let both = json!({"continue_final_message": true});
+    let thinks = json!({"chat_template_kwargs": {"enable_thinking": true}});
+    let (v1, beta) = ("/v1/chat/completions", "/beta/chat/completions");
+    let rest = r#", 3], "b": "text"}"#;
+    let echo = DOCUMENT;
+    for (flavour, path, message, body, expected) in [
+        // It answers anew.
+        (Flavour::OpenAi, v1, &none, &none, Ok(DOCUMENT)),
+        (Flavour::Perplexity, v1, &none, &none, Ok(DOCUMENT)),
+        (Flavour::Anthropic, v1, &none, &none, Ok(rest)),
+        (Flavour::Anthropic46, v1, &none, &none, Err("does not support assistant message prefill")),
+        (Flavour::Gemini, v1, &none, &none, Ok(rest)),
+        (Flavour::Gemini36, v1, &none, &none, Err("Requests ending with a model turn are not supported.")),
+        (Flavour::DeepSeek, beta, &flag, &none, Ok(rest)),
+        (Flavour::DeepSeek, v1, &flag, &none, Err("prefix is only available when using beta api")),
+        (Flavour::DeepSeek, beta, &none, &none, Err("an assistant message with prefix mode on")),
+        (Flavour::Mistral, v1, &flag, &none, Ok(echo)),
+        (Flavour::Mistral, v1, &none, &none, Err("Expected last role User or Tool")),
+        (Flavour::Partial, v1, &partial, &none, Ok(rest)),
+        (Flavour::Partial, v1, &none, &none, Ok(DOCUMENT)),
+        (Flavour::Vllm, v1, &none, &last, Ok(rest)),
+        (Flavour::Vllm, v1, &none, &none, Ok(DOCUMENT)),
+        (Flavour::Vllm, v1, &none, &both, Err("Cannot set both")),
+        (Flavour::LlamaCpp, v1, &none, &none, Ok(rest)),
+        (Flavour::LlamaCpp, v1, &none, &thinks, Err("prefill is incompatible with enable_thinking")),
+    ] {
+        let server = flavoured(flavour, "answer | anchor").await;
+        let asked = prefixed(r#"{"a": [1, 2"#, message, body);
+        let got = exchange(&server, &request(path, &asked)).await.unwrap();
+        match expected {
+            Ok(text) => assert_eq!(got.summary(), (text.to_owned(), "stop [DONE] whole".into()), "{flavour} {asked}"),
+            Err(words) => {
+                assert_eq!(got.status, 400, "{flavour} {asked}");
+                assert!(got.body.contains(words), "{flavour}: {}", got.body);
+                got.json();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_else_flavours_refuse() {
+    let space = prefixed(r#"{"a": [1, "#, &json!({}), &json!({}));
+    let server = flavoured(Flavour::Anthropic, "").await;
+    let got = post(&server, &space).await;
+    assert!(got.status == 400 && got.body.contains("cannot end with trailing whitespace"), "{got:?}");
+    // Elsewhere it is continued behind that space, which is not repeated.
+    let server = flavoured(Flavour::Gemini, "").await;
+    assert_eq!(post(&server, &space).await.summary().0, r#"2, 3], "b": "text"}"#);
+
+    let mut shaped = first(true);
+    shaped["response_format"] = json!({"type": "json_object"});
+    for (_, flavour) in Flavour::NAMES {
+        let got = post(&flavoured(flavour, "").await, &shaped).await;
+        let expected = if flavour == Flavour::Perplexity { 400 } else { 200 };
+        assert_eq!(got.status, expected, "{flavour}");
+        assert_eq!(flavour.to_string().parse(), Ok(flavour));
+    }
+    assert!("openai-2".parse::<Flavour>().unwrap_err().starts_with("there are openai, anthropic, "));
+    // A prefix that is not the document's is told so.
+    let wrong = prefixed("{\"b", &json!({}), &json!({}));
+    assert_eq!(post(&server, &wrong).await.status, 422);
+}
+
+/// Calls of both kinds belong to one conversation.
+#[tokio::test]
+async fn a_prefix_takes_the_conversation_s_next_step() {
+    let server = flavoured(Flavour::Gemini, "answer@11!length | anchor@5 refusal anchor").await;
+    let (none, v) = (json!({}), json!({}));
+    assert_eq!(post(&server, &first(true)).await.summary().0, r#"{"a": [1, 2"#);
+    assert_eq!(post(&server, &prefixed(r#"{"a": [1, 2"#, &none, &v)).await.summary().0, ", 3],");
+    let refused = post(&server, &prefixed(r#"{"a": [1, 2, 3],"#, &none, &v)).await.summary().0;
+    assert_eq!(refused, "I'm sorry, but I can't help with that.");
+    let worded = continuation(r#"{"a": [1, 2, 3],"#, "[1, 2, 3],", true);
+    assert_eq!(post(&server, &worded).await.summary().0, r#"[1, 2, 3], "b": "text"}"#);
+}
+
+#[tokio::test]
+async fn thoughts_end_where_thinking_is_turned_off() {
+    let server = serve("thoughts | thoughts progress@3 progress").await;
+    let got = post(&server, &first(true)).await;
+    assert_eq!(got.summary(), (String::new(), "length [DONE] whole".into()));
+    assert_eq!(got.body.matches("reasoning_content").count(), 1);
+    let body = post(&server, &first(false)).await.json();
+    let message = &body["choices"][0]["message"];
+    assert!(message["reasoning_content"].as_str().is_some_and(|thoughts| !thoughts.is_empty()), "{body}");
+    assert_eq!((message["content"].as_str(), body["choices"][0]["finish_reason"].as_str()), (Some(""), Some("length")));
+    for off in [
+        json!({"thinking": {"type": "disabled"}}),
+        json!({"enable_thinking": false}),
+        json!({"chat_template_kwargs": {"enable_thinking": false}}),
+        json!({"reasoning": {"enabled": false}}),
+        json!({"reasoning_effort": "none"}),
+    ] {
+        let mut asked = first(true);
+        asked.as_object_mut().unwrap().extend(off.as_object().unwrap().clone());
+        assert_eq!(post(&server, &asked).await.summary(), (DOCUMENT.to_owned(), "stop [DONE] whole".into()), "{off}");
+    }
+    // As a continuation the same; then a line about the progress: 11 of 29 bytes are 37 percent, 14 are 48.
+    let more = continuation(r#"{"a": [1, 2"#, "[1, 2", true);
+    assert_eq!(post(&server, &more).await.summary().0, "");
+    assert_eq!(post(&server, &more).await.summary().0, "PROGRESS: 37\n[1, 2, 3");
+    let more = continuation(r#"{"a": [1, 2, 3"#, "2, 3", true);
+    assert_eq!(post(&server, &more).await.summary().0, "PROGRESS: 48\n2, 3], \"b\": \"text\"}");
 }

@@ -5,10 +5,11 @@ use restitch::client::{Client, Upstream};
 use restitch::provider::capability::{Prefix, Row, Table};
 use restitch::proxy::{self, Proxy};
 use restitch::session::{Part, Prompt};
+use restitch::sim::{self, Flavour, Sim};
 use serde_json::{Value, json};
 
 use super::raw::*;
-use super::{DOCUMENT, Setup};
+use super::{Answer, DOCUMENT, Setup, ask, request};
 
 /// A proxy whose upstream has no path of its own, with a row for all models.
 async fn proxy(raw: &Raw, row: Row, with: impl FnOnce(Proxy) -> Proxy) -> proxy::Server {
@@ -290,7 +291,10 @@ async fn the_words_are_the_operator_s() {
     let proxy = proxy(&raw, Row::of("*"), |proxy| proxy.prompt(prompt)).await;
     assert_eq!(told(&exchange(proxy.addr(), &post(ASK)).await).0, "[1, 2, 3]");
     let content = last_message(&seen(&raw, 1).1)["content"].clone();
-    assert_eq!(content, "Weiter ab <overlap_context>, bitte.\n\n<overlap_context>\n[1, 2\n</overlap_context>");
+    let own = "Weiter ab <overlap_context>, bitte.\n\n<overlap_context>\n[1, 2\n</overlap_context>";
+    let known = "The last element that I have whole:\n\n<element_before_cutoff>\n1\n</element_before_cutoff>\n\n\
+                 The element in which it stops:\n\n<cut_off_element>\n2\n</cut_off_element>\n\n";
+    assert_eq!(content, format!("{known}{own}"));
 }
 
 fn with_header(header: &str) -> String {
@@ -329,4 +333,135 @@ async fn a_request_says_how_often_it_is_continued() {
     }
     assert!(setup.sim.calls().is_empty());
     assert_eq!(setup.stream().await.text(), DOCUMENT);
+}
+
+/// A model server with a provider's manners, and a proxy in front of it that knows them as a row does.
+struct Scene {
+    sim: sim::Server,
+    proxy: proxy::Server,
+}
+
+impl Scene {
+    async fn new(flavour: Flavour, row: Row, script: &str) -> Self {
+        let sim = Sim::new(DOCUMENT, script.parse().unwrap()).flavour(flavour);
+        let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
+        let proxy = Proxy::new(client).capabilities(Table::default().with([row])).adapt(true);
+        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        Self { sim, proxy }
+    }
+
+    async fn ask(&self, prompt: &str) -> Answer {
+        ask(&self.proxy.url(), &request(true, prompt)).await
+    }
+
+    /// The statuses of all calls, and how many of them were asked in words.
+    fn calls(&self) -> (Vec<u16>, usize) {
+        let calls = self.sim.calls();
+        let statuses = calls.iter().map(|call| call.status.unwrap().as_u16()).collect();
+        (statuses, calls.iter().filter(|call| call.body.contains("overlap_context")).count())
+    }
+}
+
+/// What the table says of the providers whose manners a flavour has.
+fn row_of(flavour: Flavour) -> Row {
+    let (model, host) = match flavour {
+        Flavour::Anthropic => ("claude-sonnet-4-5", "api.anthropic.com"),
+        Flavour::Anthropic46 => ("claude-opus-4-6", "api.anthropic.com"),
+        Flavour::Gemini => ("gemini-3.5-flash", "generativelanguage.googleapis.com"),
+        Flavour::Gemini36 => ("gemini-3.6-flash", "generativelanguage.googleapis.com"),
+        Flavour::DeepSeek => ("deepseek-v4-pro", "api.deepseek.com"),
+        Flavour::Mistral => ("mistral-large-latest", "api.mistral.ai"),
+        Flavour::Partial => ("qwen-plus", "dashscope.aliyuncs.com"),
+        Flavour::Perplexity => ("sonar", "api.perplexity.ai"),
+        _ => ("gpt-4.1", "api.openai.com"),
+    };
+    let known = Table::default().of(model, Some(host));
+    let mut row = Row::of("*").prefix(known.prefix);
+    row.trims = Some(known.trims);
+    row.echoes = Some(known.echoes);
+    row.prefix_path = known.prefix_path;
+    row.response_format = Some(known.response_format);
+    row
+}
+
+/// As the table says, every provider is asked in its way, and none refuses. At every byte of the document.
+#[tokio::test]
+async fn each_provider_is_asked_in_its_way() {
+    for (_, flavour) in Flavour::NAMES {
+        let mut row = row_of(flavour);
+        if matches!(flavour, Flavour::Vllm | Flavour::LlamaCpp) {
+            // Servers of one's own are a matter of configuration.
+            row = row.prefix(flavour.prefix());
+        }
+        let scene = Scene::new(flavour, row, "").await;
+        let mut words = 0;
+        for at in (1..DOCUMENT.len()).filter(|&at| DOCUMENT.is_char_boundary(at)) {
+            let answer = scene.ask(&format!("[[script: answer@{at}!length | anchor@40!length anchor]]")).await;
+            answer.assert_seamless(DOCUMENT, &format!("{flavour} at {at}"));
+            let calls = scene.sim.calls();
+            assert!(calls.iter().all(|call| call.status.unwrap() == 200), "{flavour} at {at}");
+            words = scene.calls().1;
+        }
+        let calls = scene.sim.calls().len();
+        match (flavour, flavour.prefix()) {
+            // Only where white space that is text would have to be left out.
+            (Flavour::Anthropic, _) => assert!(words > 0 && words < calls / 4, "{words} of {calls}"),
+            (_, Prefix::None) => assert!(words > calls / 2, "{flavour}: {words} of {calls}"),
+            _ => assert_eq!(words, 0, "{flavour}"),
+        }
+    }
+}
+
+/// A table that is wrong is corrected by the real words of a refusal, once, and no failure is counted.
+#[tokio::test]
+async fn a_wrong_table_is_corrected() {
+    for (flavour, prefix) in [
+        (Flavour::Anthropic46, Prefix::Turn),
+        (Flavour::Gemini36, Prefix::Turn),
+        // Its flag alone, without its path.
+        (Flavour::DeepSeek, Prefix::Flag),
+        (Flavour::DeepSeek, Prefix::Turn),
+        (Flavour::Mistral, Prefix::Turn),
+    ] {
+        let scene = Scene::new(flavour, Row::of("*").prefix(prefix), "answer@60!length | anchor").await;
+        let answer = scene.ask("one").await;
+        answer.assert_seamless(DOCUMENT, &flavour.to_string());
+        let report = json!({"status": "complete", "continuations": 1, "failures": 0});
+        assert_eq!(answer.report(), report, "{flavour}");
+        assert_eq!(scene.calls(), (vec![200, 400, 200], 1), "{flavour}");
+        scene.ask("two").await.assert_seamless(DOCUMENT, &flavour.to_string());
+        assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 2), "{flavour}");
+    }
+    // White space at a prefix's end is refused; where there is none, a prefix still goes.
+    let script = "[[script: answer@10!length | anchor]]";
+    assert!(DOCUMENT[..10].ends_with(' '));
+    let scene = Scene::new(Flavour::Anthropic, Row::of("*").prefix(Prefix::Turn), "").await;
+    scene.ask(&format!("{script} one")).await.assert_seamless(DOCUMENT, "trimmed");
+    assert_eq!(scene.calls(), (vec![200, 400, 200], 1));
+    scene.ask(&format!("{script} two")).await.assert_seamless(DOCUMENT, "trimmed");
+    assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 1));
+    // A `response_format` that is not taken.
+    let scene = Scene::new(Flavour::Perplexity, Row::of("*"), "answer").await;
+    scene.ask("one").await.assert_seamless(DOCUMENT, "adapted");
+    assert_eq!(scene.calls().0, [400, 200]);
+}
+
+#[tokio::test]
+async fn thoughts_and_progress_of_a_model() {
+    // The thoughts have left already; then comes the answer of a call that doesn't think.
+    let row = || Row::of("*").reasoning_off("thinking", r#"{"type":"disabled"}"#);
+    for script in ["thoughts", "answer@50!length | thoughts"] {
+        let scene = Scene::new(Flavour::OpenAi, row(), script).await;
+        let answer = scene.ask("x").await;
+        assert_eq!(answer.text(), DOCUMENT, "{script}");
+        assert_eq!(answer.report()["status"], "complete", "{script}");
+        let off: Vec<bool> = scene.sim.calls().iter().map(|call| call.body.contains("disabled")).collect();
+        assert_eq!(off.last(), Some(&true), "{script}: {off:?}");
+        assert!(!off[0], "{script}");
+    }
+    // A line about the progress stands before the anchor.
+    let scene = Scene::new(Flavour::OpenAi, Row::of("*"), "answer@90!length | progress@60!length progress").await;
+    scene.ask("x").await.assert_seamless(DOCUMENT, "progress");
+    assert_eq!(scene.calls(), (vec![200, 200, 200], 2));
 }
