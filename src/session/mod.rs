@@ -11,6 +11,7 @@
 //! A session does no I/O and has no clock: `now` is a duration since any fixed moment. Drain
 //! [`poll_output`](Session::poll_output) after every input.
 
+mod asking;
 pub mod body;
 mod digest;
 mod echo;
@@ -560,54 +561,6 @@ impl Session {
         } else {
             None
         }
-    }
-
-    /// The turns that ask for the rest, and what is expected of the answer.
-    fn turn(&mut self) -> Turn {
-        let document = self.slot.document();
-        let text = document.text();
-        let kept = text.trim_end().len();
-        let in_string = document.machine().in_string();
-        let prefix = self.asking.prefix.filter(|prefix| !(prefix.trims && in_string && kept < text.len()));
-        let expect = match prefix {
-            Some(_) => Expect::Exact,
-            None if !self.asking.prompt.has_anchor() && self.expect == Expect::Anchor => Expect::Any,
-            None => self.expect,
-        };
-        let splice = Splice::new(&self.slot, expect, &self.limits).with_earlier(self.earlier.clone());
-        let anchor = splice.anchor().and_then(|anchor| text.get(anchor.range.clone())).unwrap_or_default();
-        let (turn, mode) = match prefix {
-            Some(prefix) => {
-                let white = if prefix.trims { kept } else { text.len() };
-                self.echo = Echo::new(white, text.len(), prefix.echoes);
-                (Turn::prefix(&Parts::new(text.get(..white).unwrap_or(text), anchor)), Mode::Prefix)
-            }
-            None => {
-                self.echo = None;
-                (self.turn_in_words(anchor), Mode::Anchored)
-            }
-        };
-        self.mode = mode;
-        self.phase = Phase::Waiting(Box::new(splice));
-        turn
-    }
-
-    fn turn_in_words(&self, anchor: &str) -> Turn {
-        let (document, siblings) = (self.slot.document(), Some(self.slot.siblings()));
-        let full = self.limits.full_context;
-        let (budget, is_long) = (self.limits.context_budget, document.text().len() > full);
-        let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, siblings, budget).text);
-        let summary = self.sections.summary(document);
-        // What is longer is no help: the end of it is the anchor.
-        let short = |text: &&str| text.len() <= full;
-        let parts = Parts {
-            hierarchy_context: rendering.as_deref(),
-            delivered_summary: Some(summary.as_str()).filter(|summary| !summary.is_empty()),
-            element_before_cutoff: context::element_before_cutoff(document, siblings).filter(short),
-            cut_off_element: context::cut_off_element(document).filter(short),
-            ..Parts::new(document.text(), anchor)
-        };
-        Turn::anchored(&self.asking.prompt, &parts, full)
     }
 
     /// Closes what was delivered and says so; says that it failed where there is nothing to close.

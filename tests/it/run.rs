@@ -89,6 +89,47 @@ fn the_trace_has_every_request_and_response() {
     let request: Value = serde_json::from_str(&read("001-request.json")).unwrap();
     assert_eq!(request["messages"][1]["content"], DOCUMENT[..60]);
     assert!(read("001-response.txt").ends_with("data: [DONE]\n\n"));
+    let contexts: Value = serde_json::from_str(&read("001-contexts.json")).unwrap();
+    assert_eq!(contexts["hierarchy_context"], DOCUMENT[..60]);
+    assert_eq!(contexts["cut_off_element"], "{\"id");
+    assert_eq!(contexts["element_before_cutoff"], r#"{"id": 1, "name": "Alma"}"#);
+    assert!(!trace.join("000-contexts.json").exists() && !trace.join("002-contexts.json").exists());
+}
+
+#[test]
+fn the_model_says_how_far_it_is() {
+    let script = "answer@60!length | progress@20!length progress@20!length anchor";
+    let (ran, calls) = ask("run-progress", script, &["--ask-progress", "--json"]);
+    let answer = &ran.answers()[0];
+    assert_eq!((ran.code, &answer["document"]), (0, &json!(DOCUMENT)), "{}", ran.err);
+    // 60 and 80 of 139 bytes.
+    assert_eq!((DOCUMENT.len(), &answer["percentage"]), (139, &json!(57)));
+    let prompt = calls[1]["messages"][2]["content"].as_str().unwrap();
+    assert!(prompt.contains("`PROGRESS: `"), "{prompt}");
+    // Unless it is asked, a line before the anchor is an envelope and no more.
+    let (ran, calls) = ask("run-no-progress", script, &["--json"]);
+    assert_eq!((&ran.answers()[0]["document"], &ran.answers()[0]["percentage"]), (&json!(DOCUMENT), &Value::Null));
+    assert!(!calls[1]["messages"][2]["content"].as_str().unwrap().contains("PROGRESS"));
+}
+
+#[test]
+fn the_configuration_file_counts_and_flags_win() {
+    let config = "[limits]\ncontinuations = 1\n\n[prompt]\ninstruction = \"Weiter bei <{{anchor_tag}}>.\"\n";
+    let at =
+        folder("run-configured", &[("restitch.toml", config.as_bytes()), ("wrong.toml", b"[limits]\ntoken = 1\n")]);
+    let file = at.join("restitch.toml");
+    let script = "answer@60!length | anchor@20!length anchor";
+    let with = ["--config", file.to_str().unwrap(), "--json"];
+    let (ran, calls) = ask("run-config", script, &with);
+    let answer = &ran.answers()[0];
+    assert_eq!((ran.code, &answer["stop"], calls.len()), (3, &json!("continuations"), 2), "{}", ran.err);
+    assert!(calls[1]["messages"][2]["content"].as_str().unwrap().contains("Weiter bei <overlap_context>."));
+    let (ran, _) = ask("run-config", script, &[&with[..], &["--max-continuations", "2"]].concat());
+    assert_eq!((ran.code, &ran.answers()[0]["document"]), (0, &json!(DOCUMENT)), "{}", ran.err);
+    let wrong = at.join("wrong.toml");
+    let (ran, calls) = ask("run-config", script, &["--config", wrong.to_str().unwrap()]);
+    assert_eq!((ran.code, calls.len()), (2, 0));
+    assert!(ran.err.contains("line 2, column 1"), "{}", ran.err);
 }
 
 #[test]

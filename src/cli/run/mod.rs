@@ -2,9 +2,9 @@
 
 mod progress;
 mod providers;
+mod report;
 mod trace;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http_body_util::BodyExt;
-use serde::Serialize;
 use tokio::time::sleep;
 
 use super::proxy::configured;
@@ -23,11 +22,12 @@ use crate::config::Config;
 use crate::context::{Contexts, Options, Sections};
 use crate::provider::{Delta, chat};
 use crate::proxy::{PROXY_ERROR, Proxy, is_transient, retry_after};
+use crate::session::Part;
 use crate::session::relay::Output;
-use crate::session::{Event, Outcome, Part, Status, Stop};
 use crate::sse::Decoder;
 use crate::{Document, Limits};
 use progress::Progress;
+use report::{Seen, report};
 use trace::Trace;
 
 /// Arguments of `restitch run`.
@@ -86,48 +86,6 @@ needs none. On a terminal, standard error shows how far the document has come. W
 "percentage", "repairs", "tokens", "finish", "iterations": [{"call", "offset", "outcome", "alignment", "overlap"}]}.
 
 Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document, 1 the server or a file failed."#;
-
-/// One call, and what became of it.
-#[derive(Clone, Debug, Default, Serialize)]
-struct Iteration {
-    call: u32,
-    /// Bytes of the document before it.
-    offset: usize,
-    /// `answered` (the first one), `joined`, or why it failed.
-    outcome: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    alignment: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    overlap: Option<usize>,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    status: &'static str,
-    document: &'a str,
-    continuations: u32,
-    failures: u32,
-    ambiguous: u32,
-    filled: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    percentage: Option<u8>,
-    repairs: &'a BTreeMap<&'static str, u32>,
-    /// Of each call, the first one first.
-    tokens: &'a [Option<u64>],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finish: Option<&'a str>,
-    iterations: &'a [Iteration],
-}
-
-/// What the loop tells while it runs.
-#[derive(Debug, Default)]
-struct Seen {
-    iterations: Vec<Iteration>,
-    percentage: Option<u8>,
-    outcome: Option<Outcome>,
-}
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -328,37 +286,6 @@ impl Text {
     }
 }
 
-impl Seen {
-    fn calls(&self) -> u32 {
-        self.iterations.last().map_or(1, |iteration| iteration.call + 1)
-    }
-
-    fn note(&mut self, output: &Output) {
-        let first = Iteration { outcome: "answered".to_owned(), ..Iteration::default() };
-        if self.iterations.is_empty() {
-            self.iterations.push(first);
-        }
-        match output {
-            Output::Call { request, .. } => {
-                let offset = request.turn.as_ref().map_or(0, |turn| turn.delivered.len());
-                self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
-            }
-            Output::Event(Event::Joined { seam, .. }) => {
-                let Some(iteration) = self.iterations.last_mut() else { return };
-                "joined".clone_into(&mut iteration.outcome);
-                (iteration.alignment, iteration.overlap) = (Some(seam.alignment.as_str()), Some(seam.overlap));
-            }
-            Output::Event(Event::Progress { percentage, .. }) => self.percentage = Some(*percentage),
-            Output::Event(Event::Failed { reason, .. }) => {
-                let Some(iteration) = self.iterations.last_mut() else { return };
-                iteration.outcome = reason.to_string();
-            }
-            Output::Done { outcome, .. } => self.outcome = Some(outcome.clone()),
-            _ => {}
-        }
-    }
-}
-
 /// The first answer, once the server gives one: a busy server is asked again.
 async fn ask(proxy: Arc<Proxy>, request: &http::Request<Bytes>, console: &Console) -> Result<Body, Failed> {
     for attempt in 1.. {
@@ -385,57 +312,6 @@ async fn ask(proxy: Arc<Proxy>, request: &http::Request<Bytes>, console: &Consol
 
 /// How often a busy server is asked.
 const ATTEMPTS: u32 = 3;
-
-/// Says what has become of the document, and writes it where it is wanted.
-fn report(args: &Args, document: &Document, seen: &Seen, console: &mut Console) -> Result<(), Failed> {
-    let Some(outcome) = &seen.outcome else {
-        return Err(Failed::Io("the answer is no event stream".to_owned()));
-    };
-    for iteration in &seen.iterations {
-        let Iteration { call, offset, outcome, alignment, overlap } = iteration;
-        if *call > 0 {
-            let how = alignment.zip(*overlap).map(|(alignment, overlap)| format!(": {alignment}, {overlap} bytes"));
-            console.note(format_args!("call {call} at byte {offset}: {outcome}{}", how.unwrap_or_default()));
-        }
-    }
-    let is_whole = document.is_complete() && outcome.status != Status::Closed;
-    let exit = match outcome.status {
-        Status::Complete | Status::Passed if is_whole => Exit::Complete,
-        Status::Closed => Exit::Cut,
-        _ => Exit::Invalid,
-    };
-    match exit {
-        Exit::Cut => {
-            let why = outcome.stop.map_or("the end", Stop::as_str);
-            let filled = if outcome.filled.is_empty() { "nothing".to_owned() } else { outcome.filled.join(", ") };
-            console.note(format_args!("given up and closed ({why}); invented: {filled}"));
-        }
-        Exit::Invalid => console.note("the answer holds no whole JSON document"),
-        _ => {}
-    }
-    console.verdict(exit);
-    let text = document.root().unwrap_or_default();
-    if let Some(file) = args.output.as_deref().filter(|_| exit != Exit::Invalid) {
-        std::fs::write(file, text).map_err(|error| Failed::Io(format!("{}: {error}", file.display())))?;
-    }
-    if args.json {
-        console.answer(&Answer {
-            status: outcome.status.as_str(),
-            document: text,
-            continuations: outcome.continuations,
-            failures: outcome.failures,
-            ambiguous: outcome.ambiguous,
-            filled: &outcome.filled,
-            stop: outcome.stop.map(Stop::as_str),
-            percentage: outcome.percentage,
-            repairs: &outcome.repairs,
-            tokens: &outcome.tokens,
-            finish: outcome.finish.as_ref().map(|finish| finish.as_str()),
-            iterations: &seen.iterations,
-        })?;
-    }
-    Ok(())
-}
 
 /// What an error body says.
 struct Reason {
