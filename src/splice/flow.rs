@@ -37,6 +37,11 @@ pub(super) struct Sum {
 }
 
 impl Sum {
+    /// Not more than the byte that a number ends with.
+    pub(super) fn is_short(self) -> bool {
+        self.bytes <= 1
+    }
+
     fn add(&mut self, byte: u8) {
         // Fowler, Noll and Vo.
         self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

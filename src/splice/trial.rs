@@ -100,6 +100,8 @@ pub(super) struct Trial {
     has_begun: bool,
     left_token: bool,
     past_structure: bool,
+    /// A number at the root has ended right at the cut: nothing was added to it.
+    ends_at_cut: bool,
     pub(super) passed: bool,
     /// Offset in the fragment of the character that comes next.
     pub(super) next: usize,
@@ -123,6 +125,7 @@ impl Trial {
             has_begun: false,
             left_token,
             past_structure: false,
+            ends_at_cut: false,
             passed: false,
         }
     }
@@ -162,7 +165,7 @@ impl Trial {
             self.claim.skip = 0;
         }
         if self.machine.is_done() {
-            return self.behind_root(c);
+            return self.behind_root(slot, c);
         }
         let open = slot.frames().len();
         let cut_token = slot.document().machine().in_token().then(|| slot.document().machine().token_start());
@@ -175,6 +178,7 @@ impl Trial {
         }
         self.flow.feed(&mut target, c.encode_utf8(&mut [0; 4]))?;
         let done = self.machine.is_done();
+        self.ends_at_cut |= done && open == 0 && (c == '`' || is_space(c)) && self.sum.is_short();
         let depth = self.machine.frames().len();
         let structural = !is_inside && matches!(c, '{' | '}' | '[' | ']' | ',' | ':');
         let significant = is_inside || !is_space(c);
@@ -202,12 +206,14 @@ impl Trial {
 
     /// Behind the root's end: closers too many, a fence and other lines are nothing; a sentence that goes on is, where
     /// nothing but the grammar speaks for the claim.
-    fn behind_root(&mut self, c: char) -> Result<(), Stop> {
+    fn behind_root(&mut self, slot: &Slot, c: char) -> Result<(), Stop> {
         let goes_on = !c.is_whitespace() && !matches!(c, '}' | ']' | '`');
         if !self.passed && goes_on {
             return Err(Stop::GoesOn);
         }
-        self.passed |= c == '\n' && self.flow.dropped() == 0;
+        // A fence behind a number that nothing was added to: it closes where one is open, and opens where none is.
+        let is_end = !self.ends_at_cut || slot.document().has_fence();
+        self.passed |= c == '\n' && self.flow.dropped() == 0 && is_end;
         Ok(())
     }
 

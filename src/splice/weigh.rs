@@ -212,6 +212,9 @@ fn looks_like_a_row(slot: &Slot, text: &str, first: char) -> bool {
     if !is_array || children.is_empty() || matches!(first, ']' | '}') {
         return true;
     }
+    if begins_as_ancestor(slot, depth, text) || is_deeper(slot, depth, first) {
+        return false;
+    }
     let rows = || children.iter().rev().take(ROWS).map(|child| child.span.of(slot.text()));
     let is_container = |text: &str| text.starts_with(['{', '[']);
     // What was written once may be written otherwise the next time; twice, it is a habit.
@@ -222,6 +225,35 @@ fn looks_like_a_row(slot: &Slot, text: &str, first: char) -> bool {
     let Some(head) = head_of(text) else { return true };
     let has_key = |row: &str| head.0.is_empty() || row.contains(head.0);
     rows().any(has_key) && !rows().any(|row| head_of(row) == Some(head))
+}
+
+/// It is an object that begins with the key that an open one around the array at this depth begins with: that one again,
+/// in other words.
+fn begins_as_ancestor(slot: &Slot, depth: usize, text: &str) -> bool {
+    let Some((key, _)) = head_of(text).filter(|(key, _)| !key.is_empty()) else { return false };
+    let begins = |start: usize| {
+        let inside = slot.text().get(start + 1..).unwrap_or_default().trim_start_matches(is_space);
+        inside.starts_with(key)
+    };
+    let objects = slot.frames().iter().take(depth).rev().filter(|frame| frame.kind == Kind::Object);
+    let has_key = |child: &Child| child.span.of(slot.text()).contains(key);
+    let is_own = || slot.siblings().children(depth).iter().rev().take(ROWS).any(has_key);
+    objects.take(ARRAYS).any(|frame| begins(frame.start)) && !is_own()
+}
+
+/// It is a container, in a row of scalars, and the rows before that have none in them either.
+fn is_deeper(slot: &Slot, depth: usize, first: char) -> bool {
+    let Some(around) = depth.checked_sub(1) else { return false };
+    let is_array = slot.frames().get(around).is_some_and(|frame| frame.kind == Kind::Array);
+    if !is_array || !matches!(first, '{' | '[') {
+        return false;
+    }
+    let holds_none = |row: &str| row.get(1..).is_some_and(|row| !row.contains(['{', '[']));
+    let mut rows = slot.siblings().children(around).iter().rev().take(ROWS).map(|child| child.span.of(slot.text()));
+    let own = || slot.siblings().children(depth).iter().rev().take(ROWS).map(|child| child.span.of(slot.text()));
+    rows.len() > 1
+        && rows.all(|row| row.starts_with('[') && holds_none(row))
+        && own().all(|own| !own.starts_with(['{', '[']))
 }
 
 /// The first key of an object, with its quotes, and its value; the first element of an array. `None` of anything else, and

@@ -520,3 +520,12 @@ fn stitched_parts() {
     session.handle_input(START, Input::Text("12 apples"));
     assert!(!session.would_continue(&End::Dropped));
 }
+
+/// The line that opens a fence in the answer could as well close one behind the number, if one were open.
+#[test]
+fn a_number_that_comes_again_in_a_fence() {
+    let stitched = stitch(["-314159", "```\n-31415926.5e-1\n```"], Expect::Anchor, &Limits::default());
+    assert_eq!((stitched.json.as_str(), stitched.status), ("-31415926.5e-1", Status::Complete));
+    let stitched = stitch(["```json\n-314159", "\n```"], Expect::Exact, &Limits::default());
+    assert_eq!((stitched.json.as_str(), stitched.status), ("-314159", Status::Complete));
+}
