@@ -39,6 +39,8 @@ pub struct Sections {
     /// Objects of the outermost array that holds some, and the depth of that array and its bracket.
     rows: List,
     array: Option<(usize, usize)>,
+    /// A string of code is open in one of them.
+    in_code: bool,
     /// Members of the root.
     members: List,
 }
@@ -56,7 +58,7 @@ pub(super) const SECTIONS: &str = "sections";
 impl Sections {
     /// Remembers at most `limit` sections of each reading, at least the newest few.
     pub fn new(limit: usize) -> Self {
-        Self { named: List::new(limit), rows: List::new(limit), array: None, members: List::new(limit) }
+        Self { named: List::new(limit), rows: List::new(limit), array: None, in_code: false, members: List::new(limit) }
     }
 
     /// How many sections have begun, remembered or not.
@@ -121,6 +123,13 @@ impl Sections {
         }
     }
 
+    /// A string or another scalar has ended.
+    fn scalar(&mut self, span: Span, live: &Live<'_>) {
+        self.in_code = false;
+        let name = list::name(live);
+        self.lists().for_each(|list| list.scalar(span, live, name));
+    }
+
     /// A new root: nothing is known of it.
     fn forget(&mut self) {
         self.array = None;
@@ -148,13 +157,15 @@ impl Sink for Sections {
             Event::Begin { kind, at } => self.begin(Some(kind), at, live),
             Event::StringBegin(at) => {
                 self.begin(None, at, live);
-                self.lists().for_each(|list| list.string_begins(live));
+                self.in_code =
+                    list::is_code(live) && self.lists().fold(false, |any, list| list.code_begins(live) || any);
             }
-            Event::Fragment(span) => self.lists().for_each(|list| list.fragment(span, live)),
-            Event::StringEnd(span) => self.lists().for_each(|list| list.scalar(span, live)),
+            Event::Fragment(span) if self.in_code => self.lists().for_each(|list| list.fragment(span, live)),
+            Event::Fragment(_) => {}
+            Event::StringEnd(span) => self.scalar(span, live),
             Event::Scalar { span, .. } => {
                 self.begin(None, span.start, live);
-                self.lists().for_each(|list| list.scalar(span, live));
+                self.scalar(span, live);
             }
             Event::End { kind, count, span } => self.lists().for_each(|list| list.end(kind, count, span, live)),
             Event::Key(_) => {}

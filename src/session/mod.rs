@@ -153,7 +153,7 @@ impl Session {
     pub fn with(limits: Limits, expect: Expect, roots: Roots) -> Self {
         Self {
             slot: Slot::with_roots(&limits, roots),
-            sections: Sections::default(),
+            sections: Sections::new(SECTIONS),
             progress: Progress::new(limits.strikes),
             said: String::new(),
             limits,
@@ -516,7 +516,7 @@ impl Session {
         } else {
             if self.slot.document().text().is_empty() {
                 self.slot = Slot::with_roots(&self.limits, self.roots);
-                self.sections = Sections::default();
+                self.sections = Sections::new(SECTIONS);
                 self.phase = Phase::First;
             } else {
                 self.spliced = true;
@@ -611,3 +611,6 @@ impl Session {
         }
     }
 }
+
+/// Sections that are remembered, beside the newest: a summary shows no more.
+const SECTIONS: usize = 16;

@@ -51,13 +51,13 @@ fn weight(slot: &Slot, tip: &Tip, anchor: Option<&Anchor>, arrival: &Arrival) ->
     let repeated = text.get(arrival.from..).unwrap_or_default().trim_end();
     // Digits that come again all together; where they go on, nobody writes them twice.
     let is_token = slot.document().machine().in_token() && arrival.from == slot.document().machine().token_start();
-    let is_number = matches!(tip, Tip::Scalar(begun) if is_token && begun.len() >= FEW && goes_on(begun));
+    let is_number = matches!(tip, Tip::Scalar(begun) if is_token && begun.len() >= FEW && goes_on(begun.as_bytes()));
     if repeats_anchor || is_number || is_evidence(text, repeated) { Weight::Convincing } else { Weight::Plausible }
 }
 
-/// It is not the same digits over and over.
-fn goes_on(digits: &str) -> bool {
-    2 * longest_border(digits.as_bytes()) <= digits.len()
+/// It is not the same over and over.
+fn goes_on(said: &[u8]) -> bool {
+    2 * longest_border(said) <= said.len()
 }
 
 /// It has sixteen characters, stands in the delivered text only once, and does not go on as it began.
@@ -71,12 +71,15 @@ fn is_evidence(text: &str, repeated: &str) -> bool {
 /// next one, which a model may as well have gone on with.
 fn is_identified(slot: &Slot, tip: &Tip, depth: usize, arrival: &Arrival) -> bool {
     let text = slot.text();
-    // A number that has only begun, and a string of which hardly anything has come, are nothing to go by.
+    // A number that has only begun, and a string of which hardly anything has come, or the same over and over, are
+    // nothing to go by.
     let certain = match tip {
         // The element itself is a number: the next one is another.
         Tip::Scalar(begun) if depth + 1 == slot.frames().len() && begun.len() >= FEW => text.len(),
         Tip::Scalar(_) if !arrival.is_whole => value_start(slot, slot.frames().len()),
-        Tip::String { said, .. } | Tip::Key { said, .. } if said.len() < FEW => slot.document().machine().token_start(),
+        Tip::String { said, .. } | Tip::Key { said, .. } if said.len() < FEW || !goes_on(said) => {
+            slot.document().machine().token_start()
+        }
         _ => text.len(),
     };
     let start = value_start(slot, depth + 1);

@@ -149,11 +149,11 @@ impl List {
         entry.map(|entry| (entry, open))
     }
 
-    /// A string begins that is a value.
-    pub(super) fn string_begins(&mut self, live: &Live<'_>) {
-        if let Some((_, open)) = self.innermost() {
-            open.in_code = key(live).is_some_and(|key| key.of(live.text) == CODE) && live.frames.len() > open.depth;
-        }
+    /// A string of code begins. Whether it is a section's.
+    pub(super) fn code_begins(&mut self, live: &Live<'_>) -> bool {
+        let Some(open) = self.open.last_mut() else { return false };
+        open.in_code = live.frames.len() > open.depth;
+        open.in_code
     }
 
     /// A part of a string has come.
@@ -164,17 +164,17 @@ impl List {
         entry.code.is_begun = !text.ends_with('\n');
     }
 
-    /// A string or another scalar has ended.
-    pub(super) fn scalar(&mut self, span: Span, live: &Live<'_>) {
-        if let Some((entry, open)) = self.innermost() {
+    /// A string or another scalar has ended, the value of this one of [`NAMES`].
+    pub(super) fn scalar(&mut self, span: Span, live: &Live<'_>, name: Option<usize>) {
+        if let Some(open) = self.open.last_mut() {
             open.in_code = false;
-            if live.frames.len() == open.depth + 1
-                && let Some(name) = key(live).map(|key| key.of(live.text))
-                && let Some(at) = NAMES.iter().position(|known| *known == name)
-                && let Some(slot) = entry.names.get_mut(at)
-            {
-                *slot = Some(span);
-            }
+        }
+        if let Some(at) = name
+            && let Some((entry, open)) = self.innermost()
+            && live.frames.len() == open.depth + 1
+            && let Some(slot) = entry.names.get_mut(at)
+        {
+            *slot = Some(span);
         }
         self.close(span, live);
     }
@@ -201,6 +201,17 @@ impl List {
             self.open.pop();
         }
     }
+}
+
+/// The scalar that the event is about is the value of this one of [`NAMES`].
+pub(super) fn name(live: &Live<'_>) -> Option<usize> {
+    let key = key(live)?.of(live.text);
+    NAMES.iter().position(|known| *known == key)
+}
+
+/// The string that the event is about is code.
+pub(super) fn is_code(live: &Live<'_>) -> bool {
+    key(live).is_some_and(|key| key.of(live.text) == CODE)
 }
 
 /// The key of the value that the event is about.
