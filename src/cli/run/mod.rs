@@ -19,7 +19,7 @@ use super::proxy::configured;
 use super::{Console, Exit, block_on, interrupted, settings};
 use crate::client::{Body, Client, Upstream};
 use crate::config::Config;
-use crate::context::{Contexts, Options, Sections};
+use crate::context::{Contexts, Options, Sections, complete_part};
 use crate::provider::{Delta, chat};
 use crate::proxy::{PROXY_ERROR, Proxy, is_transient, retry_after};
 use crate::session::Part;
@@ -206,10 +206,21 @@ async fn answer(args: &Args, config: Config, body: &str, console: &mut Console) 
     text.progress.clear();
     text.trace_contexts(trace.as_deref(), &seen);
     let traced = trace.map_or(Ok(()), |trace| trace.finish());
+    if read.is_err() {
+        keep(args, &text.document, console)?;
+    }
     read?;
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     report(args, &text.document, &seen, console)?;
     traced.map_err(|error| Failed::Io(format!("--trace: {error}")))
+}
+
+/// The answer broke off for good: what has come of a document is kept, closed, and that is said.
+fn keep(args: &Args, document: &Document, console: &Console) -> Result<(), Failed> {
+    let Some((file, part)) = args.output.as_deref().zip(complete_part(document)) else { return Ok(()) };
+    report::write(file, &part.to_string())?;
+    console.note(format_args!("{}: what has come so far, closed where it broke off", file.display()));
+    Ok(())
 }
 
 /// The answer's text while it comes.

@@ -1,6 +1,7 @@
 //! What the loop did, and what is said of it at the end.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -83,6 +84,10 @@ impl Seen {
     }
 }
 
+pub(super) fn write(file: &Path, text: &str) -> Result<(), Failed> {
+    std::fs::write(file, text).map_err(|error| Failed::Io(format!("{}: {error}", file.display())))
+}
+
 /// Says what has become of the document, and writes it where it is wanted.
 pub(super) fn report(args: &Args, document: &Document, seen: &Seen, console: &mut Console) -> Result<(), Failed> {
     let Some(outcome) = &seen.outcome else {
@@ -113,7 +118,7 @@ pub(super) fn report(args: &Args, document: &Document, seen: &Seen, console: &mu
     console.verdict(exit);
     let text = document.root().unwrap_or_default();
     if let Some(file) = args.output.as_deref().filter(|_| exit != Exit::Invalid) {
-        std::fs::write(file, text).map_err(|error| Failed::Io(format!("{}: {error}", file.display())))?;
+        write(file, text)?;
     }
     if args.json {
         console.answer(&Answer {
