@@ -6,7 +6,7 @@
 use super::flow::{Flow, Late, Stop, Sum, Target, Tried, is_space, quiet_run};
 use super::seam::Alignment;
 use super::slot::Slot;
-use crate::json::Machine;
+use crate::json::{Kind, Machine};
 
 /// What speaks for a claim. The higher one wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +95,9 @@ pub(super) struct Trial {
     machine: Machine,
     flow: Flow,
     sum: Sum,
+    /// Containers that are open at the cut, and where the token that it stands in begins.
+    open: usize,
+    cut_token: Option<usize>,
     /// Nothing but white space was repeated.
     is_new: bool,
     has_begun: bool,
@@ -119,6 +122,8 @@ impl Trial {
             is_new: claim.overlap == 0,
             next: claim.at,
             claim,
+            open: machine.frames().len(),
+            cut_token: machine.in_token().then(|| machine.token_start()),
             machine,
             sum: Sum::default(),
             flow: Flow::new(slot, cap),
@@ -135,7 +140,11 @@ impl Trial {
     pub(super) fn feed(&mut self, slot: &Slot, text: &str, white: &str) -> Result<(), Stop> {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
-            let run = if self.is_calm() { quiet_run(rest.as_bytes()) } else { 0 };
+            let run = match c {
+                _ if self.is_calm() => quiet_run(rest.as_bytes()),
+                '0'..='9' | ',' | ' ' if self.is_free() => 1,
+                _ => 0,
+            };
             let (now, later) = rest.split_at(run.max(c.len_utf8()));
             if run > 0 {
                 Tried { machine: &mut self.machine, slot, sum: &mut self.sum }.take(now)?;
@@ -146,6 +155,12 @@ impl Trial {
             rest = later;
         }
         Ok(())
+    }
+
+    /// It has passed, and stands between the scalars of an array: they can end it, and change nothing else.
+    fn is_free(&self) -> bool {
+        let in_array = || self.machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array);
+        self.passed && self.claim.skip == 0 && self.claim.owes.is_none() && self.flow.is_plain() && in_array()
     }
 
     /// It stands in a string, and nothing but the string's end makes a difference to it.
@@ -167,8 +182,7 @@ impl Trial {
         if self.machine.is_done() {
             return self.behind_root(slot, c);
         }
-        let open = slot.frames().len();
-        let cut_token = slot.document().machine().in_token().then(|| slot.document().machine().token_start());
+        let (open, cut_token) = (self.open, self.cut_token);
         let is_inside =
             self.machine.in_string() || self.flow.held() > 1 || !self.flow.is_settled() && self.flow.held() == 0;
         let mut target = Tried { machine: &mut self.machine, slot, sum: &mut self.sum };
