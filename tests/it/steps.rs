@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use restitch::provider::Finish;
-use restitch::session::{End, Event, Input, Output, RestoreError, Session, Snapshot, Status, Stop};
+use restitch::session::{
+    Asking, End, Event, Input, Outcome, Output, Part, Prompt, RestoreError, Session, Snapshot, Status, Stop,
+};
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
@@ -220,6 +222,68 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     assert!(matches!(refused("text", json!("{\"b\": [1")), RestoreError::Document(_)));
     let message = refused("version", json!(2)).to_string();
     assert_eq!(message, "a snapshot of version 2, and only version 1 is known");
+}
+
+/// How a loop ends whose calls say these texts, each up to the limit on tokens; what the events tell of progress.
+fn ended(limits: Limits, asking: Asking, calls: &[(&str, u64)]) -> (Option<Outcome>, Vec<(u8, u32)>) {
+    let mut session = Session::new(limits);
+    session.ask(asking);
+    let (mut outcome, mut said) = (None, Vec::new());
+    for &(text, tokens) in calls {
+        assert!(outcome.is_none(), "{text}");
+        session.handle_input(Duration::ZERO, Input::Text(text));
+        session.handle_input(Duration::ZERO, Input::Tokens(tokens));
+        session.handle_input(Duration::ZERO, Input::End(End::Finished(Finish::Length)));
+        while let Some(output) = session.poll_output() {
+            match output {
+                Output::Event(Event::Progress { percentage, strikes, .. }) => said.push((percentage, strikes)),
+                Output::Done(done) => outcome = Some(done),
+                _ => {}
+            }
+        }
+    }
+    (outcome, said)
+}
+
+#[test]
+fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
+    let calls = [
+        ("[10, 20", 1),
+        ("PROGRESS: 40\n[10, 20, 30", 1),
+        // The same, less, and no answer, which is no failure.
+        ("PROGRESS: 40\n[10, 20, 30, 40", 1),
+        ("[10, 20, 30, 40, 50", 1),
+        ("PROGRESS: 39\n[10, 20, 30, 40, 50, 60", 1),
+        ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70", 1),
+        ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80", 1),
+        ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80, 90", 1),
+        ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80, 90, 100", 1),
+    ];
+    let on = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
+    let many = Limits { continuations: 9, ..Limits::default() };
+    let (outcome, said) = ended(many.clone(), Asking::with(on.clone()), &calls);
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Progress)));
+    assert_eq!((outcome.percentage, outcome.failures, outcome.continuations), (Some(41), 0, 8));
+    assert_eq!(said, [(40, 0), (40, 1), (39, 2), (41, 0), (41, 1), (41, 2), (41, 3)]);
+    // Down to one.
+    let strict = Limits { strikes: 1, ..Limits::default() };
+    let (outcome, _) = ended(strict, Asking::with(on), &calls[..3]);
+    assert_eq!(outcome.unwrap().stop, Some(Stop::Progress));
+    // Who was not asked says nothing.
+    assert_eq!(ended(many, Asking::default(), &calls), (None, Vec::new()));
+}
+
+#[test]
+fn caps_take_every_number() {
+    let calls = [("[10, 20", 5), ("[10, 20, 30", u64::MAX)];
+    let limits = Limits { tokens: Some(10), ..Limits::default() };
+    assert_eq!(ended(limits, Asking::default(), &calls).0.unwrap().stop, Some(Stop::Tokens));
+    // Text that is new is no repeat, even where none is allowed.
+    let limits = Limits { repeats: 0, ..Limits::default() };
+    assert_eq!(ended(limits.clone(), Asking::default(), &calls).0, None);
+    let again = [("[10, 20", 5), ("[10, 20", 5)];
+    assert_eq!(ended(limits, Asking::default(), &again).0.unwrap().stop, Some(Stop::Repeats));
 }
 
 #[test]
