@@ -31,6 +31,7 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
         Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
         Err(_) => return error(StatusCode::BAD_GATEWAY, "the upstream broke off"),
     };
+    conversation.heard(&body);
     if !conversation.learns(&body) {
         return Response::from_parts(parts, Body::full(body));
     }

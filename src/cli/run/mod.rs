@@ -25,6 +25,7 @@ use crate::provider::{Delta, chat};
 use crate::proxy::{PROXY_ERROR, Proxy, is_transient, retry_after};
 use crate::session::relay::Output;
 use crate::session::{Event, Outcome, Part, Status, Stop};
+use crate::siblings::Siblings;
 use crate::sse::Decoder;
 use crate::{Document, Limits};
 use progress::Progress;
@@ -93,7 +94,7 @@ struct Iteration {
     call: u32,
     /// Bytes of the document before it.
     offset: usize,
-    /// `answered` (the first one), `joined`, or why it failed.
+    /// `answered` (the first one), `joined`, why it failed, or how it ended.
     outcome: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<&'static str>,
@@ -125,6 +126,8 @@ struct Answer<'a> {
 #[derive(Debug, Default)]
 struct Seen {
     iterations: Vec<Iteration>,
+    /// Bytes of the document at the last cut.
+    offset: usize,
     percentage: Option<u8>,
     outcome: Option<Outcome>,
 }
@@ -257,7 +260,8 @@ async fn answer(args: &Args, config: Config, body: &str, console: &mut Console) 
 /// The answer's text while it comes.
 struct Text {
     document: Document,
-    sections: Sections,
+    sinks: (Sections, Siblings),
+    limits: Limits,
     /// The calls whose contexts have been traced.
     traced: u32,
     decoder: Decoder,
@@ -268,8 +272,9 @@ struct Text {
 impl Text {
     fn new(limits: &Limits) -> Self {
         let (decoder, reader) = (Decoder::new(limits), chat::Reader::new());
-        let (document, sections) = (Document::new(limits.depth), Sections::default());
-        Self { document, sections, traced: 1, decoder, reader, progress: Progress::new() }
+        let sinks = (Sections::default(), Siblings::new(limits.siblings));
+        let (document, limits) = (Document::new(limits.depth), limits.clone());
+        Self { document, sinks, limits, traced: 1, decoder, reader, progress: Progress::new() }
     }
 
     /// Reads the answer to its end; the document goes to standard output as it comes, if that is where it is wanted.
@@ -306,7 +311,11 @@ impl Text {
     fn trace_contexts(&mut self, trace: Option<&Trace>, seen: &Mutex<Seen>) {
         let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
         let Some(trace) = trace.filter(|_| calls > std::mem::replace(&mut self.traced, calls)) else { return };
-        let contexts = Contexts::of(&self.document, &self.sections, &Options::default());
+        let (sections, siblings) = &self.sinks;
+        // As the request has them.
+        let (budget, anchor) = (self.limits.context_budget, self.limits.anchor);
+        let options = Options { budget, anchor, siblings: Some(siblings), ..Options::default() };
+        let contexts = Contexts::of(&self.document, sections, &options);
         // There is nothing in it that JSON can't say.
         trace.write(calls - 1, "contexts.json", &serde_json::to_vec_pretty(&contexts).unwrap_or_default());
     }
@@ -323,7 +332,7 @@ impl Text {
             });
         }
         // Text that is no JSON is told of at the end.
-        let _ = self.document.push_with(&new, &mut self.sections);
+        let _ = self.document.push_with(&new, &mut self.sinks);
         Ok(new)
     }
 }
@@ -340,8 +349,17 @@ impl Seen {
         }
         match output {
             Output::Call { request, .. } => {
-                let offset = request.turn.as_ref().map_or(0, |turn| turn.delivered.len());
+                // One that was asked for in another way has the same number.
+                self.iterations.retain(|iteration| iteration.call < request.number);
+                let offset = self.offset;
                 self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
+            }
+            Output::Event(Event::Cut { end, offset, .. }) => {
+                // What is asked for may be a rendering, or end before the white space: its length is none of the text.
+                self.offset = *offset;
+                if let Some(iteration) = self.iterations.last_mut().filter(|iteration| iteration.outcome.is_empty()) {
+                    end.as_str().clone_into(&mut iteration.outcome);
+                }
             }
             Output::Event(Event::Joined { seam, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };
