@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use restitch::provider::Finish;
 use restitch::session::{
-    Asking, End, Event, Input, Outcome, Output, Part, Prompt, RestoreError, Session, Snapshot, Status, Stop,
+    Asking, End, Event, Input, Mode, Outcome, Output, Part, Prefixed, Prompt, RestoreError, Session, Snapshot, Status,
+    Stop,
 };
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
@@ -18,7 +19,9 @@ const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 101, "name": "Alma
 fn answer(rng: &mut Rng, delivered: &str) -> String {
     let rest = DOCUMENT.strip_prefix(delivered).unwrap_or_default();
     let anchored = &DOCUMENT[delivered.len().saturating_sub(45).min(DOCUMENT.len() - rest.len())..];
-    let whole = match rng.below(10) {
+    let said = format!("PROGRESS: {}\n{anchored}", rng.below(100));
+    let whole = match rng.below(12) {
+        10 | 11 => said.as_str(),
         0 => "I'm sorry, I can't go on with that.",
         1 => "",
         2 => "```json\n",
@@ -32,7 +35,8 @@ fn answer(rng: &mut Rng, delivered: &str) -> String {
 }
 
 fn end(rng: &mut Rng) -> End {
-    match rng.below(8) {
+    match rng.below(9) {
+        8 => End::NoPrefix("400".to_owned()),
         0 => End::Closed,
         1 => End::Dropped,
         2 => End::Error("overloaded".to_owned()),
@@ -53,7 +57,15 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
         time: (rng.below(3) == 0).then_some(Duration::from_secs(20)),
         ..Limits::default()
     };
+    let prompt = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
+    let prefixed = Prefixed { trims: false, echoes: rng.below(2) == 0 };
+    let asking = match rng.below(3) {
+        0 => Asking::default(),
+        1 => Asking::with(prompt).thinks_less(true),
+        _ => Asking::default().prefix(prefixed),
+    };
     let mut session = Session::new(limits.clone());
+    session.ask(asking.clone());
     let (mut now, mut client, mut events, mut calls) = (Duration::ZERO, String::new(), Vec::new(), 0);
     loop {
         let text = if calls == 0 { DOCUMENT[..rng.below(80)].to_owned() } else { answer(&mut rng, &client) };
@@ -64,6 +76,9 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
                 client.push_str(piece);
             }
             session.handle_input(now, Input::Text(piece));
+        }
+        if rng.below(4) == 0 {
+            session.handle_input(now, Input::Thought);
         }
         session.handle_input(now, Input::Tokens(text.len() as u64));
         now += Duration::from_secs(1);
@@ -91,7 +106,7 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
         if interrupted && rng.below(3) == 0 {
             let row = serde_json::to_string(&session.snapshot()).unwrap();
             let snapshot: Snapshot = serde_json::from_str(&row).unwrap();
-            session = Session::restore(now, &snapshot, limits.clone()).unwrap();
+            session = Session::restore_asking(now, &snapshot, limits.clone(), asking.clone()).unwrap();
             let mut asked_again = false;
             while let Some(output) = session.poll_output() {
                 match output {
@@ -185,6 +200,12 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     assert_eq!((outcome.status, outcome.continuations), (Status::Complete, 2));
     assert_eq!(outcome.tokens, [Some(7), None, Some(9)]);
     assert_eq!(session.document().text(), "{\"rows\": [1, 23, 4]}");
+    // It asks as it is told to, from that call on.
+    let asking = Asking::default().prefix(Prefixed::default());
+    let mut asked = Session::restore_asking(Duration::ZERO, &snapshot, Limits::default(), asking).unwrap();
+    let mut outputs = std::iter::from_fn(|| asked.poll_output());
+    let is_prefix = |output| matches!(output, Output::Event(Event::Requested { mode: Some(Mode::Prefix), .. }));
+    assert!(outputs.any(is_prefix));
     // What has ended stays so.
     let (session, outputs) = restored(&session.snapshot());
     assert!(session.is_done() && outputs.is_empty());
