@@ -66,7 +66,7 @@ pub trait Tap: Send + Sync {
     fn response(&self, bytes: &[u8]);
 }
 
-/// Sees the calls, seams, failures and outcomes of all streams. It must not block.
+/// Sees the calls, the steps of the loop and the outcomes of all answers. It must not block.
 pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
 
 impl Proxy {

@@ -314,6 +314,6 @@ fn events_are_lines_of_a_log() {
         let line = event.to_json();
         assert!(line["event"].is_string(), "{line}");
     }
-    let joined = Event::Progress { call: 2, percentage: 40, strikes: 1 };
-    assert_eq!(joined.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "strikes": 1}));
+    let progress = Event::Progress { call: 2, percentage: 40, strikes: 1 };
+    assert_eq!(progress.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "strikes": 1}));
 }
