@@ -62,6 +62,13 @@ impl Conversation {
         }
     }
 
+    /// Shows a refusal to who listens in.
+    pub(super) fn heard(&self, body: &[u8]) {
+        if let Some(tap) = &self.proxy.tap {
+            tap.response(body);
+        }
+    }
+
     fn frames(&self, body: Incoming) -> Frames {
         Frames { body: BodyStream::new(body), tap: self.proxy.tap.clone() }
     }
@@ -190,7 +197,10 @@ impl Conversation {
     async fn lesson(&self, response: Response<Incoming>) -> Option<Lesson> {
         let patience = Some((self.limits.idle, self.limits.idle));
         match Collected::read(response.into_body(), self.limits.event, patience).await {
-            Ok(Collected::Whole(body)) => Lesson::read(&String::from_utf8_lossy(&body)),
+            Ok(Collected::Whole(body)) => {
+                self.heard(&body);
+                Lesson::read(&String::from_utf8_lossy(&body))
+            }
             _ => None,
         }
     }

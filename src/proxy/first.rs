@@ -31,6 +31,7 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
         Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
         Err(_) => return error(StatusCode::BAD_GATEWAY, "the upstream broke off"),
     };
+    conversation.heard(&body);
     if !conversation.learns(&body) {
         return Response::from_parts(parts, Body::full(body));
     }
@@ -57,18 +58,20 @@ impl Conversation {
     fn adapt(&mut self) {
         let capability = self.proxy.capability(&self.request.model);
         let Ok(body) = std::str::from_utf8(&self.body) else { return };
-        let refused = !capability.response_format && chat::has_member(body, RESPONSE_FORMAT);
         let suffix = capability.web_search.filter(|suffix| !self.request.model.ends_with(suffix.as_str()));
-        if !refused && suffix.is_none() {
+        let model = suffix.map(|suffix| format!("{}{suffix}", self.request.model));
+        // What was learned is of the name that was sent.
+        let takes = capability.response_format
+            && model.as_ref().is_none_or(|model| self.proxy.capability(model).response_format);
+        let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
+        if !refused && model.is_none() {
             return;
         }
-        let model = suffix.map(|suffix| format!("{}{suffix}", self.request.model));
         let adapted = chat::adapt(body, refused.then_some(RESPONSE_FORMAT), model.as_deref()).map(Bytes::from);
         if let Some(body) = adapted {
             tracing::debug!(refused, searches = model.is_some(), "adapted a request to its model");
             self.body = body;
         }
-        // What is learned from now on is of the name that was sent.
         self.request.model = model.unwrap_or(std::mem::take(&mut self.request.model));
     }
 

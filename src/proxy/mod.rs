@@ -60,13 +60,13 @@ pub struct Proxy {
 /// Sees what goes over the wire in chat completions: bodies, which hold what users said, and no headers. It must not
 /// block for long.
 pub trait Tap: Send + Sync {
-    /// A request goes out; the first is 0.
+    /// A request goes out; the first is 0. One that is sent again in another way has the same number.
     fn request(&self, number: u32, body: &[u8]);
-    /// Bytes of the event stream that answers it.
+    /// Bytes of the event stream that answers it, or of a refusal that was read.
     fn response(&self, bytes: &[u8]);
 }
 
-/// Sees the calls, seams, failures and outcomes of all streams. It must not block.
+/// Sees the calls, the steps of the loop and the outcomes of all answers. It must not block.
 pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
 
 impl Proxy {

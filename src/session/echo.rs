@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 /// The prefix where that is sent back, and the white space behind it that was not sent; by offsets of the delivered text.
+/// An answer that ends inside of it has brought nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Echo {
     from: usize,
@@ -36,10 +37,5 @@ impl Echo {
             Some(new) if dropped >= before => Cow::Borrowed(new),
             _ => Cow::Owned(delivered.get(dropped..before).unwrap_or_default().to_owned() + text),
         })
-    }
-
-    /// What has come of it, where the answer ends inside: it is text after all. White space alone is nothing.
-    pub(super) fn finish(self, delivered: &str) -> Option<&str> {
-        delivered.get(self.from..self.seen).filter(|seen| !seen.is_empty() && self.from < self.white)
     }
 }

@@ -94,7 +94,7 @@ pub struct Session {
     echo: Option<Echo>,
     /// Thoughts of the open call have come.
     has_thought: bool,
-    /// The call before was all thoughts.
+    /// The last call that was answered was all thoughts.
     thinks_less: bool,
     /// The first answer broke the grammar here: it is passed through and never continued.
     malformed: Option<SyntaxError>,
@@ -374,11 +374,12 @@ impl Session {
     }
 
     fn end(&mut self, now: Duration, end: End) {
-        self.thinks_less = matches!(end, End::Finished(_)) && self.is_all_thoughts();
-        let seen = self.echo.take().and_then(|echo| Some(echo.finish(self.slot.document().text())?.to_owned()));
-        if let Some(seen) = seen {
-            self.new_text(now, &seen);
+        // A call that was refused has thought nothing: the next one is told what it was told.
+        if !matches!(end, End::NoPrefix(_) | End::Rejected { .. }) {
+            self.thinks_less = matches!(end, End::Finished(_)) && self.is_all_thoughts();
         }
+        // Of a prefix that was being sent back nothing is new, however much of it came.
+        self.echo = None;
         match self.phase {
             Phase::First => self.end_of_first(now, end),
             Phase::Waiting(_) | Phase::Continuing(..) => self.end_of_continuation(now, &end),
@@ -464,7 +465,7 @@ impl Session {
                 }
                 self.failures_in_a_row = 0;
                 self.repeats_in_a_row = if progress { 0 } else { self.repeats_in_a_row + 1 };
-                if self.repeats_in_a_row >= self.limits.repeats {
+                if self.repeats_in_a_row >= self.limits.repeats.max(1) {
                     self.give_up(Stop::Repeats, None);
                 } else {
                     self.call(now, Duration::ZERO);
@@ -527,7 +528,7 @@ impl Session {
         };
         let (mode, anchor) = (turn.as_ref().map(|turn| turn.mode), turn.as_ref().map_or(0, |turn| turn.anchor.len()));
         self.event(Event::Requested { call: self.continuations, mode, anchor, at });
-        let request = Request { number: self.continuations, turn, thinks_less: std::mem::take(&mut self.thinks_less) };
+        let request = Request { number: self.continuations, turn, thinks_less: self.thinks_less };
         self.outputs.push_back(Output::Call { request, at });
     }
 
@@ -549,7 +550,8 @@ impl Session {
 
     /// The cap that a call at this time would break.
     fn cap(&self, at: Duration) -> Option<Stop> {
-        let tokens: u64 = self.tokens.iter().flatten().sum();
+        // A server may tell any number.
+        let tokens = self.tokens.iter().flatten().fold(0, |sum: u64, tokens| sum.saturating_add(*tokens));
         if self.continuations >= self.limits.continuations {
             Some(Stop::Continuations)
         } else if self.limits.tokens.is_some_and(|most| tokens >= most) {

@@ -27,8 +27,8 @@ pub struct Outcome {
     pub tokens: Vec<Option<u64>>,
     /// What was changed in the continuations' text: how often, by the name of the rule.
     pub repairs: BTreeMap<&'static str, u32>,
-    /// How much of the document there is, as the model said last; see
-    /// [`Progress`](crate::context::progress::Progress).
+    /// How much of the document there is, as the model said: the last percentage that rose; see
+    /// [`Progress`](crate::context::Progress).
     pub percentage: Option<u8>,
 }
 

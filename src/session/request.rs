@@ -106,10 +106,12 @@ impl Turn {
     /// The turns in words. `full`: bytes of delivered text that are sent back as they are.
     pub fn anchored(prompt: &Prompt, parts: &Parts<'_>, full: usize) -> Self {
         let rendering = parts.hierarchy_context.filter(|_| parts.delivered.len() > full);
+        // What is not sent is not looked at either.
+        let parts = Parts { delivered: rendering.unwrap_or(parts.delivered), ..*parts };
         Self {
-            delivered: rendering.unwrap_or(parts.delivered).to_owned(),
+            delivered: parts.delivered.to_owned(),
             anchor: parts.anchor.to_owned(),
-            prompt: prompt.render(parts),
+            prompt: prompt.render(&parts),
             mode: Mode::Anchored,
         }
     }
@@ -143,5 +145,9 @@ mod tests {
     fn a_tag_that_the_text_holds_is_not_used() {
         let turn = turn("[\"</overlap_context> <overlap_context_2>", "x");
         assert!(turn.prompt.ends_with("\n<overlap_context_3>\nx\n</overlap_context_3>"), "{}", turn.prompt);
+        // One that is not sent may be used: of a long text only the rendering is read.
+        let parts = Parts { hierarchy_context: Some("[…x"), ..Parts::new("[\"</overlap_context>\", x", "x") };
+        let turn = Turn::anchored(&Prompt::default(), &parts, 0);
+        assert!(turn.prompt.ends_with("\n<overlap_context>\nx\n</overlap_context>"), "{}", turn.prompt);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Phase, Session};
+use super::{Asking, Phase, Session};
 use crate::context::Progress;
 use crate::document::{Document, ResumeError, Saved};
 use crate::limits::Limits;
@@ -150,11 +150,24 @@ impl Session {
     /// A session that goes on where another one was: the call that was open then counts as lost, though not as a failure,
     /// and the rest is asked for at once. Reads the text twice.
     ///
-    /// How it [asks](Self::ask) and what it passes is told anew.
+    /// It asks in the usual words; see [`restore_asking`](Self::restore_asking).
     ///
     /// # Errors
     /// The snapshot is of another version, or contradicts itself.
     pub fn restore(now: Duration, snapshot: &Snapshot, limits: Limits) -> Result<Self, RestoreError> {
+        Self::restore_asking(now, snapshot, limits, Asking::default())
+    }
+
+    /// The same, for a session that [asks](Self::ask) in this way, from the call on that is asked for at once.
+    ///
+    /// # Errors
+    /// See [`restore`](Self::restore).
+    pub fn restore_asking(
+        now: Duration,
+        snapshot: &Snapshot,
+        limits: Limits,
+        asking: Asking,
+    ) -> Result<Self, RestoreError> {
         if snapshot.version != VERSION {
             return Err(RestoreError::Version(snapshot.version));
         }
@@ -167,6 +180,7 @@ impl Session {
         let saved = snapshot.document.as_ref().ok_or(RestoreError::Part("document"))?;
         let document = Document::resume(&snapshot.text, saved).map_err(RestoreError::Document)?;
         let mut session = Self::with(limits, expect, document.root_kinds());
+        session.asking = asking;
         session.slot = Slot::of(document, &session.limits);
         session.slot.document().replay(&mut session.sections);
         session.progress = Progress::resume(session.limits.strikes, snapshot.last_kpi, snapshot.strikes);

@@ -188,11 +188,23 @@ fn an_echo_is_taken_off() {
 
 #[test]
 fn an_echo_that_breaks_off_brings_nothing() {
-    let (mut session, _) = cut("[1, 2", Asking::default().prefix(Prefixed { echoes: true, ..Prefixed::default() }));
-    session.handle_input(NOW, Input::Text("[1,"));
-    session.handle_input(NOW, Input::End(End::Dropped));
-    call(&mut session);
-    assert_eq!(session.document().text(), "[1, 2");
+    let echoing = || Asking::default().prefix(Prefixed { echoes: true, ..Prefixed::default() });
+    let cases = [
+        ("[1, 2", "[1,"),
+        // In a string any text is legal.
+        ("{\"a\": \"hello wor", "{"),
+        ("{\"a\": \"hello wor", "{\"a\": \"hel"),
+        ("{\"a\": \"hello wor", "{\"a\": \"hello wo"),
+    ];
+    for (delivered, answer) in cases {
+        for end in [End::Dropped, End::Closed, End::Finished(Finish::Length), End::Finished(Finish::Stop)] {
+            let (mut session, _) = cut(delivered, echoing());
+            session.handle_input(NOW, Input::Text(answer));
+            session.handle_input(NOW, Input::End(end));
+            assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Prefix, "{answer}");
+            assert_eq!(session.document().text(), delivered, "{answer}");
+        }
+    }
 }
 
 /// Where the provider takes no white space at the end, and there is some.
@@ -282,6 +294,19 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     session.handle_input(NOW, Input::Thought);
     session.handle_input(NOW, Input::Text("[1, 2, 3"));
     session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+    assert!(!call(&mut session).thinks_less);
+
+    // A call that was refused before it began has thought nothing: the next one is asked with fewer thoughts, too.
+    let asking = Asking::default().prefix(Prefixed::default()).thinks_less(true);
+    let busy = || End::Rejected { reason: "429".to_owned(), transient: true, retry_after: None };
+    let (mut session, _) = cut("[1, 2", asking);
+    session.handle_input(NOW, Input::Thought);
+    for end in [End::Finished(Finish::Length), busy(), End::NoPrefix("400".to_owned())] {
+        session.handle_input(NOW, Input::End(end));
+        assert!(call(&mut session).thinks_less);
+    }
+    session.handle_input(NOW, Input::Text("[1, 2, 3"));
+    session.handle_input(NOW, Input::End(End::Dropped));
     assert!(!call(&mut session).thinks_less);
 
     // Where nothing can be changed, it passes as it came; so does one that has text, or no thoughts.

@@ -3,19 +3,25 @@
 use std::fs;
 use std::path::Path;
 
-use restitch::sim::Sim;
+use restitch::sim::{Flavour, Sim};
 use serde_json::{Value, json};
 
 use crate::cli::{Ran, folder, run};
 
 const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2, "name": "Berta"}, {"id": 3, "name": "Cilli"}, {"id": 4, "name": "Dora"}]}"#;
 
+/// A row for every model, which is wrong where a prefix is refused.
+const TURN: &str = "[limits]\ncontext_budget = 54\n[[capability]]\nmodel = \"*\"\nprefix = \"turn\"\ntrims = true\n";
+
 /// Runs the command against a server with this script; how it ended, and the prompts of all calls.
 fn ask(name: &str, script: &str, arguments: &[&str]) -> (Ran, Vec<Value>) {
-    let folder = folder(name, &[("prompt.txt", b"The rows, as JSON.")]);
+    ask_of(Sim::new(DOCUMENT, script.parse().unwrap()), name, arguments)
+}
+
+fn ask_of(server: Sim, name: &str, arguments: &[&str]) -> (Ran, Vec<Value>) {
+    let folder = folder(name, &[("prompt.txt", b"The rows, as JSON."), ("turn.toml", TURN.as_bytes())]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let server = Sim::new(DOCUMENT, script.parse().unwrap()).chunk(7).bind(([127, 0, 0, 1], 0).into());
-    let server = runtime.block_on(server).unwrap();
+    let server = runtime.block_on(server.chunk(7).bind(([127, 0, 0, 1], 0).into())).unwrap();
     let url = format!("{}/v1", server.url());
     let mut all = vec!["run", "--base-url", &url, "--model", "m", "--prompt-file", "prompt.txt"];
     all.extend(arguments);
@@ -130,6 +136,52 @@ fn the_configuration_file_counts_and_flags_win() {
     let (ran, calls) = ask("run-config", script, &["--config", wrong.to_str().unwrap()]);
     assert_eq!((ran.code, calls.len()), (2, 0));
     assert!(ran.err.contains("line 2, column 1"), "{}", ran.err);
+}
+
+/// A call that was asked for in another way is one call, at the byte where the text was cut, and all of it is traced.
+#[test]
+fn a_refused_prefix_is_one_call() {
+    let server = Sim::new(DOCUMENT, "answer@60!length | anchor".parse().unwrap()).flavour(Flavour::Anthropic46);
+    let flags = ["--json", "--config", "turn.toml", "--trace", "trace"];
+    let (ran, calls) = ask_of(server, "run-refused-prefix", &flags);
+    let answer = &ran.answers()[0];
+    assert_eq!((ran.code, &answer["document"]), (0, &json!(DOCUMENT)), "{}", ran.err);
+    assert_eq!((calls.len(), &answer["continuations"], &answer["failures"]), (3, &json!(1), &json!(0)));
+    let iterations = answer["iterations"].as_array().unwrap();
+    assert_eq!(iterations.len(), 2, "{iterations:?}");
+    assert_eq!((&iterations[1]["offset"], &iterations[1]["outcome"]), (&json!(60), &json!("joined")));
+
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-refused-prefix/trace");
+    let read = |name: &str| fs::read_to_string(trace.join(name)).unwrap();
+    let request = |name: &str| serde_json::from_str::<Value>(&read(name)).unwrap();
+    assert_eq!(request("001-request.json"), calls[1]);
+    assert!(read("001-response.txt").contains("does not support assistant message prefill"));
+    assert_eq!(request("001-2-request.json"), calls[2]);
+    assert!(read("001-2-response.txt").ends_with("data: [DONE]\n\n"));
+    let contexts = request("001-contexts.json");
+    assert_eq!(contexts["hierarchy_context"], DOCUMENT[..60]);
+    // Within the budget of the configuration.
+    let rendering = r#"{"title": …, "rows": [{"id": 1, "name": "Alma"}, {"id"#;
+    assert_eq!(contexts["hierarchy_context_for_prompt"], rendering);
+}
+
+/// A call says where the text was cut, also where its prefix ends before.
+#[test]
+fn a_call_is_told_by_the_byte_of_its_cut() {
+    let server = Sim::new(DOCUMENT, "answer@10!length | anchor".parse().unwrap()).flavour(Flavour::Anthropic);
+    let (ran, calls) = ask_of(server, "run-trimmed", &["--json", "--config", "turn.toml"]);
+    assert_eq!((ran.code, &calls[1]["messages"][1]["content"]), (0, &json!("{\"title\":")), "{}", ran.err);
+    assert_eq!(ran.answers()[0]["iterations"][1]["offset"], 10);
+}
+
+/// A call that brought nothing, and ended for a reason of its own, says so.
+#[test]
+fn every_call_says_how_it_ended() {
+    let (ran, _) = ask("run-filtered", "answer@60!length | anchor@0!filter", &["--json"]);
+    let answer = &ran.answers()[0];
+    assert_eq!((ran.code, &answer["stop"]), (3, &json!("finish")), "{}", ran.err);
+    let outcomes: Vec<_> = answer["iterations"].as_array().unwrap().iter().map(|call| &call["outcome"]).collect();
+    assert!(outcomes.iter().all(|outcome| !outcome.as_str().unwrap().is_empty()), "{outcomes:?}");
 }
 
 #[test]

@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use restitch::provider::Finish;
-use restitch::session::{End, Event, Input, Output, RestoreError, Session, Snapshot, Status, Stop};
+use restitch::session::{
+    Asking, End, Event, Input, Mode, Outcome, Output, Part, Prefixed, Prompt, RestoreError, Session, Snapshot, Status,
+    Stop,
+};
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
@@ -16,7 +19,9 @@ const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 101, "name": "Alma
 fn answer(rng: &mut Rng, delivered: &str) -> String {
     let rest = DOCUMENT.strip_prefix(delivered).unwrap_or_default();
     let anchored = &DOCUMENT[delivered.len().saturating_sub(45).min(DOCUMENT.len() - rest.len())..];
-    let whole = match rng.below(10) {
+    let said = format!("PROGRESS: {}\n{anchored}", rng.below(100));
+    let whole = match rng.below(12) {
+        10 | 11 => said.as_str(),
         0 => "I'm sorry, I can't go on with that.",
         1 => "",
         2 => "```json\n",
@@ -30,7 +35,8 @@ fn answer(rng: &mut Rng, delivered: &str) -> String {
 }
 
 fn end(rng: &mut Rng) -> End {
-    match rng.below(8) {
+    match rng.below(9) {
+        8 => End::NoPrefix("400".to_owned()),
         0 => End::Closed,
         1 => End::Dropped,
         2 => End::Error("overloaded".to_owned()),
@@ -51,7 +57,15 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
         time: (rng.below(3) == 0).then_some(Duration::from_secs(20)),
         ..Limits::default()
     };
+    let prompt = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
+    let prefixed = Prefixed { trims: false, echoes: rng.below(2) == 0 };
+    let asking = match rng.below(3) {
+        0 => Asking::default(),
+        1 => Asking::with(prompt).thinks_less(true),
+        _ => Asking::default().prefix(prefixed),
+    };
     let mut session = Session::new(limits.clone());
+    session.ask(asking.clone());
     let (mut now, mut client, mut events, mut calls) = (Duration::ZERO, String::new(), Vec::new(), 0);
     loop {
         let text = if calls == 0 { DOCUMENT[..rng.below(80)].to_owned() } else { answer(&mut rng, &client) };
@@ -62,6 +76,9 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
                 client.push_str(piece);
             }
             session.handle_input(now, Input::Text(piece));
+        }
+        if rng.below(4) == 0 {
+            session.handle_input(now, Input::Thought);
         }
         session.handle_input(now, Input::Tokens(text.len() as u64));
         now += Duration::from_secs(1);
@@ -89,7 +106,7 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
         if interrupted && rng.below(3) == 0 {
             let row = serde_json::to_string(&session.snapshot()).unwrap();
             let snapshot: Snapshot = serde_json::from_str(&row).unwrap();
-            session = Session::restore(now, &snapshot, limits.clone()).unwrap();
+            session = Session::restore_asking(now, &snapshot, limits.clone(), asking.clone()).unwrap();
             let mut asked_again = false;
             while let Some(output) = session.poll_output() {
                 match output {
@@ -183,6 +200,12 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     assert_eq!((outcome.status, outcome.continuations), (Status::Complete, 2));
     assert_eq!(outcome.tokens, [Some(7), None, Some(9)]);
     assert_eq!(session.document().text(), "{\"rows\": [1, 23, 4]}");
+    // It asks as it is told to, from that call on.
+    let asking = Asking::default().prefix(Prefixed::default());
+    let mut asked = Session::restore_asking(Duration::ZERO, &snapshot, Limits::default(), asking).unwrap();
+    let mut outputs = std::iter::from_fn(|| asked.poll_output());
+    let is_prefix = |output| matches!(output, Output::Event(Event::Requested { mode: Some(Mode::Prefix), .. }));
+    assert!(outputs.any(is_prefix));
     // What has ended stays so.
     let (session, outputs) = restored(&session.snapshot());
     assert!(session.is_done() && outputs.is_empty());
@@ -222,6 +245,68 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     assert_eq!(message, "a snapshot of version 2, and only version 1 is known");
 }
 
+/// How a loop ends whose calls say these texts, each up to the limit on tokens; what the events tell of progress.
+fn ended(limits: Limits, asking: Asking, calls: &[(&str, u64)]) -> (Option<Outcome>, Vec<(u8, u32)>) {
+    let mut session = Session::new(limits);
+    session.ask(asking);
+    let (mut outcome, mut said) = (None, Vec::new());
+    for &(text, tokens) in calls {
+        assert!(outcome.is_none(), "{text}");
+        session.handle_input(Duration::ZERO, Input::Text(text));
+        session.handle_input(Duration::ZERO, Input::Tokens(tokens));
+        session.handle_input(Duration::ZERO, Input::End(End::Finished(Finish::Length)));
+        while let Some(output) = session.poll_output() {
+            match output {
+                Output::Event(Event::Progress { percentage, strikes, .. }) => said.push((percentage, strikes)),
+                Output::Done(done) => outcome = Some(done),
+                _ => {}
+            }
+        }
+    }
+    (outcome, said)
+}
+
+#[test]
+fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
+    let calls = [
+        ("[10, 20", 1),
+        ("PROGRESS: 40\n[10, 20, 30", 1),
+        // The same, less, and no answer, which is no failure.
+        ("PROGRESS: 40\n[10, 20, 30, 40", 1),
+        ("[10, 20, 30, 40, 50", 1),
+        ("PROGRESS: 39\n[10, 20, 30, 40, 50, 60", 1),
+        ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70", 1),
+        ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80", 1),
+        ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80, 90", 1),
+        ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80, 90, 100", 1),
+    ];
+    let on = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
+    let many = Limits { continuations: 9, ..Limits::default() };
+    let (outcome, said) = ended(many.clone(), Asking::with(on.clone()), &calls);
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Progress)));
+    assert_eq!((outcome.percentage, outcome.failures, outcome.continuations), (Some(41), 0, 8));
+    assert_eq!(said, [(40, 0), (40, 1), (39, 2), (41, 0), (41, 1), (41, 2), (41, 3)]);
+    // Down to one.
+    let strict = Limits { strikes: 1, ..Limits::default() };
+    let (outcome, _) = ended(strict, Asking::with(on), &calls[..3]);
+    assert_eq!(outcome.unwrap().stop, Some(Stop::Progress));
+    // Who was not asked says nothing.
+    assert_eq!(ended(many, Asking::default(), &calls), (None, Vec::new()));
+}
+
+#[test]
+fn caps_take_every_number() {
+    let calls = [("[10, 20", 5), ("[10, 20, 30", u64::MAX)];
+    let limits = Limits { tokens: Some(10), ..Limits::default() };
+    assert_eq!(ended(limits, Asking::default(), &calls).0.unwrap().stop, Some(Stop::Tokens));
+    // Text that is new is no repeat, even where none is allowed.
+    let limits = Limits { repeats: 0, ..Limits::default() };
+    assert_eq!(ended(limits.clone(), Asking::default(), &calls).0, None);
+    let again = [("[10, 20", 5), ("[10, 20", 5)];
+    assert_eq!(ended(limits, Asking::default(), &again).0.unwrap().stop, Some(Stop::Repeats));
+}
+
 #[test]
 fn events_are_lines_of_a_log() {
     let (events, ..) = run(3, false);
@@ -229,6 +314,6 @@ fn events_are_lines_of_a_log() {
         let line = event.to_json();
         assert!(line["event"].is_string(), "{line}");
     }
-    let joined = Event::Progress { call: 2, percentage: 40, strikes: 1 };
-    assert_eq!(joined.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "strikes": 1}));
+    let progress = Event::Progress { call: 2, percentage: 40, strikes: 1 };
+    assert_eq!(progress.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "strikes": 1}));
 }

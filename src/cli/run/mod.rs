@@ -24,6 +24,7 @@ use crate::provider::{Delta, chat};
 use crate::proxy::{PROXY_ERROR, Proxy, is_transient, retry_after};
 use crate::session::Part;
 use crate::session::relay::Output;
+use crate::siblings::Siblings;
 use crate::sse::Decoder;
 use crate::{Document, Limits};
 use progress::Progress;
@@ -226,7 +227,8 @@ fn keep(args: &Args, document: &Document, console: &Console) -> Result<(), Faile
 /// The answer's text while it comes.
 struct Text {
     document: Document,
-    sections: Sections,
+    sinks: (Sections, Siblings),
+    limits: Limits,
     /// The calls whose contexts have been traced.
     traced: u32,
     decoder: Decoder,
@@ -237,8 +239,9 @@ struct Text {
 impl Text {
     fn new(limits: &Limits) -> Self {
         let (decoder, reader) = (Decoder::new(limits), chat::Reader::new());
-        let (document, sections) = (Document::new(limits.depth), Sections::default());
-        Self { document, sections, traced: 1, decoder, reader, progress: Progress::new() }
+        let sinks = (Sections::default(), Siblings::new(limits.siblings));
+        let (document, limits) = (Document::new(limits.depth), limits.clone());
+        Self { document, sinks, limits, traced: 1, decoder, reader, progress: Progress::new() }
     }
 
     /// Reads the answer to its end; the document goes to standard output as it comes, if that is where it is wanted.
@@ -275,7 +278,11 @@ impl Text {
     fn trace_contexts(&mut self, trace: Option<&Trace>, seen: &Mutex<Seen>) {
         let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
         let Some(trace) = trace.filter(|_| calls > std::mem::replace(&mut self.traced, calls)) else { return };
-        let contexts = Contexts::of(&self.document, &self.sections, &Options::default());
+        let (sections, siblings) = &self.sinks;
+        // As the request has them.
+        let (budget, anchor) = (self.limits.context_budget, self.limits.anchor);
+        let options = Options { budget, anchor, siblings: Some(siblings), ..Options::default() };
+        let contexts = Contexts::of(&self.document, sections, &options);
         // There is nothing in it that JSON can't say.
         trace.write(calls - 1, "contexts.json", &serde_json::to_vec_pretty(&contexts).unwrap_or_default());
     }
@@ -292,7 +299,7 @@ impl Text {
             });
         }
         // Text that is no JSON is told of at the end.
-        let _ = self.document.push_with(&new, &mut self.sections);
+        let _ = self.document.push_with(&new, &mut self.sinks);
         Ok(new)
     }
 }
@@ -306,7 +313,12 @@ async fn ask(proxy: Arc<Proxy>, request: &http::Request<Bytes>, console: &Consol
             return Ok(response.into_body());
         }
         let reason = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-        let reason = Reason::of(&reason);
+        let mut reason = Reason::of(&reason);
+        // Some servers quote the key that they refuse.
+        let key = request.headers().get(AUTHORIZATION).and_then(|key| key.to_str().ok()?.strip_prefix("Bearer "));
+        if let Some(key) = key {
+            reason.message = reason.message.replace(key, "[key]");
+        }
         if reason.is_ours {
             return Err(Failed::Io(reason.message));
         }

@@ -17,7 +17,7 @@ struct Iteration {
     call: u32,
     /// Bytes of the document before it.
     offset: usize,
-    /// `answered` (the first one), `joined`, or why it failed.
+    /// `answered` (the first one), `joined`, why it failed, or how it ended.
     outcome: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<&'static str>,
@@ -49,6 +49,8 @@ struct Answer<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     iterations: Vec<Iteration>,
+    /// Bytes of the document at the last cut.
+    offset: usize,
     pub(super) percentage: Option<u8>,
     outcome: Option<Outcome>,
 }
@@ -65,8 +67,17 @@ impl Seen {
         }
         match output {
             Output::Call { request, .. } => {
-                let offset = request.turn.as_ref().map_or(0, |turn| turn.delivered.len());
+                // One that was asked for in another way has the same number.
+                self.iterations.retain(|iteration| iteration.call < request.number);
+                let offset = self.offset;
                 self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
+            }
+            Output::Event(Event::Cut { end, offset, .. }) => {
+                // What is asked for may be a rendering, or end before the white space: its length is none of the text.
+                self.offset = *offset;
+                if let Some(iteration) = self.iterations.last_mut().filter(|iteration| iteration.outcome.is_empty()) {
+                    end.as_str().clone_into(&mut iteration.outcome);
+                }
             }
             Output::Event(Event::Joined { seam, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };

@@ -3,6 +3,7 @@
 //! ```text
 //!  000-request.json   000-response.txt   the first call
 //!  001-request.json   001-response.txt   the first continuation, and so on
+//!  001-2-request.json 001-2-response.txt the same, asked again: it was refused, and nothing counted
 //!  001-contexts.json                     what was known at the cut that it was asked at
 //! ```
 //! Headers are not written: they hold the key. Where a body quotes it, `[key]` stands.
@@ -25,6 +26,8 @@ pub(super) struct Trace {
 
 #[derive(Debug)]
 struct Open {
+    /// The call that is made now, and how often it has been asked for.
+    call: Option<(u32, u32)>,
     /// The response that comes now.
     response: Option<File>,
     redactor: Redactor,
@@ -36,7 +39,7 @@ impl Trace {
     /// A trace in `folder`, which is made. `key` is left out of everything.
     pub(super) fn new(folder: &Path, key: &str) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let open = Open { response: None, redactor: Redactor::new(key), error: None };
+        let open = Open { call: None, response: None, redactor: Redactor::new(key), error: None };
         Ok(Self { folder: folder.to_owned(), open: Mutex::new(open) })
     }
 
@@ -65,10 +68,14 @@ impl Trace {
 
 impl Tap for Trace {
     fn request(&self, call: u32, body: &[u8]) {
-        self.write(call, "request.json", body);
+        let again = match self.open().again(call) {
+            1 => String::new(),
+            again => format!("{again}-"),
+        };
+        self.write(call, &format!("{again}request.json"), body);
         let mut open = self.open();
         open.end();
-        let created = File::create(self.path(call, "response.txt"));
+        let created = File::create(self.path(call, &format!("{again}response.txt")));
         open.response = created.map_err(|error| open.check(Err(error))).ok();
     }
 
@@ -80,6 +87,13 @@ impl Tap for Trace {
 }
 
 impl Open {
+    /// How often this call has been asked for, with this time.
+    fn again(&mut self, call: u32) -> u32 {
+        let again = self.call.filter(|(last, _)| *last == call).map_or(1, |(_, again)| again.saturating_add(1));
+        self.call = Some((call, again));
+        again
+    }
+
     fn end(&mut self) {
         let rest = self.redactor.finish();
         self.append(&rest);

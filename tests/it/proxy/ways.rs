@@ -284,6 +284,20 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
     assert_eq!(raw.requests.lock().unwrap().len(), 1);
 }
 
+/// What is learned under the name that was sent counts for the name that comes.
+#[tokio::test]
+async fn a_lesson_of_a_name_with_its_suffix_is_found_again() {
+    let mut row = Row::of("search/*");
+    row.web_search = Some(":online".to_owned());
+    let ask = SONAR.replace("perplexity/sonar", "search/one");
+    let raw = Raw::new(vec![refusal("400 Bad Request", NO_FORMAT), rest("[1]"), rest("[2]")]).await;
+    let server = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
+    assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[1]");
+    assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[2]");
+    let has_format: Vec<bool> = (0..3).map(|n| raw.request(n).contains("response_format")).collect();
+    assert_eq!(has_format, [true, false, false]);
+}
+
 #[tokio::test]
 async fn the_words_are_the_operator_s() {
     let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
