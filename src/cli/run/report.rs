@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::key::Key;
 use super::{Args, Failed};
 use crate::Document;
 use crate::cli::{Console, Exit};
@@ -48,12 +49,20 @@ struct Answer<'a> {
 /// What the loop tells while it runs.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    /// Left out of what servers say.
+    pub(super) key: Key,
+    /// Bytes of the document at the last cut.
+    delivered: usize,
     iterations: Vec<Iteration>,
     pub(super) percentage: Option<u8>,
     outcome: Option<Outcome>,
 }
 
 impl Seen {
+    pub(super) fn new(key: Key) -> Self {
+        Self { key, ..Self::default() }
+    }
+
     pub(super) fn calls(&self) -> u32 {
         self.iterations.last().map_or(1, |iteration| iteration.call + 1)
     }
@@ -65,9 +74,10 @@ impl Seen {
         }
         match output {
             Output::Call { request, .. } => {
-                let offset = request.turn.as_ref().map_or(0, |turn| turn.delivered.len());
+                let offset = self.delivered;
                 self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
             }
+            Output::Event(Event::Cut { offset, .. }) => self.delivered = *offset,
             Output::Event(Event::Joined { seam, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };
                 "joined".clone_into(&mut iteration.outcome);
@@ -76,7 +86,7 @@ impl Seen {
             Output::Event(Event::Progress { percentage, .. }) => self.percentage = Some(*percentage),
             Output::Event(Event::Failed { reason, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };
-                iteration.outcome = reason.to_string();
+                iteration.outcome = self.key.out_of(&reason.to_string());
             }
             Output::Done { outcome, .. } => self.outcome = Some(outcome.clone()),
             _ => {}
