@@ -31,10 +31,29 @@ pub(super) struct Row {
 
 /// The member that turns thinking off, and its value in JSON.
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Member")]
 struct Off {
     key: String,
     value: Json,
+}
+
+/// The same as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Member {
+    key: String,
+    value: Json,
+}
+
+impl TryFrom<Member> for Off {
+    type Error = &'static str;
+
+    fn try_from(Member { key, value }: Member) -> Result<Self, Self::Error> {
+        if !key.is_empty() && value.0.is_empty() {
+            return Err("a member needs a value");
+        }
+        Ok(Self { key, value })
+    }
 }
 
 #[derive(Debug)]

@@ -85,13 +85,16 @@ impl Config {
         Table::default().with(self.capabilities.iter().cloned())
     }
 
-    /// All of it as a file's text, with the defaults and the rows that are known. Parsed again, it says the same.
+    /// All of it as a file's text, with the defaults and the rows that are known. Parsed again, it says the same, and
+    /// shows the same: a row that stands in the configuration is not repeated.
     pub fn show(&self) -> String {
+        let known = Table::default();
+        let others = known.rows().iter().filter(|row| !self.capabilities.contains(row));
         let file = File {
             proxy: self.proxy.filled(),
             limits: (&self.limits).into(),
             prompt: (&self.prompt).into(),
-            capability: self.table().rows().iter().map(capability::Row::from).collect(),
+            capability: self.capabilities.iter().chain(others).map(capability::Row::from).collect(),
         };
         // There is no value in it that TOML can't write.
         toml::to_string_pretty(&file).unwrap_or_default()

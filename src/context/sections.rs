@@ -141,6 +141,9 @@ impl Sections {
     }
 }
 
+/// Bytes of that key where all of it is escaped.
+const WRITTEN: usize = SECTIONS.len() * "\\u0000".len();
+
 /// Lines of each end of a long summary.
 const SHOWN: usize = 10;
 
@@ -148,7 +151,8 @@ const SHOWN: usize = 10;
 fn is_sections(live: &Live<'_>) -> bool {
     let [.., Frame { kind: Kind::Object, key, .. }, _] = live.frames else { return false };
     let key = key.of(live.text);
-    key == SECTIONS || (key.contains('\\') && string::key(key) == SECTIONS)
+    // A long key is no name: it is not read again for each element.
+    key == SECTIONS || (key.len() <= WRITTEN && key.contains('\\') && string::key(key) == SECTIONS)
 }
 
 impl Sink for Sections {
@@ -157,8 +161,10 @@ impl Sink for Sections {
             Event::Begin { kind, at } => self.begin(Some(kind), at, live),
             Event::StringBegin(at) => {
                 self.begin(None, at, live);
-                self.in_code =
-                    list::is_code(live) && self.lists().fold(false, |any, list| list.code_begins(live) || any);
+                self.in_code = list::is_code(live);
+                if self.in_code {
+                    self.lists().for_each(|list| list.code_begins(live));
+                }
             }
             Event::Fragment(span) if self.in_code => self.lists().for_each(|list| list.fragment(span, live)),
             Event::Fragment(_) => {}

@@ -28,7 +28,8 @@ pub struct Section {
     pub id: Option<String>,
     /// Its member `title`, else `name`.
     pub title: Option<String>,
-    /// The arrays in it, by their keys, and how many elements of them are whole; arrays of one key are added up.
+    /// The arrays in it, by their keys, and how many elements of them are whole; arrays of one key are added up. At most
+    /// eight keys, none longer than 1 KiB.
     pub counts: Vec<Count>,
     /// Lines of the code in it: of strings under a key `code`.
     pub code_lines: usize,

@@ -346,7 +346,7 @@ impl Session {
     }
 
     fn joined(&mut self, now: Duration, seam: Seam) {
-        self.ambiguous += u32::from(seam.ambiguous);
+        self.ambiguous = self.ambiguous.saturating_add(u32::from(seam.ambiguous));
         let (call, elapsed) = (self.continuations, now.saturating_sub(self.cut_at));
         self.event(Event::Joined { call, seam, elapsed });
     }
@@ -464,7 +464,7 @@ impl Session {
                     return;
                 }
                 self.failures_in_a_row = 0;
-                self.repeats_in_a_row = if progress { 0 } else { self.repeats_in_a_row + 1 };
+                self.repeats_in_a_row = if progress { 0 } else { self.repeats_in_a_row.saturating_add(1) };
                 if self.repeats_in_a_row >= self.limits.repeats.max(1) {
                     self.give_up(Stop::Repeats, None);
                 } else {
@@ -476,14 +476,16 @@ impl Session {
 
     fn repaired(&mut self, repairs: &[Repair]) {
         for repair in repairs {
-            *self.repairs.entry(repair.rule.as_str()).or_default() += 1;
+            let count = self.repairs.entry(repair.rule.as_str()).or_default();
+            *count = count.saturating_add(1);
         }
     }
 
     /// One failure. The next call waits if the end says so.
     fn failed(&mut self, now: Duration, reason: Reason, end: &End) {
-        self.failures += 1;
-        self.failures_in_a_row += 1;
+        // They may come from a snapshot.
+        self.failures = self.failures.saturating_add(1);
+        self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         self.repeats_in_a_row = 0;
         let (call, in_a_row) = (self.continuations, self.failures_in_a_row);
         self.event(Event::Failed { call, reason, in_a_row });

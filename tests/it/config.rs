@@ -144,6 +144,12 @@ fn what_is_wrong_is_told_with_its_line() {
             "the value is no JSON",
         ),
         ("[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"b\" }\n", 3, 17, "missing field `value`"),
+        (
+            "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"b\", value = \"\" }\n",
+            3,
+            17,
+            "a member needs a value",
+        ),
         ("[limits\n", 1, 8, ""),
         ("[limits]\nidle = 1\nidle = 2\n", 3, 1, "duplicate key"),
         ("[limits]\r\nidle = 1\r\nnone = 2\r\n", 3, 1, "unknown field `none`"),
@@ -166,6 +172,7 @@ fn what_is_shown_says_the_same() {
         assert_eq!(again.prompt, config.prompt, "{shown}");
         assert_eq!(again.proxy, config.proxy.filled(), "{shown}");
         assert_eq!(again.capabilities, config.table().rows(), "{shown}");
+        assert_eq!(again.show(), shown);
     }
 }
 

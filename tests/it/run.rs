@@ -1,7 +1,11 @@
 //! `restitch run` against the model server: the program itself, over real sockets.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
+use std::thread;
 
 use restitch::sim::{Flavour, Sim};
 use serde_json::{Value, json};
@@ -200,4 +204,134 @@ fn bad_arguments_are_named() {
     }
     let ran = run(&folder, &["run", "--model", "m", "--prompt-file", "none", "--provider", "openai"], b"");
     assert_eq!(ran.code, 1, "{}", ran.err);
+}
+
+/// A server that answers each call with the next of these responses, as they are, and the last one in silence: its
+/// address.
+fn scripted(responses: Vec<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut silent = Vec::new();
+        for response in responses {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            let (mut line, mut length) = (String::new(), 0);
+            while stream.read_line(&mut line).unwrap() > 2 {
+                if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = bytes.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            stream.get_mut().write_all(response.as_bytes()).unwrap();
+            if response.is_empty() {
+                silent.push(stream);
+            }
+        }
+        // Silence lasts as long as the program waits.
+        silent.iter_mut().for_each(|stream| drop(stream.read(&mut [0])));
+    });
+    url
+}
+
+fn response(status: &str, media_type: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+}
+
+/// Runs the command with a key; its exit code, standard output and standard error.
+fn with_key(folder: &Path, url: &str, arguments: &[&str]) -> (i32, String, String) {
+    let common = ["run", "--base-url", url, "--model", "m", "--prompt-file", "prompt.txt"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command.current_dir(folder).args(common).args(["--key-variable", "RESTITCH_TEST_KEY"]).args(arguments);
+    let ran = command.env("RESTITCH_TEST_KEY", "sk-secret-1").output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (ran.status.code().unwrap(), text(ran.stdout), text(ran.stderr))
+}
+
+#[test]
+fn a_server_that_quotes_the_key_does_not_give_it_away() {
+    let folder = folder("run-key", &[("prompt.txt", b"x")]);
+    let refusal = r#"{"error": {"message": "Incorrect API key provided: sk-secret-1."}}"#;
+    let url = scripted(vec![response("401 Unauthorized", "application/json", refusal)]);
+    let (code, _, err) = with_key(&folder, &url, &["--trace", "trace"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.ends_with("401 Unauthorized: Incorrect API key provided: [key].\n"), "{err}");
+    let traced = fs::read_to_string(folder.join("trace/000-response.txt")).unwrap();
+    assert_eq!(traced, r#"{"error": {"message": "Incorrect API key provided: [key]."}}"#);
+
+    let stream = |body: &str| response("200 OK", "text/event-stream", body);
+    let cut = r#"data: {"choices":[{"index":0,"delta":{"content":"[1, 2"},"finish_reason":"length"}]}"#;
+    let error = r#"data: {"error": {"message": "no credit left for sk-secret-1"}}"#;
+    let [cut, error] = [cut, error].map(|event| stream(&format!("{event}\n\n")));
+    let url = scripted(vec![cut, error.clone(), error.clone(), error]);
+    let (code, out, err) = with_key(&folder, &url, &["--json", "--trace", "trace"]);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("no credit left for [key]") && out.contains("no credit left for [key]"), "{err}{out}");
+    assert!(!err.contains("sk-secret") && !out.contains("sk-secret"), "{err}{out}");
+    // Each call has its contexts, also those that brought nothing.
+    for call in 1..=3 {
+        let contexts = fs::read_to_string(folder.join(format!("trace/00{call}-contexts.json"))).unwrap();
+        let contexts: Value = serde_json::from_str(&contexts).unwrap();
+        assert_eq!(contexts["hierarchy_context"], "[1, 2");
+    }
+}
+
+#[test]
+fn a_silent_server_is_given_up() {
+    let limits = b"[limits]\nfirst_byte = 0.05\nidle = 0.05\n";
+    let folder = folder("run-silent", &[("prompt.txt", b"x"), ("limits.toml", limits)]);
+    let (code, _, err) = with_key(&folder, &scripted(vec![String::new()]), &["--config", "limits.toml"]);
+    assert_eq!((code, err.as_str()), (1, "restitch: the server was silent for 0.05 s\n"));
+}
+
+#[test]
+fn the_configuration_says_how_long_a_busy_server_is_left_alone() {
+    let folder = folder("run-backoff", &[("prompt.txt", b"x"), ("limits.toml", b"[limits]\nbackoff = 0.05\n")]);
+    let url = scripted(vec![response("503 Service Unavailable", "text/plain", "busy"); 3]);
+    let (code, _, err) = with_key(&folder, &url, &["--config", "limits.toml"]);
+    assert_eq!((code, err.matches("busy; asking again in 0.05 s").count()), (1, 2), "{err}");
+}
+
+#[test]
+fn a_place_where_nothing_can_be_written_is_told_before_anything_is_asked() {
+    for (place, words) in [("none/out.json", "none/out.json: No such file"), (".", ".: is a directory")] {
+        let (ran, calls) = ask("run-place", "answer", &["-o", place]);
+        assert_eq!((ran.code, calls.len()), (1, 0), "{place}: {}", ran.err);
+        assert!(ran.err.contains(words), "{place}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_it_quietly() {
+    let folder = folder("run-head", &[("prompt.txt", b"x")]);
+    let event = r#"data: {"choices":[{"index":0,"delta":{"content":"[1, 2]"},"finish_reason":"stop"}]}"#;
+    let url = scripted(vec![response("200 OK", "text/event-stream", &format!("{event}\n\ndata: [DONE]\n\n"))]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command.current_dir(&folder).args(["run", "--base-url", &url, "--model", "m", "--prompt-file", "prompt.txt"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ran = command.stdout(writer).output().unwrap();
+    assert_eq!((ran.status.code(), String::from_utf8(ran.stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+/// Of a long text a rendering goes out; the calls are told by where they were made.
+#[test]
+fn the_offset_of_a_call_counts_the_document() {
+    let folder = folder(
+        "run-offset",
+        &[("prompt.txt", b"x"), ("limits.toml", b"[limits]\nfull_context = 20\ncontext_budget = 10\n")],
+    );
+    let (first, second) = DOCUMENT.split_at(60);
+    let event = |text: &str, finish: &str| {
+        let delta = json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]});
+        response("200 OK", "text/event-stream", &format!("data: {delta}\n\ndata: [DONE]\n\n"))
+    };
+    let url = scripted(vec![event(first, "length"), event(&[first, second].concat(), "stop")]);
+    let (code, out, err) = with_key(&folder, &url, &["--config", "limits.toml", "--json"]);
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &answer["iterations"][1]["offset"]), (0, &json!(60)), "{err}");
+    assert!(err.contains("call 1 at byte 60: joined"), "{err}");
 }

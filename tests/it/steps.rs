@@ -308,6 +308,32 @@ fn caps_take_every_number() {
 }
 
 #[test]
+fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
+    let limits = Limits { tokens: Some(u64::MAX), ..Limits::default() };
+    let mut session = Session::new(limits);
+    session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
+    session.handle_input(Duration::ZERO, Input::Tokens(u64::MAX - 1));
+    session.handle_input(Duration::ZERO, Input::End(End::Dropped));
+    assert_eq!(session.calls(), 1);
+    session.handle_input(Duration::ZERO, Input::Text("[1, 2, 3"));
+    session.handle_input(Duration::ZERO, Input::Tokens(2));
+    session.handle_input(Duration::ZERO, Input::End(End::Dropped));
+    let Some(Output::Done(outcome)) = std::iter::from_fn(|| session.poll_output()).last() else { panic!() };
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Tokens)));
+
+    let mut session = Session::new(Limits::default());
+    session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
+    let mut saved = serde_json::to_value(session.snapshot()).unwrap();
+    for key in ["failures", "failures_in_a_row", "repeats_in_a_row", "ambiguous"] {
+        saved[key] = json!(u32::MAX);
+    }
+    let (mut session, _) = restored(&serde_json::from_value(saved).unwrap());
+    session.handle_input(Duration::from_secs(9), Input::End(End::Dropped));
+    let Some(Output::Done(outcome)) = std::iter::from_fn(|| session.poll_output()).last() else { panic!() };
+    assert_eq!((outcome.failures, outcome.stop), (u32::MAX, Some(Stop::Failures)));
+}
+
+#[test]
 fn events_are_lines_of_a_log() {
     let (events, ..) = run(3, false);
     for event in &events {

@@ -1,32 +1,34 @@
 //! `restitch run`: asks a model for a document, and for the rest of it until it is whole.
 
+mod ask;
+mod key;
 mod progress;
 mod providers;
 mod report;
 mod trace;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http_body_util::BodyExt;
-use tokio::time::sleep;
 
 use super::proxy::configured;
 use super::{Console, Exit, block_on, interrupted, settings};
-use crate::client::{Body, Client, Upstream};
+use crate::client::{Client, Upstream};
 use crate::config::Config;
 use crate::context::{Contexts, Options, Sections, complete_part};
 use crate::provider::{Delta, chat};
-use crate::proxy::{PROXY_ERROR, Proxy, is_transient, retry_after};
+use crate::proxy::Proxy;
 use crate::session::Part;
 use crate::session::relay::Output;
 use crate::siblings::Siblings;
 use crate::sse::Decoder;
 use crate::{Document, Limits};
+use ask::{Patience, ask};
+use key::Key;
 use progress::Progress;
 use report::{Seen, report};
 use trace::Trace;
@@ -93,11 +95,13 @@ Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document, 1 th
 enum Failed {
     Usage(String),
     Io(String),
+    /// Standard output takes no more.
+    Output(io::Error),
 }
 
 impl From<io::Error> for Failed {
     fn from(error: io::Error) -> Self {
-        Self::Io(error.to_string())
+        Self::Output(error)
     }
 }
 
@@ -122,6 +126,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             console.note(reason);
             console.verdict(Exit::Io);
         }
+        Err(Failed::Output(error)) => return Err(error),
     }
     Ok(())
 }
@@ -174,12 +179,25 @@ fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
     Some(config)
 }
 
+/// Says what is wrong with the place of the document before anything is asked: an answer has its price.
+fn check_output(file: &Path) -> Result<(), Failed> {
+    let told = |error: io::Error| Failed::Io(format!("{}: {error}", file.display()));
+    if file.is_dir() {
+        return Err(told(io::ErrorKind::IsADirectory.into()));
+    }
+    match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => std::fs::metadata(folder).map(drop).map_err(told),
+        None => Ok(()),
+    }
+}
+
 async fn answer(args: &Args, config: Config, body: &str, console: &mut Console) -> Result<(), Failed> {
     let (upstream, key) = target(args)?;
+    args.output.as_deref().map_or(Ok(()), check_output)?;
     let trace = args.trace.as_deref().map(|folder| Trace::new(folder, &key)).transpose();
     let trace = trace.map_err(|error| Failed::Io(format!("--trace: {error}")))?.map(Arc::new);
     let client = Client::new(upstream.clone()).map_err(|error| Failed::Io(error.to_string()))?;
-    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);
         move |output: &Output| seen.lock().unwrap_or_else(PoisonError::into_inner).note(output)
@@ -198,10 +216,11 @@ async fn answer(args: &Args, config: Config, body: &str, console: &mut Console) 
     }
     let request = request.header(CONTENT_TYPE, "application/json").body(Bytes::from(body.to_owned()));
     let request = request.map_err(|error| Failed::Io(error.to_string()))?;
-    let interrupted = interrupted()?;
+    let interrupted = interrupted().map_err(|error| Failed::Io(error.to_string()))?;
+    let patience = Patience::of(&limits);
     let mut text = Text::new(&limits);
     let read = tokio::select! {
-        read = text.read(args, Arc::new(proxy), request, &seen, trace.as_deref(), console) => read,
+        read = text.read(args, Arc::new(proxy), (request, patience), &seen, trace.as_deref(), console) => read,
         () = interrupted => Err(Failed::Io("interrupted: what has come so far is not whole".to_owned())),
     };
     text.progress.clear();
@@ -249,12 +268,13 @@ impl Text {
         &mut self,
         args: &Args,
         proxy: Arc<Proxy>,
-        request: http::Request<Bytes>,
+        (request, patience): (http::Request<Bytes>, Patience),
         seen: &Mutex<Seen>,
         trace: Option<&Trace>,
         console: &mut Console,
     ) -> Result<(), Failed> {
-        let mut body = ask(proxy, &request, console).await?;
+        let key = seen.lock().unwrap_or_else(PoisonError::into_inner).key.clone();
+        let mut body = ask(proxy, &request, patience, &key, trace, console).await?;
         let streams = args.output.is_none() && !args.json;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Failed::Io(error.to_string()))?;
@@ -274,17 +294,19 @@ impl Text {
         Ok(())
     }
 
-    /// Writes what is known at the cut, if a call was made since the last one: no text of its answer has come yet.
+    /// Writes what is known at the cut, for each call that was made since the last time: none of them has brought text.
     fn trace_contexts(&mut self, trace: Option<&Trace>, seen: &Mutex<Seen>) {
         let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
-        let Some(trace) = trace.filter(|_| calls > std::mem::replace(&mut self.traced, calls)) else { return };
+        let made = std::mem::replace(&mut self.traced, calls)..calls;
+        let Some(trace) = trace.filter(|_| !made.is_empty()) else { return };
         let (sections, siblings) = &self.sinks;
         // As the request has them.
         let (budget, anchor) = (self.limits.context_budget, self.limits.anchor);
         let options = Options { budget, anchor, siblings: Some(siblings), ..Options::default() };
         let contexts = Contexts::of(&self.document, sections, &options);
         // There is nothing in it that JSON can't say.
-        trace.write(calls - 1, "contexts.json", &serde_json::to_vec_pretty(&contexts).unwrap_or_default());
+        let contexts = serde_json::to_vec_pretty(&contexts).unwrap_or_default();
+        made.for_each(|call| trace.write(call, "contexts.json", &contexts));
     }
 
     /// Takes bytes of the answer; the text in them.
@@ -303,56 +325,3 @@ impl Text {
         Ok(new)
     }
 }
-
-/// The first answer, once the server gives one: a busy server is asked again.
-async fn ask(proxy: Arc<Proxy>, request: &http::Request<Bytes>, console: &Console) -> Result<Body, Failed> {
-    for attempt in 1.. {
-        let response = Arc::clone(&proxy).ask(request.clone()).await;
-        let (status, wait) = (response.status(), retry_after(response.headers()));
-        if status.is_success() {
-            return Ok(response.into_body());
-        }
-        let reason = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-        let mut reason = Reason::of(&reason);
-        // Some servers quote the key that they refuse.
-        let key = request.headers().get(AUTHORIZATION).and_then(|key| key.to_str().ok()?.strip_prefix("Bearer "));
-        if let Some(key) = key {
-            reason.message = reason.message.replace(key, "[key]");
-        }
-        if reason.is_ours {
-            return Err(Failed::Io(reason.message));
-        }
-        let reason = format!("the server answered {status}: {}", reason.message);
-        if !is_transient(status) || attempt == ATTEMPTS {
-            return Err(Failed::Io(reason));
-        }
-        let wait = wait.unwrap_or(Duration::from_secs(1 << attempt)).min(Limits::default().backoff);
-        console.note(format_args!("{reason}; asking again in {} s", wait.as_secs()));
-        sleep(wait).await;
-    }
-    Err(Failed::Io(String::new()))
-}
-
-/// How often a busy server is asked.
-const ATTEMPTS: u32 = 3;
-
-/// What an error body says.
-struct Reason {
-    /// Cut short; the body itself where it has another form.
-    message: String,
-    /// It was said before any server was asked.
-    is_ours: bool,
-}
-
-impl Reason {
-    fn of(body: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(body);
-        let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        let said = |pointer: &str| value.pointer(pointer).and_then(|said| said.as_str());
-        let message = said("/error/message").unwrap_or(text.trim()).chars().take(MESSAGE).collect();
-        Self { message, is_ours: said("/error/type") == Some(PROXY_ERROR) }
-    }
-}
-
-/// Characters of an error that are shown.
-const MESSAGE: usize = 300;

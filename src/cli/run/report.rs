@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::key::Key;
 use super::{Args, Failed};
 use crate::Document;
 use crate::cli::{Console, Exit};
@@ -48,6 +49,8 @@ struct Answer<'a> {
 /// What the loop tells while it runs.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    /// Left out of what servers say.
+    pub(super) key: Key,
     iterations: Vec<Iteration>,
     /// Bytes of the document at the last cut.
     offset: usize,
@@ -56,6 +59,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    pub(super) fn new(key: Key) -> Self {
+        Self { key, ..Self::default() }
+    }
+
     pub(super) fn calls(&self) -> u32 {
         self.iterations.last().map_or(1, |iteration| iteration.call + 1)
     }
@@ -87,7 +94,7 @@ impl Seen {
             Output::Event(Event::Progress { percentage, .. }) => self.percentage = Some(*percentage),
             Output::Event(Event::Failed { reason, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };
-                iteration.outcome = reason.to_string();
+                iteration.outcome = self.key.out_of(&reason.to_string());
             }
             Output::Done { outcome, .. } => self.outcome = Some(outcome.clone()),
             _ => {}

@@ -29,6 +29,9 @@ const CODE: &str = "code";
 /// Keys of arrays that are counted of one section; others are not.
 const COUNTS: usize = 8;
 
+/// Bytes of the longest key that is counted.
+const KEY: usize = 1024;
+
 /// Lines of code.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Code {
@@ -50,6 +53,10 @@ impl Entry {
     }
 
     pub(crate) fn add(&mut self, key: Span, count: usize, text: &str) {
+        // Keys are compared with each array that ends: one that is longer than any name is not counted.
+        if key.len() > KEY {
+            return;
+        }
         let name = string::key(key.of(text));
         if let Some((_, sum)) = self.counts.iter_mut().find(|(other, _)| string::key(other.of(text)) == name) {
             *sum += count;
@@ -149,11 +156,11 @@ impl List {
         entry.map(|entry| (entry, open))
     }
 
-    /// A string of code begins. Whether it is a section's.
-    pub(super) fn code_begins(&mut self, live: &Live<'_>) -> bool {
-        let Some(open) = self.open.last_mut() else { return false };
-        open.in_code = live.frames.len() > open.depth;
-        open.in_code
+    /// A string of code begins.
+    pub(super) fn code_begins(&mut self, live: &Live<'_>) {
+        if let Some(open) = self.open.last_mut() {
+            open.in_code = live.frames.len() > open.depth;
+        }
     }
 
     /// A part of a string has come.

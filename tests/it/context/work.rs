@@ -150,3 +150,18 @@ fn a_deep_stack_costs_a_constant_for_each_container() {
     });
     assert!(costs[1] <= 1.2 * costs[0], "{costs:?}");
 }
+
+/// A key is not read again for each element or array behind it, however it is written.
+#[test]
+fn long_keys_are_read_once() {
+    let long = "\\u006b".repeat(1 << 13);
+    let elements = format!("{{\"{long}\": [{}", "1, ".repeat(1 << 12));
+    let keys: Vec<String> = (0..8).map(|n| format!("\"{n}{long}\": []")).collect();
+    let arrays = format!("{{\"sections\": [{{{}{}", keys.join(", "), ", \"x\": []".repeat(1 << 12));
+    for text in [elements, arrays] {
+        let (mut document, mut sections) = (Document::new(16), Sections::default());
+        let allocated = measure(|| document.push_with(&text, &mut sections).unwrap());
+        // The text itself, and what is kept of it.
+        assert!(allocated.bytes_total < 4 * text.len() as u64, "{allocated:?} for {} bytes", text.len());
+    }
+}

@@ -1,0 +1,24 @@
+//! The key: what servers say may quote it, and is told to people without it.
+
+use std::fmt;
+
+/// A key; empty where there is none.
+#[derive(Clone, Default)]
+pub(super) struct Key(String);
+
+impl Key {
+    pub(super) fn new(key: &str) -> Self {
+        Self(key.to_owned())
+    }
+
+    /// A text without it.
+    pub(super) fn out_of(&self, text: &str) -> String {
+        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
