@@ -23,7 +23,7 @@ impl Session {
         let (turn, mode) = match prefix {
             Some(prefix) => {
                 let white = if prefix.trims { kept } else { text.len() };
-                self.echo = Echo::new(white, text.len(), prefix.echoes);
+                self.echo = Echo::new(text, white, prefix.echoes);
                 (Turn::prefix(&Parts::new(text.get(..white).unwrap_or(text), anchor)), Mode::Prefix)
             }
             None => {

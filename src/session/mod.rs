@@ -295,11 +295,25 @@ impl Session {
     fn text(&mut self, now: Duration, text: &str) {
         let Some(mut echo) = self.echo.take() else { return self.new_text(now, text) };
         match echo.feed(self.slot.document().text(), text) {
-            Some(new) => self.new_text(now, &new),
+            Some(new) => {
+                if echo.begins_again() {
+                    // In other words than before: where it goes on is for the evidence to say.
+                    self.expect_any();
+                }
+                self.new_text(now, &new);
+            }
             None => {
                 self.begin_continuing();
                 self.echo = Some(echo);
             }
+        }
+    }
+
+    /// The open call goes on anywhere, and not at the end of the prefix as it was asked to.
+    fn expect_any(&mut self) {
+        self.begin_continuing();
+        if let Phase::Continuing(splice, _) = &mut self.phase {
+            **splice = Splice::new(&self.slot, Expect::Any, &self.limits);
         }
     }
 

@@ -208,6 +208,32 @@ fn an_echo_that_breaks_off_brings_nothing() {
 }
 
 /// Where the provider takes no white space at the end, and there is some.
+/// A server that does not continue a prefix, although it was said to: the model begins again.
+#[test]
+fn an_answer_that_begins_again_behind_a_prefix() {
+    let whole = r#"{"title": "Tea", "text": "It is a drink", "items": [1, [2, 3], {"x": 1}], "end": true}"#;
+    let laid_out = whole.replace("\"text\": ", "\"text\":\n    ").replace("}], ", "}],\n    ");
+    let mut right = 0;
+    for at in 17..whole.len() {
+        for (answer, size) in [(whole, 7), (whole, 1), (&laid_out, 5), (&laid_out, 100)] {
+            let (mut session, request) = cut(&whole[..at], Asking::default().prefix(Prefixed::default()));
+            assert_eq!(request.turn.unwrap().mode, Mode::Prefix);
+            for piece in answer.as_bytes().chunks(size) {
+                session.handle_input(NOW, Input::Text(std::str::from_utf8(piece).unwrap()));
+            }
+            session.handle_input(NOW, Input::End(End::Finished(Finish::Stop)));
+            let text = session.document().text();
+            let value: Option<Value> = serde_json::from_str(text).ok();
+            let is_right = value.as_ref() == Some(&serde_json::from_str(whole).unwrap());
+            // What was not understood has brought nothing.
+            assert!(is_right || text == &whole[..at], "{at} {size}: {text}");
+            assert!(is_right || answer != whole, "{at} {size}: {text}");
+            right += usize::from(is_right);
+        }
+    }
+    assert!(right > 200, "{right}");
+}
+
 #[test]
 fn white_space_at_the_end_of_a_prefix() {
     let trimming = || Asking::default().prefix(Prefixed { trims: true, ..Prefixed::default() });
