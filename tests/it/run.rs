@@ -73,9 +73,18 @@ fn what_is_given_up_is_closed_and_said() {
 }
 
 #[test]
+fn what_stands_around_a_document_is_not_written() {
+    for script in ["fence", "preamble", "epilogue"] {
+        let (ran, _) = ask("run-fence", script, &[]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, DOCUMENT), "{script}: {}", ran.err);
+    }
+}
+
+#[test]
 fn what_is_no_document_is_an_error() {
     let (ran, _) = ask("run-prose", "prose", &["-o", "out.json"]);
-    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{}", ran.err);
+    assert!(ran.err.contains("no whole JSON document; it begins: "), "{}", ran.err);
     assert!(!Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-prose/out.json").exists());
 }
 

@@ -276,14 +276,18 @@ impl Text {
         let key = seen.lock().unwrap_or_else(PoisonError::into_inner).key.clone();
         let mut body = ask(proxy, &request, patience, &key, trace, console).await?;
         let streams = args.output.is_none() && !args.json;
+        let mut shown = 0;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Failed::Io(error.to_string()))?;
             let Ok(data) = frame.into_data() else { continue };
             self.trace_contexts(trace, seen);
-            let new = self.take(&data)?;
-            if streams {
+            self.take(&data)?;
+            // What stands around the document is none of it.
+            let root = self.document.root().unwrap_or_default();
+            if let Some(new) = root.get(shown..).filter(|new| streams && !new.is_empty()) {
                 self.progress.clear();
-                console.show(&new)?;
+                console.show(new)?;
+                shown = root.len();
             }
             {
                 let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,8 +313,8 @@ impl Text {
         made.for_each(|call| trace.write(call, "contexts.json", &contexts));
     }
 
-    /// Takes bytes of the answer; the text in them.
-    fn take(&mut self, data: &[u8]) -> Result<String, Failed> {
+    /// Takes bytes of the answer.
+    fn take(&mut self, data: &[u8]) -> Result<(), Failed> {
         let (mut input, mut new) = (data, String::new());
         let unreadable = |error| Failed::Io(format!("the answer is no event stream: {error}"));
         while let Some(event) = self.decoder.next_event(&mut input).map_err(unreadable)? {
@@ -322,6 +326,6 @@ impl Text {
         }
         // Text that is no JSON is told of at the end.
         let _ = self.document.push_with(&new, &mut self.sinks);
-        Ok(new)
+        Ok(())
     }
 }

@@ -130,7 +130,10 @@ pub(super) fn report(args: &Args, document: &Document, seen: &Seen, console: &mu
             let filled = if outcome.filled.is_empty() { "nothing".to_owned() } else { outcome.filled.join(", ") };
             console.note(format_args!("given up and closed ({why}); invented: {filled}"));
         }
-        Exit::Invalid => console.note("the answer holds no whole JSON document"),
+        Exit::Invalid => {
+            let begins: String = document.text().trim_start().chars().take(BEGINS).collect();
+            console.note(format_args!("the answer holds no whole JSON document; it begins: {begins}"));
+        }
         _ => {}
     }
     console.verdict(exit);
@@ -156,3 +159,6 @@ pub(super) fn report(args: &Args, document: &Document, seen: &Seen, console: &mu
     }
     Ok(())
 }
+
+/// Characters of an answer that is no document, for people to see what it is.
+const BEGINS: usize = 80;
