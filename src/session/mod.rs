@@ -65,7 +65,7 @@ use crate::splice::{Earlier, Expect, Explained, Failure, Repair, Seam, Slot, Spl
 /// session.handle_input(now, Input::Text("{\"items\": [1, 2"));
 /// session.handle_input(now, Input::End(End::Dropped));
 ///
-/// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Cut { offset: 16, .. }))));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Cut { offset: 15, .. }))));
 /// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Requested { call: 1, .. }))));
 /// let Some(Output::Call { request, .. }) = session.poll_output() else { panic!() };
 /// let turn = request.turn.unwrap();
