@@ -50,7 +50,8 @@ pub struct Limits {
     /// Tokens of all answers to one request together, as the provider counts them, behind which no further call is made.
     /// Default: none.
     pub tokens: Option<u64>,
-    /// Time since the first input behind which no further call is made. Default: none.
+    /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.
+    /// Default: none.
     pub time: Option<Duration>,
     /// Answers in a row that say they are no further than the one before, and end the loop. Default 3; a model that is
     /// not asked says nothing.

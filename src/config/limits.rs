@@ -33,10 +33,10 @@ macro_rules! limits {
 }
 
 limits! {
-    depth: usize,
-    line: usize,
-    event: usize,
-    held: usize,
+    depth: Room,
+    line: Room,
+    event: Room,
+    held: Room,
     tail: usize,
     anchor: usize,
     full_context: usize,
@@ -54,6 +54,30 @@ limits! {
     first_byte: Wait,
     keep_alive: Seconds,
     backoff: Seconds,
+}
+
+/// A number without which nothing works: not 0.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Room(usize);
+
+impl<'de> Deserialize<'de> for Room {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let room = usize::deserialize(deserializer)?;
+        let refused = || D::Error::invalid_value(Unexpected::Unsigned(0), &"a number above 0");
+        Some(Self(room)).filter(|_| room > 0).ok_or_else(refused)
+    }
+}
+
+impl From<Room> for usize {
+    fn from(room: Room) -> Self {
+        room.0
+    }
+}
+
+impl From<usize> for Room {
+    fn from(room: usize) -> Self {
+        Self(room)
+    }
 }
 
 /// A number that may be none: 0.

@@ -253,7 +253,7 @@ impl Session {
         self.outputs.pop_front()
     }
 
-    /// When the open call counts as silent, unless something comes: then [`End::Silent`] is its input. `None` where
+    /// When the open call counts as silent, unless something comes, or has taken too long: then [`End::Silent`] is its input. `None` where
     /// silence is nobody's concern.
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
         let patience = match self.phase {
@@ -264,7 +264,11 @@ impl Session {
             Phase::Waiting(_) | Phase::Continuing(..) => self.limits.first_byte.max(self.limits.idle),
             Phase::Done => return None,
         };
-        Some(self.heard_at?.saturating_add(patience))
+        let silent = self.heard_at?.saturating_add(patience);
+        // A call for the rest ends with the time there is for all of it.
+        let left = self.limits.time.map(|most| most.saturating_sub(self.spent));
+        let over = left.zip(self.started_at).map(|(left, started)| started.saturating_add(left));
+        Some(over.filter(|_| !matches!(self.phase, Phase::First)).map_or(silent, |over| over.min(silent)))
     }
 
     /// When something came last.

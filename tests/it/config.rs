@@ -126,6 +126,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ("[limits]\nkeep_alive = nan\n", 2, 14, "from 0 to a year"),
         ("[limits]\nbackoff = \"10s\"\n", 2, 11, "seconds, from 0 to a year"),
         ("[limits]\nbody = -1\n", 2, 8, "invalid value"),
+        ("[limits]\ndepth = 0\n", 2, 9, "a number above 0"),
         ("[limits]\nfailures = 5000000000\n", 2, 12, "invalid value"),
         ("[[capability]]\nprefix = \"turn\"\n", 1, 1, "missing field `model`"),
         (

@@ -343,3 +343,21 @@ fn events_are_lines_of_a_log() {
     let progress = Event::Progress { call: 2, percentage: 40, strikes: 1 };
     assert_eq!(progress.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "strikes": 1}));
 }
+
+#[test]
+fn a_call_for_the_rest_ends_with_the_time() {
+    let limits = Limits { time: Some(Duration::from_secs(50)), ..Limits::default() };
+    let mut session = Session::new(limits);
+    session.handle_input(Duration::from_secs(1), Input::Text("[1, 2"));
+    // The first answer has the time that it needs.
+    assert_eq!(session.poll_timeout(true), Some(Duration::from_secs(61)));
+    session.handle_input(Duration::from_secs(10), Input::End(End::Dropped));
+    session.handle_input(Duration::from_secs(12), Input::Text("[1, 2, 3"));
+    assert_eq!(session.poll_timeout(true), Some(Duration::from_secs(51)), "less than the patience with silence");
+    session.handle_input(Duration::from_secs(51), Input::End(End::Silent));
+    let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
+    let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Time)));
+    // What had come of it stands; the number may have been longer.
+    assert_eq!(session.document().text(), "[1, 2, 3]");
+}
