@@ -32,10 +32,9 @@ use crate::document::Cut;
 use crate::json::Sink;
 use crate::json::envelope::{Opening, Roots};
 use crate::limits::Limits;
-use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
+use crate::overlap::{Anchor, Matcher};
 pub(crate) use agree::Earlier;
 use cursor::Tip;
-use decide::Scene;
 pub use explain::{Asked, Candidate, Death, Explained, Fate};
 use flow::{Delivered, Flow, Stop};
 use log::{Log, Tried};
@@ -44,10 +43,9 @@ pub(crate) use rewind::replaced;
 pub use seam::{Alignment, Expect, Failure, Repair, Rule, Seam};
 pub use slot::Slot;
 pub use text::TextSplice;
+use trial::Trial;
 pub use trial::Weight;
-use trial::{Claim, TRIALS, Trial};
-use weigh::Known;
-use wrap::{Mark, Wrap};
+use wrap::Wrap;
 
 /// Joins one fragment to one document.
 ///

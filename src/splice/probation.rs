@@ -3,8 +3,22 @@
 //!
 //! Text that can change none of them waits, and is taken at once: see [`Splice::quiet`].
 
-use super::flow::quiet_run;
-use super::*;
+use memchr::memchr2;
+
+use super::agree::Earlier;
+use super::cursor::Tip;
+use super::decide::{self, Scene};
+use super::explain::{Death, Fate};
+use super::flow::{Flow, quiet_run};
+use super::reader::Reader;
+use super::seam::{Alignment, Expect, Failure};
+use super::slot::Slot;
+use super::trial::{Claim, TRIALS, Trial, Weight};
+use super::weigh::{self, Known};
+use super::wrap::Mark;
+use super::{FENCE, Splice, State};
+use crate::json::Sink;
+use crate::overlap::{EVIDENCE, Hit, Matcher};
 
 impl Splice {
     /// The claim that the fragment's text from `at` on goes on at the cut.
