@@ -10,7 +10,8 @@ use restitch::splice::{Expect, Failure, Seam, Slot, Splice};
 use serde_json::{Value, json};
 
 /// What falls short of its file so far; what does not any more is struck off.
-const NOT_YET: [&str; 2] = ["comma-missing-behind-a-number", "refusal-where-an-object-has-opened"];
+const NOT_YET: [&str; 3] =
+    ["comma-missing-behind-a-number", "number-that-stands-elsewhere-too", "refusal-where-an-object-has-opened"];
 
 #[test]
 fn seams_are_as_their_files_say() {
