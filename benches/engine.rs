@@ -8,6 +8,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use restitch::context::{
+    Sections, complete_part, element_before_cutoff, hierarchy_context_for_prompt, overlap_context,
+};
 use restitch::json::{self, Machine, Sink};
 use restitch::overlap::Anchor;
 use restitch::paths::Paths;
@@ -151,6 +154,38 @@ fn sinks(c: &mut Criterion) {
             siblings.root()
         });
     });
+    group.bench_function("siblings and sections, 4-byte pushes", |b| {
+        b.iter(|| {
+            let mut both = (Siblings::new(Limits::default().siblings), Sections::new(16));
+            push_all(&pushes, &mut both, |_| {});
+            both.1.count()
+        });
+    });
+    group.finish();
+}
+
+/// What is known at a cut, and the closed document read by `serde_json`, as without a live one it must be.
+fn contexts(c: &mut Criterion) {
+    let mut group = c.benchmark_group("contexts");
+    for (size, bytes) in [("1 KiB", 1 << 10), ("1 MiB", 1 << 20), ("100 MiB", 100 << 20)] {
+        let text = sections(bytes);
+        let cut = text.rfind("paragraph goes").unwrap();
+        let (mut document, mut sinks) = (Document::new(64), (Sections::default(), Siblings::new(1 << 16)));
+        document.push_with(&text[..cut], &mut sinks).unwrap();
+        let (sections, siblings) = &sinks;
+        group.bench_function(format!("{size}, anchor"), |b| b.iter(|| overlap_context(black_box(&document), 2048)));
+        group.bench_function(format!("{size}, 500 characters of the text as cut"), |b| {
+            b.iter(|| hierarchy_context_for_prompt(black_box(&document), Some(siblings), 500));
+        });
+        group.bench_function(format!("{size}, the element before the cut"), |b| {
+            b.iter(|| element_before_cutoff(black_box(&document), Some(siblings)).map(str::len));
+        });
+        group.bench_function(format!("{size}, summary"), |b| b.iter(|| sections.summary(black_box(&document))));
+        group.sample_size(10).bench_function(format!("{size}, serde_json of the closed document"), |b| {
+            let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+            b.iter(|| read(&complete_part(black_box(&document)).unwrap().to_string()));
+        });
+    }
     group.finish();
 }
 
@@ -279,6 +314,6 @@ fn events(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
-    targets = machine, sinks, value, seam, events
+    targets = machine, sinks, value, seam, contexts, events
 }
 criterion_main!(benches);

@@ -253,8 +253,8 @@ impl Session {
         self.outputs.pop_front()
     }
 
-    /// When the open call counts as silent, unless something comes, or has taken too long: then [`End::Silent`] is its input. `None` where
-    /// silence is nobody's concern.
+    /// When the open call counts as silent, unless something comes, or has taken too long: then [`End::Silent`] is its
+    /// input. `None` where silence is nobody's concern.
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
         let patience = match self.phase {
             Phase::First if !self.would_continue(&End::Silent) => return None,
@@ -323,6 +323,7 @@ impl Session {
 
     fn new_text(&mut self, now: Duration, text: &str) {
         self.begin_continuing();
+        let asks_progress = self.asks_progress();
         match &mut self.phase {
             Phase::First => {
                 if self.malformed.is_none() {
@@ -330,7 +331,7 @@ impl Session {
                 }
             }
             Phase::Continuing(splice, _) => {
-                if self.said.len() < self.limits.held {
+                if asks_progress && self.said.len() < self.limits.held {
                     self.said.push_str(text);
                 }
                 let before = self.slot.document().text().len();
@@ -346,13 +347,15 @@ impl Session {
         }
     }
 
+    /// The open call was asked how far the document has come.
+    fn asks_progress(&self) -> bool {
+        self.mode == Mode::Anchored && self.asking.prompt.template(Part::Progress).is_some()
+    }
+
     /// The call that is open has ended: how far does it say that the document has come?
     fn note_progress(&mut self) {
         let said = std::mem::take(&mut self.said);
-        if self.mode != Mode::Anchored || self.asking.prompt.template(Part::Progress).is_none() {
-            return;
-        }
-        if let Some(percentage) = context::extract(&said) {
+        if let Some(percentage) = context::extract(&said).filter(|_| self.asks_progress()) {
             self.progress.note(Some(percentage));
             let (call, strikes) = (self.continuations, self.progress.strikes());
             self.event(Event::Progress { call, percentage, strikes });

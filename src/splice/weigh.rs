@@ -87,13 +87,15 @@ fn is_identified(slot: &Slot, tip: &Tip, depth: usize, arrival: &Arrival) -> boo
     let before = slot.siblings().children(depth);
     let is_like = |child: &Child| child.span.start < start && child.span.of(text).starts_with(element);
     // The same in another layout: one answer may have another one than the one before it.
-    let said: Vec<String> = said_by_element(slot, tip, depth).into_iter().map(compact).collect();
-    let said: Vec<memmem::Finder<'_>> = said.iter().map(memmem::Finder::new).collect();
-    let says_all = |child: &Child| {
-        let row = compact(child.span.of(text));
-        said.iter().all(|piece| says(&row, piece))
+    let is_said = || {
+        let said: Vec<String> = said_by_element(slot, tip, depth).into_iter().map(compact).collect();
+        let said: Vec<memmem::Finder<'_>> = said.iter().map(memmem::Finder::new).collect();
+        let says_all = |child: &Child| {
+            let row = compact(child.span.of(text));
+            said.iter().all(|piece| says(&row, piece))
+        };
+        !said.is_empty() && before.iter().rev().take(ROWS).any(says_all)
     };
-    let is_said = || !said.is_empty() && before.iter().rev().take(ROWS).any(says_all);
     // What is missing must still come.
     arrival.read + arrival.missing > 0 && !element.is_empty() && !before.iter().any(is_like) && !is_said()
 }
