@@ -15,7 +15,7 @@ use super::upstream::{self, Head};
 use super::{Proxy, Tap};
 use crate::Limits;
 use crate::client::{Body, BodyError};
-use crate::provider::capability::{Capability, Lesson, Prefix, Switch};
+use crate::provider::capability::{Capability, CapabilityHint, Prefix, Switch};
 use crate::provider::chat;
 use crate::session::body::{Output, Whole};
 use crate::session::{Asking, End, Mode, Prefixed, Request, Status};
@@ -157,14 +157,14 @@ impl Conversation {
             }
             let reason = format!("the upstream answered {status}");
             if says_wrong(status) {
-                match self.lesson(response).await {
-                    Some(lesson @ (Lesson::NoPrefix | Lesson::Trims)) if is_prefix => {
-                        self.proxy.learn(&self.request.model, lesson);
+                match self.hint(response).await {
+                    Some(hint @ (CapabilityHint::NoPrefix | CapabilityHint::Trims)) if is_prefix => {
+                        self.proxy.record(&self.request.model, hint);
                         return Err(End::NoPrefix(reason));
                     }
-                    Some(lesson @ Lesson::NoMember(key)) if switch.is_some_and(|switch| switch.key == key) => {
-                        self.proxy.learn(&self.request.model, lesson);
-                        // Learned once, it is not added again.
+                    Some(hint @ CapabilityHint::NoMember(key)) if switch.is_some_and(|switch| switch.key == key) => {
+                        self.proxy.record(&self.request.model, hint);
+                        // CapabilityCache once, it is not added again.
                         continue;
                     }
                     _ => return Err(rejected(reason, false)),
@@ -194,12 +194,12 @@ impl Conversation {
     }
 
     /// What a refusal teaches.
-    async fn lesson(&self, response: Response<Incoming>) -> Option<Lesson> {
+    async fn hint(&self, response: Response<Incoming>) -> Option<CapabilityHint> {
         let patience = Some((self.limits.idle, self.limits.idle));
         match Collected::read(response.into_body(), self.limits.event, patience).await {
             Ok(Collected::Whole(body)) => {
                 self.heard(&body);
-                Lesson::read(&String::from_utf8_lossy(&body))
+                CapabilityHint::read(&String::from_utf8_lossy(&body))
             }
             _ => None,
         }

@@ -9,7 +9,7 @@ use super::chat::{Conversation, says_wrong};
 use super::serve::{error, unreachable};
 use super::upstream;
 use crate::client::Body;
-use crate::provider::capability::Lesson;
+use crate::provider::capability::CapabilityHint;
 use crate::provider::chat;
 
 /// Makes the first call, and answers with what comes of it.
@@ -77,11 +77,11 @@ impl Conversation {
 
     /// Whether a refusal says that something is not taken which the request had, and which can be left out.
     fn learns(&self, refusal: &[u8]) -> bool {
-        let lesson = Lesson::read(&String::from_utf8_lossy(refusal));
+        let hint = CapabilityHint::read(&String::from_utf8_lossy(refusal));
         let sent = std::str::from_utf8(&self.body).unwrap_or_default();
-        match lesson {
-            Some(lesson @ Lesson::NoMember(RESPONSE_FORMAT)) if chat::has_member(sent, RESPONSE_FORMAT) => {
-                self.proxy.learn(&self.request.model, lesson);
+        match hint {
+            Some(hint @ CapabilityHint::NoMember(RESPONSE_FORMAT)) if chat::has_member(sent, RESPONSE_FORMAT) => {
+                self.proxy.record(&self.request.model, hint);
                 true
             }
             _ => false,

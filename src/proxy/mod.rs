@@ -25,7 +25,7 @@ pub use serve::Server;
 
 use crate::Limits;
 use crate::client::Client;
-use crate::provider::capability::{Capability, Learned, Lesson, Table};
+use crate::provider::capability::{Capability, CapabilityCache, CapabilityHint, Table};
 use crate::session::relay::Output;
 use crate::session::{End, Event, Prompt, Reason};
 
@@ -52,7 +52,7 @@ pub struct Proxy {
     adapts: bool,
     raise: u32,
     /// What answers have taught of models.
-    learned: Arc<Mutex<Learned>>,
+    cache: Arc<Mutex<CapabilityCache>>,
     observer: Option<Observer>,
     tap: Option<Arc<dyn Tap>>,
 }
@@ -79,7 +79,7 @@ impl Proxy {
             capabilities: Table::default(),
             adapts: false,
             raise: 1,
-            learned: Arc::default(),
+            cache: Arc::default(),
             observer: None,
             tap: None,
         }
@@ -152,19 +152,19 @@ impl Proxy {
     /// What a model can be asked for, as far as that is known by now.
     fn capability(&self, model: &str) -> Capability {
         let mut capability = self.capabilities.of(model, Some(self.client.upstream().host()));
-        self.learned().correct(model, &mut capability);
+        self.cache().correct(model, &mut capability);
         capability
     }
 
-    fn learn(&self, model: &str, lesson: Lesson) {
-        if self.learned().learn(model, lesson) {
-            tracing::info!(?lesson, "learned of a model");
+    fn record(&self, model: &str, hint: CapabilityHint) {
+        if self.cache().record(model, hint) {
+            tracing::info!(?hint, "learned of a model");
         }
     }
 
     /// A panic elsewhere leaves it whole: each change of it is complete when it is made.
-    fn learned(&self) -> MutexGuard<'_, Learned> {
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, CapabilityCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor anything of a request's headers

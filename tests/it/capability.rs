@@ -1,6 +1,6 @@
 //! What models can be asked for: the table, rows in front of it, and what refusals teach.
 
-use restitch::provider::capability::{Learned, Lesson, Prefix, Row, Switch, Table};
+use restitch::provider::capability::{CapabilityCache, CapabilityHint, Prefix, Row, Switch, Table};
 
 const DASHSCOPE: &str = "dashscope-intl.aliyuncs.com";
 
@@ -145,76 +145,76 @@ fn a_long_name_is_in_no_row() {
 }
 
 /// Whole bodies, as they were seen.
-const REFUSALS: [(&str, Lesson); 17] = [
+const REFUSALS: [(&str, CapabilityHint); 17] = [
     (
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."},"request_id":"req_1"}"#,
-        Lesson::NoPrefix,
+        CapabilityHint::NoPrefix,
     ),
     (
         r#"{"error":{"code":400,"message":"{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"This model does not support assistant message prefill. The conversation must end with a user message.\"}}","status":"INVALID_ARGUMENT"}}"#,
-        Lesson::NoPrefix,
+        CapabilityHint::NoPrefix,
     ),
     (
         "{\n \"error\": {\n \"code\": 400,\n \"message\": \"Requests ending with a model turn are not supported.\",\n \"status\": \"INVALID_ARGUMENT\"\n }\n}\n",
-        Lesson::NoPrefix,
+        CapabilityHint::NoPrefix,
     ),
     (
         r#"{"error":{"code":400,"message":"Assistant response prefill is incompatible with enable_thinking.","type":"invalid_request_error"}}"#,
-        Lesson::NoPrefix,
+        CapabilityHint::NoPrefix,
     ),
     (
         r#"{"error": {"message": "prefix is only available when using beta api (set base_url=\"https://api.deepseek.com/beta\")", "type": "invalid_request_error", "param": null, "code": "invalid_request_error"}}"#,
-        Lesson::NoPrefix,
+        CapabilityHint::NoPrefix,
     ),
     (
         r#"{"error": {"message": "The last message of deepseek-reasoner must be a user message, or an assistant message with prefix mode on (refer to https://api-docs.deepseek.com/guides/chat_prefix_completion).", "type": "invalid_request_error", "param": null, "code": "invalid_request_error"}}"#,
-        Lesson::NoPrefix,
+        CapabilityHint::NoPrefix,
     ),
     (
         r#"{"object": "error", "message": "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant", "type": "invalid_request_error", "param": null, "code": null}"#,
-        Lesson::NoPrefix,
+        CapabilityHint::NoPrefix,
     ),
     (
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages: final assistant content cannot end with trailing whitespace"},"request_id":"req_2"}"#,
-        Lesson::Trims,
+        CapabilityHint::Trims,
     ),
-    (r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#, Lesson::NoPrefix),
+    (r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#, CapabilityHint::NoPrefix),
     (
         r#"{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', 'continue_final_message'), 'msg': 'Extra inputs are not permitted', 'input': True}]"}"#,
-        Lesson::NoPrefix,
+        CapabilityHint::NoPrefix,
     ),
     (
         r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\", \"At body -> response_format -> ResponseFormatJSONSchema -> type: Input should be 'json_schema'\"]","type":"bad_request","code":400}}"#,
-        Lesson::NoMember("response_format"),
+        CapabilityHint::NoMember("response_format"),
     ),
     (
         r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_object' is not supported with this model.","type":"invalid_request_error","param":"response_format","code":null}}"#,
-        Lesson::NoMember("response_format"),
+        CapabilityHint::NoMember("response_format"),
     ),
-    (r#"{"detail":"Unsupported parameter: response_format"}"#, Lesson::NoMember("response_format")),
+    (r#"{"detail":"Unsupported parameter: response_format"}"#, CapabilityHint::NoMember("response_format")),
     (
         r#"{"error":{"message":"Unrecognized request argument supplied: response_format"}}"#,
-        Lesson::NoMember("response_format"),
+        CapabilityHint::NoMember("response_format"),
     ),
     (
         r#"{"object":"Error","detail":[{"type":"extra_forbidden","loc":["body","tools"],"msg":"Extra inputs are not permitted","input":[]}],"type":"invalid_request_error","code":3001}"#,
-        Lesson::NoMember("tools"),
+        CapabilityHint::NoMember("tools"),
     ),
     (
         r#"{"error":{"message":"Unsupported parameter: 'reasoning_effort' is not supported with this model.","type":"invalid_request_error","param":"reasoning_effort","code":"unsupported_parameter"}}"#,
-        Lesson::NoMember("reasoning_effort"),
+        CapabilityHint::NoMember("reasoning_effort"),
     ),
     (
         r#"{"error":{"message":"Reasoning is mandatory for this endpoint and cannot be disabled.","code":400}}"#,
-        Lesson::NoMember("reasoning"),
+        CapabilityHint::NoMember("reasoning"),
     ),
 ];
 
 #[test]
 fn refusals_are_read() {
-    for (body, lesson) in REFUSALS {
-        assert_eq!(Lesson::read(body), Some(lesson), "{body}");
-        assert_eq!(Lesson::read(&body.to_uppercase()), Some(lesson), "{body}");
+    for (body, hint) in REFUSALS {
+        assert_eq!(CapabilityHint::read(body), Some(hint), "{body}");
+        assert_eq!(CapabilityHint::read(&body.to_uppercase()), Some(hint), "{body}");
     }
 }
 
@@ -231,49 +231,49 @@ fn other_errors_teach_nothing() {
         r#"{"error":{"message":"This region is not supported; your partial prefix of tools and reasoning is thinking"}}"#,
         r#"{"error":{"message":"my_response_format is not supported"}}"#,
     ] {
-        assert_eq!(Lesson::read(body), None, "{body}");
+        assert_eq!(CapabilityHint::read(body), None, "{body}");
     }
     // What stands far behind is not read, and no character is cut in two.
     let far = format!("{}{}", "é".repeat(40_000), REFUSALS[0].0);
-    assert_eq!(Lesson::read(&far), None);
+    assert_eq!(CapabilityHint::read(&far), None);
 }
 
 #[test]
 fn lessons_correct_the_table() {
     let table = Table::default();
-    let mut learned = Learned::default();
-    let corrected = |learned: &Learned, model: &str, host: &str| {
+    let mut cache = CapabilityCache::default();
+    let corrected = |cache: &CapabilityCache, model: &str, host: &str| {
         let mut capability = table.of(model, Some(host));
-        learned.correct(model, &mut capability);
+        cache.correct(model, &mut capability);
         capability
     };
     let host = "api.deepseek.com";
-    assert_eq!(corrected(&learned, "deepseek-v4-pro", host), table.of("deepseek-v4-pro", Some(host)));
+    assert_eq!(corrected(&cache, "deepseek-v4-pro", host), table.of("deepseek-v4-pro", Some(host)));
 
-    assert!(learned.learn("deepseek-v4-pro", Lesson::NoMember("thinking")));
-    let less = corrected(&learned, "deepseek-v4-pro", host);
+    assert!(cache.record("deepseek-v4-pro", CapabilityHint::NoMember("thinking")));
+    let less = corrected(&cache, "deepseek-v4-pro", host);
     assert_eq!((less.prefix, less.reasoning_off), (Prefix::Flag, None));
     // Another member than the one that turns thinking off here.
-    assert!(learned.learn("deepseek-v4-flash", Lesson::NoMember("enable_thinking")));
-    assert!(corrected(&learned, "deepseek-v4-flash", host).reasoning_off.is_some());
+    assert!(cache.record("deepseek-v4-flash", CapabilityHint::NoMember("enable_thinking")));
+    assert!(corrected(&cache, "deepseek-v4-flash", host).reasoning_off.is_some());
 
-    assert!(learned.learn("m", Lesson::NoMember("response_format")));
-    assert!(learned.learn("m", Lesson::NoMember("tools")));
-    assert!(learned.learn("m", Lesson::Trims));
-    assert!(!learned.learn("m", Lesson::Trims));
-    let m = corrected(&learned, "m", "example.org");
+    assert!(cache.record("m", CapabilityHint::NoMember("response_format")));
+    assert!(cache.record("m", CapabilityHint::NoMember("tools")));
+    assert!(cache.record("m", CapabilityHint::Trims));
+    assert!(!cache.record("m", CapabilityHint::Trims));
+    let m = corrected(&cache, "m", "example.org");
     assert!(!m.response_format && !m.tools && m.trims);
-    assert!(corrected(&learned, "n", "example.org").response_format);
+    assert!(corrected(&cache, "n", "example.org").response_format);
 }
 
 #[test]
 fn learned_models_are_bounded() {
-    let mut learned = Learned::default();
+    let mut cache = CapabilityCache::default();
     for n in 0..1024 {
-        assert!(learned.learn(&format!("m{n}"), Lesson::NoPrefix));
+        assert!(cache.record(&format!("m{n}"), CapabilityHint::NoPrefix));
     }
-    assert!(!learned.learn("m0", Lesson::NoPrefix), "all of them are remembered");
-    assert!(learned.learn("one more", Lesson::NoPrefix));
-    assert!(learned.learn("m0", Lesson::NoPrefix), "they were forgotten");
-    assert!(!learned.learn(&"a".repeat(257), Lesson::NoPrefix));
+    assert!(!cache.record("m0", CapabilityHint::NoPrefix), "all of them are remembered");
+    assert!(cache.record("one more", CapabilityHint::NoPrefix));
+    assert!(cache.record("m0", CapabilityHint::NoPrefix), "they were forgotten");
+    assert!(!cache.record(&"a".repeat(257), CapabilityHint::NoPrefix));
 }

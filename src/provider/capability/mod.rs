@@ -18,13 +18,13 @@
 //! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefix, Prefix::Final);
 //! ```
 
-mod learned;
+mod cache;
+mod hint;
 mod pattern;
-mod refused;
 mod table;
 
-pub use learned::Learned;
-pub use refused::Lesson;
+pub use cache::CapabilityCache;
+pub use hint::CapabilityHint;
 
 /// How a provider is told to continue the last message, an assistant's, literally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

@@ -1,5 +1,5 @@
 //! The rows that are known, each with its source. A model that is younger than its row is asked as the row says until
-//! its provider's answer says otherwise; see [`Lesson`](super::Lesson).
+//! its provider's answer says otherwise; see [`CapabilityHint`](super::CapabilityHint).
 
 use super::{Prefix, Row};
 

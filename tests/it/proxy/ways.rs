@@ -123,7 +123,7 @@ async fn a_model_that_is_told_to_think_gets_no_prefix() {
     assert_eq!(last_message(&seen(&raw, 1).1)["role"], "user");
 }
 
-/// Learned once, by all answers of the process, and without a failure.
+/// CapabilityCache once, by all answers of the process, and without a failure.
 #[tokio::test]
 async fn a_refused_prefix_is_learned() {
     let raw = Raw::new(vec![

@@ -3,7 +3,7 @@
 /// What is learned from a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Lesson {
+pub enum CapabilityHint {
     /// No prefix is continued, or not in the way it was asked for.
     NoPrefix,
     /// A prefix may not end in white space.
@@ -12,19 +12,19 @@ pub enum Lesson {
     NoMember(&'static str),
 }
 
-impl Lesson {
+impl CapabilityHint {
     /// Reads the body of a response whose status says that the request is wrong (400, 422). `None` where it says nothing
     /// of what a model can be asked for. At most 64 KiB of it are read.
     ///
-    /// A body may quote the request, and so whatever a user wrote: a lesson counts only where the request held what it
+    /// A body may quote the request, and so whatever a user wrote: a hint counts only where the request held what it
     /// is about.
     ///
     /// ```
-    /// use restitch::provider::capability::Lesson;
+    /// use restitch::provider::capability::CapabilityHint;
     ///
     /// let body = r#"{"error": {"message": "Unsupported parameter: response_format"}}"#;
-    /// assert_eq!(Lesson::read(body), Some(Lesson::NoMember("response_format")));
-    /// assert_eq!(Lesson::read(r#"{"error": {"message": "Invalid API key"}}"#), None);
+    /// assert_eq!(CapabilityHint::read(body), Some(CapabilityHint::NoMember("response_format")));
+    /// assert_eq!(CapabilityHint::read(r#"{"error": {"message": "Invalid API key"}}"#), None);
     /// ```
     pub fn read(body: &str) -> Option<Self> {
         let end = (0..=LONGEST.min(body.len())).rev().find(|&end| body.is_char_boundary(end))?;

@@ -1,0 +1,55 @@
+//! What a process has learned of models beside the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Capability, CapabilityHint, NAME, Prefix};
+
+/// Lessons by model. Whoever shares it holds it behind a lock.
+///
+/// ```
+/// use restitch::provider::capability::{CapabilityCache, CapabilityHint, Prefix, Table};
+///
+/// let mut cache = CapabilityCache::default();
+/// assert!(cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefix));
+/// assert!(!cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefix));
+///
+/// let mut capability = Table::default().of("claude-sonnet-4-5", None);
+/// cache.correct("claude-sonnet-4-5", &mut capability);
+/// assert_eq!(capability.prefix, Prefix::None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapabilityCache {
+    models: BTreeMap<String, BTreeSet<CapabilityHint>>,
+}
+
+impl CapabilityCache {
+    /// Takes a hint; returns whether it is a new one. Of more than 1,024 models nothing is remembered, and the next
+    /// one begins anew; of a name of more than 256 bytes nothing is.
+    pub fn record(&mut self, model: &str, hint: CapabilityHint) -> bool {
+        if model.len() > NAME {
+            return false;
+        }
+        if self.models.len() >= MODELS && !self.models.contains_key(model) {
+            self.models.clear();
+        }
+        self.models.entry(model.to_owned()).or_default().insert(hint)
+    }
+
+    /// Corrects what the table says of a model.
+    pub fn correct(&self, model: &str, capability: &mut Capability) {
+        for hint in self.models.get(model).into_iter().flatten() {
+            match *hint {
+                CapabilityHint::NoPrefix => capability.prefix = Prefix::None,
+                CapabilityHint::Trims => capability.trims = true,
+                CapabilityHint::NoMember("response_format") => capability.response_format = false,
+                CapabilityHint::NoMember("tools" | "tool_choice") => capability.tools = false,
+                CapabilityHint::NoMember(key) => {
+                    capability.reasoning_off.take_if(|switch| switch.key == key);
+                }
+            }
+        }
+    }
+}
+
+/// Models that are remembered: names come from requests, and anybody can invent them.
+const MODELS: usize = 1024;
