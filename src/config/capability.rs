@@ -3,7 +3,7 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::provider::capability::{self, Prefix, Switch};
+use crate::provider::capability::{self, PrefillForm, Switch};
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -14,9 +14,9 @@ pub(super) struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prefix: Option<Way>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    trims: Option<bool>,
+    rejects_trailing_space: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    echoes: Option<bool>,
+    returns_prefill: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix_path: Option<PrefixPath>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ impl TryFrom<Member> for Off {
 }
 
 #[derive(Debug)]
-struct Way(Prefix);
+struct Way(PrefillForm);
 
 /// Text that is JSON, or empty.
 #[derive(Debug, Serialize)]
@@ -71,9 +71,9 @@ impl From<Row> for capability::Row {
     fn from(file: Row) -> Self {
         let mut row = Self::of(file.model);
         row.host = file.host;
-        row.prefix = file.prefix.map(|way| way.0);
-        row.trims = file.trims;
-        row.echoes = file.echoes;
+        row.prefill = file.prefix.map(|way| way.0);
+        row.rejects_trailing_space = file.rejects_trailing_space;
+        row.returns_prefill = file.returns_prefill;
         row.prefix_path = file.prefix_path.map(|path| path.0);
         row.response_format = file.response_format;
         row.tools = file.tools;
@@ -89,9 +89,9 @@ impl From<&capability::Row> for Row {
         Self {
             model: row.model,
             host: row.host,
-            prefix: row.prefix.map(Way),
-            trims: row.trims,
-            echoes: row.echoes,
+            prefix: row.prefill.map(Way),
+            rejects_trailing_space: row.rejects_trailing_space,
+            returns_prefill: row.returns_prefill,
             prefix_path: row.prefix_path.map(PrefixPath),
             response_format: row.response_format,
             tools: row.tools,
@@ -104,9 +104,9 @@ impl From<&capability::Row> for Row {
 impl<'de> Deserialize<'de> for Way {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let found = Prefix::NAMES.iter().find(|(known, _)| *known == name);
+        let found = PrefillForm::NAMES.iter().find(|(known, _)| *known == name);
         found.map(|(_, prefix)| Self(*prefix)).ok_or_else(|| {
-            let names: Vec<_> = Prefix::NAMES.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let names: Vec<_> = PrefillForm::NAMES.iter().map(|(name, _)| format!("`{name}`")).collect();
             D::Error::custom(format!("`{name}` is no way to continue a prefix: there are {}", names.join(", ")))
         })
     }

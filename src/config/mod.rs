@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use restitch::config::Config;
-//! use restitch::provider::capability::Prefix;
+//! use restitch::provider::capability::PrefillForm;
 //!
 //! let config = Config::parse(r#"
 //!     [limits]
@@ -18,7 +18,7 @@
 //!     prefix = "continue-final-message"
 //! "#)?;
 //! assert_eq!(config.limits.continuations, 4);
-//! assert_eq!(config.table().of("llama", Some("127.0.0.1")).prefix, Prefix::Final);
+//! assert_eq!(config.table().of("llama", Some("127.0.0.1")).prefix, PrefillForm::Final);
 //!
 //! let error = Config::parse("[limits]\ncontinuation = 4\n").unwrap_err();
 //! assert_eq!(error.line, 2);

@@ -15,10 +15,10 @@ use super::upstream::{self, Head};
 use super::{Proxy, Tap};
 use crate::Limits;
 use crate::client::{Body, BodyError};
-use crate::provider::capability::{Capability, CapabilityHint, Prefix, Switch};
+use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, Switch};
 use crate::provider::chat;
 use crate::session::body::{Output, Whole};
-use crate::session::{Asking, End, Mode, Prefixed, Request, Status};
+use crate::session::{Asking, End, Mode, PrefillOptions, Request, Status};
 use crate::stream::Stitch;
 
 /// A chat completion that the proxy can read and ask for again.
@@ -122,12 +122,15 @@ impl Conversation {
         // A path of the operator's own can't be replaced by another one.
         let is_reachable =
             capability.prefix_path.as_ref().is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
-        let goes = capability.prefix != Prefix::None && is_reachable && !self.request.thinks;
-        let prefixed = Prefixed { trims: capability.trims, echoes: capability.echoes };
+        let goes = capability.prefill != PrefillForm::None && is_reachable && !self.request.thinks;
+        let options = PrefillOptions {
+            rejects_trailing_space: capability.rejects_trailing_space,
+            returns_prefill: capability.returns_prefill,
+        };
         let raises = self.proxy.raise > 1 && self.request.max_tokens.is_some();
         Asking {
             prompt: Arc::clone(&self.proxy.prompt),
-            prefix: goes.then_some(prefixed),
+            prefill: goes.then_some(options),
             thinks_less: capability.reasoning_off.is_some() || raises,
         }
     }
@@ -136,8 +139,8 @@ impl Conversation {
     async fn call(&self, request: &Request) -> Result<Response<Incoming>, End> {
         loop {
             let capability = self.proxy.capability(&self.request.model);
-            let is_prefix = request.turn.as_ref().is_some_and(|turn| turn.mode == Mode::Prefix);
-            if is_prefix && capability.prefix == Prefix::None {
+            let is_prefix = request.turn.as_ref().is_some_and(|turn| turn.mode == Mode::Prefill);
+            if is_prefix && capability.prefill == PrefillForm::None {
                 return Err(End::NoPrefix("another call has found that no prefix is continued".to_owned()));
             }
             let switch = capability.reasoning_off.as_ref().filter(|_| is_prefix || request.thinks_less);
@@ -158,7 +161,7 @@ impl Conversation {
             let reason = format!("the upstream answered {status}");
             if says_wrong(status) {
                 match self.hint(response).await {
-                    Some(hint @ (CapabilityHint::NoPrefix | CapabilityHint::Trims)) if is_prefix => {
+                    Some(hint @ (CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace)) if is_prefix => {
                         self.proxy.record(&self.request.model, hint);
                         return Err(End::NoPrefix(reason));
                     }
@@ -184,7 +187,7 @@ impl Conversation {
         let max_tokens = self.request.max_tokens.filter(|_| self.proxy.raise > 1).map(raised);
         let rest = request.turn.as_ref().map(|turn| match turn.mode {
             Mode::Anchored => chat::Rest::Words { delivered: &turn.delivered, prompt: &turn.prompt },
-            Mode::Prefix => chat::Rest::Prefix { delivered: &turn.delivered, prefix: capability.prefix },
+            Mode::Prefill => chat::Rest::Prefill { delivered: &turn.delivered, prefix: capability.prefill },
         });
         if rest.is_none() && switch.is_none() && max_tokens.is_none() {
             return Some(self.body.clone());

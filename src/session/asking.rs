@@ -12,7 +12,8 @@ impl Session {
         let text = document.text();
         let kept = text.trim_end().len();
         let in_string = document.machine().in_string();
-        let prefix = self.asking.prefix.filter(|prefix| !(prefix.trims && in_string && kept < text.len()));
+        let prefix =
+            self.asking.prefill.filter(|prefix| !(prefix.rejects_trailing_space && in_string && kept < text.len()));
         let expect = match prefix {
             Some(_) => Expect::Exact,
             None if !self.asking.prompt.has_anchor() && self.expect == Expect::Anchor => Expect::Any,
@@ -22,9 +23,9 @@ impl Session {
         let anchor = splice.anchor().and_then(|anchor| text.get(anchor.range.clone())).unwrap_or_default();
         let (turn, mode) = match prefix {
             Some(prefix) => {
-                let white = if prefix.trims { kept } else { text.len() };
-                self.echo = Echo::new(text, white, prefix.echoes);
-                (Turn::prefix(&Parts::new(text.get(..white).unwrap_or(text), anchor)), Mode::Prefix)
+                let white = if prefix.rejects_trailing_space { kept } else { text.len() };
+                self.echo = Echo::new(text, white, prefix.returns_prefill);
+                (Turn::prefill(&Parts::new(text.get(..white).unwrap_or(text), anchor)), Mode::Prefill)
             }
             None => {
                 self.echo = None;

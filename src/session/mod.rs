@@ -36,7 +36,7 @@ pub use event::Event;
 pub use io::{End, Input, Output, Reason};
 pub use outcome::{Outcome, Status, Stop};
 pub use prompt::{Part, Parts, Prompt};
-pub use request::{Asking, Mode, Prefixed, Request, Turn};
+pub use request::{Asking, Mode, PrefillOptions, Request, Turn};
 pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_explained, stitch_with};
 pub use template::{Template, TemplateError};
@@ -428,8 +428,8 @@ impl Session {
         self.begin_continuing();
         let Phase::Continuing(mut splice, delivered) = std::mem::replace(&mut self.phase, Phase::Done) else { return };
         match end {
-            End::NoPrefix(_) if self.mode == Mode::Prefix => {
-                self.asking.prefix = None;
+            End::NoPrefix(_) if self.mode == Mode::Prefill => {
+                self.asking.prefill = None;
                 self.continuations -= 1;
                 self.tokens.pop();
                 self.call(now, Duration::ZERO);
@@ -471,9 +471,9 @@ impl Session {
                 self.failed(now, Reason::Nothing(end.clone()), end);
             }
             Err(failure) => {
-                if self.mode == Mode::Prefix && failure != Failure::Empty {
+                if self.mode == Mode::Prefill && failure != Failure::Empty {
                     // Asked in the same way, it would say the same.
-                    self.asking.prefix = None;
+                    self.asking.prefill = None;
                 }
                 self.failed(now, Reason::Merge(failure), end);
             }

@@ -21,11 +21,11 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The assistant's message: all text that was delivered, or a rendering of it where it is longer than
-    /// [`Limits::full_context`](crate::Limits::full_context) and one is known. With [`Mode::Prefix`] it is the prefix.
+    /// [`Limits::full_context`](crate::Limits::full_context) and one is known. With [`Mode::Prefill`] it is the prefix.
     pub delivered: String,
     /// The tail of it that the answer is asked to repeat first.
     pub anchor: String,
-    /// The user's message: the instruction, and the anchor between its tags. Empty with [`Mode::Prefix`].
+    /// The user's message: the instruction, and the anchor between its tags. Empty with [`Mode::Prefill`].
     pub prompt: String,
     /// Which of the two is asked for.
     pub mode: Mode,
@@ -38,7 +38,7 @@ pub enum Mode {
     #[default]
     Anchored,
     /// The delivered text is the last turn, and is continued literally.
-    Prefix,
+    Prefill,
 }
 
 impl Mode {
@@ -46,7 +46,7 @@ impl Mode {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anchored => "anchored",
-            Self::Prefix => "prefix",
+            Self::Prefill => "prefix",
         }
     }
 }
@@ -58,7 +58,7 @@ pub struct Asking {
     /// The words.
     pub prompt: Arc<Prompt>,
     /// A prefix is continued literally, in this form; `None`: it is not, and the rest is asked for in words.
-    pub prefix: Option<Prefixed>,
+    pub prefill: Option<PrefillOptions>,
     /// A call can be told to think less, or to write more: see [`Request::thinks_less`]. Without it an answer that is
     /// all thoughts passes as it came.
     pub thinks_less: bool,
@@ -66,18 +66,18 @@ pub struct Asking {
 
 /// What is peculiar to a provider that continues a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Prefixed {
+pub struct PrefillOptions {
     /// The prefix may not end in white space. Where that is text, inside a string, the rest is asked for in words.
-    pub trims: bool,
+    pub rejects_trailing_space: bool,
     /// The answer begins with the prefix.
-    pub echoes: bool,
+    pub returns_prefill: bool,
 }
 
 /// In the usual words.
 impl Default for Asking {
     fn default() -> Self {
         static USUAL: LazyLock<Arc<Prompt>> = LazyLock::new(Arc::default);
-        Self { prompt: Arc::clone(&USUAL), prefix: None, thinks_less: false }
+        Self { prompt: Arc::clone(&USUAL), prefill: None, thinks_less: false }
     }
 }
 
@@ -89,8 +89,8 @@ impl Asking {
 
     /// With a prefix.
     #[must_use]
-    pub fn prefix(mut self, prefix: Prefixed) -> Self {
-        self.prefix = Some(prefix);
+    pub fn prefill(mut self, prefill: PrefillOptions) -> Self {
+        self.prefill = Some(prefill);
         self
     }
 
@@ -117,12 +117,12 @@ impl Turn {
     }
 
     /// The turn that is continued literally.
-    pub fn prefix(parts: &Parts<'_>) -> Self {
+    pub fn prefill(parts: &Parts<'_>) -> Self {
         Self {
             delivered: parts.delivered.to_owned(),
             anchor: parts.anchor.to_owned(),
             prompt: String::new(),
-            mode: Mode::Prefix,
+            mode: Mode::Prefill,
         }
     }
 }

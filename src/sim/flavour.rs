@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use crate::provider::capability::Prefix;
+use crate::provider::capability::PrefillForm;
 
 /// Whose manners the server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -55,13 +55,13 @@ impl Flavour {
     ];
 
     /// How a client says that a prefix is to be continued.
-    pub fn prefix(self) -> Prefix {
+    pub fn prefix(self) -> PrefillForm {
         match self {
-            Self::OpenAi | Self::Anthropic46 | Self::Gemini36 | Self::Perplexity => Prefix::None,
-            Self::Anthropic | Self::Gemini | Self::LlamaCpp => Prefix::Turn,
-            Self::DeepSeek | Self::Mistral => Prefix::Flag,
-            Self::Partial => Prefix::Partial,
-            Self::Vllm => Prefix::Final,
+            Self::OpenAi | Self::Anthropic46 | Self::Gemini36 | Self::Perplexity => PrefillForm::None,
+            Self::Anthropic | Self::Gemini | Self::LlamaCpp => PrefillForm::Turn,
+            Self::DeepSeek | Self::Mistral => PrefillForm::Flag,
+            Self::Partial => PrefillForm::Partial,
+            Self::Vllm => PrefillForm::Final,
         }
     }
 
@@ -74,10 +74,10 @@ impl Flavour {
     pub(super) fn continues(self, body: &Value) -> bool {
         let says = |object: &Value, key: &str| object.get(key).and_then(Value::as_bool) == Some(true);
         last_of_assistant(body).is_some_and(|message| match self.prefix() {
-            Prefix::Turn => true,
-            Prefix::Flag => says(message, "prefix"),
-            Prefix::Partial => says(message, "partial"),
-            Prefix::Final => says(body, "continue_final_message"),
+            PrefillForm::Turn => true,
+            PrefillForm::Flag => says(message, "prefix"),
+            PrefillForm::Partial => says(message, "partial"),
+            PrefillForm::Final => says(body, "continue_final_message"),
             _ => false,
         })
     }

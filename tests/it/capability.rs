@@ -1,6 +1,6 @@
 //! What models can be asked for: the table, rows in front of it, and what refusals teach.
 
-use restitch::provider::capability::{CapabilityCache, CapabilityHint, Prefix, Row, Switch, Table};
+use restitch::provider::capability::{CapabilityCache, CapabilityHint, PrefillForm, Row, Switch, Table};
 
 const DASHSCOPE: &str = "dashscope-intl.aliyuncs.com";
 
@@ -8,52 +8,52 @@ const DASHSCOPE: &str = "dashscope-intl.aliyuncs.com";
 fn models_continue_a_prefix_or_not() {
     let table = Table::default();
     let anywhere = [
-        ("claude-2.1", Prefix::Turn),
-        ("claude-3-opus-20240229", Prefix::Turn),
-        ("claude-3-5-sonnet-20241022", Prefix::Turn),
-        ("anthropic/claude-3.7-sonnet", Prefix::Turn),
-        ("claude-sonnet-4-20250514", Prefix::Turn),
-        ("anthropic/claude-sonnet-4", Prefix::Turn),
-        ("claude-opus-4-1-20250805", Prefix::Turn),
-        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", Prefix::Turn),
-        ("claude-haiku-4-5@20251001", Prefix::Turn),
-        ("anthropic/claude-opus-4.5", Prefix::Turn),
-        ("claude-opus-4-6", Prefix::None),
-        ("anthropic/claude-sonnet-4.6", Prefix::None),
-        ("claude-opus-5", Prefix::None),
-        ("gemini-1.5-pro", Prefix::Turn),
-        ("models/gemini-2.5-flash-lite", Prefix::Turn),
-        ("gemini-3-flash-preview", Prefix::Turn),
-        ("google/gemini-3.1-pro-preview", Prefix::Turn),
-        ("gemini-3.5-flash", Prefix::Turn),
-        ("gemini-3.5-flash-lite", Prefix::None),
-        ("gemini-3.6-flash", Prefix::None),
-        ("gemini-3.8-flash", Prefix::None),
-        ("gemini-4-pro", Prefix::None),
-        ("gpt-4.1-mini", Prefix::None),
-        ("mistral-large-latest", Prefix::None),
-        ("deepseek/deepseek-chat-v3.1:free", Prefix::None),
-        ("qwen3-max", Prefix::None),
-        ("kimi-k2.6", Prefix::None),
-        ("no-such-model", Prefix::None),
-        ("", Prefix::None),
+        ("claude-2.1", PrefillForm::Turn),
+        ("claude-3-opus-20240229", PrefillForm::Turn),
+        ("claude-3-5-sonnet-20241022", PrefillForm::Turn),
+        ("anthropic/claude-3.7-sonnet", PrefillForm::Turn),
+        ("claude-sonnet-4-20250514", PrefillForm::Turn),
+        ("anthropic/claude-sonnet-4", PrefillForm::Turn),
+        ("claude-opus-4-1-20250805", PrefillForm::Turn),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", PrefillForm::Turn),
+        ("claude-haiku-4-5@20251001", PrefillForm::Turn),
+        ("anthropic/claude-opus-4.5", PrefillForm::Turn),
+        ("claude-opus-4-6", PrefillForm::None),
+        ("anthropic/claude-sonnet-4.6", PrefillForm::None),
+        ("claude-opus-5", PrefillForm::None),
+        ("gemini-1.5-pro", PrefillForm::Turn),
+        ("models/gemini-2.5-flash-lite", PrefillForm::Turn),
+        ("gemini-3-flash-preview", PrefillForm::Turn),
+        ("google/gemini-3.1-pro-preview", PrefillForm::Turn),
+        ("gemini-3.5-flash", PrefillForm::Turn),
+        ("gemini-3.5-flash-lite", PrefillForm::None),
+        ("gemini-3.6-flash", PrefillForm::None),
+        ("gemini-3.8-flash", PrefillForm::None),
+        ("gemini-4-pro", PrefillForm::None),
+        ("gpt-4.1-mini", PrefillForm::None),
+        ("mistral-large-latest", PrefillForm::None),
+        ("deepseek/deepseek-chat-v3.1:free", PrefillForm::None),
+        ("qwen3-max", PrefillForm::None),
+        ("kimi-k2.6", PrefillForm::None),
+        ("no-such-model", PrefillForm::None),
+        ("", PrefillForm::None),
     ];
     for (model, prefix) in anywhere {
         assert_eq!(table.of(model, None).prefix, prefix, "{model}");
         assert_eq!(table.of(model, Some("127.0.0.1")).prefix, prefix, "{model} at a host of one's own");
     }
     for (host, model, prefix) in [
-        ("api.deepseek.com", "deepseek-v4-pro", Prefix::Flag),
-        ("api.mistral.ai", "mistral-large-latest", Prefix::Flag),
-        ("codestral.mistral.ai", "codestral-latest", Prefix::Flag),
-        (DASHSCOPE, "qwen3-max", Prefix::Partial),
-        (DASHSCOPE, "qwen3-235b-a22b-thinking-2507", Prefix::None),
-        ("dashscope.aliyuncs.com", "QwQ-plus", Prefix::None),
-        ("api.moonshot.ai", "kimi-k2.6", Prefix::Partial),
-        ("api.moonshot.cn", "moonshot-v1-32k", Prefix::Partial),
-        ("api.moonshot.ai", "kimi-k2-thinking", Prefix::None),
-        ("api.openai.com", "gpt-5.1", Prefix::None),
-        ("evil-api.deepseek.com.example.org", "deepseek-v4-pro", Prefix::None),
+        ("api.deepseek.com", "deepseek-v4-pro", PrefillForm::Flag),
+        ("api.mistral.ai", "mistral-large-latest", PrefillForm::Flag),
+        ("codestral.mistral.ai", "codestral-latest", PrefillForm::Flag),
+        (DASHSCOPE, "qwen3-max", PrefillForm::Partial),
+        (DASHSCOPE, "qwen3-235b-a22b-thinking-2507", PrefillForm::None),
+        ("dashscope.aliyuncs.com", "QwQ-plus", PrefillForm::None),
+        ("api.moonshot.ai", "kimi-k2.6", PrefillForm::Partial),
+        ("api.moonshot.cn", "moonshot-v1-32k", PrefillForm::Partial),
+        ("api.moonshot.ai", "kimi-k2-thinking", PrefillForm::None),
+        ("api.openai.com", "gpt-5.1", PrefillForm::None),
+        ("evil-api.deepseek.com.example.org", "deepseek-v4-pro", PrefillForm::None),
     ] {
         assert_eq!(table.of(model, Some(host)).prefix, prefix, "{model} at {host}");
     }
@@ -63,14 +63,14 @@ fn models_continue_a_prefix_or_not() {
 fn what_goes_with_a_prefix() {
     let table = Table::default();
     let claude = table.of("claude-sonnet-4-5", None);
-    assert!(claude.trims && !claude.echoes && claude.prefix_path.is_none());
+    assert!(claude.rejects_trailing_space && !claude.returns_prefill && claude.prefix_path.is_none());
     let mistral = table.of("mistral-large-latest", Some("api.mistral.ai"));
-    assert!(mistral.echoes && !mistral.trims);
+    assert!(mistral.returns_prefill && !mistral.rejects_trailing_space);
     let deepseek = table.of("deepseek-v4-flash", Some("api.deepseek.com"));
     assert_eq!(deepseek.prefix_path.as_deref(), Some("/beta"));
-    assert!(!deepseek.echoes && !deepseek.trims);
+    assert!(!deepseek.returns_prefill && !deepseek.rejects_trailing_space);
     let gemini = table.of("gemini-2.5-pro", None);
-    assert!(!gemini.trims && !gemini.echoes);
+    assert!(!gemini.rejects_trailing_space && !gemini.returns_prefill);
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn thinking_is_turned_off_in_several_ways() {
 #[test]
 fn rows_in_front_win_member_by_member() {
     let mut row = Row::of("mistral-*").at("api.mistral.ai");
-    row.echoes = Some(false);
+    row.returns_prefill = Some(false);
     let table = Table::default().with([row]);
     let corrected = table.of("mistral-large-latest", Some("api.mistral.ai"));
-    assert!(!corrected.echoes);
-    assert_eq!(corrected.prefix, Prefix::Flag);
-    assert!(table.of("codestral-latest", Some("api.mistral.ai")).echoes);
+    assert!(!corrected.returns_prefill);
+    assert_eq!(corrected.prefix, PrefillForm::Flag);
+    assert!(table.of("codestral-latest", Some("api.mistral.ai")).returns_prefill);
 
     // What is empty takes away.
     let mut row = Row::of("*").at("api.deepseek.com").reasoning_off("", "");
@@ -129,59 +129,60 @@ fn rows_in_front_win_member_by_member() {
     let table = Table::default().with([row]);
     let bare = table.of("deepseek-v4-pro", Some("api.deepseek.com"));
     assert_eq!((bare.prefix_path, bare.reasoning_off), (None, None));
-    assert_eq!(bare.prefix, Prefix::Flag);
+    assert_eq!(bare.prefix, PrefillForm::Flag);
 
     // The order of those put in front is kept.
-    let table = Table::default().with([Row::of("a*").prefix(Prefix::Turn), Row::of("*").prefix(Prefix::Final)]);
-    assert_eq!(table.of("ab", None).prefix, Prefix::Turn);
-    assert_eq!(table.of("claude-opus-4-6", None).prefix, Prefix::Final);
+    let table =
+        Table::default().with([Row::of("a*").prefill(PrefillForm::Turn), Row::of("*").prefill(PrefillForm::Final)]);
+    assert_eq!(table.of("ab", None).prefix, PrefillForm::Turn);
+    assert_eq!(table.of("claude-opus-4-6", None).prefix, PrefillForm::Final);
 }
 
 #[test]
 fn a_long_name_is_in_no_row() {
-    let table = Table::default().with([Row::of("*").prefix(Prefix::Turn)]);
-    assert_eq!(table.of(&"a".repeat(256), None).prefix, Prefix::Turn);
-    assert_eq!(table.of(&"a".repeat(257), None).prefix, Prefix::None);
+    let table = Table::default().with([Row::of("*").prefill(PrefillForm::Turn)]);
+    assert_eq!(table.of(&"a".repeat(256), None).prefix, PrefillForm::Turn);
+    assert_eq!(table.of(&"a".repeat(257), None).prefix, PrefillForm::None);
 }
 
 /// Whole bodies, as they were seen.
 const REFUSALS: [(&str, CapabilityHint); 17] = [
     (
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."},"request_id":"req_1"}"#,
-        CapabilityHint::NoPrefix,
+        CapabilityHint::NoPrefill,
     ),
     (
         r#"{"error":{"code":400,"message":"{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"This model does not support assistant message prefill. The conversation must end with a user message.\"}}","status":"INVALID_ARGUMENT"}}"#,
-        CapabilityHint::NoPrefix,
+        CapabilityHint::NoPrefill,
     ),
     (
         "{\n \"error\": {\n \"code\": 400,\n \"message\": \"Requests ending with a model turn are not supported.\",\n \"status\": \"INVALID_ARGUMENT\"\n }\n}\n",
-        CapabilityHint::NoPrefix,
+        CapabilityHint::NoPrefill,
     ),
     (
         r#"{"error":{"code":400,"message":"Assistant response prefill is incompatible with enable_thinking.","type":"invalid_request_error"}}"#,
-        CapabilityHint::NoPrefix,
+        CapabilityHint::NoPrefill,
     ),
     (
         r#"{"error": {"message": "prefix is only available when using beta api (set base_url=\"https://api.deepseek.com/beta\")", "type": "invalid_request_error", "param": null, "code": "invalid_request_error"}}"#,
-        CapabilityHint::NoPrefix,
+        CapabilityHint::NoPrefill,
     ),
     (
         r#"{"error": {"message": "The last message of deepseek-reasoner must be a user message, or an assistant message with prefix mode on (refer to https://api-docs.deepseek.com/guides/chat_prefix_completion).", "type": "invalid_request_error", "param": null, "code": "invalid_request_error"}}"#,
-        CapabilityHint::NoPrefix,
+        CapabilityHint::NoPrefill,
     ),
     (
         r#"{"object": "error", "message": "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant", "type": "invalid_request_error", "param": null, "code": null}"#,
-        CapabilityHint::NoPrefix,
+        CapabilityHint::NoPrefill,
     ),
     (
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages: final assistant content cannot end with trailing whitespace"},"request_id":"req_2"}"#,
-        CapabilityHint::Trims,
+        CapabilityHint::RejectsTrailingSpace,
     ),
-    (r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#, CapabilityHint::NoPrefix),
+    (r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#, CapabilityHint::NoPrefill),
     (
         r#"{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', 'continue_final_message'), 'msg': 'Extra inputs are not permitted', 'input': True}]"}"#,
-        CapabilityHint::NoPrefix,
+        CapabilityHint::NoPrefill,
     ),
     (
         r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\", \"At body -> response_format -> ResponseFormatJSONSchema -> type: Input should be 'json_schema'\"]","type":"bad_request","code":400}}"#,
@@ -252,17 +253,17 @@ fn lessons_correct_the_table() {
 
     assert!(cache.record("deepseek-v4-pro", CapabilityHint::NoMember("thinking")));
     let less = corrected(&cache, "deepseek-v4-pro", host);
-    assert_eq!((less.prefix, less.reasoning_off), (Prefix::Flag, None));
+    assert_eq!((less.prefix, less.reasoning_off), (PrefillForm::Flag, None));
     // Another member than the one that turns thinking off here.
     assert!(cache.record("deepseek-v4-flash", CapabilityHint::NoMember("enable_thinking")));
     assert!(corrected(&cache, "deepseek-v4-flash", host).reasoning_off.is_some());
 
     assert!(cache.record("m", CapabilityHint::NoMember("response_format")));
     assert!(cache.record("m", CapabilityHint::NoMember("tools")));
-    assert!(cache.record("m", CapabilityHint::Trims));
-    assert!(!cache.record("m", CapabilityHint::Trims));
+    assert!(cache.record("m", CapabilityHint::RejectsTrailingSpace));
+    assert!(!cache.record("m", CapabilityHint::RejectsTrailingSpace));
     let m = corrected(&cache, "m", "example.org");
-    assert!(!m.response_format && !m.tools && m.trims);
+    assert!(!m.response_format && !m.tools && m.rejects_trailing_space);
     assert!(corrected(&cache, "n", "example.org").response_format);
 }
 
@@ -270,10 +271,10 @@ fn lessons_correct_the_table() {
 fn learned_models_are_bounded() {
     let mut cache = CapabilityCache::default();
     for n in 0..1024 {
-        assert!(cache.record(&format!("m{n}"), CapabilityHint::NoPrefix));
+        assert!(cache.record(&format!("m{n}"), CapabilityHint::NoPrefill));
     }
-    assert!(!cache.record("m0", CapabilityHint::NoPrefix), "all of them are remembered");
-    assert!(cache.record("one more", CapabilityHint::NoPrefix));
-    assert!(cache.record("m0", CapabilityHint::NoPrefix), "they were forgotten");
-    assert!(!cache.record(&"a".repeat(257), CapabilityHint::NoPrefix));
+    assert!(!cache.record("m0", CapabilityHint::NoPrefill), "all of them are remembered");
+    assert!(cache.record("one more", CapabilityHint::NoPrefill));
+    assert!(cache.record("m0", CapabilityHint::NoPrefill), "they were forgotten");
+    assert!(!cache.record(&"a".repeat(257), CapabilityHint::NoPrefill));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::config::Config;
-use restitch::provider::capability::{Prefix, Switch, Table};
+use restitch::provider::capability::{PrefillForm, Switch, Table};
 use restitch::session::{Part, Prompt};
 
 const PAGE: &str = include_str!("../../docs/configuration.md");
@@ -46,7 +46,7 @@ fn every_example_of_the_page_is_right() {
     assert!(config.prompt.template(Part::Instruction).unwrap().as_str().starts_with("Die Verbindung ist abgerissen"));
     assert!(config.prompt.has_anchor());
     let own = config.table().of("llama", Some("10.0.0.7"));
-    assert_eq!(own.prefix, Prefix::Final);
+    assert_eq!(own.prefix, PrefillForm::Final);
     let off = Switch { key: "chat_template_kwargs".into(), value: r#"{"enable_thinking": false}"#.into() };
     assert_eq!(own.reasoning_off, Some(off));
     assert!(!config.table().of("my-finetune:2", None).response_format);
@@ -87,7 +87,7 @@ fn the_page_has_every_key_and_default() {
         let said = row(&format!("`{}`", part.as_str())).split('|').nth(3).unwrap().trim().to_owned();
         assert_eq!(said, format!("`{is_on}`"), "{part:?}");
     }
-    for (name, _) in Prefix::NAMES {
+    for (name, _) in PrefillForm::NAMES {
         row(&format!("`\"{name}\"`"));
     }
 }

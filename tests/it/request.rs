@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::provider::Finish;
-use restitch::provider::capability::{Prefix, Switch};
+use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::provider::chat::{self, Changes, Rest};
 use restitch::session::body::{self, Whole};
 use restitch::session::relay::{self, Hangup, Relay};
 use restitch::session::{
-    Asking, End, Input, Mode, Output, Part, Parts, Prefixed, Prompt, Request, Session, Status, Turn,
+    Asking, End, Input, Mode, Output, Part, Parts, PrefillOptions, Prompt, Request, Session, Status, Turn,
 };
 use serde_json::{Value, json};
 
@@ -145,9 +145,9 @@ fn outcome(session: &mut Session) -> (Status, u32, u32) {
 
 #[test]
 fn a_prefix_is_continued_at_its_end() {
-    let (mut session, request) = cut("[0,0,0,", Asking::default().prefix(Prefixed::default()));
+    let (mut session, request) = cut("[0,0,0,", Asking::default().prefill(PrefillOptions::default()));
     let turn = request.turn.unwrap();
-    assert_eq!((turn.mode, turn.delivered.as_str(), turn.prompt.as_str()), (Mode::Prefix, "[0,0,0,", ""));
+    assert_eq!((turn.mode, turn.delivered.as_str(), turn.prompt.as_str()), (Mode::Prefill, "[0,0,0,", ""));
     // It looks like a repeated tail, and is not.
     continued(&mut session, "0,0]");
     assert_eq!(session.document().text(), "[0,0,0,0,0]");
@@ -156,7 +156,7 @@ fn a_prefix_is_continued_at_its_end() {
 
 #[test]
 fn an_echo_is_taken_off() {
-    let echoing = || Asking::default().prefix(Prefixed { echoes: true, ..Prefixed::default() });
+    let echoing = || Asking::default().prefill(PrefillOptions { returns_prefill: true, ..PrefillOptions::default() });
     for (delivered, answer, whole) in [
         ("[", "[1]", "[1]"),
         ("[1, 1", "[1, 1, 1]", "[1, 1, 1]"),
@@ -186,7 +186,7 @@ fn an_echo_is_taken_off() {
 
 #[test]
 fn an_echo_that_breaks_off_brings_nothing() {
-    let echoing = || Asking::default().prefix(Prefixed { echoes: true, ..Prefixed::default() });
+    let echoing = || Asking::default().prefill(PrefillOptions { returns_prefill: true, ..PrefillOptions::default() });
     let cases = [
         ("[1, 2", "[1,"),
         // In a string any text is legal.
@@ -199,7 +199,7 @@ fn an_echo_that_breaks_off_brings_nothing() {
             let (mut session, _) = cut(delivered, echoing());
             session.handle_input(NOW, Input::Text(answer));
             session.handle_input(NOW, Input::End(end));
-            assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Prefix, "{answer}");
+            assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Prefill, "{answer}");
             assert_eq!(session.document().text(), delivered, "{answer}");
         }
     }
@@ -214,8 +214,8 @@ fn an_answer_that_begins_again_behind_a_prefix() {
     let mut right = 0;
     for at in 17..whole.len() {
         for (answer, size) in [(whole, 7), (whole, 1), (&laid_out, 5), (&laid_out, 100)] {
-            let (mut session, request) = cut(&whole[..at], Asking::default().prefix(Prefixed::default()));
-            assert_eq!(request.turn.unwrap().mode, Mode::Prefix);
+            let (mut session, request) = cut(&whole[..at], Asking::default().prefill(PrefillOptions::default()));
+            assert_eq!(request.turn.unwrap().mode, Mode::Prefill);
             for piece in answer.as_bytes().chunks(size) {
                 session.handle_input(NOW, Input::Text(std::str::from_utf8(piece).unwrap()));
             }
@@ -234,13 +234,14 @@ fn an_answer_that_begins_again_behind_a_prefix() {
 
 #[test]
 fn white_space_at_the_end_of_a_prefix() {
-    let trimming = || Asking::default().prefix(Prefixed { trims: true, ..Prefixed::default() });
+    let trimming =
+        || Asking::default().prefill(PrefillOptions { rejects_trailing_space: true, ..PrefillOptions::default() });
     let mode = |text: &str| {
         let turn = cut(text, trimming()).1.turn.unwrap();
         (turn.mode, turn.delivered)
     };
-    assert_eq!(mode("{\"a\": 1, \n"), (Mode::Prefix, "{\"a\": 1,".to_owned()));
-    assert_eq!(mode("{\"a\": \"b"), (Mode::Prefix, "{\"a\": \"b".to_owned()));
+    assert_eq!(mode("{\"a\": 1, \n"), (Mode::Prefill, "{\"a\": 1,".to_owned()));
+    assert_eq!(mode("{\"a\": \"b"), (Mode::Prefill, "{\"a\": \"b".to_owned()));
     // Here it is text, which the model would write again, or not.
     assert_eq!(mode("{\"a\": \"b "), (Mode::Anchored, "{\"a\": \"b ".to_owned()));
     assert_eq!(mode("{\"a b "), (Mode::Anchored, "{\"a b ".to_owned()));
@@ -254,7 +255,7 @@ fn white_space_at_the_end_of_a_prefix() {
         assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
     }
     // Behind an echo.
-    let both = Asking::default().prefix(Prefixed { trims: true, echoes: true });
+    let both = Asking::default().prefill(PrefillOptions { rejects_trailing_space: true, returns_prefill: true });
     for (answer, whole) in [("[1, 2]", "[1, 2]"), ("[1,2]", "[1, 2]"), ("[1,\n2]", "[1, \n2]"), ("2]", "[1, 2]")] {
         let (mut session, _) = cut("[1, ", both.clone());
         continued(&mut session, answer);
@@ -265,8 +266,8 @@ fn white_space_at_the_end_of_a_prefix() {
 #[test]
 fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
     let refused = || End::NoPrefix("400".to_owned());
-    let (mut session, request) = cut("[1, 2", Asking::default().prefix(Prefixed::default()));
-    assert_eq!((request.number, request.turn.unwrap().mode), (1, Mode::Prefix));
+    let (mut session, request) = cut("[1, 2", Asking::default().prefill(PrefillOptions::default()));
+    assert_eq!((request.number, request.turn.unwrap().mode), (1, Mode::Prefill));
     session.handle_input(NOW, Input::End(refused()));
     let request = call(&mut session);
     let turn = request.turn.unwrap();
@@ -289,13 +290,13 @@ fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
 /// What does not fit behind a prefix is asked for in words.
 #[test]
 fn a_prefix_that_leads_nowhere_is_not_tried_again() {
-    let (mut session, _) = cut("{\"a\": [1, 2", Asking::default().prefix(Prefixed::default()));
+    let (mut session, _) = cut("{\"a\": [1, 2", Asking::default().prefill(PrefillOptions::default()));
     continued(&mut session, "I'm sorry, but I can't help with that.");
     assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Anchored);
     // Nothing at all says nothing of the way.
-    let (mut session, _) = cut("{\"a\": [1, 2", Asking::default().prefix(Prefixed::default()));
+    let (mut session, _) = cut("{\"a\": [1, 2", Asking::default().prefill(PrefillOptions::default()));
     session.handle_input(NOW, Input::End(End::Dropped));
-    assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Prefix);
+    assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Prefill);
 }
 
 #[test]
@@ -321,7 +322,7 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     assert!(!call(&mut session).thinks_less);
 
     // A call that was refused before it began has thought nothing: the next one is asked with fewer thoughts, too.
-    let asking = Asking::default().prefix(Prefixed::default()).thinks_less(true);
+    let asking = Asking::default().prefill(PrefillOptions::default()).thinks_less(true);
     let busy = || End::Rejected { reason: "429".to_owned(), transient: true, retry_after: None };
     let (mut session, _) = cut("[1, 2", asking);
     session.handle_input(NOW, Input::Thought);
@@ -352,7 +353,7 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
 /// Both wires tell the session of thoughts, and ask as they are told to.
 #[test]
 fn wires_know_thoughts_and_ways() {
-    let asking = || Asking::default().prefix(Prefixed::default()).thinks_less(true);
+    let asking = || Asking::default().prefill(PrefillOptions::default()).thinks_less(true);
     let chunk = |delta: Value, finish: Value| {
         format!("data: {}\n\n", json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
     };
@@ -385,7 +386,7 @@ fn wires_know_thoughts_and_ways() {
     assert!(!requests[1].thinks_less);
     assert_eq!(
         requests[1].turn.as_ref().map(|turn| (turn.mode, turn.delivered.as_str())),
-        Some((Mode::Prefix, "[1, "))
+        Some((Mode::Prefill, "[1, "))
     );
 }
 
@@ -393,16 +394,16 @@ fn wires_know_thoughts_and_ways() {
 fn prefixes_are_written_as_providers_want_them() {
     let body = r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"stream":true}"#;
     let written = |prefix| {
-        let rest = Rest::Prefix { delivered: "[\"é\n", prefix };
+        let rest = Rest::Prefill { delivered: "[\"é\n", prefix };
         chat::ask(body, Some(&rest), &Changes::default()).unwrap()
     };
     let before = r#"{"model":"m","messages":[{"role":"user","content":"Go"},{"role":"assistant","content":"[\"é\n""#;
-    assert_eq!(written(Prefix::Turn), format!(r#"{before}}}],"stream":true}}"#));
-    assert_eq!(written(Prefix::None), written(Prefix::Turn));
-    assert_eq!(written(Prefix::Flag), format!(r#"{before},"prefix":true}}],"stream":true}}"#));
-    assert_eq!(written(Prefix::Partial), format!(r#"{before},"partial":true}}],"stream":true}}"#));
+    assert_eq!(written(PrefillForm::Turn), format!(r#"{before}}}],"stream":true}}"#));
+    assert_eq!(written(PrefillForm::None), written(PrefillForm::Turn));
+    assert_eq!(written(PrefillForm::Flag), format!(r#"{before},"prefix":true}}],"stream":true}}"#));
+    assert_eq!(written(PrefillForm::Partial), format!(r#"{before},"partial":true}}],"stream":true}}"#));
     assert_eq!(
-        written(Prefix::Final),
+        written(PrefillForm::Final),
         format!(r#"{before}}}],"stream":true,"continue_final_message":true,"add_generation_prompt":false}}"#)
     );
 }
@@ -410,7 +411,9 @@ fn prefixes_are_written_as_providers_want_them() {
 #[test]
 fn what_forces_a_shape_is_left_out() {
     let body = r#"{"n":1,"grammar":"root ::= x","json_schema":{},"regex":"a","ebnf":"b","structured_outputs":{},"guided_json":{},"guided_regex":"c","guided_choice":[],"guided_grammar":"d","seed":7,"messages":[]}"#;
-    for rest in [Rest::Words { delivered: "[", prompt: "go" }, Rest::Prefix { delivered: "[", prefix: Prefix::Turn }] {
+    for rest in
+        [Rest::Words { delivered: "[", prompt: "go" }, Rest::Prefill { delivered: "[", prefill: PrefillForm::Turn }]
+    {
         let asked: Value = serde_json::from_str(&chat::ask(body, Some(&rest), &Changes::default()).unwrap()).unwrap();
         let keys: Vec<_> = asked.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["messages", "seed"]);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use restitch::provider::Finish;
 use restitch::session::{
-    Asking, End, Event, Input, Mode, Outcome, Output, Part, Prefixed, Prompt, RestoreError, Session, Snapshot, Status,
-    Stop,
+    Asking, End, Event, Input, Mode, Outcome, Output, Part, PrefillOptions, Prompt, RestoreError, Session, Snapshot,
+    Status, Stop,
 };
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
@@ -58,11 +58,11 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
         ..Limits::default()
     };
     let prompt = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
-    let prefixed = Prefixed { trims: false, echoes: rng.below(2) == 0 };
+    let prefixed = PrefillOptions { rejects_trailing_space: false, returns_prefill: rng.below(2) == 0 };
     let asking = match rng.below(3) {
         0 => Asking::default(),
         1 => Asking::with(prompt).thinks_less(true),
-        _ => Asking::default().prefix(prefixed),
+        _ => Asking::default().prefill(options),
     };
     let mut session = Session::new(limits.clone());
     session.ask(asking.clone());
@@ -201,10 +201,10 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     assert_eq!(outcome.tokens, [Some(7), None, Some(9)]);
     assert_eq!(session.document().text(), "{\"rows\": [1, 23, 4]}");
     // It asks as it is told to, from that call on.
-    let asking = Asking::default().prefix(Prefixed::default());
+    let asking = Asking::default().prefill(PrefillOptions::default());
     let mut asked = Session::restore_asking(Duration::ZERO, &snapshot, Limits::default(), asking).unwrap();
     let mut outputs = std::iter::from_fn(|| asked.poll_output());
-    let is_prefix = |output| matches!(output, Output::Event(Event::Requested { mode: Some(Mode::Prefix), .. }));
+    let is_prefix = |output| matches!(output, Output::Event(Event::Requested { mode: Some(Mode::Prefill), .. }));
     assert!(outputs.any(is_prefix));
     // What has ended stays so.
     let (session, outputs) = restored(&session.snapshot());

@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Capability, CapabilityHint, NAME, Prefix};
+use super::{Capability, CapabilityHint, NAME, PrefillForm};
 
 /// Lessons by model. Whoever shares it holds it behind a lock.
 ///
 /// ```
-/// use restitch::provider::capability::{CapabilityCache, CapabilityHint, Prefix, Table};
+/// use restitch::provider::capability::{CapabilityCache, CapabilityHint, PrefillForm, Table};
 ///
 /// let mut cache = CapabilityCache::default();
-/// assert!(cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefix));
-/// assert!(!cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefix));
+/// assert!(cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefill));
+/// assert!(!cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefill));
 ///
 /// let mut capability = Table::default().of("claude-sonnet-4-5", None);
 /// cache.correct("claude-sonnet-4-5", &mut capability);
-/// assert_eq!(capability.prefix, Prefix::None);
+/// assert_eq!(capability.prefill, PrefillForm::None);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapabilityCache {
@@ -39,8 +39,8 @@ impl CapabilityCache {
     pub fn correct(&self, model: &str, capability: &mut Capability) {
         for hint in self.models.get(model).into_iter().flatten() {
             match *hint {
-                CapabilityHint::NoPrefix => capability.prefix = Prefix::None,
-                CapabilityHint::Trims => capability.trims = true,
+                CapabilityHint::NoPrefill => capability.prefill = PrefillForm::None,
+                CapabilityHint::RejectsTrailingSpace => capability.rejects_trailing_space = true,
                 CapabilityHint::NoMember("response_format") => capability.response_format = false,
                 CapabilityHint::NoMember("tools" | "tool_choice") => capability.tools = false,
                 CapabilityHint::NoMember(key) => {

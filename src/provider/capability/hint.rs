@@ -5,9 +5,9 @@
 #[non_exhaustive]
 pub enum CapabilityHint {
     /// No prefix is continued, or not in the way it was asked for.
-    NoPrefix,
+    NoPrefill,
     /// A prefix may not end in white space.
-    Trims,
+    RejectsTrailingSpace,
     /// This member of a request is not taken, or not with the value that it had.
     NoMember(&'static str),
 }
@@ -30,16 +30,16 @@ impl CapabilityHint {
         let end = (0..=LONGEST.min(body.len())).rev().find(|&end| body.is_char_boundary(end))?;
         let body = body.get(..end)?.to_ascii_lowercase();
         if body.contains(WHITE_SPACE) {
-            return Some(Self::Trims);
+            return Some(Self::RejectsTrailingSpace);
         }
         if NO_PREFIX.iter().any(|said| body.contains(said)) {
-            return Some(Self::NoPrefix);
+            return Some(Self::NoPrefill);
         }
         if !NOT_TAKEN.iter().any(|said| body.contains(said)) {
             return None;
         }
         if PREFIX_MEMBERS.iter().any(|member| names(&body, member)) {
-            return Some(Self::NoPrefix);
+            return Some(Self::NoPrefill);
         }
         MEMBERS.iter().find(|member| names(&body, member)).map(|member| Self::NoMember(member))
     }

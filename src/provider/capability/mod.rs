@@ -6,16 +6,16 @@
 //! rest of an answer is asked for in words, since no prefix is continued.
 //!
 //! ```
-//! use restitch::provider::capability::{Prefix, Row, Table};
+//! use restitch::provider::capability::{PrefillForm, Row, Table};
 //!
 //! let table = Table::default();
-//! assert_eq!(table.of("claude-sonnet-4-5-20250929", None).prefix, Prefix::Turn);
-//! assert_eq!(table.of("claude-opus-4-6", None).prefix, Prefix::None);
-//! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefix, Prefix::None);
+//! assert_eq!(table.of("claude-sonnet-4-5-20250929", None).prefix, PrefillForm::Turn);
+//! assert_eq!(table.of("claude-opus-4-6", None).prefix, PrefillForm::None);
+//! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefix, PrefillForm::None);
 //!
 //! // A server of one's own continues what it is told to.
-//! let table = table.with([Row::of("*").at("127.0.0.1").prefix(Prefix::Final)]);
-//! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefix, Prefix::Final);
+//! let table = table.with([Row::of("*").at("127.0.0.1").prefill(PrefillForm::Final)]);
+//! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefix, PrefillForm::Final);
 //! ```
 
 mod cache;
@@ -29,7 +29,7 @@ pub use hint::CapabilityHint;
 /// How a provider is told to continue the last message, an assistant's, literally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum Prefix {
+pub enum PrefillForm {
     /// In no way: such a message is refused, or answered instead of continued.
     #[default]
     None,
@@ -43,7 +43,7 @@ pub enum Prefix {
     Final,
 }
 
-impl Prefix {
+impl PrefillForm {
     /// All of them, with the names that a configuration calls them by.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("none", Self::None),
@@ -73,11 +73,11 @@ pub struct Switch {
 #[non_exhaustive]
 pub struct Capability {
     /// How it continues a prefix.
-    pub prefix: Prefix,
+    pub prefill: PrefillForm,
     /// A prefix that ends in white space is refused.
-    pub trims: bool,
+    pub rejects_trailing_space: bool,
     /// The answer begins with the prefix, sent back.
-    pub echoes: bool,
+    pub returns_prefill: bool,
     /// What a request with a prefix has in front of its path, in the place of `/v1`: `/beta`.
     pub prefix_path: Option<String>,
     /// `response_format` is taken.
@@ -93,9 +93,9 @@ pub struct Capability {
 impl Default for Capability {
     fn default() -> Self {
         Self {
-            prefix: Prefix::None,
-            trims: false,
-            echoes: false,
+            prefill: PrefillForm::None,
+            rejects_trailing_space: false,
+            returns_prefill: false,
             prefix_path: None,
             response_format: true,
             tools: true,
@@ -117,11 +117,11 @@ pub struct Row {
     /// At which hosts, as a pattern; `None`: wherever they are served.
     pub host: Option<String>,
     /// See [`Capability::prefix`].
-    pub prefix: Option<Prefix>,
-    /// See [`Capability::trims`].
-    pub trims: Option<bool>,
-    /// See [`Capability::echoes`].
-    pub echoes: Option<bool>,
+    pub prefill: Option<PrefillForm>,
+    /// See [`Capability::rejects_trailing_space`].
+    pub rejects_trailing_space: Option<bool>,
+    /// See [`Capability::returns_prefill`].
+    pub returns_prefill: Option<bool>,
     /// See [`Capability::prefix_path`]; empty: none.
     pub prefix_path: Option<String>,
     /// See [`Capability::response_format`].
@@ -140,9 +140,9 @@ impl Row {
         Self {
             model: pattern.into(),
             host: None,
-            prefix: None,
-            trims: None,
-            echoes: None,
+            prefill: None,
+            rejects_trailing_space: None,
+            returns_prefill: None,
             prefix_path: None,
             response_format: None,
             tools: None,
@@ -160,8 +160,8 @@ impl Row {
 
     /// They continue a prefix in this way.
     #[must_use]
-    pub fn prefix(mut self, prefix: Prefix) -> Self {
-        self.prefix = Some(prefix);
+    pub fn prefill(mut self, prefill: PrefillForm) -> Self {
+        self.prefill = Some(prefill);
         self
     }
 
@@ -220,9 +220,9 @@ impl Table {
             named.iter().find_map(|row| of(row)).filter(|text| !text.is_empty()).cloned()
         };
         let flag = |of: fn(&Row) -> Option<bool>, default| named.iter().find_map(|row| of(row)).unwrap_or(default);
-        found.prefix = named.iter().find_map(|row| row.prefix).unwrap_or_default();
-        found.trims = flag(|row| row.trims, found.trims);
-        found.echoes = flag(|row| row.echoes, found.echoes);
+        found.prefill = named.iter().find_map(|row| row.prefill).unwrap_or_default();
+        found.rejects_trailing_space = flag(|row| row.rejects_trailing_space, found.rejects_trailing_space);
+        found.returns_prefill = flag(|row| row.returns_prefill, found.returns_prefill);
         found.prefix_path = text(|row| row.prefix_path.as_ref());
         found.response_format = flag(|row| row.response_format, found.response_format);
         found.tools = flag(|row| row.tools, found.tools);

@@ -1,7 +1,7 @@
 //! The rows that are known, each with its source. A model that is younger than its row is asked as the row says until
 //! its provider's answer says otherwise; see [`CapabilityHint`](super::CapabilityHint).
 
-use super::{Prefix, Row};
+use super::{PrefillForm, Row};
 
 /// All rows; of two that name one model the first counts.
 pub(super) fn rows() -> Vec<Row> {
@@ -24,16 +24,18 @@ fn anthropic() -> Vec<Row> {
         "*claude-*-4-online",
         "*claude-*-4-5*",
     ];
-    old.into_iter().map(|pattern| Row { trims: Some(true), ..Row::of(pattern).prefix(Prefix::Turn) }).collect()
+    old.into_iter()
+        .map(|pattern| Row { rejects_trailing_space: Some(true), ..Row::of(pattern).prefill(PrefillForm::Turn) })
+        .collect()
 }
 
 /// A trailing turn of the model is continued up to 3.5 Flash, refused by 3.5 Flash-Lite, 3.6 Flash and what came later:
 /// <https://ai.google.dev/gemini-api/docs/whats-new-gemini-3.6>. Thinking can be turned off for 2.5 Flash:
 /// <https://ai.google.dev/gemini-api/docs/openai#thinking>.
 fn google() -> Vec<Row> {
-    let mut rows = vec![Row::of("*gemini-3-5-flash-lite*").prefix(Prefix::None)];
+    let mut rows = vec![Row::of("*gemini-3-5-flash-lite*").prefill(PrefillForm::None)];
     let old = ["*gemini-1*", "*gemini-2*", "*gemini-3-flash*", "*gemini-3-pro*", "*gemini-3-1-*", "*gemini-3-5-flash*"];
-    rows.extend(old.map(|pattern| Row::of(pattern).prefix(Prefix::Turn)));
+    rows.extend(old.map(|pattern| Row::of(pattern).prefill(PrefillForm::Turn)));
     rows.push(Row::of("*gemini-2-5-flash*").at("generativelanguage.googleapis.com").reasoning_off(EFFORT, NO_EFFORT));
     rows
 }
@@ -41,13 +43,13 @@ fn google() -> Vec<Row> {
 /// `prefix` at the beta path: <https://api-docs.deepseek.com/guides/chat_prefix_completion>. `thinking`:
 /// <https://api-docs.deepseek.com/guides/thinking_mode>.
 fn deepseek() -> Vec<Row> {
-    let row = Row::of("*").at("api.deepseek.com").prefix(Prefix::Flag).reasoning_off(THINKING, DISABLED);
+    let row = Row::of("*").at("api.deepseek.com").prefill(PrefillForm::Flag).reasoning_off(THINKING, DISABLED);
     vec![Row { prefix_path: Some("/beta".to_owned()), ..row }]
 }
 
 /// `prefix`, which the answer begins with: <https://docs.mistral.ai/capabilities/completion/prefix/>.
 fn mistral() -> Vec<Row> {
-    vec![Row { echoes: Some(true), ..Row::of("*").at("*.mistral.ai").prefix(Prefix::Flag) }]
+    vec![Row { returns_prefill: Some(true), ..Row::of("*").at("*.mistral.ai").prefill(PrefillForm::Flag) }]
 }
 
 /// `partial`, for models that don't think: <https://www.alibabacloud.com/help/en/model-studio/partial-mode>.
@@ -57,9 +59,9 @@ fn alibaba() -> Vec<Row> {
     let at = |host| {
         [
             // They always think.
-            Row::of("*-thinking*").at(host).prefix(Prefix::None),
-            Row::of("*qwq*").at(host).prefix(Prefix::None),
-            Row::of("*qwen*").at(host).prefix(Prefix::Partial).reasoning_off("enable_thinking", "false"),
+            Row::of("*-thinking*").at(host).prefill(PrefillForm::None),
+            Row::of("*qwq*").at(host).prefill(PrefillForm::None),
+            Row::of("*qwen*").at(host).prefill(PrefillForm::Partial).reasoning_off("enable_thinking", "false"),
         ]
     };
     hosts.into_iter().flat_map(at).collect()
@@ -71,10 +73,10 @@ fn moonshot() -> Vec<Row> {
     let hosts = ["api.moonshot.*", "*.kimi.*"];
     let at = |host| {
         [
-            Row::of("*kimi-k2-thinking*").at(host).prefix(Prefix::None),
+            Row::of("*kimi-k2-thinking*").at(host).prefill(PrefillForm::None),
             Row::of("*kimi-k2-5*").at(host).reasoning_off(THINKING, DISABLED),
             Row::of("*kimi-k2-6*").at(host).reasoning_off(THINKING, DISABLED),
-            Row::of("*").at(host).prefix(Prefix::Partial),
+            Row::of("*").at(host).prefill(PrefillForm::Partial),
         ]
     };
     hosts.into_iter().flat_map(at).collect()

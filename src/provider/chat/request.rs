@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, ValueKind};
-use crate::provider::capability::{Prefix, Switch};
+use crate::provider::capability::{PrefillForm, Switch};
 
 /// What a chat request asks for, as far as a continuation depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,11 +37,11 @@ pub enum Rest<'a> {
         prompt: &'a str,
     },
     /// One turn, the assistant's, which is continued literally.
-    Prefix {
+    Prefill {
         /// The assistant's message.
         delivered: &'a str,
-        /// How the provider is told so; [`Prefix::None`] as [`Prefix::Turn`].
-        prefix: Prefix,
+        /// How the provider is told so; [`PrefillForm::None`] as [`PrefillForm::Turn`].
+        prefix: PrefillForm,
     },
 }
 
@@ -83,11 +83,11 @@ pub fn continuation(body: &str, delivered: &str, prompt: &str) -> Option<String>
 /// other byte stays as it is, and of duplicate keys the last one counts.
 ///
 /// ```
-/// use restitch::provider::capability::Prefix;
+/// use restitch::provider::capability::PrefillForm;
 /// use restitch::provider::chat::{Changes, Rest, ask};
 ///
 /// let body = r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"response_format":{"type":"json_object"}}"#;
-/// let rest = Rest::Prefix { delivered: "[1, 2", prefix: Prefix::Flag };
+/// let rest = Rest::Prefill { delivered: "[1, 2", prefix: PrefillForm::Flag };
 /// assert_eq!(
 ///     ask(body, Some(&rest), &Changes::default()).unwrap(),
 ///     r#"{"model":"m","messages":[{"role":"user","content":"Go"},{"role":"assistant","content":"[1, 2","prefix":true}]}"#,
@@ -103,7 +103,7 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
     if let Some(rest) = rest {
         leave_out_shapes(root, messages, &mut remove, &mut set);
         edits.append(messages, &turns(rest));
-        if let Rest::Prefix { prefix: Prefix::Final, .. } = rest {
+        if let Rest::Prefill { prefix: PrefillForm::Final, .. } = rest {
             set.extend([("continue_final_message", "true"), ("add_generation_prompt", "false")]);
         }
     }
@@ -144,11 +144,11 @@ fn turns(rest: &Rest<'_>) -> String {
             quoted(delivered),
             quoted(prompt)
         ),
-        Rest::Prefix { delivered, prefix } => {
+        Rest::Prefill { delivered, prefix } => {
             let flag = match prefix {
-                Prefix::Flag => r#","prefix":true"#,
-                Prefix::Partial => r#","partial":true"#,
-                Prefix::None | Prefix::Turn | Prefix::Final => "",
+                PrefillForm::Flag => r#","prefix":true"#,
+                PrefillForm::Partial => r#","partial":true"#,
+                PrefillForm::None | PrefillForm::Turn | PrefillForm::Final => "",
             };
             format!(r#"{{"role":"assistant","content":{}{flag}}}"#, quoted(delivered))
         }

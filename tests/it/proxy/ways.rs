@@ -2,7 +2,7 @@
 
 use restitch::Limits;
 use restitch::client::{Client, Upstream};
-use restitch::provider::capability::{Prefix, Row, Table};
+use restitch::provider::capability::{PrefillForm, Row, Table};
 use restitch::proxy::{self, Proxy};
 use restitch::session::{Part, Prompt};
 use restitch::sim::{self, Flavour, Sim};
@@ -60,11 +60,11 @@ fn rest(text: &str) -> Vec<Piece> {
 #[tokio::test]
 async fn a_prefix_is_asked_for_in_the_provider_s_way() {
     for (prefix, message, beside) in [
-        (Prefix::Turn, json!({"role": "assistant", "content": "[0,0,0,"}), json!({})),
-        (Prefix::Flag, json!({"role": "assistant", "content": "[0,0,0,", "prefix": true}), json!({})),
-        (Prefix::Partial, json!({"role": "assistant", "content": "[0,0,0,", "partial": true}), json!({})),
+        (PrefillForm::Turn, json!({"role": "assistant", "content": "[0,0,0,"}), json!({})),
+        (PrefillForm::Flag, json!({"role": "assistant", "content": "[0,0,0,", "prefix": true}), json!({})),
+        (PrefillForm::Partial, json!({"role": "assistant", "content": "[0,0,0,", "partial": true}), json!({})),
         (
-            Prefix::Final,
+            PrefillForm::Final,
             json!({"role": "assistant", "content": "[0,0,0,"}),
             json!({"continue_final_message": true, "add_generation_prompt": false}),
         ),
@@ -87,9 +87,9 @@ async fn a_prefix_is_asked_for_in_the_provider_s_way() {
 #[tokio::test]
 async fn what_a_provider_wants_beside_a_prefix() {
     let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
-    let mut row = Row::of("*").prefix(Prefix::Flag).reasoning_off("thinking", r#"{"type":"disabled"}"#);
+    let mut row = Row::of("*").prefill(PrefillForm::Flag).reasoning_off("thinking", r#"{"type":"disabled"}"#);
     row.prefix_path = Some("/beta".to_owned());
-    row.echoes = Some(true);
+    row.returns_prefill = Some(true);
     let proxy = proxy(&raw, row, |proxy| proxy).await;
     let (text, _) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[1, 2, 3]");
@@ -104,7 +104,7 @@ async fn what_a_provider_wants_beside_a_prefix() {
 async fn a_prefix_that_needs_another_path_is_asked_for_in_words() {
     let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
     let upstream = Upstream::parse(&format!("http://{}/tenant", raw.addr)).unwrap();
-    let mut row = Row::of("*").prefix(Prefix::Flag);
+    let mut row = Row::of("*").prefill(PrefillForm::Flag);
     row.prefix_path = Some("/beta".to_owned());
     let proxy = Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_prefix_that_needs_another_path_is_asked_for_in_words() {
 #[tokio::test]
 async fn a_model_that_is_told_to_think_gets_no_prefix() {
     let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
-    let proxy = proxy(&raw, Row::of("*").prefix(Prefix::Turn), |proxy| proxy).await;
+    let proxy = proxy(&raw, Row::of("*").prefill(PrefillForm::Turn), |proxy| proxy).await;
     let ask = r#"{"model":"m","stream":true,"thinking":{"type":"enabled"},"messages":[{"role":"user","content":"x"}]}"#;
     told(&exchange(proxy.addr(), &post(ask)).await);
     assert_eq!(last_message(&seen(&raw, 1).1)["role"], "user");
@@ -134,7 +134,7 @@ async fn a_refused_prefix_is_learned() {
         rest("[4, 5, 6]"),
     ])
     .await;
-    let proxy = proxy(&raw, Row::of("*").prefix(Prefix::Turn), |proxy| proxy).await;
+    let proxy = proxy(&raw, Row::of("*").prefill(PrefillForm::Turn), |proxy| proxy).await;
     let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[1, 2, 3]");
     assert_eq!(report, json!({"status": "complete", "continuations": 1, "failures": 0}));
@@ -160,7 +160,7 @@ async fn whole_bodies_learn_as_well() {
         whole("[1, 2, 3]", "stop"),
     ])
     .await;
-    let proxy = proxy(&raw, Row::of("*").prefix(Prefix::Flag), |proxy| proxy).await;
+    let proxy = proxy(&raw, Row::of("*").prefill(PrefillForm::Flag), |proxy| proxy).await;
     let (body, _) = body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await);
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(body["choices"][0]["message"]["content"], "[1, 2, 3]");
@@ -170,7 +170,7 @@ async fn whole_bodies_learn_as_well() {
 /// A refusal that is about something else is a failure as before, even if it says the same words of a call in words.
 #[tokio::test]
 async fn other_refusals_are_failures() {
-    for (prefix, body) in [(Prefix::Turn, r#"{"error":{"message":"Bad key"}}"#), (Prefix::None, NO_PREFILL)] {
+    for (prefix, body) in [(PrefillForm::Turn, r#"{"error":{"message":"Bad key"}}"#), (PrefillForm::None, NO_PREFILL)] {
         let mut answers = vec![cut("[1, 2")];
         answers.extend(std::iter::repeat_n(refusal("400 Bad Request", body), 3));
         let raw = Raw::new(answers).await;
@@ -188,7 +188,7 @@ async fn a_refused_switch_is_left_out() {
     let refused =
         r#"{"error":{"message":"Reasoning is mandatory for this endpoint and cannot be disabled.","code":400}}"#;
     let raw = Raw::new(vec![cut("[1, 2"), refusal("400 Bad Request", refused), rest(", 3]")]).await;
-    let row = Row::of("*").prefix(Prefix::Turn).reasoning_off("reasoning", r#"{"enabled":false}"#);
+    let row = Row::of("*").prefill(PrefillForm::Turn).reasoning_off("reasoning", r#"{"enabled":false}"#);
     let proxy = proxy(&raw, row, |proxy| proxy).await;
     let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!((text.as_str(), &report["failures"]), ("[1, 2, 3]", &json!(0)));
@@ -392,8 +392,8 @@ fn row_of(flavour: Flavour) -> Row {
     };
     let known = Table::default().of(model, Some(host));
     let mut row = Row::of("*").prefix(known.prefix);
-    row.trims = Some(known.trims);
-    row.echoes = Some(known.echoes);
+    row.rejects_trailing_space = Some(known.rejects_trailing_space);
+    row.returns_prefill = Some(known.returns_prefill);
     row.prefix_path = known.prefix_path;
     row.response_format = Some(known.response_format);
     row
@@ -406,7 +406,7 @@ async fn each_provider_is_asked_in_its_way() {
         let mut row = row_of(flavour);
         if matches!(flavour, Flavour::Vllm | Flavour::LlamaCpp) {
             // Servers of one's own are a matter of configuration.
-            row = row.prefix(flavour.prefix());
+            row = row.prefill(flavour.prefix());
         }
         let scene = Scene::new(flavour, row, "").await;
         let mut words = 0;
@@ -421,7 +421,7 @@ async fn each_provider_is_asked_in_its_way() {
         match (flavour, flavour.prefix()) {
             // Only where white space that is text would have to be left out.
             (Flavour::Anthropic, _) => assert!(words > 0 && words < calls / 4, "{words} of {calls}"),
-            (_, Prefix::None) => assert!(words > calls / 2, "{flavour}: {words} of {calls}"),
+            (_, PrefillForm::None) => assert!(words > calls / 2, "{flavour}: {words} of {calls}"),
             _ => assert_eq!(words, 0, "{flavour}"),
         }
     }
@@ -431,12 +431,12 @@ async fn each_provider_is_asked_in_its_way() {
 #[tokio::test]
 async fn a_wrong_table_is_corrected() {
     for (flavour, prefix) in [
-        (Flavour::Anthropic46, Prefix::Turn),
-        (Flavour::Gemini36, Prefix::Turn),
+        (Flavour::Anthropic46, PrefillForm::Turn),
+        (Flavour::Gemini36, PrefillForm::Turn),
         // Its flag alone, without its path.
-        (Flavour::DeepSeek, Prefix::Flag),
-        (Flavour::DeepSeek, Prefix::Turn),
-        (Flavour::Mistral, Prefix::Turn),
+        (Flavour::DeepSeek, PrefillForm::Flag),
+        (Flavour::DeepSeek, PrefillForm::Turn),
+        (Flavour::Mistral, PrefillForm::Turn),
     ] {
         let scene = Scene::new(flavour, Row::of("*").prefix(prefix), "answer@60!length | anchor").await;
         let answer = scene.ask("one").await;
@@ -450,7 +450,7 @@ async fn a_wrong_table_is_corrected() {
     // White space at a prefix's end is refused; where there is none, a prefix still goes.
     let script = "[[script: answer@10!length | anchor]]";
     assert!(DOCUMENT[..10].ends_with(' '));
-    let scene = Scene::new(Flavour::Anthropic, Row::of("*").prefix(Prefix::Turn), "").await;
+    let scene = Scene::new(Flavour::Anthropic, Row::of("*").prefill(PrefillForm::Turn), "").await;
     scene.ask(&format!("{script} one")).await.assert_seamless(DOCUMENT, "trimmed");
     assert_eq!(scene.calls(), (vec![200, 400, 200], 1));
     scene.ask(&format!("{script} two")).await.assert_seamless(DOCUMENT, "trimmed");
