@@ -12,10 +12,13 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    prefix: Option<Way>,
+    #[serde(alias = "prefix")]
+    prefill: Option<Way>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "trims")]
     rejects_trailing_space: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "echoes")]
     returns_prefill: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix_path: Option<PrefixPath>,
@@ -71,7 +74,7 @@ impl From<Row> for capability::Row {
     fn from(file: Row) -> Self {
         let mut row = Self::of(file.model);
         row.host = file.host;
-        row.prefill = file.prefix.map(|way| way.0);
+        row.prefill = file.prefill.map(|way| way.0);
         row.rejects_trailing_space = file.rejects_trailing_space;
         row.returns_prefill = file.returns_prefill;
         row.prefix_path = file.prefix_path.map(|path| path.0);
@@ -89,7 +92,7 @@ impl From<&capability::Row> for Row {
         Self {
             model: row.model,
             host: row.host,
-            prefix: row.prefill.map(Way),
+            prefill: row.prefill.map(Way),
             rejects_trailing_space: row.rejects_trailing_space,
             returns_prefill: row.returns_prefill,
             prefix_path: row.prefix_path.map(PrefixPath),

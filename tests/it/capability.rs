@@ -39,8 +39,8 @@ fn models_continue_a_prefix_or_not() {
         ("", PrefillForm::None),
     ];
     for (model, prefix) in anywhere {
-        assert_eq!(table.of(model, None).prefix, prefix, "{model}");
-        assert_eq!(table.of(model, Some("127.0.0.1")).prefix, prefix, "{model} at a host of one's own");
+        assert_eq!(table.of(model, None).prefill, prefix, "{model}");
+        assert_eq!(table.of(model, Some("127.0.0.1")).prefill, prefix, "{model} at a host of one's own");
     }
     for (host, model, prefix) in [
         ("api.deepseek.com", "deepseek-v4-pro", PrefillForm::Flag),
@@ -55,7 +55,7 @@ fn models_continue_a_prefix_or_not() {
         ("api.openai.com", "gpt-5.1", PrefillForm::None),
         ("evil-api.deepseek.com.example.org", "deepseek-v4-pro", PrefillForm::None),
     ] {
-        assert_eq!(table.of(model, Some(host)).prefix, prefix, "{model} at {host}");
+        assert_eq!(table.of(model, Some(host)).prefill, prefix, "{model} at {host}");
     }
 }
 
@@ -120,7 +120,7 @@ fn rows_in_front_win_member_by_member() {
     let table = Table::default().with([row]);
     let corrected = table.of("mistral-large-latest", Some("api.mistral.ai"));
     assert!(!corrected.returns_prefill);
-    assert_eq!(corrected.prefix, PrefillForm::Flag);
+    assert_eq!(corrected.prefill, PrefillForm::Flag);
     assert!(table.of("codestral-latest", Some("api.mistral.ai")).returns_prefill);
 
     // What is empty takes away.
@@ -129,20 +129,20 @@ fn rows_in_front_win_member_by_member() {
     let table = Table::default().with([row]);
     let bare = table.of("deepseek-v4-pro", Some("api.deepseek.com"));
     assert_eq!((bare.prefix_path, bare.reasoning_off), (None, None));
-    assert_eq!(bare.prefix, PrefillForm::Flag);
+    assert_eq!(bare.prefill, PrefillForm::Flag);
 
     // The order of those put in front is kept.
     let table =
         Table::default().with([Row::of("a*").prefill(PrefillForm::Turn), Row::of("*").prefill(PrefillForm::Final)]);
-    assert_eq!(table.of("ab", None).prefix, PrefillForm::Turn);
-    assert_eq!(table.of("claude-opus-4-6", None).prefix, PrefillForm::Final);
+    assert_eq!(table.of("ab", None).prefill, PrefillForm::Turn);
+    assert_eq!(table.of("claude-opus-4-6", None).prefill, PrefillForm::Final);
 }
 
 #[test]
 fn a_long_name_is_in_no_row() {
     let table = Table::default().with([Row::of("*").prefill(PrefillForm::Turn)]);
-    assert_eq!(table.of(&"a".repeat(256), None).prefix, PrefillForm::Turn);
-    assert_eq!(table.of(&"a".repeat(257), None).prefix, PrefillForm::None);
+    assert_eq!(table.of(&"a".repeat(256), None).prefill, PrefillForm::Turn);
+    assert_eq!(table.of(&"a".repeat(257), None).prefill, PrefillForm::None);
 }
 
 /// Whole bodies, as they were seen.
@@ -253,7 +253,7 @@ fn lessons_correct_the_table() {
 
     assert!(cache.record("deepseek-v4-pro", CapabilityHint::NoMember("thinking")));
     let less = corrected(&cache, "deepseek-v4-pro", host);
-    assert_eq!((less.prefix, less.reasoning_off), (PrefillForm::Flag, None));
+    assert_eq!((less.prefill, less.reasoning_off), (PrefillForm::Flag, None));
     // Another member than the one that turns thinking off here.
     assert!(cache.record("deepseek-v4-flash", CapabilityHint::NoMember("enable_thinking")));
     assert!(corrected(&cache, "deepseek-v4-flash", host).reasoning_off.is_some());

@@ -46,7 +46,7 @@ fn every_example_of_the_page_is_right() {
     assert!(config.prompt.template(Part::Instruction).unwrap().as_str().starts_with("Die Verbindung ist abgerissen"));
     assert!(config.prompt.has_anchor());
     let own = config.table().of("llama", Some("10.0.0.7"));
-    assert_eq!(own.prefix, PrefillForm::Final);
+    assert_eq!(own.prefill, PrefillForm::Final);
     let off = Switch { key: "chat_template_kwargs".into(), value: r#"{"enable_thinking": false}"#.into() };
     assert_eq!(own.reasoning_off, Some(off));
     assert!(!config.table().of("my-finetune:2", None).response_format);

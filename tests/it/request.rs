@@ -412,7 +412,7 @@ fn prefixes_are_written_as_providers_want_them() {
 fn what_forces_a_shape_is_left_out() {
     let body = r#"{"n":1,"grammar":"root ::= x","json_schema":{},"regex":"a","ebnf":"b","structured_outputs":{},"guided_json":{},"guided_regex":"c","guided_choice":[],"guided_grammar":"d","seed":7,"messages":[]}"#;
     for rest in
-        [Rest::Words { delivered: "[", prompt: "go" }, Rest::Prefill { delivered: "[", prefill: PrefillForm::Turn }]
+        [Rest::Words { delivered: "[", prompt: "go" }, Rest::Prefill { delivered: "[", prefix: PrefillForm::Turn }]
     {
         let asked: Value = serde_json::from_str(&chat::ask(body, Some(&rest), &Changes::default()).unwrap()).unwrap();
         let keys: Vec<_> = asked.as_object().unwrap().keys().collect();

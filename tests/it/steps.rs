@@ -62,7 +62,7 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
     let asking = match rng.below(3) {
         0 => Asking::default(),
         1 => Asking::with(prompt).thinks_less(true),
-        _ => Asking::default().prefill(options),
+        _ => Asking::default().prefill(prefixed),
     };
     let mut session = Session::new(limits.clone());
     session.ask(asking.clone());

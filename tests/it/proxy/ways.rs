@@ -70,7 +70,7 @@ async fn a_prefix_is_asked_for_in_the_provider_s_way() {
         ),
     ] {
         let raw = Raw::new(vec![cut("[0,0,0,"), rest("0,0]")]).await;
-        let proxy = proxy(&raw, Row::of("*").prefix(prefix), |proxy| proxy).await;
+        let proxy = proxy(&raw, Row::of("*").prefill(prefix), |proxy| proxy).await;
         let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
         assert_eq!(text, "[0,0,0,0,0]", "{prefix:?}");
         assert_eq!(report, json!({"status": "complete", "continuations": 1, "failures": 0}), "{prefix:?}");
@@ -174,7 +174,7 @@ async fn other_refusals_are_failures() {
         let mut answers = vec![cut("[1, 2")];
         answers.extend(std::iter::repeat_n(refusal("400 Bad Request", body), 3));
         let raw = Raw::new(answers).await;
-        let proxy = proxy(&raw, Row::of("*").prefix(prefix), |proxy| proxy).await;
+        let proxy = proxy(&raw, Row::of("*").prefill(prefix), |proxy| proxy).await;
         let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
         assert_eq!(text, "[1, 2]");
         assert_eq!((&report["status"], &report["failures"]), (&json!("closed"), &json!(3)), "{prefix:?}");
@@ -391,7 +391,7 @@ fn row_of(flavour: Flavour) -> Row {
         _ => ("gpt-4.1", "api.openai.com"),
     };
     let known = Table::default().of(model, Some(host));
-    let mut row = Row::of("*").prefix(known.prefix);
+    let mut row = Row::of("*").prefill(known.prefill);
     row.rejects_trailing_space = Some(known.rejects_trailing_space);
     row.returns_prefill = Some(known.returns_prefill);
     row.prefix_path = known.prefix_path;
@@ -438,7 +438,7 @@ async fn a_wrong_table_is_corrected() {
         (Flavour::DeepSeek, PrefillForm::Turn),
         (Flavour::Mistral, PrefillForm::Turn),
     ] {
-        let scene = Scene::new(flavour, Row::of("*").prefix(prefix), "answer@60!length | anchor").await;
+        let scene = Scene::new(flavour, Row::of("*").prefill(prefix), "answer@60!length | anchor").await;
         let answer = scene.ask("one").await;
         answer.assert_seamless(DOCUMENT, &flavour.to_string());
         let report = json!({"status": "complete", "continuations": 1, "failures": 0});
