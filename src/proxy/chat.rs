@@ -18,7 +18,7 @@ use crate::client::{Body, BodyError};
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, Switch};
 use crate::provider::chat;
 use crate::session::body::{Output, Whole};
-use crate::session::{Asking, End, Mode, PrefillOptions, Request, Status};
+use crate::session::{ContinuationMode, ContinuationStrategy, End, PrefillOptions, Request, Status};
 use crate::stream::Stitch;
 
 /// A chat completion that the proxy can read and ask for again.
@@ -90,7 +90,7 @@ impl Conversation {
         let first = self.frames(first);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
-        let (limits, has_stop, asking) = (self.limits.clone(), self.request.has_stop, self.asking());
+        let (limits, has_stop, strategy) = (self.limits.clone(), self.request.has_stop, self.strategy());
         let proxy = Arc::clone(&self.proxy);
         let conversation = Arc::new(self);
         let reopen = move |request: Request| {
@@ -98,7 +98,7 @@ impl Conversation {
             async move { conversation.reopen(&request).await }
         };
         let stitch = Stitch::with(first, reopen, limits, has_stop)
-            .asking(asking)
+            .strategy(strategy)
             .on_rejection(|refused: &Refused| refused.0.clone())
             .observe(move |output| proxy.observed(output));
         Response::from_parts(parts, Body::stream(stitch))
@@ -116,7 +116,7 @@ impl Conversation {
     }
 
     /// In which way the model is asked for the rest.
-    fn asking(&self) -> Asking {
+    fn strategy(&self) -> ContinuationStrategy {
         let capability = self.proxy.capability(&self.request.model);
         let upstream = self.proxy.client.upstream().prefix();
         // A path of the operator's own can't be replaced by another one.
@@ -128,7 +128,7 @@ impl Conversation {
             returns_prefill: capability.returns_prefill,
         };
         let raises = self.proxy.raise > 1 && self.request.max_tokens.is_some();
-        Asking {
+        ContinuationStrategy {
             prompt: Arc::clone(&self.proxy.prompt),
             prefill: goes.then_some(options),
             thinks_less: capability.reasoning_off.is_some() || raises,
@@ -139,7 +139,7 @@ impl Conversation {
     async fn call(&self, request: &Request) -> Result<Response<Incoming>, End> {
         loop {
             let capability = self.proxy.capability(&self.request.model);
-            let is_prefix = request.turn.as_ref().is_some_and(|turn| turn.mode == Mode::Prefill);
+            let is_prefix = request.turn.as_ref().is_some_and(|turn| turn.mode == ContinuationMode::Prefill);
             if is_prefix && capability.prefill == PrefillForm::None {
                 return Err(End::NoPrefix("another call has found that no prefix is continued".to_owned()));
             }
@@ -186,8 +186,8 @@ impl Conversation {
         let raised = |cap: u64| cap.saturating_mul(u64::from(self.proxy.raise).saturating_pow(request.number));
         let max_tokens = self.request.max_tokens.filter(|_| self.proxy.raise > 1).map(raised);
         let rest = request.turn.as_ref().map(|turn| match turn.mode {
-            Mode::Anchored => chat::Rest::Words { delivered: &turn.delivered, prompt: &turn.prompt },
-            Mode::Prefill => chat::Rest::Prefill { delivered: &turn.delivered, prefix: capability.prefill },
+            ContinuationMode::Reprompt => chat::Rest::Words { delivered: &turn.delivered, prompt: &turn.prompt },
+            ContinuationMode::Prefill => chat::Rest::Prefill { delivered: &turn.delivered, prefix: capability.prefill },
         });
         if rest.is_none() && switch.is_none() && max_tokens.is_none() {
             return Some(self.body.clone());
@@ -212,7 +212,7 @@ impl Conversation {
     async fn whole(self, response: Response<Incoming>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let limits = &self.limits;
-        let mut whole = Whole::new(limits.clone(), self.request.has_stop).asking(self.asking());
+        let mut whole = Whole::new(limits.clone(), self.request.has_stop).strategy(self.strategy());
         let origin = Instant::now();
         let mut answer = Bytes::new();
         let patience = Some((limits.first_byte.max(limits.idle), limits.idle));
@@ -272,7 +272,7 @@ pub(super) fn passed(response: Response<Incoming>) -> Response<Body> {
     response.map(Body::wrap)
 }
 
-/// The response is an answer, and not compressed against the request's wish.
+/// The response is an answer, and not compressed against the request's directives.
 fn is_readable(status: StatusCode, headers: &HeaderMap) -> bool {
     let encoded =
         headers.get(CONTENT_ENCODING).is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));

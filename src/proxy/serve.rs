@@ -24,7 +24,7 @@ use super::Proxy;
 use super::body::{Collected, Flushed};
 use super::chat::{self, Conversation};
 use super::first;
-use super::upstream::{self, Head, Wish};
+use super::upstream::{self, Head, RequestDirectives};
 use crate::client::Body;
 use crate::provider;
 use crate::socket::{Cut, Socket};
@@ -140,14 +140,14 @@ async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body
 async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> {
     let is_chat = request.method() == Method::POST && request.uri().path().ends_with("/chat/completions");
     let (parts, body) = request.into_parts();
-    let wish = Wish::read(&parts.headers);
+    let directives = RequestDirectives::read(&parts.headers);
     let head = Head::new(parts);
-    let wish = match wish {
-        Ok(wish) => wish,
+    let directives = match directives {
+        Ok(directives) => directives,
         Err(mistake) if is_chat => return error(StatusCode::BAD_REQUEST, mistake),
-        Err(_) => Wish::default(),
+        Err(_) => RequestDirectives::default(),
     };
-    if !is_chat || wish.off {
+    if !is_chat || directives.off {
         return pass(&proxy, &head, Body::wrap(body)).await;
     }
     let body = match Collected::read(body, proxy.limits.body, None).await {
@@ -158,7 +158,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
     match provider::chat::Request::parse(&body) {
         Some(request) if request.n <= 1 => {
             let mut limits = proxy.limits.clone();
-            limits.continuations = wish.continuations.unwrap_or(u32::MAX).min(limits.continuations);
+            limits.continuations = directives.continuations.unwrap_or(u32::MAX).min(limits.continuations);
             let conversation = Conversation { proxy, limits, head: head.plain(), body, request };
             first::answer(conversation).await
         }

@@ -78,14 +78,14 @@ const OURS: &str = "x-restitch";
 
 /// What a request says to the proxy itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct RequestDirectives {
     /// `x-restitch: off`: it passes, and so does its answer.
     pub(super) off: bool,
     /// `x-restitch-continuations`: calls after the first one.
     pub(super) continuations: Option<u32>,
 }
 
-impl Wish {
+impl RequestDirectives {
     /// Reads a request's headers; an error is for its client.
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, &'static str> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use super::wire::{Hangup, Output};
 use super::wire::{failure, finish_reason};
-use super::{Asking, End, Input, Outcome, Session, Status};
+use super::{ContinuationStrategy, End, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{read_body, write_body};
 use crate::provider::{Delta, add_usage, answer_tokens};
@@ -35,8 +35,8 @@ impl Whole {
 
     /// Asks for continuations in this way.
     #[must_use]
-    pub fn asking(mut self, asking: Asking) -> Self {
-        self.session.ask(asking);
+    pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
+        self.session.set_strategy(strategy);
         self
     }
 

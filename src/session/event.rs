@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{End, Mode, Outcome, Reason, Stop};
+use super::{ContinuationMode, End, Outcome, Reason, Stop};
 use crate::splice::Seam;
 
 /// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
@@ -27,7 +27,7 @@ pub enum Event {
         /// The call's number.
         call: u32,
         /// How; `None`: the original request is sent again.
-        mode: Option<Mode>,
+        mode: Option<ContinuationMode>,
         /// Bytes of the anchor.
         anchor: usize,
         /// When the call is to be made.
@@ -82,7 +82,7 @@ impl Event {
                 json!({"event": "cut", "call": call, "end": end.as_str(), "offset": offset, "path": path})
             }
             Self::Requested { call, mode, anchor, at } => json!({
-                "event": "requested", "call": call, "mode": mode.map_or("original", Mode::as_str), "anchor": anchor,
+                "event": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
                 "at_ms": millis(*at),
             }),
             Self::Joined { call, seam, elapsed } => json!({

@@ -11,7 +11,7 @@
 //! A session does no I/O and has no clock: `now` is a duration since any fixed moment. Drain
 //! [`poll_output`](Session::poll_output) after every input.
 
-mod asking;
+mod ask;
 pub mod body;
 mod digest;
 mod echo;
@@ -36,7 +36,7 @@ pub use event::Event;
 pub use io::{End, Input, Output, Reason};
 pub use outcome::{Outcome, Status, Stop};
 pub use prompt::{Part, Parts, Prompt};
-pub use request::{Asking, Mode, PrefillOptions, Request, Turn};
+pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
 pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_explained, stitch_with};
 pub use template::{Template, TemplateError};
@@ -83,13 +83,13 @@ use crate::splice::{Earlier, Expect, Explained, Failure, Repair, Seam, Slot, Spl
 pub struct Session {
     limits: Limits,
     expect: Expect,
-    asking: Asking,
+    strategy: ContinuationStrategy,
     roots: Roots,
     slot: Slot,
     sections: Sections,
     phase: Phase,
     /// How the call that is open was asked for.
-    mode: Mode,
+    mode: ContinuationMode,
     /// Delivered text that comes back before anything new.
     echo: Option<Echo>,
     /// Thoughts of the open call have come.
@@ -158,10 +158,10 @@ impl Session {
             said: String::new(),
             limits,
             expect,
-            asking: Asking::default(),
+            strategy: ContinuationStrategy::default(),
             roots,
             phase: Phase::First,
-            mode: Mode::Anchored,
+            mode: ContinuationMode::Reprompt,
             echo: None,
             has_thought: false,
             thinks_less: false,
@@ -188,8 +188,8 @@ impl Session {
     }
 
     /// Asks in this way from the next call on.
-    pub fn ask(&mut self, asking: Asking) {
-        self.asking = asking;
+    pub fn set_strategy(&mut self, strategy: ContinuationStrategy) {
+        self.strategy = strategy;
     }
 
     /// The request names stop sequences: a `stop` is no lie, and is not continued.
@@ -284,7 +284,7 @@ impl Session {
             Phase::Waiting(_) => true,
             Phase::Done => false,
         };
-        self.asking.thinks_less && self.has_thought && is_blank
+        self.strategy.thinks_less && self.has_thought && is_blank
     }
 
     fn is_continued(&self, reason: &Finish) -> bool {
@@ -349,7 +349,7 @@ impl Session {
 
     /// The open call was asked how far the document has come.
     fn asks_progress(&self) -> bool {
-        self.mode == Mode::Anchored && self.asking.prompt.template(Part::Progress).is_some()
+        self.mode == ContinuationMode::Reprompt && self.strategy.prompt.template(Part::Progress).is_some()
     }
 
     /// The call that is open has ended: how far does it say that the document has come?
@@ -428,8 +428,8 @@ impl Session {
         self.begin_continuing();
         let Phase::Continuing(mut splice, delivered) = std::mem::replace(&mut self.phase, Phase::Done) else { return };
         match end {
-            End::NoPrefix(_) if self.mode == Mode::Prefill => {
-                self.asking.prefill = None;
+            End::NoPrefix(_) if self.mode == ContinuationMode::Prefill => {
+                self.strategy.prefill = None;
                 self.continuations -= 1;
                 self.tokens.pop();
                 self.call(now, Duration::ZERO);
@@ -471,9 +471,9 @@ impl Session {
                 self.failed(now, Reason::Nothing(end.clone()), end);
             }
             Err(failure) => {
-                if self.mode == Mode::Prefill && failure != Failure::Empty {
+                if self.mode == ContinuationMode::Prefill && failure != Failure::Empty {
                     // Asked in the same way, it would say the same.
-                    self.asking.prefill = None;
+                    self.strategy.prefill = None;
                 }
                 self.failed(now, Reason::Merge(failure), end);
             }

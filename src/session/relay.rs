@@ -22,7 +22,7 @@ use bytes::{Bytes, BytesMut};
 use super::digest::{Digest, last_block, unfinished};
 pub use super::wire::{Hangup, Output};
 use super::wire::{failure, finish_reason};
-use super::{Asking, End, Input, Outcome, Session, Status};
+use super::{ContinuationStrategy, End, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{Reader, Writer};
 use crate::provider::{Finish, add_usage, answer_tokens};
@@ -139,14 +139,14 @@ impl Relay {
 
     /// Asks for continuations in this way.
     #[must_use]
-    pub fn asking(mut self, asking: Asking) -> Self {
-        self.ask(asking);
+    pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
+        self.set_strategy(strategy);
         self
     }
 
     /// Asks for continuations in this way from the next one on.
-    pub fn ask(&mut self, asking: Asking) {
-        self.session.ask(asking);
+    pub fn set_strategy(&mut self, strategy: ContinuationStrategy) {
+        self.session.set_strategy(strategy);
     }
 
     /// The session, for a look at the document.

@@ -13,7 +13,7 @@ pub struct Request {
     /// the document was delivered.
     pub turn: Option<Turn>,
     /// The call before spent all it had on thoughts: this one is to think less, or may write more. Only where
-    /// [`Asking::thinks_less`] allows it.
+    /// [`ContinuationStrategy::thinks_less`] allows it.
     pub thinks_less: bool,
 }
 
@@ -21,32 +21,32 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The assistant's message: all text that was delivered, or a rendering of it where it is longer than
-    /// [`Limits::full_context`](crate::Limits::full_context) and one is known. With [`Mode::Prefill`] it is the prefix.
+    /// [`Limits::full_context`](crate::Limits::full_context) and one is known. With [`ContinuationMode::Prefill`] it is the prefix.
     pub delivered: String,
     /// The tail of it that the answer is asked to repeat first.
     pub anchor: String,
-    /// The user's message: the instruction, and the anchor between its tags. Empty with [`Mode::Prefill`].
+    /// The user's message: the instruction, and the anchor between its tags. Empty with [`ContinuationMode::Prefill`].
     pub prompt: String,
     /// Which of the two is asked for.
-    pub mode: Mode,
+    pub mode: ContinuationMode,
 }
 
 /// How the rest is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Mode {
+pub enum ContinuationMode {
     /// In words: the delivered text as the assistant's turn, then the prompt as the user's.
     #[default]
-    Anchored,
+    Reprompt,
     /// The delivered text is the last turn, and is continued literally.
     Prefill,
 }
 
-impl Mode {
+impl ContinuationMode {
     /// The name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Anchored => "anchored",
-            Self::Prefill => "prefix",
+            Self::Reprompt => "reprompt",
+            Self::Prefill => "prefill",
         }
     }
 }
@@ -54,7 +54,7 @@ impl Mode {
 /// In which way a session asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Asking {
+pub struct ContinuationStrategy {
     /// The words.
     pub prompt: Arc<Prompt>,
     /// A prefix is continued literally, in this form; `None`: it is not, and the rest is asked for in words.
@@ -74,14 +74,14 @@ pub struct PrefillOptions {
 }
 
 /// In the usual words.
-impl Default for Asking {
+impl Default for ContinuationStrategy {
     fn default() -> Self {
         static USUAL: LazyLock<Arc<Prompt>> = LazyLock::new(Arc::default);
         Self { prompt: Arc::clone(&USUAL), prefill: None, thinks_less: false }
     }
 }
 
-impl Asking {
+impl ContinuationStrategy {
     /// In words of one's own.
     pub fn with(prompt: Prompt) -> Self {
         Self { prompt: Arc::new(prompt), ..Self::default() }
@@ -104,7 +104,7 @@ impl Asking {
 
 impl Turn {
     /// The turns in words. `full`: bytes of delivered text that are sent back as they are.
-    pub fn anchored(prompt: &Prompt, parts: &Parts<'_>, full: usize) -> Self {
+    pub fn reprompt(prompt: &Prompt, parts: &Parts<'_>, full: usize) -> Self {
         let rendering = parts.hierarchy_context.filter(|_| parts.delivered.len() > full);
         // What is not sent is not looked at either.
         let parts = Parts { delivered: rendering.unwrap_or(parts.delivered), ..*parts };
@@ -112,7 +112,7 @@ impl Turn {
             delivered: parts.delivered.to_owned(),
             anchor: parts.anchor.to_owned(),
             prompt: prompt.render(&parts),
-            mode: Mode::Anchored,
+            mode: ContinuationMode::Reprompt,
         }
     }
 
@@ -122,7 +122,7 @@ impl Turn {
             delivered: parts.delivered.to_owned(),
             anchor: parts.anchor.to_owned(),
             prompt: String::new(),
-            mode: Mode::Prefill,
+            mode: ContinuationMode::Prefill,
         }
     }
 }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn turn(delivered: &str, anchor: &str) -> Turn {
-        Turn::anchored(&Prompt::default(), &Parts::new(delivered, anchor), usize::MAX)
+        Turn::reprompt(&Prompt::default(), &Parts::new(delivered, anchor), usize::MAX)
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         assert!(turn.prompt.ends_with("\n<overlap_context_3>\nx\n</overlap_context_3>"), "{}", turn.prompt);
         // One that is not sent may be used: of a long text only the rendering is read.
         let parts = Parts { hierarchy_context: Some("[…x"), ..Parts::new("[\"</overlap_context>\", x", "x") };
-        let turn = Turn::anchored(&Prompt::default(), &parts, 0);
+        let turn = Turn::reprompt(&Prompt::default(), &parts, 0);
         assert!(turn.prompt.ends_with("\n<overlap_context>\nx\n</overlap_context>"), "{}", turn.prompt);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asking, Phase, Session};
+use super::{ContinuationStrategy, Phase, Session};
 use crate::context::Progress;
 use crate::document::{Document, ResumeError, Saved};
 use crate::limits::Limits;
@@ -155,7 +155,7 @@ impl Session {
     /// # Errors
     /// The snapshot is of another version, or contradicts itself.
     pub fn restore(now: Duration, snapshot: &Snapshot, limits: Limits) -> Result<Self, RestoreError> {
-        Self::restore_asking(now, snapshot, limits, Asking::default())
+        Self::restore_asking(now, snapshot, limits, ContinuationStrategy::default())
     }
 
     /// The same, for a session that [asks](Self::ask) in this way, from the call on that is asked for at once.
@@ -166,7 +166,7 @@ impl Session {
         now: Duration,
         snapshot: &Snapshot,
         limits: Limits,
-        asking: Asking,
+        strategy: ContinuationStrategy,
     ) -> Result<Self, RestoreError> {
         if snapshot.version != VERSION {
             return Err(RestoreError::Version(snapshot.version));
@@ -180,7 +180,7 @@ impl Session {
         let saved = snapshot.document.as_ref().ok_or(RestoreError::Part("document"))?;
         let document = Document::resume(&snapshot.text, saved).map_err(RestoreError::Document)?;
         let mut session = Self::with(limits, expect, document.root_kinds());
-        session.asking = asking;
+        session.strategy = strategy;
         session.slot = Slot::of(document, &session.limits);
         session.slot.document().replay(&mut session.sections);
         session.progress = Progress::resume(session.limits.strikes, snapshot.last_kpi, snapshot.strikes);

@@ -18,7 +18,7 @@ use futures_core::Stream;
 
 use crate::Limits;
 use crate::session::relay::{self, Hangup, Relay};
-use crate::session::{self, Asking, End, Input, Outcome, Request, Session, Status};
+use crate::session::{self, ContinuationStrategy, End, Input, Outcome, Request, Session, Status};
 use driver::{Driver, Engine, Step};
 pub use live::LiveExt;
 
@@ -101,8 +101,8 @@ where
 
     /// Asks for continuations in this way.
     #[must_use]
-    pub fn asking(mut self, asking: Asking) -> Self {
-        self.0.engine.ask(asking);
+    pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
+        self.0.engine.set_strategy(strategy);
         self
     }
 
@@ -150,8 +150,8 @@ where
 
     /// Asks for continuations in this way.
     #[must_use]
-    pub fn asking(mut self, asking: Asking) -> Self {
-        self.0.engine.session.ask(asking);
+    pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
+        self.0.engine.session.set_strategy(strategy);
         self
     }
 

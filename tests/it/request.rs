@@ -9,7 +9,8 @@ use restitch::provider::chat::{self, Changes, Rest};
 use restitch::session::body::{self, Whole};
 use restitch::session::relay::{self, Hangup, Relay};
 use restitch::session::{
-    Asking, End, Input, Mode, Output, Part, Parts, PrefillOptions, Prompt, Request, Session, Status, Turn,
+    ContinuationMode, ContinuationStrategy, End, Input, Output, Part, Parts, PrefillOptions, Prompt, Request, Session,
+    Status, Turn,
 };
 use serde_json::{Value, json};
 
@@ -98,7 +99,7 @@ fn wrong_templates_say_where() {
 #[test]
 fn a_long_text_gives_way_to_its_rendering() {
     let mut parts = Parts::new("0123456789", "89");
-    let delivered = |parts: &Parts<'_>, full| Turn::anchored(&Prompt::default(), parts, full).delivered;
+    let delivered = |parts: &Parts<'_>, full| Turn::reprompt(&Prompt::default(), parts, full).delivered;
     assert_eq!(delivered(&parts, 5), "0123456789", "nothing else is known");
     parts.hierarchy_context = Some("…89");
     assert_eq!(delivered(&parts, 10), "0123456789");
@@ -107,9 +108,9 @@ fn a_long_text_gives_way_to_its_rendering() {
 }
 
 /// A session that has delivered `text` and was cut, and its first request.
-fn cut(text: &str, asking: Asking) -> (Session, Request) {
+fn cut(text: &str, strategy: ContinuationStrategy) -> (Session, Request) {
     let mut session = Session::new(Limits::default());
-    session.ask(asking);
+    session.set_strategy(strategy);
     session.handle_input(NOW, Input::Text(text));
     session.handle_input(NOW, Input::End(End::Dropped));
     let request = call(&mut session);
@@ -145,9 +146,9 @@ fn outcome(session: &mut Session) -> (Status, u32, u32) {
 
 #[test]
 fn a_prefix_is_continued_at_its_end() {
-    let (mut session, request) = cut("[0,0,0,", Asking::default().prefill(PrefillOptions::default()));
+    let (mut session, request) = cut("[0,0,0,", ContinuationStrategy::default().prefill(PrefillOptions::default()));
     let turn = request.turn.unwrap();
-    assert_eq!((turn.mode, turn.delivered.as_str(), turn.prompt.as_str()), (Mode::Prefill, "[0,0,0,", ""));
+    assert_eq!((turn.mode, turn.delivered.as_str(), turn.prompt.as_str()), (ContinuationMode::Prefill, "[0,0,0,", ""));
     // It looks like a repeated tail, and is not.
     continued(&mut session, "0,0]");
     assert_eq!(session.document().text(), "[0,0,0,0,0]");
@@ -156,7 +157,9 @@ fn a_prefix_is_continued_at_its_end() {
 
 #[test]
 fn an_echo_is_taken_off() {
-    let echoing = || Asking::default().prefill(PrefillOptions { returns_prefill: true, ..PrefillOptions::default() });
+    let echoing = || {
+        ContinuationStrategy::default().prefill(PrefillOptions { returns_prefill: true, ..PrefillOptions::default() })
+    };
     for (delivered, answer, whole) in [
         ("[", "[1]", "[1]"),
         ("[1, 1", "[1, 1, 1]", "[1, 1, 1]"),
@@ -186,7 +189,9 @@ fn an_echo_is_taken_off() {
 
 #[test]
 fn an_echo_that_breaks_off_brings_nothing() {
-    let echoing = || Asking::default().prefill(PrefillOptions { returns_prefill: true, ..PrefillOptions::default() });
+    let echoing = || {
+        ContinuationStrategy::default().prefill(PrefillOptions { returns_prefill: true, ..PrefillOptions::default() })
+    };
     let cases = [
         ("[1, 2", "[1,"),
         // In a string any text is legal.
@@ -199,7 +204,7 @@ fn an_echo_that_breaks_off_brings_nothing() {
             let (mut session, _) = cut(delivered, echoing());
             session.handle_input(NOW, Input::Text(answer));
             session.handle_input(NOW, Input::End(end));
-            assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Prefill, "{answer}");
+            assert_eq!(call(&mut session).turn.unwrap().mode, ContinuationMode::Prefill, "{answer}");
             assert_eq!(session.document().text(), delivered, "{answer}");
         }
     }
@@ -214,8 +219,9 @@ fn an_answer_that_begins_again_behind_a_prefix() {
     let mut right = 0;
     for at in 17..whole.len() {
         for (answer, size) in [(whole, 7), (whole, 1), (&laid_out, 5), (&laid_out, 100)] {
-            let (mut session, request) = cut(&whole[..at], Asking::default().prefill(PrefillOptions::default()));
-            assert_eq!(request.turn.unwrap().mode, Mode::Prefill);
+            let (mut session, request) =
+                cut(&whole[..at], ContinuationStrategy::default().prefill(PrefillOptions::default()));
+            assert_eq!(request.turn.unwrap().mode, ContinuationMode::Prefill);
             for piece in answer.as_bytes().chunks(size) {
                 session.handle_input(NOW, Input::Text(std::str::from_utf8(piece).unwrap()));
             }
@@ -234,17 +240,19 @@ fn an_answer_that_begins_again_behind_a_prefix() {
 
 #[test]
 fn white_space_at_the_end_of_a_prefix() {
-    let trimming =
-        || Asking::default().prefill(PrefillOptions { rejects_trailing_space: true, ..PrefillOptions::default() });
+    let trimming = || {
+        ContinuationStrategy::default()
+            .prefill(PrefillOptions { rejects_trailing_space: true, ..PrefillOptions::default() })
+    };
     let mode = |text: &str| {
         let turn = cut(text, trimming()).1.turn.unwrap();
         (turn.mode, turn.delivered)
     };
-    assert_eq!(mode("{\"a\": 1, \n"), (Mode::Prefill, "{\"a\": 1,".to_owned()));
-    assert_eq!(mode("{\"a\": \"b"), (Mode::Prefill, "{\"a\": \"b".to_owned()));
+    assert_eq!(mode("{\"a\": 1, \n"), (ContinuationMode::Prefill, "{\"a\": 1,".to_owned()));
+    assert_eq!(mode("{\"a\": \"b"), (ContinuationMode::Prefill, "{\"a\": \"b".to_owned()));
     // Here it is text, which the model would write again, or not.
-    assert_eq!(mode("{\"a\": \"b "), (Mode::Anchored, "{\"a\": \"b ".to_owned()));
-    assert_eq!(mode("{\"a b "), (Mode::Anchored, "{\"a b ".to_owned()));
+    assert_eq!(mode("{\"a\": \"b "), (ContinuationMode::Reprompt, "{\"a\": \"b ".to_owned()));
+    assert_eq!(mode("{\"a b "), (ContinuationMode::Reprompt, "{\"a b ".to_owned()));
     // The model writes it again, or not, or in another way.
     for (answer, whole) in
         [(" \n1}", "{\"a\": \n1}"), ("1}", "{\"a\": \n1}"), (" 1}", "{\"a\": \n 1}"), ("\t1}", "{\"a\": \n\t1}")]
@@ -255,7 +263,8 @@ fn white_space_at_the_end_of_a_prefix() {
         assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
     }
     // Behind an echo.
-    let both = Asking::default().prefill(PrefillOptions { rejects_trailing_space: true, returns_prefill: true });
+    let both =
+        ContinuationStrategy::default().prefill(PrefillOptions { rejects_trailing_space: true, returns_prefill: true });
     for (answer, whole) in [("[1, 2]", "[1, 2]"), ("[1,2]", "[1, 2]"), ("[1,\n2]", "[1, \n2]"), ("2]", "[1, 2]")] {
         let (mut session, _) = cut("[1, ", both.clone());
         continued(&mut session, answer);
@@ -266,19 +275,19 @@ fn white_space_at_the_end_of_a_prefix() {
 #[test]
 fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
     let refused = || End::NoPrefix("400".to_owned());
-    let (mut session, request) = cut("[1, 2", Asking::default().prefill(PrefillOptions::default()));
-    assert_eq!((request.number, request.turn.unwrap().mode), (1, Mode::Prefill));
+    let (mut session, request) = cut("[1, 2", ContinuationStrategy::default().prefill(PrefillOptions::default()));
+    assert_eq!((request.number, request.turn.unwrap().mode), (1, ContinuationMode::Prefill));
     session.handle_input(NOW, Input::End(refused()));
     let request = call(&mut session);
     let turn = request.turn.unwrap();
-    assert_eq!((request.number, turn.mode), (1, Mode::Anchored));
+    assert_eq!((request.number, turn.mode), (1, ContinuationMode::Reprompt));
     assert!(turn.prompt.ends_with("<overlap_context>\n[1, 2\n</overlap_context>"));
     continued(&mut session, "[1, 2, 3]");
     assert_eq!(session.document().text(), "[1, 2, 3]");
     assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
 
     // A call in words that is refused so is a failure like any other, and the loop ends.
-    let (mut session, _) = cut("[1, 2", Asking::default());
+    let (mut session, _) = cut("[1, 2", ContinuationStrategy::default());
     for _ in 0..2 {
         session.handle_input(NOW, Input::End(refused()));
         call(&mut session);
@@ -290,19 +299,19 @@ fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
 /// What does not fit behind a prefix is asked for in words.
 #[test]
 fn a_prefix_that_leads_nowhere_is_not_tried_again() {
-    let (mut session, _) = cut("{\"a\": [1, 2", Asking::default().prefill(PrefillOptions::default()));
+    let (mut session, _) = cut("{\"a\": [1, 2", ContinuationStrategy::default().prefill(PrefillOptions::default()));
     continued(&mut session, "I'm sorry, but I can't help with that.");
-    assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Anchored);
+    assert_eq!(call(&mut session).turn.unwrap().mode, ContinuationMode::Reprompt);
     // Nothing at all says nothing of the way.
-    let (mut session, _) = cut("{\"a\": [1, 2", Asking::default().prefill(PrefillOptions::default()));
+    let (mut session, _) = cut("{\"a\": [1, 2", ContinuationStrategy::default().prefill(PrefillOptions::default()));
     session.handle_input(NOW, Input::End(End::Dropped));
-    assert_eq!(call(&mut session).turn.unwrap().mode, Mode::Prefill);
+    assert_eq!(call(&mut session).turn.unwrap().mode, ContinuationMode::Prefill);
 }
 
 #[test]
 fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let mut session = Session::new(Limits::default());
-    session.ask(Asking::default().thinks_less(true));
+    session.set_strategy(ContinuationStrategy::default().thinks_less(true));
     session.handle_input(NOW, Input::Thought);
     session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
     let request = call(&mut session);
@@ -311,7 +320,7 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     assert_eq!(outcome(&mut session), (Status::Complete, 1, 1));
 
     // A continuation, too; the call after one that brought text is as usual.
-    let (mut session, request) = cut("[1, 2", Asking::default().thinks_less(true));
+    let (mut session, request) = cut("[1, 2", ContinuationStrategy::default().thinks_less(true));
     assert!(!request.thinks_less);
     session.handle_input(NOW, Input::Thought);
     session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
@@ -322,9 +331,9 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     assert!(!call(&mut session).thinks_less);
 
     // A call that was refused before it began has thought nothing: the next one is asked with fewer thoughts, too.
-    let asking = Asking::default().prefill(PrefillOptions::default()).thinks_less(true);
+    let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default()).thinks_less(true);
     let busy = || End::Rejected { reason: "429".to_owned(), transient: true, retry_after: None };
-    let (mut session, _) = cut("[1, 2", asking);
+    let (mut session, _) = cut("[1, 2", strategy);
     session.handle_input(NOW, Input::Thought);
     for end in [End::Finished(Finish::Length), busy(), End::NoPrefix("400".to_owned())] {
         session.handle_input(NOW, Input::End(end));
@@ -335,29 +344,29 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     assert!(!call(&mut session).thinks_less);
 
     // Where nothing can be changed, it passes as it came; so does one that has text, or no thoughts.
-    let ended = |asking: Asking, inputs: &[Input<'_>]| {
+    let ended = |strategy: ContinuationStrategy, inputs: &[Input<'_>]| {
         let mut session = Session::new(Limits::default());
-        session.ask(asking);
+        session.set_strategy(strategy);
         for input in inputs {
             session.handle_input(NOW, input.clone());
         }
         session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
         outcome(&mut session)
     };
-    assert_eq!(ended(Asking::default(), &[Input::Thought]), (Status::Passed, 0, 0));
-    assert_eq!(ended(Asking::default().thinks_less(true), &[]), (Status::Passed, 0, 0));
+    assert_eq!(ended(ContinuationStrategy::default(), &[Input::Thought]), (Status::Passed, 0, 0));
+    assert_eq!(ended(ContinuationStrategy::default().thinks_less(true), &[]), (Status::Passed, 0, 0));
     let prose = [Input::Thought, Input::Text("Hello")];
-    assert_eq!(ended(Asking::default().thinks_less(true), &prose), (Status::Passed, 0, 0));
+    assert_eq!(ended(ContinuationStrategy::default().thinks_less(true), &prose), (Status::Passed, 0, 0));
 }
 
 /// Both wires tell the session of thoughts, and ask as they are told to.
 #[test]
 fn wires_know_thoughts_and_ways() {
-    let asking = || Asking::default().prefill(PrefillOptions::default()).thinks_less(true);
+    let strategy = || ContinuationStrategy::default().prefill(PrefillOptions::default()).thinks_less(true);
     let chunk = |delta: Value, finish: Value| {
         format!("data: {}\n\n", json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
     };
-    let mut relay = Relay::new(Limits::default(), false).asking(asking());
+    let mut relay = Relay::new(Limits::default(), false).strategy(strategy());
     relay.handle_bytes(NOW, chunk(json!({"role": "assistant", "reasoning_content": "Hm"}), Value::Null).into());
     relay.handle_bytes(NOW, chunk(json!({}), json!("length")).into());
     relay.handle_hangup(NOW, Hangup::Closed);
@@ -366,7 +375,7 @@ fn wires_know_thoughts_and_ways() {
         .collect();
     assert!(matches!(&calls[..], [Request { thinks_less: true, turn: None, .. }]), "{calls:?}");
 
-    let mut whole = Whole::new(Limits::default(), false).asking(asking());
+    let mut whole = Whole::new(Limits::default(), false).strategy(strategy());
     let answer = |message: Value, finish: &str| {
         json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": finish}]}).to_string()
     };
@@ -386,7 +395,7 @@ fn wires_know_thoughts_and_ways() {
     assert!(!requests[1].thinks_less);
     assert_eq!(
         requests[1].turn.as_ref().map(|turn| (turn.mode, turn.delivered.as_str())),
-        Some((Mode::Prefill, "[1, "))
+        Some((ContinuationMode::Prefill, "[1, "))
     );
 }
 

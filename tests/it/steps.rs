@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use restitch::provider::Finish;
 use restitch::session::{
-    Asking, End, Event, Input, Mode, Outcome, Output, Part, PrefillOptions, Prompt, RestoreError, Session, Snapshot,
-    Status, Stop,
+    ContinuationMode, ContinuationStrategy, End, Event, Input, Outcome, Output, Part, PrefillOptions, Prompt,
+    RestoreError, Session, Snapshot, Status, Stop,
 };
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
@@ -59,13 +59,13 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
     };
     let prompt = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
     let prefixed = PrefillOptions { rejects_trailing_space: false, returns_prefill: rng.below(2) == 0 };
-    let asking = match rng.below(3) {
-        0 => Asking::default(),
-        1 => Asking::with(prompt).thinks_less(true),
-        _ => Asking::default().prefill(prefixed),
+    let strategy = match rng.below(3) {
+        0 => ContinuationStrategy::default(),
+        1 => ContinuationStrategy::with(prompt).thinks_less(true),
+        _ => ContinuationStrategy::default().prefill(prefixed),
     };
     let mut session = Session::new(limits.clone());
-    session.ask(asking.clone());
+    session.set_strategy(strategy.clone());
     let (mut now, mut client, mut events, mut calls) = (Duration::ZERO, String::new(), Vec::new(), 0);
     loop {
         let text = if calls == 0 { DOCUMENT[..rng.below(80)].to_owned() } else { answer(&mut rng, &client) };
@@ -106,7 +106,7 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
         if interrupted && rng.below(3) == 0 {
             let row = serde_json::to_string(&session.snapshot()).unwrap();
             let snapshot: Snapshot = serde_json::from_str(&row).unwrap();
-            session = Session::restore_asking(now, &snapshot, limits.clone(), asking.clone()).unwrap();
+            session = Session::restore_asking(now, &snapshot, limits.clone(), strategy.clone()).unwrap();
             let mut asked_again = false;
             while let Some(output) = session.poll_output() {
                 match output {
@@ -201,10 +201,11 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     assert_eq!(outcome.tokens, [Some(7), None, Some(9)]);
     assert_eq!(session.document().text(), "{\"rows\": [1, 23, 4]}");
     // It asks as it is told to, from that call on.
-    let asking = Asking::default().prefill(PrefillOptions::default());
-    let mut asked = Session::restore_asking(Duration::ZERO, &snapshot, Limits::default(), asking).unwrap();
+    let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default());
+    let mut asked = Session::restore_asking(Duration::ZERO, &snapshot, Limits::default(), strategy).unwrap();
     let mut outputs = std::iter::from_fn(|| asked.poll_output());
-    let is_prefix = |output| matches!(output, Output::Event(Event::Requested { mode: Some(Mode::Prefill), .. }));
+    let is_prefix =
+        |output| matches!(output, Output::Event(Event::Requested { mode: Some(ContinuationMode::Prefill), .. }));
     assert!(outputs.any(is_prefix));
     // What has ended stays so.
     let (session, outputs) = restored(&session.snapshot());
@@ -246,9 +247,9 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
 }
 
 /// How a loop ends whose calls say these texts, each up to the limit on tokens; what the events tell of progress.
-fn ended(limits: Limits, asking: Asking, calls: &[(&str, u64)]) -> (Option<Outcome>, Vec<(u8, u32)>) {
+fn ended(limits: Limits, strategy: ContinuationStrategy, calls: &[(&str, u64)]) -> (Option<Outcome>, Vec<(u8, u32)>) {
     let mut session = Session::new(limits);
-    session.ask(asking);
+    session.set_strategy(strategy);
     let (mut outcome, mut said) = (None, Vec::new());
     for &(text, tokens) in calls {
         assert!(outcome.is_none(), "{text}");
@@ -282,29 +283,29 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
     ];
     let on = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
     let many = Limits { continuations: 9, ..Limits::default() };
-    let (outcome, said) = ended(many.clone(), Asking::with(on.clone()), &calls);
+    let (outcome, said) = ended(many.clone(), ContinuationStrategy::with(on.clone()), &calls);
     let outcome = outcome.unwrap();
     assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Progress)));
     assert_eq!((outcome.percentage, outcome.failures, outcome.continuations), (Some(41), 0, 8));
     assert_eq!(said, [(40, 0), (40, 1), (39, 2), (41, 0), (41, 1), (41, 2), (41, 3)]);
     // Down to one.
     let strict = Limits { strikes: 1, ..Limits::default() };
-    let (outcome, _) = ended(strict, Asking::with(on), &calls[..3]);
+    let (outcome, _) = ended(strict, ContinuationStrategy::with(on), &calls[..3]);
     assert_eq!(outcome.unwrap().stop, Some(Stop::Progress));
     // Who was not asked says nothing.
-    assert_eq!(ended(many, Asking::default(), &calls), (None, Vec::new()));
+    assert_eq!(ended(many, ContinuationStrategy::default(), &calls), (None, Vec::new()));
 }
 
 #[test]
 fn caps_take_every_number() {
     let calls = [("[10, 20", 5), ("[10, 20, 30", u64::MAX)];
     let limits = Limits { tokens: Some(10), ..Limits::default() };
-    assert_eq!(ended(limits, Asking::default(), &calls).0.unwrap().stop, Some(Stop::Tokens));
+    assert_eq!(ended(limits, ContinuationStrategy::default(), &calls).0.unwrap().stop, Some(Stop::Tokens));
     // Text that is new is no repeat, even where none is allowed.
     let limits = Limits { repeats: 0, ..Limits::default() };
-    assert_eq!(ended(limits.clone(), Asking::default(), &calls).0, None);
+    assert_eq!(ended(limits.clone(), ContinuationStrategy::default(), &calls).0, None);
     let again = [("[10, 20", 5), ("[10, 20", 5)];
-    assert_eq!(ended(limits, Asking::default(), &again).0.unwrap().stop, Some(Stop::Repeats));
+    assert_eq!(ended(limits, ContinuationStrategy::default(), &again).0.unwrap().stop, Some(Stop::Repeats));
 }
 
 #[test]

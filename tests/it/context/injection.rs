@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use restitch::context::{Sections, hierarchy_context_for_prompt};
 use restitch::provider::chat::{self, Changes, Rest};
-use restitch::session::{Asking, End, Input, Output, Part, Prompt, Session, Turn};
+use restitch::session::{ContinuationStrategy, End, Input, Output, Part, Prompt, Session, Turn};
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ fn hints_are_outside_of_quotes() {
 /// What a session asks for whose document says this wherever it says something.
 fn turn(said: &str, prompt: &Prompt, limits: &Limits) -> Turn {
     let mut session = Session::new(limits.clone());
-    session.ask(Asking::with(prompt.clone()));
+    session.set_strategy(ContinuationStrategy::with(prompt.clone()));
     let row = format!("{{\"id\": {said}, \"type\": {said}, \"items\": [{said}]}}");
     let text =
         format!("{{\"title\": {said}, \"sections\": [{row}, {row}, {{\"id\": {said}, \"items\": [{said}, \"cut he");

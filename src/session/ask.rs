@@ -1,7 +1,7 @@
 //! How the rest of a document is asked for: by its prefix, or in words that say what is known at the cut.
 
 use super::echo::Echo;
-use super::{Mode, Parts, Phase, Session, Turn};
+use super::{ContinuationMode, Parts, Phase, Session, Turn};
 use crate::context;
 use crate::splice::{Expect, Splice};
 
@@ -13,10 +13,10 @@ impl Session {
         let kept = text.trim_end().len();
         let in_string = document.machine().in_string();
         let prefix =
-            self.asking.prefill.filter(|prefix| !(prefix.rejects_trailing_space && in_string && kept < text.len()));
+            self.strategy.prefill.filter(|prefix| !(prefix.rejects_trailing_space && in_string && kept < text.len()));
         let expect = match prefix {
             Some(_) => Expect::Exact,
-            None if !self.asking.prompt.has_anchor() && self.expect == Expect::Anchor => Expect::Any,
+            None if !self.strategy.prompt.has_anchor() && self.expect == Expect::Anchor => Expect::Any,
             None => self.expect,
         };
         let splice = Splice::new(&self.slot, expect, &self.limits).with_earlier(self.earlier.clone());
@@ -25,11 +25,11 @@ impl Session {
             Some(prefix) => {
                 let white = if prefix.rejects_trailing_space { kept } else { text.len() };
                 self.echo = Echo::new(text, white, prefix.returns_prefill);
-                (Turn::prefill(&Parts::new(text.get(..white).unwrap_or(text), anchor)), Mode::Prefill)
+                (Turn::prefill(&Parts::new(text.get(..white).unwrap_or(text), anchor)), ContinuationMode::Prefill)
             }
             None => {
                 self.echo = None;
-                (self.turn_in_words(anchor), Mode::Anchored)
+                (self.turn_in_words(anchor), ContinuationMode::Reprompt)
             }
         };
         self.mode = mode;
@@ -52,6 +52,6 @@ impl Session {
             cut_off_element: context::cut_off_element(document).filter(short),
             ..Parts::new(document.text(), anchor)
         };
-        Turn::anchored(&self.asking.prompt, &parts, full)
+        Turn::reprompt(&self.strategy.prompt, &parts, full)
     }
 }
