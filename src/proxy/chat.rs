@@ -131,7 +131,7 @@ impl Conversation {
         ContinuationStrategy {
             prompt: Arc::clone(&self.proxy.prompt),
             prefill: goes.then_some(options),
-            thinks_less: capability.reasoning_off.is_some() || raises,
+            reduce_reasoning: capability.reasoning_off.is_some() || raises,
         }
     }
 
@@ -143,7 +143,7 @@ impl Conversation {
             if is_prefix && capability.prefill == PrefillForm::None {
                 return Err(End::NoPrefix("another call has found that no prefix is continued".to_owned()));
             }
-            let switch = capability.reasoning_off.as_ref().filter(|_| is_prefix || request.thinks_less);
+            let switch = capability.reasoning_off.as_ref().filter(|_| is_prefix || request.reduce_reasoning);
             let body = self.body_of(request, &capability, switch);
             let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
             let head = self.head.again();

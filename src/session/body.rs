@@ -50,13 +50,13 @@ impl Whole {
         let mut text = String::new();
         let mut end = End::Closed;
         let mut usage = None;
-        let (mut opaque, mut has_thought) = (false, false);
+        let (mut opaque, mut has_reasoning) = (false, false);
         let known = read_body(body, |delta| match delta {
             Delta::Text { choice: 0, text: more } => text.push_str(more),
             Delta::Finish { choice: 0, reason } => end = End::Finished(reason),
             Delta::Usage { raw } => usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => end = End::Error(message.to_owned()),
-            Delta::Reasoning { choice: 0, .. } => has_thought = true,
+            Delta::Reasoning { choice: 0, .. } => has_reasoning = true,
             Delta::Refusal { choice: 0, .. } | Delta::Done => {}
             _ => opaque = true,
         });
@@ -75,8 +75,8 @@ impl Whole {
             }
             add_usage(&mut self.usages, &usage);
         }
-        if has_thought {
-            self.session.handle_input(now, Input::Thought);
+        if has_reasoning {
+            self.session.handle_input(now, Input::Reasoning);
         }
         if !text.is_empty() {
             self.session.handle_input(now, Input::Text(&text));

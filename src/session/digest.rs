@@ -20,7 +20,7 @@ pub(super) struct Digest {
     /// Reasoning, or an event that is no chunk: nothing for the document, but nothing to drop either.
     pub(super) other: bool,
     /// Reasoning of the first choice.
-    pub(super) thought: bool,
+    pub(super) reasoning: bool,
     /// The event could be read as a piece of an answer.
     pub(super) chunk: bool,
 }
@@ -39,7 +39,7 @@ impl Digest {
         *self = Self { text: std::mem::take(&mut self.text), ..Self::default() };
         let kind = reader.read(&event.event, &event.data, |delta| match delta {
             Delta::Text { choice: 0, text } => self.text.push_str(text),
-            Delta::Reasoning { choice: 0, .. } => (self.other, self.thought) = (true, true),
+            Delta::Reasoning { choice: 0, .. } => (self.other, self.reasoning) = (true, true),
             Delta::Refusal { choice: 0, text: "" } => self.other = true,
             Delta::Finish { choice: 0, reason } => self.finish = Some(reason),
             Delta::Usage { raw } => self.usage = Some(raw.to_owned()),

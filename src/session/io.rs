@@ -15,7 +15,7 @@ pub enum Input<'a> {
     /// The call that is open lives: something came that is no text.
     Sign,
     /// The same, and it was something of what the model thinks before it answers.
-    Thought,
+    Reasoning,
     /// The call that is open has used so many tokens for its answer, all in all.
     Tokens(u64),
     /// The call that is open, or was asked for, is over.

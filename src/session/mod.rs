@@ -93,9 +93,9 @@ pub struct Session {
     /// Delivered text that comes back before anything new.
     echo: Option<Echo>,
     /// Thoughts of the open call have come.
-    has_thought: bool,
+    has_reasoning: bool,
     /// The last call that was answered was all thoughts.
-    thinks_less: bool,
+    reduce_reasoning: bool,
     /// The first answer broke the grammar here: it is passed through and never continued.
     malformed: Option<SyntaxError>,
     /// Somebody has said that this answer is not to be continued.
@@ -163,8 +163,8 @@ impl Session {
             phase: Phase::First,
             mode: ContinuationMode::Reprompt,
             echo: None,
-            has_thought: false,
-            thinks_less: false,
+            has_reasoning: false,
+            reduce_reasoning: false,
             malformed: None,
             opaque: false,
             spliced: false,
@@ -229,7 +229,7 @@ impl Session {
             return false;
         }
         match end {
-            End::Finished(Finish::Length) if self.is_all_thoughts() => true,
+            End::Finished(Finish::Length) if self.is_all_reasoning() => true,
             End::Finished(reason) => self.slot.document().is_json() && self.is_continued(reason),
             _ => self.slot.document().is_json() || self.slot.document().is_blank(),
         }
@@ -242,7 +242,7 @@ impl Session {
         match input {
             Input::Sign => {}
             Input::Tokens(tokens) => self.tokens.last_mut().into_iter().for_each(|last| *last = Some(tokens)),
-            Input::Thought => self.has_thought = true,
+            Input::Reasoning => self.has_reasoning = true,
             Input::Text(text) => self.text(now, text),
             Input::End(end) => self.end(now, end),
         }
@@ -277,14 +277,14 @@ impl Session {
     }
 
     /// The open call has spent what it had on thoughts so far, and another one could spend less.
-    fn is_all_thoughts(&self) -> bool {
+    fn is_all_reasoning(&self) -> bool {
         let is_blank = match &self.phase {
             Phase::First => self.slot.document().is_blank(),
             Phase::Continuing(splice, _) => splice.held() == 0 && splice.seam().is_none(),
             Phase::Waiting(_) => true,
             Phase::Done => false,
         };
-        self.strategy.thinks_less && self.has_thought && is_blank
+        self.strategy.reduce_reasoning && self.has_reasoning && is_blank
     }
 
     fn is_continued(&self, reason: &Finish) -> bool {
@@ -397,7 +397,7 @@ impl Session {
     fn end(&mut self, now: Duration, end: End) {
         // A call that was refused has thought nothing: the next one is told what it was told.
         if !matches!(end, End::NoPrefix(_) | End::Rejected { .. }) {
-            self.thinks_less = matches!(end, End::Finished(_)) && self.is_all_thoughts();
+            self.reduce_reasoning = matches!(end, End::Finished(_)) && self.is_all_reasoning();
         }
         // Of a prefix that was being sent back nothing is new, however much of it came.
         self.echo = None;
@@ -406,7 +406,7 @@ impl Session {
             Phase::Waiting(_) | Phase::Continuing(..) => self.end_of_continuation(now, &end),
             Phase::Done => {}
         }
-        self.has_thought = false;
+        self.has_reasoning = false;
     }
 
     fn end_of_first(&mut self, now: Duration, end: End) {
@@ -551,7 +551,7 @@ impl Session {
         };
         let (mode, anchor) = (turn.as_ref().map(|turn| turn.mode), turn.as_ref().map_or(0, |turn| turn.anchor.len()));
         self.event(Event::Requested { call: self.continuations, mode, anchor, at });
-        let request = Request { number: self.continuations, turn, thinks_less: self.thinks_less };
+        let request = Request { number: self.continuations, turn, reduce_reasoning: self.reduce_reasoning };
         self.outputs.push_back(Output::Call { request, at });
     }
 

@@ -306,8 +306,8 @@ impl Relay {
         if self.digest.error.is_some() {
             self.last_error.clone_from(&self.digest.error);
         }
-        if self.digest.thought {
-            self.session.handle_input(now, Input::Thought);
+        if self.digest.reasoning {
+            self.session.handle_input(now, Input::Reasoning);
         }
         match self.phase {
             Phase::Healthy { .. } => self.healthy_event(now, end, data),

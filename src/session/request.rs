@@ -13,8 +13,8 @@ pub struct Request {
     /// the document was delivered.
     pub turn: Option<Turn>,
     /// The call before spent all it had on thoughts: this one is to think less, or may write more. Only where
-    /// [`ContinuationStrategy::thinks_less`] allows it.
-    pub thinks_less: bool,
+    /// [`ContinuationStrategy::reduce_reasoning`] allows it.
+    pub reduce_reasoning: bool,
 }
 
 /// The turns that ask a model to go on.
@@ -59,9 +59,9 @@ pub struct ContinuationStrategy {
     pub prompt: Arc<Prompt>,
     /// A prefix is continued literally, in this form; `None`: it is not, and the rest is asked for in words.
     pub prefill: Option<PrefillOptions>,
-    /// A call can be told to think less, or to write more: see [`Request::thinks_less`]. Without it an answer that is
+    /// A call can be told to think less, or to write more: see [`Request::reduce_reasoning`]. Without it an answer that is
     /// all thoughts passes as it came.
-    pub thinks_less: bool,
+    pub reduce_reasoning: bool,
 }
 
 /// What is peculiar to a provider that continues a prefix.
@@ -77,7 +77,7 @@ pub struct PrefillOptions {
 impl Default for ContinuationStrategy {
     fn default() -> Self {
         static USUAL: LazyLock<Arc<Prompt>> = LazyLock::new(Arc::default);
-        Self { prompt: Arc::clone(&USUAL), prefill: None, thinks_less: false }
+        Self { prompt: Arc::clone(&USUAL), prefill: None, reduce_reasoning: false }
     }
 }
 
@@ -96,8 +96,8 @@ impl ContinuationStrategy {
 
     /// With calls that can be told to think less.
     #[must_use]
-    pub fn thinks_less(mut self, thinks_less: bool) -> Self {
-        self.thinks_less = thinks_less;
+    pub fn reduce_reasoning(mut self, reduce_reasoning: bool) -> Self {
+        self.reduce_reasoning = reduce_reasoning;
         self
     }
 }

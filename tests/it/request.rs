@@ -311,37 +311,37 @@ fn a_prefix_that_leads_nowhere_is_not_tried_again() {
 #[test]
 fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let mut session = Session::new(Limits::default());
-    session.set_strategy(ContinuationStrategy::default().thinks_less(true));
-    session.handle_input(NOW, Input::Thought);
+    session.set_strategy(ContinuationStrategy::default().reduce_reasoning(true));
+    session.handle_input(NOW, Input::Reasoning);
     session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
     let request = call(&mut session);
-    assert!(request.thinks_less && request.turn.is_none());
+    assert!(request.reduce_reasoning && request.turn.is_none());
     continued(&mut session, "[1]");
     assert_eq!(outcome(&mut session), (Status::Complete, 1, 1));
 
     // A continuation, too; the call after one that brought text is as usual.
-    let (mut session, request) = cut("[1, 2", ContinuationStrategy::default().thinks_less(true));
-    assert!(!request.thinks_less);
-    session.handle_input(NOW, Input::Thought);
+    let (mut session, request) = cut("[1, 2", ContinuationStrategy::default().reduce_reasoning(true));
+    assert!(!request.reduce_reasoning);
+    session.handle_input(NOW, Input::Reasoning);
     session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
-    assert!(call(&mut session).thinks_less);
-    session.handle_input(NOW, Input::Thought);
+    assert!(call(&mut session).reduce_reasoning);
+    session.handle_input(NOW, Input::Reasoning);
     session.handle_input(NOW, Input::Text("[1, 2, 3"));
     session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
-    assert!(!call(&mut session).thinks_less);
+    assert!(!call(&mut session).reduce_reasoning);
 
     // A call that was refused before it began has thought nothing: the next one is asked with fewer thoughts, too.
-    let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default()).thinks_less(true);
+    let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default()).reduce_reasoning(true);
     let busy = || End::Rejected { reason: "429".to_owned(), transient: true, retry_after: None };
     let (mut session, _) = cut("[1, 2", strategy);
-    session.handle_input(NOW, Input::Thought);
+    session.handle_input(NOW, Input::Reasoning);
     for end in [End::Finished(Finish::Length), busy(), End::NoPrefix("400".to_owned())] {
         session.handle_input(NOW, Input::End(end));
-        assert!(call(&mut session).thinks_less);
+        assert!(call(&mut session).reduce_reasoning);
     }
     session.handle_input(NOW, Input::Text("[1, 2, 3"));
     session.handle_input(NOW, Input::End(End::Dropped));
-    assert!(!call(&mut session).thinks_less);
+    assert!(!call(&mut session).reduce_reasoning);
 
     // Where nothing can be changed, it passes as it came; so does one that has text, or no thoughts.
     let ended = |strategy: ContinuationStrategy, inputs: &[Input<'_>]| {
@@ -353,16 +353,16 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
         session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
         outcome(&mut session)
     };
-    assert_eq!(ended(ContinuationStrategy::default(), &[Input::Thought]), (Status::Passed, 0, 0));
-    assert_eq!(ended(ContinuationStrategy::default().thinks_less(true), &[]), (Status::Passed, 0, 0));
-    let prose = [Input::Thought, Input::Text("Hello")];
-    assert_eq!(ended(ContinuationStrategy::default().thinks_less(true), &prose), (Status::Passed, 0, 0));
+    assert_eq!(ended(ContinuationStrategy::default(), &[Input::Reasoning]), (Status::Passed, 0, 0));
+    assert_eq!(ended(ContinuationStrategy::default().reduce_reasoning(true), &[]), (Status::Passed, 0, 0));
+    let prose = [Input::Reasoning, Input::Text("Hello")];
+    assert_eq!(ended(ContinuationStrategy::default().reduce_reasoning(true), &prose), (Status::Passed, 0, 0));
 }
 
 /// Both wires tell the session of thoughts, and ask as they are told to.
 #[test]
 fn wires_know_thoughts_and_ways() {
-    let strategy = || ContinuationStrategy::default().prefill(PrefillOptions::default()).thinks_less(true);
+    let strategy = || ContinuationStrategy::default().prefill(PrefillOptions::default()).reduce_reasoning(true);
     let chunk = |delta: Value, finish: Value| {
         format!("data: {}\n\n", json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
     };
@@ -373,7 +373,7 @@ fn wires_know_thoughts_and_ways() {
     let calls: Vec<Request> = std::iter::from_fn(|| relay.poll_output())
         .filter_map(|output| if let relay::Output::Call { request, .. } = output { Some(request) } else { None })
         .collect();
-    assert!(matches!(&calls[..], [Request { thinks_less: true, turn: None, .. }]), "{calls:?}");
+    assert!(matches!(&calls[..], [Request { reduce_reasoning: true, turn: None, .. }]), "{calls:?}");
 
     let mut whole = Whole::new(Limits::default(), false).strategy(strategy());
     let answer = |message: Value, finish: &str| {
@@ -391,8 +391,8 @@ fn wires_know_thoughts_and_ways() {
     drain(&mut whole);
     whole.handle_body(NOW, &answer(json!({"content": "[1, "}), "length"));
     drain(&mut whole);
-    assert!(requests[0].thinks_less && requests[0].turn.is_none());
-    assert!(!requests[1].thinks_less);
+    assert!(requests[0].reduce_reasoning && requests[0].turn.is_none());
+    assert!(!requests[1].reduce_reasoning);
     assert_eq!(
         requests[1].turn.as_ref().map(|turn| (turn.mode, turn.delivered.as_str())),
         Some((ContinuationMode::Prefill, "[1, "))

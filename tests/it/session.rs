@@ -301,7 +301,7 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
         let mut driver = Driver::new(Limits::default());
         driver.call(nothing, End::Dropped);
         driver.goes_on(1, 1);
-        assert_eq!(driver.calls[0].0, Request { number: 1, turn: None, thinks_less: false });
+        assert_eq!(driver.calls[0].0, Request { number: 1, turn: None, reduce_reasoning: false });
         assert!(matches!(&driver.failures[0], Reason::Nothing(End::Dropped)));
         driver.call("", End::Error("overloaded".to_owned())).call("{\"a\": 1", length());
         driver.goes_on(3, 2);

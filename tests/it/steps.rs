@@ -61,7 +61,7 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
     let prefixed = PrefillOptions { rejects_trailing_space: false, returns_prefill: rng.below(2) == 0 };
     let strategy = match rng.below(3) {
         0 => ContinuationStrategy::default(),
-        1 => ContinuationStrategy::with(prompt).thinks_less(true),
+        1 => ContinuationStrategy::with(prompt).reduce_reasoning(true),
         _ => ContinuationStrategy::default().prefill(prefixed),
     };
     let mut session = Session::new(limits.clone());
@@ -78,7 +78,7 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
             session.handle_input(now, Input::Text(piece));
         }
         if rng.below(4) == 0 {
-            session.handle_input(now, Input::Thought);
+            session.handle_input(now, Input::Reasoning);
         }
         session.handle_input(now, Input::Tokens(text.len() as u64));
         now += Duration::from_secs(1);

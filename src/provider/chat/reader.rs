@@ -222,9 +222,9 @@ impl Reader {
             }
         }
         // Servers that send both names send the same text under both.
-        let thoughts = |raw: &Raw<'_>| raw.inner().is_some_and(|inner| !inner.is_empty());
-        if let Some(thoughts) = reasoning_content.filter(thoughts).or(reasoning.filter(thoughts)) {
-            self.text(Channel::Reasoning(choice), thoughts, on);
+        let is_reasoning = |raw: &Raw<'_>| raw.inner().is_some_and(|inner| !inner.is_empty());
+        if let Some(text) = reasoning_content.filter(is_reasoning).or(reasoning.filter(is_reasoning)) {
+            self.text(Channel::Reasoning(choice), text, on);
         }
         if let Some(content) = content {
             if content.kind() == ValueKind::String {
@@ -256,7 +256,7 @@ impl Reader {
                 "refusal" => self.text(Channel::Refusal(choice), value, on),
                 "thinking" => {
                     self.text(Channel::Reasoning(choice), value, on);
-                    for text in value.elements().filter_map(|thought| thought.member("text")) {
+                    for text in value.elements().filter_map(|part| part.member("text")) {
                         self.text(Channel::Reasoning(choice), text, on);
                     }
                 }
