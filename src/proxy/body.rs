@@ -10,7 +10,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::timeout;
 
 use crate::client::{self, BodyError};
-use crate::session::End;
+use crate::session::CallEnd;
 use crate::socket::Cut;
 
 /// Passes a body on, and lets what came before an error reach the client first.
@@ -77,15 +77,15 @@ pub(super) enum Unread {
     /// The connection was lost.
     Broken,
     /// Nothing came for too long.
-    Silent,
+    TimedOut,
 }
 
 impl Unread {
     /// How a call ended that way.
-    pub(super) fn end(self) -> End {
+    pub(super) fn end(self) -> CallEnd {
         match self {
-            Self::Broken => End::Dropped,
-            Self::Silent => End::Silent,
+            Self::Broken => CallEnd::Dropped,
+            Self::TimedOut => CallEnd::TimedOut,
         }
     }
 }
@@ -106,7 +106,7 @@ impl Collected {
             let frame = match patience {
                 Some((first, idle)) => {
                     let wait = if read.is_empty() { first } else { idle };
-                    timeout(wait, body.frame()).await.map_err(|_| Unread::Silent)?
+                    timeout(wait, body.frame()).await.map_err(|_| Unread::TimedOut)?
                 }
                 None => body.frame().await,
             };

@@ -18,7 +18,7 @@ use crate::client::{Body, BodyError};
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, Switch};
 use crate::provider::chat;
 use crate::session::body::{Output, Whole};
-use crate::session::{ContinuationMode, ContinuationStrategy, End, PrefillOptions, Request, Status};
+use crate::session::{CallEnd, ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Status};
 use crate::stream::Stitch;
 
 /// A chat completion that the proxy can read and ask for again.
@@ -35,18 +35,18 @@ pub(super) struct Conversation {
 
 /// Why a further call brought no stream.
 #[derive(Debug)]
-pub(super) struct Refused(End);
+pub(super) struct Refused(CallEnd);
 
 impl From<BodyError> for Refused {
     fn from(error: BodyError) -> Self {
-        Self(End::Error(error.to_string()))
+        Self(CallEnd::Error(error.to_string()))
     }
 }
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
-            End::Error(reason) | End::Rejected { reason, .. } => f.write_str(reason),
+            CallEnd::Error(reason) | CallEnd::Rejected { reason, .. } => f.write_str(reason),
             _ => f.write_str("the upstream broke off"),
         }
     }
@@ -136,12 +136,12 @@ impl Conversation {
     }
 
     /// Makes a further call. Where it is refused for a member that was added here, it is made again without.
-    async fn call(&self, request: &Request) -> Result<Response<Incoming>, End> {
+    async fn call(&self, request: &Request) -> Result<Response<Incoming>, CallEnd> {
         loop {
             let capability = self.proxy.capability(&self.request.model);
             let is_prefix = request.turn.as_ref().is_some_and(|turn| turn.mode == ContinuationMode::Prefill);
             if is_prefix && capability.prefill == PrefillForm::None {
-                return Err(End::NoPrefix("another call has found that no prefix is continued".to_owned()));
+                return Err(CallEnd::PrefillRejected("another call has found that no prefix is continued".to_owned()));
             }
             let switch = capability.reasoning_off.as_ref().filter(|_| is_prefix || request.reduce_reasoning);
             let body = self.body_of(request, &capability, switch);
@@ -163,7 +163,7 @@ impl Conversation {
                 match self.hint(response).await {
                     Some(hint @ (CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace)) if is_prefix => {
                         self.proxy.record(&self.request.model, hint);
-                        return Err(End::NoPrefix(reason));
+                        return Err(CallEnd::PrefillRejected(reason));
                     }
                     Some(hint @ CapabilityHint::NoMember(key)) if switch.is_some_and(|switch| switch.key == key) => {
                         self.proxy.record(&self.request.model, hint);
@@ -173,7 +173,7 @@ impl Conversation {
                     _ => return Err(rejected(reason, false)),
                 }
             }
-            return Err(End::Rejected {
+            return Err(CallEnd::Rejected {
                 reason,
                 transient: is_transient(status),
                 retry_after: retry_after(response.headers()),
@@ -233,12 +233,12 @@ impl Conversation {
                     sleep_until(origin + at).await;
                     let call = async {
                         let head = timeout(limits.first_byte.max(limits.idle), self.call(&request)).await;
-                        let response = head.unwrap_or(Err(End::Silent))?;
+                        let response = head.unwrap_or(Err(CallEnd::TimedOut))?;
                         match Collected::read(response.into_body(), limits.event, patience).await {
                             // What is not UTF-8 is no JSON either; the reader says so.
                             Ok(Collected::Whole(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
                             Ok(Collected::Larger(_)) => {
-                                Err(End::Error(format!("the answer is larger than {} bytes", limits.event)))
+                                Err(CallEnd::Error(format!("the answer is larger than {} bytes", limits.event)))
                             }
                             Err(unread) => Err(unread.end()),
                         }
@@ -285,8 +285,8 @@ fn media_type(headers: &HeaderMap) -> Option<&str> {
     ["text/event-stream", "application/json"].into_iter().find(|known| name.eq_ignore_ascii_case(known))
 }
 
-fn rejected(reason: String, transient: bool) -> End {
-    End::Rejected { reason, transient, retry_after: None }
+fn rejected(reason: String, transient: bool) -> CallEnd {
+    CallEnd::Rejected { reason, transient, retry_after: None }
 }
 
 /// The same request may be answered a little later.
@@ -332,7 +332,7 @@ impl futures_core::Stream for Frames {
                     // Trailers.
                     Err(_) => continue,
                 },
-                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Refused(End::Error(error.to_string()))))),
+                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Refused(CallEnd::Error(error.to_string()))))),
                 Poll::Ready(None) => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             };

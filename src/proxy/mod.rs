@@ -27,7 +27,7 @@ use crate::Limits;
 use crate::client::Client;
 use crate::provider::capability::{Capability, CapabilityCache, CapabilityHint, Table};
 use crate::session::relay::Output;
-use crate::session::{End, Event, Prompt, Reason};
+use crate::session::{CallEnd, Event, Prompt, Reason};
 
 /// What a proxy does.
 ///
@@ -184,7 +184,7 @@ impl Proxy {
                 "joined"
             ),
             // An upstream's own words may quote the request, or its key.
-            Output::Event(Event::Failed { reason: Reason::Nothing(End::Error(_)), .. }) => {
+            Output::Event(Event::Failed { reason: Reason::Nothing(CallEnd::Error(_)), .. }) => {
                 tracing::warn!(reason = "the upstream reported an error", "a call failed");
             }
             Output::Event(Event::Failed { reason, .. }) => tracing::warn!(%reason, "a call failed"),

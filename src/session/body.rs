@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use super::wire::{Hangup, Output};
+pub use super::wire::{Output, TransportEnd};
 use super::wire::{failure, finish_reason};
-use super::{ContinuationStrategy, End, Input, Outcome, Session, Status};
+use super::{CallEnd, ContinuationStrategy, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{read_body, write_body};
 use crate::provider::{Delta, add_usage, answer_tokens};
@@ -48,24 +48,24 @@ impl Whole {
     /// A call has answered with this body.
     pub fn handle_body(&mut self, now: Duration, body: &str) {
         let mut text = String::new();
-        let mut end = End::Closed;
+        let mut end = CallEnd::Closed;
         let mut usage = None;
         let (mut opaque, mut has_reasoning) = (false, false);
         let known = read_body(body, |delta| match delta {
             Delta::Text { choice: 0, text: more } => text.push_str(more),
-            Delta::Finish { choice: 0, reason } => end = End::Finished(reason),
+            Delta::Finish { choice: 0, reason } => end = CallEnd::Finished(reason),
             Delta::Usage { raw } => usage = Some(raw.to_owned()),
-            Delta::Error { message, .. } => end = End::Error(message.to_owned()),
+            Delta::Error { message, .. } => end = CallEnd::Error(message.to_owned()),
             Delta::Reasoning { choice: 0, .. } => has_reasoning = true,
             Delta::Refusal { choice: 0, .. } | Delta::Done => {}
             _ => opaque = true,
         });
-        if let End::Error(message) = &end {
+        if let CallEnd::Error(message) = &end {
             self.last_error = Some(message.clone());
         }
         if self.session.is_first() {
             self.first = Some(body.to_owned());
-            if opaque || !known || matches!(end, End::Error(_)) {
+            if opaque || !known || matches!(end, CallEnd::Error(_)) {
                 self.session.pass();
             }
         }
@@ -85,8 +85,8 @@ impl Whole {
     }
 
     /// A call has failed, or its body was cut off.
-    pub fn handle_end(&mut self, now: Duration, end: End) {
-        self.session.handle_input(now, Input::End(end));
+    pub fn handle_end(&mut self, now: Duration, end: CallEnd) {
+        self.session.handle_input(now, Input::CallEnd(end));
         while let Some(output) = self.session.poll_output() {
             let output = match output {
                 super::Output::Text(_) => continue,
@@ -95,7 +95,7 @@ impl Whole {
                 super::Output::Done(outcome) => {
                     let body = self.body(&outcome);
                     self.outputs.push_back(Output::Bytes(body.into()));
-                    Output::Done { outcome, hangup: Hangup::Closed }
+                    Output::Done { outcome, transport_end: TransportEnd::Closed }
                 }
             };
             self.outputs.push_back(output);

@@ -1,6 +1,6 @@
 //! One event of a stream, as far as a relay is concerned.
 
-use super::End;
+use super::CallEnd;
 use crate::json::edit::Edits;
 use crate::json::walk::{self, Raw};
 use crate::provider::chat::{Reader, Writer};
@@ -53,11 +53,11 @@ impl Digest {
     }
 
     /// How the call ends with this event, if it does.
-    pub(super) fn end(&self) -> Option<End> {
+    pub(super) fn end(&self) -> Option<CallEnd> {
         match (&self.error, &self.finish) {
-            (Some(message), _) => Some(End::Error(message.clone())),
-            (None, Some(reason)) => Some(End::Finished(reason.clone())),
-            (None, None) => self.done.then_some(End::Closed),
+            (Some(message), _) => Some(CallEnd::Error(message.clone())),
+            (None, Some(reason)) => Some(CallEnd::Finished(reason.clone())),
+            (None, None) => self.done.then_some(CallEnd::Closed),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ContinuationMode, End, Outcome, Reason, Stop};
+use super::{CallEnd, ContinuationMode, Outcome, Reason, Stop};
 use crate::splice::Seam;
 
 /// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
@@ -16,7 +16,7 @@ pub enum Event {
         /// The call's number; the first one is 0.
         call: u32,
         /// How it ended.
-        end: End,
+        end: CallEnd,
         /// Bytes of text so far.
         offset: usize,
         /// JSON Pointer of the place that is open there.

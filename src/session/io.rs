@@ -13,19 +13,19 @@ pub enum Input<'a> {
     /// Text of the call that is open.
     Text(&'a str),
     /// The call that is open lives: something came that is no text.
-    Sign,
+    Activity,
     /// The same, and it was something of what the model thinks before it answers.
     Reasoning,
     /// The call that is open has used so many tokens for its answer, all in all.
     Tokens(u64),
     /// The call that is open, or was asked for, is over.
-    End(End),
+    CallEnd(CallEnd),
 }
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum End {
+pub enum CallEnd {
     /// With a finish reason.
     Finished(Finish),
     /// Cleanly, without a finish reason.
@@ -35,7 +35,7 @@ pub enum End {
     /// With an error in the stream.
     Error(String),
     /// Nothing came for the idle time.
-    Silent,
+    TimedOut,
     /// It was refused before it began.
     Rejected {
         /// Why, for people.
@@ -47,10 +47,10 @@ pub enum End {
     },
     /// It was refused before it began since a prefix is not continued: the session asks in words, at once, and from now
     /// on. That is no failure, and the call does not count. A call in words that ends so is rejected.
-    NoPrefix(String),
+    PrefillRejected(String),
 }
 
-impl End {
+impl CallEnd {
     /// The name in reports.
     pub fn as_str(&self) -> &str {
         match self {
@@ -58,8 +58,8 @@ impl End {
             Self::Closed => "closed",
             Self::Dropped => "dropped",
             Self::Error(_) => "error",
-            Self::Silent => "silent",
-            Self::Rejected { .. } | Self::NoPrefix(_) => "rejected",
+            Self::TimedOut => "silent",
+            Self::Rejected { .. } | Self::PrefillRejected(_) => "rejected",
         }
     }
 }
@@ -89,7 +89,7 @@ pub enum Output {
 #[non_exhaustive]
 pub enum Reason {
     /// It ended before anything was delivered.
-    Nothing(End),
+    Nothing(CallEnd),
     /// Its text could not be joined, or not to its end.
     Merge(Failure),
     /// It was refused.
@@ -99,9 +99,9 @@ pub enum Reason {
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Nothing(End::Error(message)) => write!(f, "nothing was delivered: {message}"),
-            Self::Nothing(End::Dropped) => f.write_str("nothing was delivered: the connection was lost"),
-            Self::Nothing(End::Silent) => f.write_str("nothing was delivered: the call fell silent"),
+            Self::Nothing(CallEnd::Error(message)) => write!(f, "nothing was delivered: {message}"),
+            Self::Nothing(CallEnd::Dropped) => f.write_str("nothing was delivered: the connection was lost"),
+            Self::Nothing(CallEnd::TimedOut) => f.write_str("nothing was delivered: the call fell silent"),
             Self::Nothing(_) => f.write_str("nothing was delivered"),
             Self::Merge(failure) => failure.fmt(f),
             Self::Rejected(reason) => f.write_str(reason),

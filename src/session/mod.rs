@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use echo::Echo;
 pub use event::Event;
-pub use io::{End, Input, Output, Reason};
+pub use io::{CallEnd, Input, Output, Reason};
 pub use outcome::{Outcome, Status, Stop};
 pub use prompt::{Part, Parts, Prompt};
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
@@ -57,13 +57,13 @@ use crate::splice::{Earlier, Expect, Explained, Failure, Repair, Seam, Slot, Spl
 ///
 /// ```
 /// use std::time::Duration;
-/// use restitch::session::{End, Event, Input, Output, Session, Status};
+/// use restitch::session::{CallEnd, Event, Input, Output, Session, Status};
 /// use restitch::Limits;
 ///
 /// let now = Duration::ZERO;
 /// let mut session = Session::new(Limits::default());
 /// session.handle_input(now, Input::Text("{\"items\": [1, 2"));
-/// session.handle_input(now, Input::End(End::Dropped));
+/// session.handle_input(now, Input::CallEnd(CallEnd::Dropped));
 ///
 /// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Cut { offset: 15, .. }))));
 /// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Requested { call: 1, .. }))));
@@ -73,7 +73,7 @@ use crate::splice::{Earlier, Expect, Explained, Failure, Repair, Seam, Slot, Spl
 /// assert!(turn.prompt.contains("<overlap_context>\n{\"items\": [1, 2\n</overlap_context>"));
 ///
 /// session.handle_input(now, Input::Text("{\"items\": [1, 20, 3]}"));
-/// session.handle_input(now, Input::End(End::Closed));
+/// session.handle_input(now, Input::CallEnd(CallEnd::Closed));
 /// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Joined { seam, .. })) if seam.path == "/items/1"));
 /// assert!(matches!(session.poll_output(), Some(Output::Text(text)) if text == "0, 3]}"));
 /// let Some(Output::Event(Event::Done(outcome))) = session.poll_output() else { panic!() };
@@ -224,13 +224,13 @@ impl Session {
     }
 
     /// Whether the first answer, were it to end like this now, would be continued or asked for again.
-    pub fn would_continue(&self, end: &End) -> bool {
+    pub fn would_continue(&self, end: &CallEnd) -> bool {
         if self.opaque || self.malformed.is_some() || self.slot.document().is_complete() {
             return false;
         }
         match end {
-            End::Finished(Finish::Length) if self.is_all_reasoning() => true,
-            End::Finished(reason) => self.slot.document().is_json() && self.is_continued(reason),
+            CallEnd::Finished(Finish::Length) if self.is_all_reasoning() => true,
+            CallEnd::Finished(reason) => self.slot.document().is_json() && self.is_continued(reason),
             _ => self.slot.document().is_json() || self.slot.document().is_blank(),
         }
     }
@@ -240,11 +240,11 @@ impl Session {
         self.heard_at = Some(now);
         self.started_at.get_or_insert(now);
         match input {
-            Input::Sign => {}
+            Input::Activity => {}
             Input::Tokens(tokens) => self.tokens.last_mut().into_iter().for_each(|last| *last = Some(tokens)),
             Input::Reasoning => self.has_reasoning = true,
             Input::Text(text) => self.text(now, text),
-            Input::End(end) => self.end(now, end),
+            Input::CallEnd(end) => self.end(now, end),
         }
     }
 
@@ -253,11 +253,11 @@ impl Session {
         self.outputs.pop_front()
     }
 
-    /// When the open call counts as silent, unless something comes, or has taken too long: then [`End::Silent`] is its
+    /// When the open call counts as silent, unless something comes, or has taken too long: then [`CallEnd::TimedOut`] is its
     /// input. `None` where silence is nobody's concern.
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
         let patience = match self.phase {
-            Phase::First if !self.would_continue(&End::Silent) => return None,
+            Phase::First if !self.would_continue(&CallEnd::TimedOut) => return None,
             Phase::First if !self.slot.document().is_json() => self.limits.first_byte.max(self.limits.idle),
             Phase::First => self.limits.idle,
             Phase::Waiting(_) | Phase::Continuing(..) if opened => self.limits.idle,
@@ -373,7 +373,7 @@ impl Session {
     }
 
     /// The open call has ended before the document was whole.
-    fn cut(&mut self, now: Duration, end: &End) {
+    fn cut(&mut self, now: Duration, end: &CallEnd) {
         self.cut_at = now;
         let document = self.slot.document();
         let (offset, path) = (document.text().len(), document.cut().path);
@@ -394,10 +394,10 @@ impl Session {
         }
     }
 
-    fn end(&mut self, now: Duration, end: End) {
+    fn end(&mut self, now: Duration, end: CallEnd) {
         // A call that was refused has thought nothing: the next one is told what it was told.
-        if !matches!(end, End::NoPrefix(_) | End::Rejected { .. }) {
-            self.reduce_reasoning = matches!(end, End::Finished(_)) && self.is_all_reasoning();
+        if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. }) {
+            self.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
         }
         // Of a prefix that was being sent back nothing is new, however much of it came.
         self.echo = None;
@@ -409,9 +409,9 @@ impl Session {
         self.has_reasoning = false;
     }
 
-    fn end_of_first(&mut self, now: Duration, end: End) {
+    fn end_of_first(&mut self, now: Duration, end: CallEnd) {
         if !self.would_continue(&end) {
-            let finish = if let End::Finished(reason) = end { Some(reason) } else { None };
+            let finish = if let CallEnd::Finished(reason) = end { Some(reason) } else { None };
             let asked_again = self.continuations > 0 && self.slot.document().is_complete();
             self.done(if asked_again { Status::Complete } else { Status::Passed }, Vec::new(), finish);
             return;
@@ -424,18 +424,18 @@ impl Session {
         }
     }
 
-    fn end_of_continuation(&mut self, now: Duration, end: &End) {
+    fn end_of_continuation(&mut self, now: Duration, end: &CallEnd) {
         self.begin_continuing();
         let Phase::Continuing(mut splice, delivered) = std::mem::replace(&mut self.phase, Phase::Done) else { return };
         match end {
-            End::NoPrefix(_) if self.mode == ContinuationMode::Prefill => {
+            CallEnd::PrefillRejected(_) if self.mode == ContinuationMode::Prefill => {
                 self.strategy.prefill = None;
                 self.continuations -= 1;
                 self.tokens.pop();
                 self.call(now, Duration::ZERO);
                 return;
             }
-            End::Rejected { reason, .. } | End::NoPrefix(reason) => {
+            CallEnd::Rejected { reason, .. } | CallEnd::PrefillRejected(reason) => {
                 self.failed(now, Reason::Rejected(reason.clone()), end);
                 return;
             }
@@ -454,7 +454,7 @@ impl Session {
         }
         self.settled(before);
         self.repaired(splice.repairs());
-        let finish = if let End::Finished(reason) = end { Some(reason.clone()) } else { None };
+        let finish = if let CallEnd::Finished(reason) = end { Some(reason.clone()) } else { None };
         if self.slot.document().is_complete() {
             self.done(Status::Complete, Vec::new(), finish);
             return;
@@ -467,7 +467,7 @@ impl Session {
             return;
         }
         match merged {
-            Err(Failure::Empty) if !matches!(end, End::Finished(_)) => {
+            Err(Failure::Empty) if !matches!(end, CallEnd::Finished(_)) => {
                 self.failed(now, Reason::Nothing(end.clone()), end);
             }
             Err(failure) => {
@@ -479,7 +479,7 @@ impl Session {
             }
             Ok(_) => {
                 let progress = self.slot.document().text().len() > delivered;
-                if !progress && matches!(end, End::Dropped | End::Silent | End::Error(_)) {
+                if !progress && matches!(end, CallEnd::Dropped | CallEnd::TimedOut | CallEnd::Error(_)) {
                     // It did not come as far as to bring something.
                     self.failed(now, Reason::Nothing(end.clone()), end);
                     return;
@@ -503,7 +503,7 @@ impl Session {
     }
 
     /// One failure. The next call waits if the end says so.
-    fn failed(&mut self, now: Duration, reason: Reason, end: &End) {
+    fn failed(&mut self, now: Duration, reason: Reason, end: &CallEnd) {
         // They may come from a snapshot.
         self.failures = self.failures.saturating_add(1);
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
@@ -515,7 +515,7 @@ impl Session {
             return;
         }
         let wait = match end {
-            End::Rejected { transient: true, retry_after, .. } => {
+            CallEnd::Rejected { transient: true, retry_after, .. } => {
                 let doubled = Duration::from_millis(200 << (self.failures_in_a_row - 1).min(10));
                 retry_after.unwrap_or(doubled).min(self.limits.backoff)
             }
@@ -562,12 +562,12 @@ impl Session {
 
     /// Another process had the call that was open: asks for the rest, if there is to be one.
     fn go_on(&mut self, now: Duration) {
-        if !self.would_continue(&End::Dropped) {
+        if !self.would_continue(&CallEnd::Dropped) {
             let is_whole = self.continuations > 0 && self.slot.document().is_complete();
             self.done(if is_whole { Status::Complete } else { Status::Passed }, Vec::new(), None);
             return;
         }
-        self.cut(now, &End::Dropped);
+        self.cut(now, &CallEnd::Dropped);
         self.call(now, Duration::ZERO);
     }
 

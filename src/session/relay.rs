@@ -20,9 +20,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use super::digest::{Digest, last_block, unfinished};
-pub use super::wire::{Hangup, Output};
+pub use super::wire::{Output, TransportEnd};
 use super::wire::{failure, finish_reason};
-use super::{ContinuationStrategy, End, Input, Outcome, Session, Status};
+use super::{CallEnd, ContinuationStrategy, Input, Outcome, Session, Status};
 use crate::limits::Limits;
 use crate::provider::chat::{Reader, Writer};
 use crate::provider::{Finish, add_usage, answer_tokens};
@@ -33,7 +33,7 @@ use crate::sse::{DecodeError, Decoder, Encoder};
 /// ```
 /// use std::time::Duration;
 /// use restitch::session::Event;
-/// use restitch::session::relay::{Hangup, Output, Relay};
+/// use restitch::session::relay::{TransportEnd, Output, Relay};
 /// use restitch::Limits;
 ///
 /// let now = Duration::ZERO;
@@ -42,7 +42,7 @@ use crate::sse::{DecodeError, Decoder, Encoder};
 /// relay.handle_bytes(now, chunk("[1, 2").into());
 /// assert!(matches!(relay.poll_output(), Some(Output::Bytes(bytes)) if bytes == chunk("[1, 2")));
 ///
-/// relay.handle_hangup(now, Hangup::Dropped);
+/// relay.handle_transport_end(now, TransportEnd::Dropped);
 /// while !matches!(relay.poll_output(), Some(Output::Call { .. })) {}
 /// relay.handle_open(now);
 /// relay.handle_bytes(now, format!("{}data: [DONE]\n\n", chunk("[1, 2, 3]")).into());
@@ -75,7 +75,7 @@ pub struct Relay {
     /// The call that ended last lost its connection.
     dropped: bool,
     /// How the call that is open is going to end, once its last events have been read.
-    end: Option<End>,
+    end: Option<CallEnd>,
     /// Usage of the call that is open, and of all before it.
     usage: Option<String>,
     usages: Option<String>,
@@ -156,11 +156,11 @@ impl Relay {
 
     /// The call has answered with a stream. For the first call this starts the clock.
     pub fn handle_open(&mut self, now: Duration) {
-        self.session.handle_input(now, Input::Sign);
+        self.session.handle_input(now, Input::Activity);
     }
 
     /// The call that was asked for was refused, or could not be made.
-    pub fn handle_rejection(&mut self, now: Duration, end: End) {
+    pub fn handle_rejection(&mut self, now: Duration, end: CallEnd) {
         self.end_call(now, end);
     }
 
@@ -170,7 +170,7 @@ impl Relay {
         match self.phase {
             Phase::Done => return,
             Phase::Blind => return self.send(now, bytes),
-            _ => self.session.handle_input(now, Input::Sign),
+            _ => self.session.handle_input(now, Input::Activity),
         }
         if matches!(self.phase, Phase::Healthy { adopt: false }) {
             // Usually nothing waits, and the chunk leaves as it is.
@@ -208,14 +208,14 @@ impl Relay {
     }
 
     /// The transport of the open call has ended.
-    pub fn handle_hangup(&mut self, now: Duration, hangup: Hangup) {
+    pub fn handle_transport_end(&mut self, now: Duration, transport_end: TransportEnd) {
         match self.phase {
             Phase::Done => return,
-            Phase::Blind => return self.passed(now, hangup),
+            Phase::Blind => return self.passed(now, transport_end),
             _ => {}
         }
         let mut torn = false;
-        if hangup == Hangup::Closed {
+        if transport_end == TransportEnd::Closed {
             // Several servers end without the last blank line: what stands there is an event all the same.
             let adopt = matches!(self.phase, Phase::Healthy { adopt: true });
             if let Ok(Some(event)) = self.decoder.finish() {
@@ -229,7 +229,7 @@ impl Relay {
                 }
             }
         }
-        let transport = if hangup == Hangup::Closed { End::Closed } else { End::Dropped };
+        let transport = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
         let raw = matches!(self.phase, Phase::Healthy { adopt: false });
         let passes = self.finish_sent || raw && !self.session.would_continue(&transport);
         let is_text = !self.digest.text.is_empty() && self.session.document().is_json();
@@ -239,7 +239,7 @@ impl Relay {
             self.send(now, Bytes::from_static(b"\n\n"));
         }
         if passes && matches!(self.phase, Phase::Healthy { .. }) {
-            self.passed(now, hangup);
+            self.passed(now, transport_end);
         } else {
             // How the call ended may be known from its last event.
             let end = self.end.take().unwrap_or(transport);
@@ -266,9 +266,9 @@ impl Relay {
     pub fn handle_timeout(&mut self, now: Duration) {
         if self.silence().is_some_and(|due| now >= due) {
             if matches!(self.phase, Phase::Healthy { adopt: false }) && self.is_whole() {
-                return self.passed(now, Hangup::Dropped);
+                return self.passed(now, TransportEnd::Dropped);
             }
-            let end = self.end.take().unwrap_or(End::Silent);
+            let end = self.end.take().unwrap_or(CallEnd::TimedOut);
             self.end_call(now, end);
         } else if self.poll_timeout().is_some_and(|due| now >= due) {
             self.keep_alive(now);
@@ -313,7 +313,7 @@ impl Relay {
             Phase::Healthy { .. } => self.healthy_event(now, end, data),
             Phase::Withheld => {
                 if self.digest.done || self.digest.error.is_some() {
-                    let end = self.end.take().unwrap_or(End::Closed);
+                    let end = self.end.take().unwrap_or(CallEnd::Closed);
                     self.end_call(now, end);
                 }
             }
@@ -324,7 +324,7 @@ impl Relay {
                 }
                 match self.digest.end() {
                     // Usage and `[DONE]` are still to come.
-                    Some(end @ End::Finished(_)) => self.end = self.end.take().or(Some(end)),
+                    Some(end @ CallEnd::Finished(_)) => self.end = self.end.take().or(Some(end)),
                     Some(end) => {
                         let end = self.end.take().unwrap_or(end);
                         self.end_call(now, end);
@@ -372,17 +372,17 @@ impl Relay {
                 }
             }
             Some(data) => match &end {
-                End::Finished(_) if self.digest.opaque || self.digest.other || !self.digest.text.is_empty() => {
+                CallEnd::Finished(_) if self.digest.opaque || self.digest.other || !self.digest.text.is_empty() => {
                     self.write(now, |writer, out| writer.adopt(out, &unfinished(&data)));
                 }
-                End::Error(_) if !continued => self.write(now, |writer, out| writer.adopt(out, &data)),
+                CallEnd::Error(_) if !continued => self.write(now, |writer, out| writer.adopt(out, &data)),
                 _ => {}
             },
         }
         self.pending.clear();
         self.chunk.clear();
         self.phase = Phase::Withheld;
-        if matches!(end, End::Finished(_)) {
+        if matches!(end, CallEnd::Finished(_)) {
             self.end = Some(end);
         } else {
             self.end_call(now, end);
@@ -390,7 +390,7 @@ impl Relay {
     }
 
     /// The open call is over: the session decides.
-    fn end_call(&mut self, now: Duration, end: End) {
+    fn end_call(&mut self, now: Duration, end: CallEnd) {
         if let Some(usage) = self.usage.take() {
             if let Some(tokens) = answer_tokens(&usage) {
                 self.session.handle_input(now, Input::Tokens(tokens));
@@ -398,8 +398,8 @@ impl Relay {
             add_usage(&mut self.usages, &usage);
         }
         self.end = None;
-        self.dropped = !matches!(end, End::Finished(_) | End::Closed | End::Error(_));
-        self.session.handle_input(now, Input::End(end));
+        self.dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
+        self.session.handle_input(now, Input::CallEnd(end));
         self.drain(now);
     }
 
@@ -435,7 +435,7 @@ impl Relay {
 
     /// The session is done: what ends the stream is written.
     fn finalize(&mut self, now: Duration, outcome: Outcome) {
-        let mut hangup = Hangup::Closed;
+        let mut transport_end = TransportEnd::Closed;
         let report = outcome.report();
         let usages = self.usages.take();
         let mut out = Vec::new();
@@ -454,19 +454,19 @@ impl Relay {
         } else if outcome.status == Status::Failed {
             Encoder::event(&mut out, None, None, &failure(&report, self.last_error.as_deref()));
         } else if self.dropped {
-            hangup = Hangup::Dropped;
+            transport_end = TransportEnd::Dropped;
         } else if self.digest.done {
             self.writer.done(&mut out);
         }
         self.send(now, out.into());
-        self.end_with(outcome, hangup);
+        self.end_with(outcome, transport_end);
     }
 
     /// The first answer stands as it came.
-    fn passed(&mut self, now: Duration, hangup: Hangup) {
+    fn passed(&mut self, now: Duration, transport_end: TransportEnd) {
         let whole = self.is_whole();
-        let mut hangup = hangup;
-        if hangup == Hangup::Dropped && whole {
+        let mut transport_end = transport_end;
+        if transport_end == TransportEnd::Dropped && whole {
             // Only the end of the stream was lost, nothing of the document.
             let mut out = Vec::new();
             if !self.finish_sent {
@@ -479,13 +479,13 @@ impl Relay {
                 self.writer.done(&mut out);
             }
             self.send(now, out.into());
-            hangup = Hangup::Closed;
+            transport_end = TransportEnd::Closed;
         } else {
             self.forward_all(now);
         }
-        let end = self.end.take().unwrap_or(End::Closed);
+        let end = self.end.take().unwrap_or(CallEnd::Closed);
         self.session.pass();
-        self.session.handle_input(now, Input::End(end));
+        self.session.handle_input(now, Input::CallEnd(end));
         let mut outcome = None;
         while let Some(output) = self.session.poll_output() {
             match output {
@@ -495,12 +495,12 @@ impl Relay {
             }
         }
         let outcome = outcome.unwrap_or_else(|| self.session.outcome(Status::Passed));
-        self.end_with(outcome, hangup);
+        self.end_with(outcome, transport_end);
     }
 
-    fn end_with(&mut self, outcome: Outcome, hangup: Hangup) {
+    fn end_with(&mut self, outcome: Outcome, transport_end: TransportEnd) {
         self.phase = Phase::Done;
-        self.outputs.push_back(Output::Done { outcome, hangup });
+        self.outputs.push_back(Output::Done { outcome, transport_end });
     }
 
     /// The stream of the open call can't be decoded: a healthy one goes on unseen, a continuation is over.
@@ -508,7 +508,7 @@ impl Relay {
         if matches!(self.phase, Phase::Healthy { adopt: false }) {
             self.go_blind(now);
         } else {
-            let end = self.end.take().unwrap_or_else(|| End::Error(error.to_string()));
+            let end = self.end.take().unwrap_or_else(|| CallEnd::Error(error.to_string()));
             self.end_call(now, end);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{End, Event, Input, Output, Reason, Session, Status};
+use super::{CallEnd, Event, Input, Output, Reason, Session, Status};
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::splice::{self, Alignment, Expect, Explained, Failure, Seam, Slot, Splice};
@@ -194,7 +194,7 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: Stitch
             }
         }
         session.handle_input(now, Input::Text(part));
-        session.handle_input(now, Input::End(End::Closed));
+        session.handle_input(now, Input::CallEnd(CallEnd::Closed));
         let explained = session.explained.iter_mut().flat_map(|explained| explained.drain(..));
         stitched.explanations.extend(explained.map(|explained| Explanation::new(number, between, explained, part)));
         let mut differs = false;

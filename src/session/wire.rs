@@ -10,7 +10,7 @@ use crate::provider::Finish;
 
 /// How the transport of a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hangup {
+pub enum TransportEnd {
     /// The body ended as announced.
     Closed,
     /// The connection was lost.
@@ -36,8 +36,8 @@ pub enum Output {
     Done {
         /// How the answer came about.
         outcome: Outcome,
-        /// The stream is to end as it did upstream: [`Hangup::Dropped`] where the client must not take it for whole.
-        hangup: Hangup,
+        /// The stream is to end as it did upstream: [`TransportEnd::Dropped`] where the client must not take it for whole.
+        transport_end: TransportEnd,
     },
 }
 

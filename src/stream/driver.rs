@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_core::Stream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::session::relay::{Hangup, Output};
-use crate::session::{End, Outcome, Request};
+use crate::session::relay::{Output, TransportEnd};
+use crate::session::{CallEnd, Outcome, Request};
 
 /// A sans-I/O engine, as an adapter drives it.
 pub(super) trait Engine {
@@ -19,8 +19,8 @@ pub(super) trait Engine {
     /// A call has answered; the first one before its first chunk is asked for.
     fn opened(&mut self, now: Duration);
     fn chunk(&mut self, now: Duration, chunk: Self::Chunk);
-    fn hangup(&mut self, now: Duration, hangup: Hangup);
-    fn rejected(&mut self, now: Duration, end: End);
+    fn transport_end(&mut self, now: Duration, transport_end: TransportEnd);
+    fn rejected(&mut self, now: Duration, end: CallEnd);
     /// When `timeout` is due.
     fn due(&self) -> Option<Duration>;
     fn timeout(&mut self, now: Duration);
@@ -41,7 +41,7 @@ pub(super) struct Driver<G, S, F, Fut, E> {
     /// A call that is to be made, and when.
     call: Option<(Request, Duration)>,
     reopen: F,
-    pub(super) rejection: fn(&E) -> End,
+    pub(super) rejection: fn(&E) -> CallEnd,
     pub(super) observer: Option<Observer>,
     /// The error of the last call, for an answer that ends with it.
     error: Option<E>,
@@ -62,7 +62,11 @@ impl<G, S, F, Fut, E> Driver<G, S, F, Fut, E> {
             opening: None,
             call: None,
             reopen,
-            rejection: |_| End::Rejected { reason: "the call failed".to_owned(), transient: true, retry_after: None },
+            rejection: |_| CallEnd::Rejected {
+                reason: "the call failed".to_owned(),
+                transient: true,
+                retry_after: None,
+            },
             observer: None,
             error: None,
             outcome: None,
@@ -114,15 +118,15 @@ where
             }
             match output {
                 Output::Call { request, at } => {
-                    self.hang_up();
+                    self.end_call();
                     // The call that failed is about to be made good.
                     self.error = None;
                     self.call = Some((request, at));
                 }
-                Output::Done { outcome, hangup } => {
-                    self.hang_up();
+                Output::Done { outcome, transport_end } => {
+                    self.end_call();
                     self.outcome = Some(outcome);
-                    if let Some(error) = self.error.take().filter(|_| hangup == Hangup::Dropped) {
+                    if let Some(error) = self.error.take().filter(|_| transport_end == TransportEnd::Dropped) {
                         return Some(Err(error));
                     }
                 }
@@ -132,7 +136,7 @@ where
         None
     }
 
-    fn hang_up(&mut self) {
+    fn end_call(&mut self) {
         self.upstream = None;
         self.opening = None;
         self.call = None;
@@ -163,11 +167,11 @@ where
             Poll::Ready(Some(Err(error))) => {
                 self.upstream = None;
                 self.error = Some(error);
-                self.engine.hangup(now, Hangup::Dropped);
+                self.engine.transport_end(now, TransportEnd::Dropped);
             }
             Poll::Ready(None) => {
                 self.upstream = None;
-                self.engine.hangup(now, Hangup::Closed);
+                self.engine.transport_end(now, TransportEnd::Closed);
             }
         }
         true

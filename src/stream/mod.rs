@@ -17,8 +17,8 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use crate::Limits;
-use crate::session::relay::{self, Hangup, Relay};
-use crate::session::{self, ContinuationStrategy, End, Input, Outcome, Request, Session, Status};
+use crate::session::relay::{self, Relay, TransportEnd};
+use crate::session::{self, CallEnd, ContinuationStrategy, Input, Outcome, Request, Session, Status};
 use driver::{Driver, Engine, Step};
 pub use live::LiveExt;
 
@@ -109,7 +109,7 @@ where
     /// How an error of `reopen` counts: whether the next call should wait, and for how long. By default it waits
     /// 0.2 s, twice as long at each further failure in a row.
     #[must_use]
-    pub fn on_rejection(mut self, rejection: fn(&E) -> End) -> Self {
+    pub fn on_rejection(mut self, rejection: fn(&E) -> CallEnd) -> Self {
         self.0.rejection = rejection;
         self
     }
@@ -157,7 +157,7 @@ where
 
     /// How an error of `reopen` counts; see [`Stitch::on_rejection`].
     #[must_use]
-    pub fn on_rejection(mut self, rejection: fn(&E) -> End) -> Self {
+    pub fn on_rejection(mut self, rejection: fn(&E) -> CallEnd) -> Self {
         self.0.rejection = rejection;
         self
     }
@@ -225,11 +225,11 @@ impl Engine for Relay {
         self.handle_bytes(now, chunk);
     }
 
-    fn hangup(&mut self, now: Duration, hangup: Hangup) {
-        self.handle_hangup(now, hangup);
+    fn transport_end(&mut self, now: Duration, transport_end: TransportEnd) {
+        self.handle_transport_end(now, transport_end);
     }
 
-    fn rejected(&mut self, now: Duration, end: End) {
+    fn rejected(&mut self, now: Duration, end: CallEnd) {
         self.handle_rejection(now, end);
     }
 
@@ -270,7 +270,7 @@ impl Deltas {
             Status::Passed => !self.session.document().is_complete(),
             status => status == Status::Failed,
         };
-        relay::Output::Done { outcome, hangup: if lost { Hangup::Dropped } else { Hangup::Closed } }
+        relay::Output::Done { outcome, transport_end: if lost { TransportEnd::Dropped } else { TransportEnd::Closed } }
     }
 }
 
@@ -278,7 +278,7 @@ impl Engine for Deltas {
     type Chunk = String;
 
     fn opened(&mut self, now: Duration) {
-        self.session.handle_input(now, Input::Sign);
+        self.session.handle_input(now, Input::Activity);
     }
 
     fn chunk(&mut self, now: Duration, chunk: String) {
@@ -289,13 +289,13 @@ impl Engine for Deltas {
         }
     }
 
-    fn hangup(&mut self, now: Duration, hangup: Hangup) {
-        let end = if hangup == Hangup::Closed { End::Closed } else { End::Dropped };
-        self.session.handle_input(now, Input::End(end));
+    fn transport_end(&mut self, now: Duration, transport_end: TransportEnd) {
+        let end = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
+        self.session.handle_input(now, Input::CallEnd(end));
     }
 
-    fn rejected(&mut self, now: Duration, end: End) {
-        self.session.handle_input(now, Input::End(end));
+    fn rejected(&mut self, now: Duration, end: CallEnd) {
+        self.session.handle_input(now, Input::CallEnd(end));
     }
 
     fn due(&self) -> Option<Duration> {
@@ -304,7 +304,7 @@ impl Engine for Deltas {
 
     fn timeout(&mut self, now: Duration) {
         if self.due().is_some_and(|due| now >= due) {
-            self.session.handle_input(now, Input::End(End::Silent));
+            self.session.handle_input(now, Input::CallEnd(CallEnd::TimedOut));
         }
     }
 

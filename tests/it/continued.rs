@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::session::relay::{Hangup, Output, Relay};
+use restitch::session::relay::{Output, Relay, TransportEnd};
 use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
 use restitch::sse::Decoder;
@@ -57,7 +57,7 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
     let mut relay = Relay::new(Limits { full_context: usize::MAX, ..Limits::default() }, false);
     let first = stream("first", &document[..cut], "length", rng);
     relay.handle_bytes(NOW, first.into());
-    relay.handle_hangup(NOW, Hangup::Closed);
+    relay.handle_transport_end(NOW, TransportEnd::Closed);
     let mut body = Vec::new();
     let mut status = None;
     while let Some(output) = relay.poll_output() {
@@ -71,7 +71,7 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
                 let anchor = format!("{}{white}", turn.anchor);
                 relay.handle_open(NOW);
                 relay.handle_bytes(NOW, stream("next", &answer(behaviour, &anchor, rest), "stop", rng).into());
-                relay.handle_hangup(NOW, Hangup::Closed);
+                relay.handle_transport_end(NOW, TransportEnd::Closed);
             }
             Output::Done { outcome, .. } => status = Some(outcome.status),
             _ => {}

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use restitch::Limits;
 use restitch::provider::Finish;
-use restitch::session::relay::{Hangup, Output, Relay};
-use restitch::session::{End, Outcome, Request, Status};
+use restitch::session::relay::{Output, Relay, TransportEnd};
+use restitch::session::{CallEnd, Outcome, Request, Status};
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
 
@@ -19,16 +19,16 @@ const DONE: &str = "data: [DONE]\n\n";
 /// What a call is answered with.
 #[derive(Clone, Debug)]
 enum Reply {
-    Body(String, Hangup),
-    Rejected(End),
+    Body(String, TransportEnd),
+    Rejected(CallEnd),
 }
 
 fn closed(body: impl Into<String>) -> Reply {
-    Reply::Body(body.into(), Hangup::Closed)
+    Reply::Body(body.into(), TransportEnd::Closed)
 }
 
 fn dropped(body: impl Into<String>) -> Reply {
-    Reply::Body(body.into(), Hangup::Dropped)
+    Reply::Body(body.into(), TransportEnd::Dropped)
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Ended {
     body: String,
     requests: Vec<Request>,
     outcome: Outcome,
-    hangup: Hangup,
+    transport_end: TransportEnd,
 }
 
 impl Ended {
@@ -81,7 +81,7 @@ fn run_with(relay: &mut Relay, replies: &[Reply], mut split: impl FnMut(&[u8]) -
         if let Some(reply) = next.take() {
             match reply {
                 Reply::Rejected(end) => relay.handle_rejection(NOW, end.clone()),
-                Reply::Body(bytes, hangup) => {
+                Reply::Body(bytes, transport_end) => {
                     if !requests.is_empty() {
                         relay.handle_open(NOW);
                     }
@@ -96,15 +96,15 @@ fn run_with(relay: &mut Relay, replies: &[Reply], mut split: impl FnMut(&[u8]) -
                         }
                     }
                     if !over {
-                        relay.handle_hangup(NOW, *hangup);
+                        relay.handle_transport_end(NOW, *transport_end);
                     }
                 }
             }
         }
         drain(relay, &mut body, &mut requests, &mut next, &mut replies, &mut ended);
-        if let Some((outcome, hangup)) = ended {
+        if let Some((outcome, transport_end)) = ended {
             assert!(relay.poll_output().is_none());
-            return Ended { body: String::from_utf8(body).unwrap(), requests, outcome, hangup };
+            return Ended { body: String::from_utf8(body).unwrap(), requests, outcome, transport_end };
         }
         assert!(next.is_some(), "nothing is asked for and nothing is over");
     }
@@ -117,7 +117,7 @@ fn drain<'r>(
     requests: &mut Vec<Request>,
     next: &mut Option<&'r Reply>,
     replies: &mut impl Iterator<Item = &'r Reply>,
-    ended: &mut Option<(Outcome, Hangup)>,
+    ended: &mut Option<(Outcome, TransportEnd)>,
 ) -> bool {
     let mut over = false;
     while let Some(output) = relay.poll_output() {
@@ -128,8 +128,8 @@ fn drain<'r>(
                 *next = Some(replies.next().expect("more is asked for than the test answers"));
                 over = true;
             }
-            Output::Done { outcome, hangup } => {
-                *ended = Some((outcome, hangup));
+            Output::Done { outcome, transport_end } => {
+                *ended = Some((outcome, transport_end));
                 over = true;
             }
             _ => {}
@@ -218,7 +218,7 @@ fn what_is_not_continued_passes_unchanged() {
     ];
     let mut rng = Rng::new(3);
     for (name, reply) in cases {
-        let Reply::Body(body, hangup) = &reply else { panic!("a stream is expected") };
+        let Reply::Body(body, transport_end) = &reply else { panic!("a stream is expected") };
         for round in 0..40 {
             let mut relay = Relay::new(Limits::default(), false);
             let ended = run_with(&mut relay, std::slice::from_ref(&reply), |body| match round {
@@ -227,7 +227,7 @@ fn what_is_not_continued_passes_unchanged() {
                 _ => chunks(body, &random_cuts(body.len(), &mut rng)).iter().map(|piece| piece.to_vec()).collect(),
             });
             assert_eq!(ended.body, *body, "{name}");
-            assert_eq!(ended.hangup, *hangup, "{name}");
+            assert_eq!(ended.transport_end, *transport_end, "{name}");
             assert_eq!(ended.outcome.status, Status::Passed, "{name}");
             assert_eq!((ended.outcome.continuations, ended.outcome.failures), (0, 0), "{name}");
         }
@@ -274,7 +274,7 @@ fn chunking_is_invisible() {
     for first in first {
         for newline in ["\n", "\r\n", "\r"] {
             let with = |reply: &Reply| match reply {
-                Reply::Body(body, hangup) => Reply::Body(body.replace('\n', newline), *hangup),
+                Reply::Body(body, transport_end) => Reply::Body(body.replace('\n', newline), *transport_end),
                 other => other.clone(),
             };
             let replies = [with(&first), with(&closed(rest.clone()))];
@@ -294,8 +294,8 @@ fn chunking_is_invisible() {
                 });
                 assert_eq!(split.body, whole.body, "{context}");
                 assert_eq!(
-                    (split.outcome, split.requests, split.hangup),
-                    (whole.outcome.clone(), whole.requests.clone(), whole.hangup)
+                    (split.outcome, split.requests, split.transport_end),
+                    (whole.outcome.clone(), whole.requests.clone(), whole.transport_end)
                 );
             }
         }
@@ -321,7 +321,7 @@ fn usage_is_summed_and_comes_once() {
 #[test]
 fn a_resend_brings_the_role_if_none_has_left() {
     let whole = role("b") + &text("b", "[1]") + &finish("b", "stop") + DONE;
-    let busy = End::Rejected { reason: "busy".into(), transient: true, retry_after: None };
+    let busy = CallEnd::Rejected { reason: "busy".into(), transient: true, retry_after: None };
     let cases = [
         vec![dropped(": hello\n\n"), closed(whole.clone())],
         vec![dropped(""), Reply::Rejected(busy.clone()), closed(whole.clone())],
@@ -333,7 +333,7 @@ fn a_resend_brings_the_role_if_none_has_left() {
         assert_eq!(ended.count("\"role\""), 1, "{replies:?}\n{}", ended.body);
         assert_eq!(ended.text(), "[1]");
         assert_eq!(ended.finishes(), ["stop"]);
-        assert_eq!(ended.hangup, Hangup::Closed);
+        assert_eq!(ended.transport_end, TransportEnd::Closed);
     }
     let ended = run(&[dropped(role("a")), closed(whole)]);
     assert_eq!(ended.count("\"role\""), 1, "{}", ended.body);
@@ -371,21 +371,27 @@ fn an_answer_to_a_resend_ends_as_it_does_upstream() {
 
     let ended = done(role("b") + &text("b", "Hello") + &finish("b", "length") + DONE);
     assert_eq!(
-        (ended.text().as_str(), ended.finishes(), ended.hangup),
-        ("Hello", vec!["length".into()], Hangup::Closed)
+        (ended.text().as_str(), ended.finishes(), ended.transport_end),
+        ("Hello", vec!["length".into()], TransportEnd::Closed)
     );
 
     let ended = done(role("b") + &text("b", "Hello"));
-    assert_eq!((ended.text().as_str(), ended.finishes().len(), ended.hangup), ("Hello", 0, Hangup::Closed));
+    assert_eq!(
+        (ended.text().as_str(), ended.finishes().len(), ended.transport_end),
+        ("Hello", 0, TransportEnd::Closed)
+    );
 
     let ended = done(text("b", "Hello") + DONE);
-    assert_eq!((ended.text().as_str(), ended.count("[DONE]"), ended.hangup), ("Hello", 1, Hangup::Closed));
+    assert_eq!((ended.text().as_str(), ended.count("[DONE]"), ended.transport_end), ("Hello", 1, TransportEnd::Closed));
 
     let ended = run(&[first.clone(), dropped(role("b") + &text("b", "Hello"))]);
-    assert_eq!((ended.text().as_str(), ended.hangup), ("Hello", Hangup::Dropped));
+    assert_eq!((ended.text().as_str(), ended.transport_end), ("Hello", TransportEnd::Dropped));
 
     let ended = done(text("b", "Hello") + "data: {\"error\":{\"message\":\"overloaded\"}}\n\n");
-    assert_eq!((ended.text().as_str(), ended.count("overloaded"), ended.hangup), ("Hello", 1, Hangup::Closed));
+    assert_eq!(
+        (ended.text().as_str(), ended.count("overloaded"), ended.transport_end),
+        ("Hello", 1, TransportEnd::Closed)
+    );
 
     // Some servers send a whole tool call together with the finish.
     for body in [
@@ -405,7 +411,7 @@ fn an_answer_to_a_resend_ends_as_it_does_upstream() {
 fn a_refusal_is_not_asked_for_again() {
     let refusal = event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"refusal": "I can't"}}]}));
     let ended = run(&[dropped(role("a") + &refusal)]);
-    assert_eq!((ended.body, ended.hangup), (role("a") + &refusal, Hangup::Dropped));
+    assert_eq!((ended.body, ended.transport_end), (role("a") + &refusal, TransportEnd::Dropped));
     // An empty one is none.
     let empty = event(
         &json!({"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "", "refusal": ""}}]}),
@@ -427,14 +433,17 @@ fn a_whole_document_gets_its_end() {
     ] {
         let ended = run(&[dropped(role("a") + &body + "data: {\"id\":")]);
         assert_eq!(ended.text(), expected);
-        assert_eq!((ended.finishes(), ended.count("[DONE]"), ended.hangup), (vec!["stop".into()], 1, Hangup::Closed));
+        assert_eq!(
+            (ended.finishes(), ended.count("[DONE]"), ended.transport_end),
+            (vec!["stop".into()], 1, TransportEnd::Closed)
+        );
     }
     // With the finish there, nothing of the text is missing.
     let ended = run(&[dropped(text("a", "[1]") + &finish("a", "length"))]);
     assert_eq!(ended.body, text("a", "[1]") + &finish("a", "length") + DONE);
     let ended = run(&[dropped(text("a", "[1]") + &finish("a", "stop") + DONE)]);
     assert_eq!(ended.body, text("a", "[1]") + &finish("a", "stop") + DONE);
-    assert_eq!(ended.hangup, Hangup::Closed);
+    assert_eq!(ended.transport_end, TransportEnd::Closed);
 }
 
 #[test]
@@ -463,19 +472,19 @@ fn what_cannot_be_read_passes_unseen() {
     let limits = Limits { event: 200, line: 200, ..Limits::default() };
     let huge = text("a", &"x".repeat(300));
     let before = role("a") + &text("a", "[\"");
-    for (body, hangup) in [
-        (before.clone() + &huge + &text("a", "\"") + &finish("a", "length") + DONE, Hangup::Closed),
-        (before.clone() + &huge + &text("a", "\""), Hangup::Dropped),
-        (before.clone() + &huge[..250], Hangup::Dropped),
-        (before + ":" + &"c".repeat(500), Hangup::Dropped),
+    for (body, transport_end) in [
+        (before.clone() + &huge + &text("a", "\"") + &finish("a", "length") + DONE, TransportEnd::Closed),
+        (before.clone() + &huge + &text("a", "\""), TransportEnd::Dropped),
+        (before.clone() + &huge[..250], TransportEnd::Dropped),
+        (before + ":" + &"c".repeat(500), TransportEnd::Dropped),
         // Nothing is written into the middle of an event.
-        (text("a", "[1]") + &huge[..250], Hangup::Dropped),
+        (text("a", "[1]") + &huge[..250], TransportEnd::Dropped),
     ] {
         for size in [1, 7, 64, 10_000] {
             let mut relay = Relay::new(limits.clone(), false);
-            let reply = Reply::Body(body.clone(), hangup);
+            let reply = Reply::Body(body.clone(), transport_end);
             let ended = run_with(&mut relay, &[reply], |body| body.chunks(size).map(<[u8]>::to_vec).collect());
-            assert_eq!((ended.body.as_str(), ended.hangup), (body.as_str(), hangup), "{size}");
+            assert_eq!((ended.body.as_str(), ended.transport_end), (body.as_str(), transport_end), "{size}");
             assert_eq!((ended.outcome.status, ended.outcome.continuations), (Status::Passed, 0));
         }
     }
@@ -501,24 +510,24 @@ fn limits_at_their_ends() {
     let now = Duration::from_secs(7);
     relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
     assert!(relay.poll_timeout().is_some_and(|due| due > Duration::from_secs(1 << 40)));
-    relay.handle_hangup(now, Hangup::Dropped);
+    relay.handle_transport_end(now, TransportEnd::Dropped);
     let wait = Some(Duration::MAX);
-    relay.handle_rejection(now, End::Rejected { reason: "busy".into(), transient: true, retry_after: wait });
+    relay.handle_rejection(now, CallEnd::Rejected { reason: "busy".into(), transient: true, retry_after: wait });
     assert!(relay.poll_timeout().is_some_and(|due| due > Duration::from_secs(1 << 40)));
 
     // No time between two comments would be a stream of nothing else.
     let mut relay = Relay::new(Limits { keep_alive: Duration::ZERO, ..Limits::default() }, false);
     relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
-    relay.handle_hangup(now, Hangup::Dropped);
+    relay.handle_transport_end(now, TransportEnd::Dropped);
     assert!(relay.poll_timeout().is_some_and(|due| due > now));
 }
 
 /// While nothing of the document was delivered the client waits, too, and is told that the stream lives.
 #[test]
 fn comments_come_while_a_resend_is_waited_for() {
-    let busy = End::Rejected { reason: "busy".into(), transient: true, retry_after: Some(Duration::from_secs(8)) };
+    let busy = CallEnd::Rejected { reason: "busy".into(), transient: true, retry_after: Some(Duration::from_secs(8)) };
     let mut relay = Relay::new(Limits::default(), false);
-    relay.handle_hangup(NOW, Hangup::Dropped);
+    relay.handle_transport_end(NOW, TransportEnd::Dropped);
     relay.handle_rejection(NOW, busy);
     let comments = |relay: &mut Relay| {
         std::iter::from_fn(|| relay.poll_output())
@@ -553,11 +562,11 @@ fn a_fault_at_every_byte_of_a_continuation() {
     let mut rng = Rng::new(5);
     for fence in [false, true] {
         for at in 0..2400 {
-            for hangup in [Hangup::Dropped, Hangup::Closed] {
+            for transport_end in [TransportEnd::Dropped, TransportEnd::Closed] {
                 // Two faults right behind the anchor bring nothing new twice; that ends the loop elsewhere.
                 let mut relay = Relay::new(Limits { repeats: 3, ..Limits::default() }, false);
                 relay.handle_bytes(NOW, Bytes::from(first.as_bytes()[..cut].to_vec()));
-                relay.handle_hangup(NOW, Hangup::Dropped);
+                relay.handle_transport_end(NOW, TransportEnd::Dropped);
                 let (mut body, mut calls, mut ended) = (Vec::new(), 0, None);
                 let mut asked = None;
                 loop {
@@ -565,7 +574,7 @@ fn a_fault_at_every_byte_of_a_continuation() {
                         match output {
                             Output::Bytes(bytes) => body.extend_from_slice(&bytes),
                             Output::Call { request, .. } => asked = Some(request),
-                            Output::Done { outcome, hangup } => ended = Some((outcome, hangup)),
+                            Output::Done { outcome, transport_end } => ended = Some((outcome, transport_end)),
                             _ => {}
                         }
                     }
@@ -574,7 +583,7 @@ fn a_fault_at_every_byte_of_a_continuation() {
                     }
                     // Nothing new is asked for: the call that is open has not been ended by its bytes.
                     let Some(request) = asked.take() else {
-                        relay.handle_hangup(NOW, hangup);
+                        relay.handle_transport_end(NOW, transport_end);
                         continue;
                     };
                     calls += 1;
@@ -587,11 +596,15 @@ fn a_fault_at_every_byte_of_a_continuation() {
                     relay.handle_open(NOW);
                     relay.handle_bytes(NOW, Bytes::from(reply));
                 }
-                let (outcome, hangup) = ended.unwrap();
+                let (outcome, transport_end) = ended.unwrap();
                 let body = String::from_utf8(body).unwrap();
-                let ended = Ended { body, requests: Vec::new(), outcome, hangup };
+                let ended = Ended { body, requests: Vec::new(), outcome, transport_end };
                 assert_eq!(ended.text(), document, "at {at}, fence {fence}\n{}", ended.body);
-                assert_eq!((ended.outcome.status, ended.hangup), (Status::Complete, Hangup::Closed), "at {at}");
+                assert_eq!(
+                    (ended.outcome.status, ended.transport_end),
+                    (Status::Complete, TransportEnd::Closed),
+                    "at {at}"
+                );
                 assert_eq!((ended.finishes(), ended.count("[DONE]")), (vec!["stop".to_owned()], 1), "at {at}");
             }
         }
@@ -639,12 +652,12 @@ fn recorded_streams_pass_unchanged() {
             };
             let mut relay = Relay::new(Limits::default(), false);
             let (mut out, mut over) = (Vec::new(), None);
-            let mut drain = |relay: &mut Relay, over: &mut Option<Hangup>| {
+            let mut drain = |relay: &mut Relay, over: &mut Option<TransportEnd>| {
                 while let Some(output) = relay.poll_output() {
                     match output {
                         Output::Bytes(bytes) => out.extend_from_slice(&bytes),
-                        Output::Done { hangup, .. } => *over = Some(hangup),
-                        Output::Call { .. } => *over = Some(Hangup::Dropped),
+                        Output::Done { transport_end, .. } => *over = Some(transport_end),
+                        Output::Call { .. } => *over = Some(TransportEnd::Dropped),
                         _ => {}
                     }
                 }
@@ -655,10 +668,10 @@ fn recorded_streams_pass_unchanged() {
                 drain(&mut relay, &mut over);
             }
             if over.is_none() {
-                relay.handle_hangup(NOW, Hangup::Closed);
+                relay.handle_transport_end(NOW, TransportEnd::Closed);
                 drain(&mut relay, &mut over);
             }
-            if over == Some(Hangup::Dropped) {
+            if over == Some(TransportEnd::Dropped) {
                 continued.push(path.file_name().unwrap().to_string_lossy().into_owned());
                 break;
             }
@@ -756,7 +769,7 @@ fn a_whole_body_that_passes_after_a_failure_is_not_touched() {
         r#"{"choices":[{"message":{"content":"Just prose."},"finish_reason":"length"}]}"#,
     ] {
         let mut whole = Whole::new(Limits::default(), false);
-        whole.handle_end(NOW, End::Dropped);
+        whole.handle_end(NOW, CallEnd::Dropped);
         whole.handle_body(NOW, body);
         let outputs: Vec<Output> = std::iter::from_fn(|| whole.poll_output()).collect();
         let bodies: Vec<_> = outputs

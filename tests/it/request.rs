@@ -7,10 +7,10 @@ use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::provider::chat::{self, Changes, Rest};
 use restitch::session::body::{self, Whole};
-use restitch::session::relay::{self, Hangup, Relay};
+use restitch::session::relay::{self, Relay, TransportEnd};
 use restitch::session::{
-    ContinuationMode, ContinuationStrategy, End, Input, Output, Part, Parts, PrefillOptions, Prompt, Request, Session,
-    Status, Turn,
+    CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, Part, Parts, PrefillOptions, Prompt, Request,
+    Session, Status, Turn,
 };
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ fn cut(text: &str, strategy: ContinuationStrategy) -> (Session, Request) {
     let mut session = Session::new(Limits::default());
     session.set_strategy(strategy);
     session.handle_input(NOW, Input::Text(text));
-    session.handle_input(NOW, Input::End(End::Dropped));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
     let request = call(&mut session);
     (session, request)
 }
@@ -132,7 +132,7 @@ fn continued(session: &mut Session, text: &str) {
     let middle = text.chars().next().map_or(0, char::len_utf8);
     session.handle_input(NOW, Input::Text(&text[..middle]));
     session.handle_input(NOW, Input::Text(&text[middle..]));
-    session.handle_input(NOW, Input::End(End::Finished(Finish::Stop)));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
 }
 
 fn outcome(session: &mut Session) -> (Status, u32, u32) {
@@ -179,7 +179,7 @@ fn an_echo_is_taken_off() {
     for c in "{\"a\": [1, 20, 3".chars() {
         session.handle_input(NOW, Input::Text(c.encode_utf8(&mut [0; 4])));
     }
-    session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
     let turn = call(&mut session).turn.unwrap();
     assert_eq!(turn.delivered, "{\"a\": [1, 20, 3");
     continued(&mut session, "{\"a\": [1, 20, 3]}");
@@ -200,10 +200,12 @@ fn an_echo_that_breaks_off_brings_nothing() {
         ("{\"a\": \"hello wor", "{\"a\": \"hello wo"),
     ];
     for (delivered, answer) in cases {
-        for end in [End::Dropped, End::Closed, End::Finished(Finish::Length), End::Finished(Finish::Stop)] {
+        for end in
+            [CallEnd::Dropped, CallEnd::Closed, CallEnd::Finished(Finish::Length), CallEnd::Finished(Finish::Stop)]
+        {
             let (mut session, _) = cut(delivered, echoing());
             session.handle_input(NOW, Input::Text(answer));
-            session.handle_input(NOW, Input::End(end));
+            session.handle_input(NOW, Input::CallEnd(end));
             assert_eq!(call(&mut session).turn.unwrap().mode, ContinuationMode::Prefill, "{answer}");
             assert_eq!(session.document().text(), delivered, "{answer}");
         }
@@ -225,7 +227,7 @@ fn an_answer_that_begins_again_behind_a_prefix() {
             for piece in answer.as_bytes().chunks(size) {
                 session.handle_input(NOW, Input::Text(std::str::from_utf8(piece).unwrap()));
             }
-            session.handle_input(NOW, Input::End(End::Finished(Finish::Stop)));
+            session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
             let text = session.document().text();
             let value: Option<Value> = serde_json::from_str(text).ok();
             let is_right = value.as_ref() == Some(&serde_json::from_str(whole).unwrap());
@@ -274,10 +276,10 @@ fn white_space_at_the_end_of_a_prefix() {
 
 #[test]
 fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
-    let refused = || End::NoPrefix("400".to_owned());
+    let refused = || CallEnd::PrefillRejected("400".to_owned());
     let (mut session, request) = cut("[1, 2", ContinuationStrategy::default().prefill(PrefillOptions::default()));
     assert_eq!((request.number, request.turn.unwrap().mode), (1, ContinuationMode::Prefill));
-    session.handle_input(NOW, Input::End(refused()));
+    session.handle_input(NOW, Input::CallEnd(refused()));
     let request = call(&mut session);
     let turn = request.turn.unwrap();
     assert_eq!((request.number, turn.mode), (1, ContinuationMode::Reprompt));
@@ -289,10 +291,10 @@ fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
     // A call in words that is refused so is a failure like any other, and the loop ends.
     let (mut session, _) = cut("[1, 2", ContinuationStrategy::default());
     for _ in 0..2 {
-        session.handle_input(NOW, Input::End(refused()));
+        session.handle_input(NOW, Input::CallEnd(refused()));
         call(&mut session);
     }
-    session.handle_input(NOW, Input::End(refused()));
+    session.handle_input(NOW, Input::CallEnd(refused()));
     assert_eq!(outcome(&mut session), (Status::Closed, 3, 3));
 }
 
@@ -304,7 +306,7 @@ fn a_prefix_that_leads_nowhere_is_not_tried_again() {
     assert_eq!(call(&mut session).turn.unwrap().mode, ContinuationMode::Reprompt);
     // Nothing at all says nothing of the way.
     let (mut session, _) = cut("{\"a\": [1, 2", ContinuationStrategy::default().prefill(PrefillOptions::default()));
-    session.handle_input(NOW, Input::End(End::Dropped));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
     assert_eq!(call(&mut session).turn.unwrap().mode, ContinuationMode::Prefill);
 }
 
@@ -313,7 +315,7 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let mut session = Session::new(Limits::default());
     session.set_strategy(ContinuationStrategy::default().reduce_reasoning(true));
     session.handle_input(NOW, Input::Reasoning);
-    session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
     let request = call(&mut session);
     assert!(request.reduce_reasoning && request.turn.is_none());
     continued(&mut session, "[1]");
@@ -323,24 +325,24 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let (mut session, request) = cut("[1, 2", ContinuationStrategy::default().reduce_reasoning(true));
     assert!(!request.reduce_reasoning);
     session.handle_input(NOW, Input::Reasoning);
-    session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
     assert!(call(&mut session).reduce_reasoning);
     session.handle_input(NOW, Input::Reasoning);
     session.handle_input(NOW, Input::Text("[1, 2, 3"));
-    session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
     assert!(!call(&mut session).reduce_reasoning);
 
     // A call that was refused before it began has thought nothing: the next one is asked with fewer thoughts, too.
     let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default()).reduce_reasoning(true);
-    let busy = || End::Rejected { reason: "429".to_owned(), transient: true, retry_after: None };
+    let busy = || CallEnd::Rejected { reason: "429".to_owned(), transient: true, retry_after: None };
     let (mut session, _) = cut("[1, 2", strategy);
     session.handle_input(NOW, Input::Reasoning);
-    for end in [End::Finished(Finish::Length), busy(), End::NoPrefix("400".to_owned())] {
-        session.handle_input(NOW, Input::End(end));
+    for end in [CallEnd::Finished(Finish::Length), busy(), CallEnd::PrefillRejected("400".to_owned())] {
+        session.handle_input(NOW, Input::CallEnd(end));
         assert!(call(&mut session).reduce_reasoning);
     }
     session.handle_input(NOW, Input::Text("[1, 2, 3"));
-    session.handle_input(NOW, Input::End(End::Dropped));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
     assert!(!call(&mut session).reduce_reasoning);
 
     // Where nothing can be changed, it passes as it came; so does one that has text, or no thoughts.
@@ -350,7 +352,7 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
         for input in inputs {
             session.handle_input(NOW, input.clone());
         }
-        session.handle_input(NOW, Input::End(End::Finished(Finish::Length)));
+        session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
         outcome(&mut session)
     };
     assert_eq!(ended(ContinuationStrategy::default(), &[Input::Reasoning]), (Status::Passed, 0, 0));
@@ -369,7 +371,7 @@ fn wires_know_thoughts_and_ways() {
     let mut relay = Relay::new(Limits::default(), false).strategy(strategy());
     relay.handle_bytes(NOW, chunk(json!({"role": "assistant", "reasoning_content": "Hm"}), Value::Null).into());
     relay.handle_bytes(NOW, chunk(json!({}), json!("length")).into());
-    relay.handle_hangup(NOW, Hangup::Closed);
+    relay.handle_transport_end(NOW, TransportEnd::Closed);
     let calls: Vec<Request> = std::iter::from_fn(|| relay.poll_output())
         .filter_map(|output| if let relay::Output::Call { request, .. } = output { Some(request) } else { None })
         .collect();

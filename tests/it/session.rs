@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::json::envelope::Roots;
 use restitch::provider::Finish;
-use restitch::session::{End, Event, Input, Outcome, Output, Reason, Request, Session, Status, stitch};
+use restitch::session::{CallEnd, Event, Input, Outcome, Output, Reason, Request, Session, Status, stitch};
 use restitch::splice::{Alignment, Expect, Failure};
 use restitch::{Limits, SyntaxErrorKind};
 use serde_json::Value;
@@ -39,8 +39,8 @@ impl Driver {
         self.drain()
     }
 
-    fn end(&mut self, end: End) -> &mut Self {
-        self.session.handle_input(self.now, Input::End(end));
+    fn end(&mut self, end: CallEnd) -> &mut Self {
+        self.session.handle_input(self.now, Input::CallEnd(end));
         self.drain()
     }
 
@@ -54,7 +54,7 @@ impl Driver {
     }
 
     /// A whole call: its text, then its end.
-    fn call(&mut self, text: &str, end: End) -> &mut Self {
+    fn call(&mut self, text: &str, end: CallEnd) -> &mut Self {
         self.text(text).end(end)
     }
 
@@ -97,16 +97,16 @@ impl Driver {
     }
 }
 
-fn length() -> End {
-    End::Finished(Finish::Length)
+fn length() -> CallEnd {
+    CallEnd::Finished(Finish::Length)
 }
 
-fn stop() -> End {
-    End::Finished(Finish::Stop)
+fn stop() -> CallEnd {
+    CallEnd::Finished(Finish::Stop)
 }
 
-fn rejected(transient: bool, retry_after: Option<u64>) -> End {
-    End::Rejected { reason: "429".to_owned(), transient, retry_after: retry_after.map(Duration::from_secs) }
+fn rejected(transient: bool, retry_after: Option<u64>) -> CallEnd {
+    CallEnd::Rejected { reason: "429".to_owned(), transient, retry_after: retry_after.map(Duration::from_secs) }
 }
 
 // The six test cases of the specification (accumulation_concept), by name.
@@ -114,7 +114,7 @@ fn rejected(transient: bool, retry_after: Option<u64>) -> End {
 /// Does not enter accumulation mode, and can be used directly.
 #[test]
 fn complete_json_on_first_iteration() {
-    for end in [stop(), length(), End::Closed, End::Dropped] {
+    for end in [stop(), length(), CallEnd::Closed, CallEnd::Dropped] {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"sections\": [{\"id\": 1}]}", end);
         driver.ended(Status::Passed, 0, 0);
@@ -126,7 +126,14 @@ fn complete_json_on_first_iteration() {
 /// Enters accumulation mode and keeps the text for the next iteration.
 #[test]
 fn incomplete_json_on_first_iteration() {
-    for end in [stop(), length(), End::Closed, End::Dropped, End::Silent, End::Error("overloaded".to_owned())] {
+    for end in [
+        stop(),
+        length(),
+        CallEnd::Closed,
+        CallEnd::Dropped,
+        CallEnd::TimedOut,
+        CallEnd::Error("overloaded".to_owned()),
+    ] {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"sections\": [{\"id\": 1}, {\"id\"", end);
         driver.goes_on(1, 0);
@@ -299,11 +306,11 @@ fn waits_double_and_are_capped() {
 fn the_original_request_is_sent_again_while_nothing_is_delivered() {
     for nothing in ["", " ", "\n\n"] {
         let mut driver = Driver::new(Limits::default());
-        driver.call(nothing, End::Dropped);
+        driver.call(nothing, CallEnd::Dropped);
         driver.goes_on(1, 1);
         assert_eq!(driver.calls[0].0, Request { number: 1, turn: None, reduce_reasoning: false });
-        assert!(matches!(&driver.failures[0], Reason::Nothing(End::Dropped)));
-        driver.call("", End::Error("overloaded".to_owned())).call("{\"a\": 1", length());
+        assert!(matches!(&driver.failures[0], Reason::Nothing(CallEnd::Dropped)));
+        driver.call("", CallEnd::Error("overloaded".to_owned())).call("{\"a\": 1", length());
         driver.goes_on(3, 2);
         assert!(driver.calls[2].0.turn.is_some());
         driver.call("{\"a\": 1}", stop());
@@ -311,18 +318,18 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
         assert_eq!(driver.client, format!("{nothing}{{\"a\": 1}}"));
     }
     let mut driver = Driver::new(Limits::default());
-    driver.end(End::Dropped).end(End::Silent).end(rejected(true, None));
+    driver.end(CallEnd::Dropped).end(CallEnd::TimedOut).end(rejected(true, None));
     driver.ended(Status::Failed, 2, 3);
     assert_eq!(driver.client, "");
     // A fence has left: the root that belongs behind it is waited for.
     let mut driver = Driver::new(Limits::default());
-    driver.call("```json\n", End::Dropped).call("Sure:\n```json\n{\"a\": 1}\n```", stop());
+    driver.call("```json\n", CallEnd::Dropped).call("Sure:\n```json\n{\"a\": 1}\n```", stop());
     driver.ended(Status::Complete, 1, 1);
     assert_eq!((driver.client.as_str(), &driver.seams[..]), ("```json\n{\"a\": 1}\n```", &[Alignment::Start][..]));
     // A part of its line has.
     for begun in ["```js", "``", "\u{feff}", "````json"] {
         let mut driver = Driver::new(Limits::default());
-        driver.call(begun, End::Dropped).call("{\"a\": 1}", stop());
+        driver.call(begun, CallEnd::Dropped).call("{\"a\": 1}", stop());
         driver.ended(Status::Complete, 1, 1);
         let expected = match begun {
             "``" => "```\n{\"a\": 1}\n```",
@@ -341,18 +348,18 @@ fn some_ends_are_not_continued() {
     for (finish, has_stop) in [(Finish::ContentFilter, false), (unknown, false), (Finish::Stop, true)] {
         let mut driver = Driver::new(Limits::default());
         driver.session.has_stop(has_stop);
-        driver.call(open, End::Finished(finish.clone()));
+        driver.call(open, CallEnd::Finished(finish.clone()));
         assert_eq!(driver.ended(Status::Passed, 0, 0).finish, Some(finish.clone()));
         assert_eq!(driver.client, open);
         // As the end of a continuation they close what is there.
         let mut driver = Driver::new(Limits::default());
         driver.session.has_stop(has_stop);
-        driver.call(open, length()).call("{\"a\": [1, 2, ", End::Finished(finish.clone()));
+        driver.call(open, length()).call("{\"a\": [1, 2, ", CallEnd::Finished(finish.clone()));
         assert_eq!(driver.ended(Status::Closed, 1, 0).finish, Some(finish));
         assert_eq!(driver.client, "{\"a\": [1, 2, null]}");
     }
     // A stop sequence does not make a dropped connection or a token limit an end.
-    for end in [length(), End::Dropped] {
+    for end in [length(), CallEnd::Dropped] {
         let mut driver = Driver::new(Limits::default());
         driver.session.has_stop(true);
         driver.call(open, end).goes_on(1, 0);
@@ -360,12 +367,12 @@ fn some_ends_are_not_continued() {
     // Somebody has said that this answer holds more than one text.
     let mut driver = Driver::new(Limits::default());
     driver.session.pass();
-    driver.call(open, End::Dropped).ended(Status::Passed, 0, 0);
+    driver.call(open, CallEnd::Dropped).ended(Status::Passed, 0, 0);
 }
 
 #[test]
 fn what_is_no_json_passes() {
-    let ends = [stop(), length(), End::Closed, End::Dropped, End::Silent];
+    let ends = [stop(), length(), CallEnd::Closed, CallEnd::Dropped, CallEnd::TimedOut];
     for text in
         ["Hello, I am", "See [1] and {2", "[1, 2} and", "{\"a\": nul1", "Look:\n```python\n[1, ", "```\nx = [1, "]
     {
@@ -373,7 +380,7 @@ fn what_is_no_json_passes() {
             let mut driver = Driver::new(Limits::default());
             driver.session.handle_input(START, Input::Text(text));
             assert!(!driver.session.would_continue(end), "{text}");
-            driver.session.handle_input(START, Input::End(end.clone()));
+            driver.session.handle_input(START, Input::CallEnd(end.clone()));
             let outputs: Vec<Output> = std::iter::from_fn(|| driver.session.poll_output()).collect();
             let [Output::Event(Event::Done(_)), Output::Done(outcome)] = outputs.as_slice() else { panic!("{text}") };
             assert_eq!((outcome.status, outcome.continuations), (Status::Passed, 0));
@@ -409,14 +416,14 @@ fn silence_is_timed_while_something_is_due() {
     let (idle, first) = (limits.idle, limits.first_byte);
     let mut driver = Driver::new(limits);
     assert_eq!(driver.session.poll_timeout(false), None, "the clock starts with the first input");
-    driver.session.handle_input(driver.now, Input::Sign);
+    driver.session.handle_input(driver.now, Input::Activity);
     assert_eq!(driver.session.poll_timeout(false), Some(START + first), "nothing has come: the model may think");
     driver.text("{\"a\": [1, ");
     assert_eq!(driver.session.poll_timeout(true), Some(START + idle));
     driver.now += Duration::from_secs(30);
-    driver.session.handle_input(driver.now, Input::Sign);
+    driver.session.handle_input(driver.now, Input::Activity);
     assert_eq!(driver.session.poll_timeout(true), Some(START + Duration::from_secs(30) + idle), "it lives");
-    driver.end(End::Silent);
+    driver.end(CallEnd::TimedOut);
     driver.goes_on(1, 0);
     assert_eq!(driver.session.poll_timeout(false), Some(driver.now + first));
     assert_eq!(driver.session.poll_timeout(true), Some(driver.now + idle));
@@ -463,8 +470,9 @@ fn random_scripts_end_within_the_caps() {
                 }
                 assert!(driver.client.starts_with(before.trim_end()), "{before:?} was taken back");
             }
-            let ends = [stop(), length(), End::Dropped, rejected(true, None), End::Finished(Finish::ContentFilter)];
-            driver.session.handle_input(driver.now, Input::End(ends[rng.below(ends.len())].clone()));
+            let ends =
+                [stop(), length(), CallEnd::Dropped, rejected(true, None), CallEnd::Finished(Finish::ContentFilter)];
+            driver.session.handle_input(driver.now, Input::CallEnd(ends[rng.below(ends.len())].clone()));
             while let Some(output) = driver.session.poll_output() {
                 match output {
                     Output::Text(text) => driver.client.push_str(&text),
@@ -518,7 +526,7 @@ fn stitched_parts() {
     // Other roots are for files; a stream's prose may begin with a number.
     let mut session = Session::with(Limits::default(), Expect::Any, Roots::Containers);
     session.handle_input(START, Input::Text("12 apples"));
-    assert!(!session.would_continue(&End::Dropped));
+    assert!(!session.would_continue(&CallEnd::Dropped));
 }
 
 /// The line that opens a fence in the answer could as well close one behind the number, if one were open.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use restitch::provider::Finish;
 use restitch::session::{
-    ContinuationMode, ContinuationStrategy, End, Event, Input, Outcome, Output, Part, PrefillOptions, Prompt,
+    CallEnd, ContinuationMode, ContinuationStrategy, Event, Input, Outcome, Output, Part, PrefillOptions, Prompt,
     RestoreError, Session, Snapshot, Status, Stop,
 };
 use restitch::{Document, Limits};
@@ -34,17 +34,17 @@ fn answer(rng: &mut Rng, delivered: &str) -> String {
     whole[..rng.below(whole.len() + 1)].to_owned()
 }
 
-fn end(rng: &mut Rng) -> End {
+fn end(rng: &mut Rng) -> CallEnd {
     match rng.below(9) {
-        8 => End::NoPrefix("400".to_owned()),
-        0 => End::Closed,
-        1 => End::Dropped,
-        2 => End::Error("overloaded".to_owned()),
-        3 => End::Silent,
-        4 => End::Rejected { reason: "429".to_owned(), transient: true, retry_after: None },
-        5 => End::Finished(Finish::ContentFilter),
-        6 => End::Finished(Finish::Stop),
-        _ => End::Finished(Finish::Length),
+        8 => CallEnd::PrefillRejected("400".to_owned()),
+        0 => CallEnd::Closed,
+        1 => CallEnd::Dropped,
+        2 => CallEnd::Error("overloaded".to_owned()),
+        3 => CallEnd::TimedOut,
+        4 => CallEnd::Rejected { reason: "429".to_owned(), transient: true, retry_after: None },
+        5 => CallEnd::Finished(Finish::ContentFilter),
+        6 => CallEnd::Finished(Finish::Stop),
+        _ => CallEnd::Finished(Finish::Length),
     }
 }
 
@@ -82,7 +82,7 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
         }
         session.handle_input(now, Input::Tokens(text.len() as u64));
         now += Duration::from_secs(1);
-        session.handle_input(now, Input::End(end(&mut rng)));
+        session.handle_input(now, Input::CallEnd(end(&mut rng)));
         let mut asked = false;
         while let Some(output) = session.poll_output() {
             assert!(!asked, "nothing follows a call before its answer: {output:?}");
@@ -184,17 +184,17 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     let mut session = Session::new(Limits::default());
     session.handle_input(Duration::ZERO, Input::Text("{\"rows\": [1, 2"));
     session.handle_input(Duration::ZERO, Input::Tokens(7));
-    session.handle_input(Duration::from_secs(1), Input::End(End::Finished(Finish::Length)));
+    session.handle_input(Duration::from_secs(1), Input::CallEnd(CallEnd::Finished(Finish::Length)));
     session.handle_input(Duration::from_secs(2), Input::Text("{\"rows\": [1, 23, "));
     let snapshot = session.snapshot();
     let (mut session, outputs) = restored(&snapshot);
     assert!(
-        matches!(&outputs[0], Output::Event(Event::Cut { call: 1, end: End::Dropped, offset: 17, path }) if path == "/rows/2")
+        matches!(&outputs[0], Output::Event(Event::Cut { call: 1, end: CallEnd::Dropped, offset: 17, path }) if path == "/rows/2")
     );
     assert!(matches!(&outputs[2], Output::Call { request, .. } if request.number == 2));
     session.handle_input(Duration::from_secs(10), Input::Text("{\"rows\": [1, 23, 4]}"));
     session.handle_input(Duration::from_secs(10), Input::Tokens(9));
-    session.handle_input(Duration::from_secs(11), Input::End(End::Finished(Finish::Stop)));
+    session.handle_input(Duration::from_secs(11), Input::CallEnd(CallEnd::Finished(Finish::Stop)));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
     assert_eq!((outcome.status, outcome.continuations), (Status::Complete, 2));
@@ -216,12 +216,12 @@ fn an_interrupted_answer_goes_on_in_another_process() {
 fn the_time_of_all_processes_counts() {
     let mut session = Session::new(Limits { time: Some(Duration::from_secs(100)), ..Limits::default() });
     session.handle_input(Duration::ZERO, Input::Text("[1, "));
-    session.handle_input(Duration::from_secs(60), Input::Sign);
+    session.handle_input(Duration::from_secs(60), Input::Activity);
     let snapshot = session.snapshot();
     let limits = Limits { time: Some(Duration::from_secs(100)), ..Limits::default() };
     let mut session = Session::restore(Duration::from_secs(5), &snapshot, limits).unwrap();
     session.handle_input(Duration::from_secs(44), Input::Text("[1, 2, "));
-    session.handle_input(Duration::from_secs(45), Input::End(End::Dropped));
+    session.handle_input(Duration::from_secs(45), Input::CallEnd(CallEnd::Dropped));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
     assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Time)));
@@ -255,7 +255,7 @@ fn ended(limits: Limits, strategy: ContinuationStrategy, calls: &[(&str, u64)]) 
         assert!(outcome.is_none(), "{text}");
         session.handle_input(Duration::ZERO, Input::Text(text));
         session.handle_input(Duration::ZERO, Input::Tokens(tokens));
-        session.handle_input(Duration::ZERO, Input::End(End::Finished(Finish::Length)));
+        session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Finished(Finish::Length)));
         while let Some(output) = session.poll_output() {
             match output {
                 Output::Event(Event::Progress { percentage, strikes, .. }) => said.push((percentage, strikes)),
@@ -314,11 +314,11 @@ fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
     let mut session = Session::new(limits);
     session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
     session.handle_input(Duration::ZERO, Input::Tokens(u64::MAX - 1));
-    session.handle_input(Duration::ZERO, Input::End(End::Dropped));
+    session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Dropped));
     assert_eq!(session.calls(), 1);
     session.handle_input(Duration::ZERO, Input::Text("[1, 2, 3"));
     session.handle_input(Duration::ZERO, Input::Tokens(2));
-    session.handle_input(Duration::ZERO, Input::End(End::Dropped));
+    session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Dropped));
     let Some(Output::Done(outcome)) = std::iter::from_fn(|| session.poll_output()).last() else { panic!() };
     assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Tokens)));
 
@@ -329,7 +329,7 @@ fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
         saved[key] = json!(u32::MAX);
     }
     let (mut session, _) = restored(&serde_json::from_value(saved).unwrap());
-    session.handle_input(Duration::from_secs(9), Input::End(End::Dropped));
+    session.handle_input(Duration::from_secs(9), Input::CallEnd(CallEnd::Dropped));
     let Some(Output::Done(outcome)) = std::iter::from_fn(|| session.poll_output()).last() else { panic!() };
     assert_eq!((outcome.failures, outcome.stop), (u32::MAX, Some(Stop::Failures)));
 }
@@ -352,10 +352,10 @@ fn a_call_for_the_rest_ends_with_the_time() {
     session.handle_input(Duration::from_secs(1), Input::Text("[1, 2"));
     // The first answer has the time that it needs.
     assert_eq!(session.poll_timeout(true), Some(Duration::from_secs(61)));
-    session.handle_input(Duration::from_secs(10), Input::End(End::Dropped));
+    session.handle_input(Duration::from_secs(10), Input::CallEnd(CallEnd::Dropped));
     session.handle_input(Duration::from_secs(12), Input::Text("[1, 2, 3"));
     assert_eq!(session.poll_timeout(true), Some(Duration::from_secs(51)), "less than the patience with silence");
-    session.handle_input(Duration::from_secs(51), Input::End(End::Silent));
+    session.handle_input(Duration::from_secs(51), Input::CallEnd(CallEnd::TimedOut));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
     assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Time)));

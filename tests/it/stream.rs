@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use restitch::Limits;
-use restitch::session::{End, Request, Status};
+use restitch::session::{CallEnd, Request, Status};
 use restitch::stream::{Stitch, StitchText};
 use serde_json::json;
 use tokio::time::{Instant, Sleep, sleep, timeout};
@@ -145,12 +145,12 @@ impl Calls {
     }
 }
 
-fn rejection(error: &Lost) -> End {
+fn rejection(error: &Lost) -> CallEnd {
     let (transient, retry_after) = match error {
         Lost::Busy(seconds) => (true, seconds.map(Duration::from_secs)),
         _ => (false, None),
     };
-    End::Rejected { reason: format!("{error:?}"), transient, retry_after }
+    CallEnd::Rejected { reason: format!("{error:?}"), transient, retry_after }
 }
 
 type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T, Lost>> + std::marker::Send>>;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use restitch::context::{Sections, hierarchy_context_for_prompt};
 use restitch::provider::chat::{self, Changes, Rest};
-use restitch::session::{ContinuationStrategy, End, Input, Output, Part, Prompt, Session, Turn};
+use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Part, Prompt, Session, Turn};
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ fn turn(said: &str, prompt: &Prompt, limits: &Limits) -> Turn {
     let text =
         format!("{{\"title\": {said}, \"sections\": [{row}, {row}, {{\"id\": {said}, \"items\": [{said}, \"cut he");
     session.handle_input(Duration::ZERO, Input::Text(&text));
-    session.handle_input(Duration::ZERO, Input::End(End::Dropped));
+    session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Dropped));
     let mut outputs = std::iter::from_fn(|| session.poll_output());
     let turn = outputs.find_map(|output| if let Output::Call { request, .. } = output { request.turn } else { None });
     turn.unwrap_or_else(|| panic!("{text}"))

@@ -13,7 +13,7 @@ use restitch::Limits;
 use restitch::client::{Body, Client, Upstream};
 use restitch::provider::{Transcript, chat};
 use restitch::proxy::{self, Proxy};
-use restitch::session::relay::{Hangup, Output, Relay};
+use restitch::session::relay::{Output, Relay, TransportEnd};
 use restitch::sim::{Server, Sim};
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
@@ -280,10 +280,10 @@ fn a_reset_at_every_byte_gives_the_identical_document() {
     };
     let response = stream("first", DOCUMENT);
     for at in 0..=response.len() {
-        for hangup in [Hangup::Dropped, Hangup::Closed] {
+        for transport_end in [TransportEnd::Dropped, TransportEnd::Closed] {
             let mut relay = Relay::new(Limits::default(), false);
             relay.handle_bytes(now, response.as_bytes()[..at].to_vec().into());
-            relay.handle_hangup(now, hangup);
+            relay.handle_transport_end(now, transport_end);
             let mut body = Vec::new();
             let mut ended = None;
             while let Some(output) = relay.poll_output() {
@@ -297,16 +297,16 @@ fn a_reset_at_every_byte_gives_the_identical_document() {
                         };
                         relay.handle_bytes(now, stream("second", &rest).into());
                         // Nobody hears it where `[DONE]` has ended the call.
-                        relay.handle_hangup(now, Hangup::Closed);
+                        relay.handle_transport_end(now, TransportEnd::Closed);
                     }
-                    Output::Done { hangup, .. } => ended = Some(hangup),
+                    Output::Done { transport_end, .. } => ended = Some(transport_end),
                     _ => {}
                 }
             }
-            assert_eq!(ended, Some(Hangup::Closed), "at {at}");
+            assert_eq!(ended, Some(TransportEnd::Closed), "at {at}");
             let answer = Answer { status: 200, body, whole: true };
             assert_eq!(answer.text(), DOCUMENT, "at {at}");
-            if hangup == Hangup::Dropped {
+            if transport_end == TransportEnd::Dropped {
                 answer.assert_seamless(DOCUMENT, &format!("at {at}"));
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::json::envelope::Roots;
-use restitch::session::{End, Event, Input, Output, Session, Stitched, stitch};
+use restitch::session::{CallEnd, Event, Input, Output, Session, Stitched, stitch};
 use restitch::splice::{Alignment, Expect};
 
 use super::factor;
@@ -57,7 +57,7 @@ fn agreed(parts: [&str; 3], expect: Expect) -> Option<(String, bool)> {
     let mut session = Session::with(Limits::default(), expect, Roots::Any);
     for part in parts {
         session.handle_input(Duration::ZERO, Input::Text(part));
-        session.handle_input(Duration::ZERO, Input::End(End::Closed));
+        session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Closed));
     }
     let mut outputs = std::iter::from_fn(|| session.poll_output());
     let is_agreed = outputs.any(|output| matches!(output, Output::Event(Event::Joined { seam, .. }) if seam.agreed));

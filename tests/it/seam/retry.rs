@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::json::envelope::Roots;
-use restitch::session::{End, Event, Input, Output, Session, Status};
+use restitch::session::{CallEnd, Event, Input, Output, Session, Status};
 use restitch::splice::Expect;
 
 use super::judge::Verdict;
@@ -19,7 +19,7 @@ pub(crate) fn retried(row: &Row<'_>) -> Option<(Verdict, String)> {
     let document = row.sample.text.as_str();
     let mut session = Session::with(Limits::default(), Expect::Anchor, Roots::Any);
     session.handle_input(now, Input::Text(row.case.delivered));
-    session.handle_input(now, Input::End(End::Closed));
+    session.handle_input(now, Input::CallEnd(CallEnd::Closed));
     let mut answer = Some(row.case.fragment.to_owned());
     let mut said = Vec::new();
     loop {
@@ -37,7 +37,7 @@ pub(crate) fn retried(row: &Row<'_>) -> Option<(Verdict, String)> {
                     }
                 };
                 session.handle_input(now, Input::Text(&answer));
-                session.handle_input(now, Input::End(End::Closed));
+                session.handle_input(now, Input::CallEnd(CallEnd::Closed));
             }
             Output::Event(Event::Joined { seam, .. }) => said.push(seam.alignment.as_str().to_owned()),
             Output::Event(Event::Failed { reason, .. }) => said.push(reason.to_string()),
