@@ -12,7 +12,7 @@ pub struct Completion {
     pub suffix: String,
     /// JSON Pointers of the values that hold something nobody wrote: a `null`, the rest of a literal, a digit, the
     /// end of an escape. A string that is only closed is not among them.
-    pub filled: Vec<String>,
+    pub synthesized: Vec<String>,
 }
 
 /// Whether what is only begun is part of the complete part.
@@ -117,7 +117,7 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
         suffix.push('"');
     }
     suffix.extend(machine.frames().iter().rev().map(|frame| frame.kind.closer()));
-    Completion { suffix, filled: if invented { vec![path] } else { Vec::new() } }
+    Completion { suffix, synthesized: if invented { vec![path] } else { Vec::new() } }
 }
 
 /// Finishes an escape that is open, or the pair of which a high surrogate is one half: `open` is all of it that has

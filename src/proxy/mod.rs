@@ -27,7 +27,7 @@ use crate::Limits;
 use crate::client::Client;
 use crate::provider::capability::{Capability, CapabilityCache, CapabilityHint, Table};
 use crate::session::relay::Output;
-use crate::session::{CallEnd, Event, Prompt, Reason};
+use crate::session::{CallEnd, Event, FailureReason, Prompt};
 
 /// What a proxy does.
 ///
@@ -184,7 +184,7 @@ impl Proxy {
                 "joined"
             ),
             // An upstream's own words may quote the request, or its key.
-            Output::Event(Event::Failed { reason: Reason::Nothing(CallEnd::Error(_)), .. }) => {
+            Output::Event(Event::Failed { reason: FailureReason::Nothing(CallEnd::Error(_)), .. }) => {
                 tracing::warn!(reason = "the upstream reported an error", "a call failed");
             }
             Output::Event(Event::Failed { reason, .. }) => tracing::warn!(%reason, "a call failed"),
@@ -192,7 +192,7 @@ impl Proxy {
                 status = outcome.status.as_str(),
                 continuations = outcome.continuations,
                 failures = outcome.failures,
-                filled = outcome.filled.len(),
+                filled = outcome.synthesized.len(),
                 "done"
             ),
             Output::Event(_) | Output::Bytes(_) => {}

@@ -114,7 +114,9 @@ impl Whole {
             return failure(&report, self.last_error.as_deref());
         }
         let first = self.first.take().unwrap_or_default();
-        let Some(reason) = finish_reason(outcome).filter(|_| outcome.status != Status::Passed) else { return first };
+        let Some(reason) = finish_reason(outcome).filter(|_| outcome.status != Status::PassedThrough) else {
+            return first;
+        };
         let text = self.session.document().text();
         write_body(&first, text, reason, self.usages.as_deref(), Some(&report)).unwrap_or(first)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{CallEnd, ContinuationMode, Outcome, Reason, Stop};
+use super::{CallEnd, ContinuationMode, FailureReason, Outcome, StopReason};
 use crate::splice::Seam;
 
 /// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
@@ -47,7 +47,7 @@ pub enum Event {
         /// The call's number.
         call: u32,
         /// Why.
-        reason: Reason,
+        reason: FailureReason,
         /// Failures since the last success, with this one.
         in_a_row: u32,
     },
@@ -63,11 +63,11 @@ pub enum Event {
     /// The loop gives up: what has come is closed.
     Fallback {
         /// Why.
-        stop: Stop,
+        stop: StopReason,
         /// Bytes of text before it is closed.
         offset: usize,
         /// JSON Pointers of values that are invented to close it.
-        filled: Vec<String>,
+        synthesized: Vec<String>,
     },
     /// Nothing follows.
     Done(Outcome),
@@ -96,13 +96,13 @@ impl Event {
             Self::Progress { call, percentage, strikes } => {
                 json!({"event": "progress", "call": call, "percentage": percentage, "strikes": strikes})
             }
-            Self::Fallback { stop, offset, filled } => {
-                json!({"event": "fallback", "stop": stop.as_str(), "offset": offset, "filled": filled})
+            Self::Fallback { stop, offset, synthesized } => {
+                json!({"event": "fallback", "stop": stop.as_str(), "offset": offset, "filled": synthesized})
             }
             Self::Done(outcome) => json!({
-                "event": "done", "status": outcome.status.as_str(), "stop": outcome.stop.map(Stop::as_str),
+                "event": "done", "status": outcome.status.as_str(), "stop": outcome.stop.map(StopReason::as_str),
                 "continuations": outcome.continuations, "failures": outcome.failures,
-                "ambiguous": outcome.ambiguous, "filled": outcome.filled, "tokens": outcome.tokens,
+                "ambiguous": outcome.ambiguous, "filled": outcome.synthesized, "tokens": outcome.tokens,
                 "repairs": outcome.repairs, "percentage": outcome.percentage,
             }),
         }

@@ -87,7 +87,7 @@ pub enum Output {
 /// Why a call counts as a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum FailureReason {
     /// It ended before anything was delivered.
     Nothing(CallEnd),
     /// Its text could not be joined, or not to its end.
@@ -96,7 +96,7 @@ pub enum Reason {
     Rejected(String),
 }
 
-impl std::fmt::Display for Reason {
+impl std::fmt::Display for FailureReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Nothing(CallEnd::Error(message)) => write!(f, "nothing was delivered: {message}"),

@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use echo::Echo;
 pub use event::Event;
-pub use io::{CallEnd, Input, Output, Reason};
-pub use outcome::{Outcome, Status, Stop};
+pub use io::{CallEnd, FailureReason, Input, Output};
+pub use outcome::{Outcome, Status, StopReason};
 pub use prompt::{Part, Parts, Prompt};
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
 pub use snapshot::{RestoreError, Snapshot};
@@ -118,7 +118,7 @@ pub struct Session {
     progress: Progress,
     said: String,
     /// Why the loop has ended.
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
     /// The last continuation that fitted in more than one place: another one that says the same decides between them.
     earlier: Option<Earlier>,
     /// When the call before ended, and when something came last: the clock starts with the first input.
@@ -413,14 +413,14 @@ impl Session {
         if !self.would_continue(&end) {
             let finish = if let CallEnd::Finished(reason) = end { Some(reason) } else { None };
             let asked_again = self.continuations > 0 && self.slot.document().is_complete();
-            self.done(if asked_again { Status::Complete } else { Status::Passed }, Vec::new(), finish);
+            self.done(if asked_again { Status::Complete } else { Status::PassedThrough }, Vec::new(), finish);
             return;
         }
         self.cut(now, &end);
         if self.slot.document().root_start().is_some() {
             self.call(now, Duration::ZERO);
         } else {
-            self.failed(now, Reason::Nothing(end.clone()), &end);
+            self.failed(now, FailureReason::Nothing(end.clone()), &end);
         }
     }
 
@@ -436,7 +436,7 @@ impl Session {
                 return;
             }
             CallEnd::Rejected { reason, .. } | CallEnd::PrefillRejected(reason) => {
-                self.failed(now, Reason::Rejected(reason.clone()), end);
+                self.failed(now, FailureReason::Rejected(reason.clone()), end);
                 return;
             }
             _ => {}
@@ -463,31 +463,31 @@ impl Session {
         // A refusal says `stop` as well: it is a failure, whatever stop sequences there are.
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
         if let Some(reason) = finish.as_ref().filter(|reason| !self.is_continued(reason) && !failed_to_merge) {
-            self.give_up(Stop::Finish, Some(reason.clone()));
+            self.give_up(StopReason::Finish, Some(reason.clone()));
             return;
         }
         match merged {
             Err(Failure::Empty) if !matches!(end, CallEnd::Finished(_)) => {
-                self.failed(now, Reason::Nothing(end.clone()), end);
+                self.failed(now, FailureReason::Nothing(end.clone()), end);
             }
             Err(failure) => {
                 if self.mode == ContinuationMode::Prefill && failure != Failure::Empty {
                     // Asked in the same way, it would say the same.
                     self.strategy.prefill = None;
                 }
-                self.failed(now, Reason::Merge(failure), end);
+                self.failed(now, FailureReason::Merge(failure), end);
             }
             Ok(_) => {
                 let progress = self.slot.document().text().len() > delivered;
                 if !progress && matches!(end, CallEnd::Dropped | CallEnd::TimedOut | CallEnd::Error(_)) {
                     // It did not come as far as to bring something.
-                    self.failed(now, Reason::Nothing(end.clone()), end);
+                    self.failed(now, FailureReason::Nothing(end.clone()), end);
                     return;
                 }
                 self.failures_in_a_row = 0;
                 self.repeats_in_a_row = if progress { 0 } else { self.repeats_in_a_row.saturating_add(1) };
                 if self.repeats_in_a_row >= self.limits.repeats.max(1) {
-                    self.give_up(Stop::Repeats, None);
+                    self.give_up(StopReason::NoProgress, None);
                 } else {
                     self.call(now, Duration::ZERO);
                 }
@@ -503,7 +503,7 @@ impl Session {
     }
 
     /// One failure. The next call waits if the end says so.
-    fn failed(&mut self, now: Duration, reason: Reason, end: &CallEnd) {
+    fn failed(&mut self, now: Duration, reason: FailureReason, end: &CallEnd) {
         // They may come from a snapshot.
         self.failures = self.failures.saturating_add(1);
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
@@ -511,7 +511,7 @@ impl Session {
         let (call, in_a_row) = (self.continuations, self.failures_in_a_row);
         self.event(Event::Failed { call, reason, in_a_row });
         if self.failures_in_a_row >= self.limits.failures {
-            self.give_up(Stop::Failures, None);
+            self.give_up(StopReason::Failures, None);
             return;
         }
         let wait = match end {
@@ -564,7 +564,7 @@ impl Session {
     fn go_on(&mut self, now: Duration) {
         if !self.would_continue(&CallEnd::Dropped) {
             let is_whole = self.continuations > 0 && self.slot.document().is_complete();
-            self.done(if is_whole { Status::Complete } else { Status::Passed }, Vec::new(), None);
+            self.done(if is_whole { Status::Complete } else { Status::PassedThrough }, Vec::new(), None);
             return;
         }
         self.cut(now, &CallEnd::Dropped);
@@ -572,24 +572,24 @@ impl Session {
     }
 
     /// The cap that a call at this time would break.
-    fn cap(&self, at: Duration) -> Option<Stop> {
+    fn cap(&self, at: Duration) -> Option<StopReason> {
         // A server may tell any number.
         let tokens = self.tokens.iter().flatten().fold(0, |sum: u64, tokens| sum.saturating_add(*tokens));
         if self.continuations >= self.limits.continuations {
-            Some(Stop::Continuations)
+            Some(StopReason::Continuations)
         } else if self.limits.tokens.is_some_and(|most| tokens >= most) {
-            Some(Stop::Tokens)
+            Some(StopReason::Tokens)
         } else if self.progress.strikes() >= self.limits.strikes.max(1) {
-            Some(Stop::Progress)
+            Some(StopReason::Progress)
         } else if self.limits.time.is_some_and(|most| self.spent(at) >= most) {
-            Some(Stop::Time)
+            Some(StopReason::Time)
         } else {
             None
         }
     }
 
     /// Closes what was delivered and says so; says that it failed where there is nothing to close.
-    fn give_up(&mut self, stop: Stop, finish: Option<Finish>) {
+    fn give_up(&mut self, stop: StopReason, finish: Option<Finish>) {
         self.stop = Some(stop);
         if self.slot.document().root_start().is_none() {
             self.done(Status::Failed, Vec::new(), finish);
@@ -598,14 +598,14 @@ impl Session {
         self.spliced = true;
         let completion = self.slot.document().completion();
         let before = self.slot.document().text().len();
-        self.event(Event::Fallback { stop, offset: before, filled: completion.filled.clone() });
+        self.event(Event::Fallback { stop, offset: before, synthesized: completion.synthesized.clone() });
         let pushed = self.slot.push(&completion.suffix);
         debug_assert!(pushed.is_ok() && self.slot.document().is_complete(), "{pushed:?}: {}", completion.suffix);
         self.settled(before);
-        self.done(Status::Closed, completion.filled, finish);
+        self.done(Status::Closed, completion.synthesized, finish);
     }
 
-    fn done(&mut self, status: Status, filled: Vec<String>, finish: Option<Finish>) {
+    fn done(&mut self, status: Status, synthesized: Vec<String>, finish: Option<Finish>) {
         self.phase = Phase::Done;
         if self.spliced
             && let Some(fence) = self.slot.document().open_fence()
@@ -615,7 +615,7 @@ impl Session {
             let _ = self.slot.push(&fence);
             self.settled(before);
         }
-        let outcome = Outcome { filled, finish, ..self.outcome(status) };
+        let outcome = Outcome { synthesized, finish, ..self.outcome(status) };
         self.event(Event::Done(outcome.clone()));
         self.outputs.push_back(Output::Done(outcome));
     }
@@ -627,7 +627,7 @@ impl Session {
             continuations,
             failures,
             ambiguous,
-            filled: Vec::new(),
+            synthesized: Vec::new(),
             finish: None,
             stop,
             tokens: self.tokens.clone(),

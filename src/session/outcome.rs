@@ -17,12 +17,12 @@ pub struct Outcome {
     /// repeats itself all over, nobody can tell.
     pub ambiguous: u32,
     /// JSON Pointers of values that were invented to close the document; see
-    /// [`Completion::filled`](crate::json::Completion::filled).
-    pub filled: Vec<String>,
+    /// [`Completion::synthesized`](crate::json::Completion::synthesized).
+    pub synthesized: Vec<String>,
     /// The finish reason of the last call, if it gave one.
     pub finish: Option<Finish>,
     /// Why the loop ended before the document was whole; `None` where it was, or nothing was to be continued.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopReason>,
     /// Tokens of the answer of each call, the first one first; `None` where the provider told none.
     pub tokens: Vec<Option<u64>>,
     /// What was changed in the continuations' text: how often, by the name of the rule.
@@ -35,11 +35,11 @@ pub struct Outcome {
 /// Why a loop ended before the document was whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Stop {
+pub enum StopReason {
     /// [`Limits::failures`](crate::Limits::failures) calls in a row failed.
     Failures,
     /// [`Limits::repeats`](crate::Limits::repeats) calls in a row brought nothing new.
-    Repeats,
+    NoProgress,
     /// [`Limits::continuations`](crate::Limits::continuations) were made.
     Continuations,
     /// All answers together have [`Limits::tokens`](crate::Limits::tokens).
@@ -52,12 +52,12 @@ pub enum Stop {
     Finish,
 }
 
-impl Stop {
+impl StopReason {
     /// The name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failures => "failures",
-            Self::Repeats => "repeats",
+            Self::NoProgress => "repeats",
             Self::Continuations => "continuations",
             Self::Tokens => "tokens",
             Self::Time => "time",
@@ -72,7 +72,7 @@ impl Stop {
 #[non_exhaustive]
 pub enum Status {
     /// The first answer stands as it came: it was whole, or not JSON, or not to be continued.
-    Passed,
+    PassedThrough,
     /// The document is whole.
     Complete,
     /// The document was given up and closed; what was invented is listed.
@@ -85,7 +85,7 @@ impl Status {
     /// The name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Passed => "passed",
+            Self::PassedThrough => "passed",
             Self::Complete => "complete",
             Self::Closed => "closed",
             Self::Failed => "failed",
@@ -94,7 +94,7 @@ impl Status {
 }
 
 impl Outcome {
-    /// The `restitch` member of the last chunk: status, counts, why it stopped, what was filled, and how many seams are
+    /// The `restitch` member of the last chunk: status, counts, why it stopped, what was synthesized, and how many seams are
     /// ambiguous, if any; as JSON.
     pub fn report(&self) -> String {
         let mut report = serde_json::json!({
@@ -107,7 +107,7 @@ impl Outcome {
             report["stop"] = stop.as_str().into();
         }
         if self.status != Status::Complete {
-            report["filled"] = self.filled.clone().into();
+            report["filled"] = self.synthesized.clone().into();
         }
         report.to_string()
     }

@@ -494,7 +494,7 @@ impl Relay {
                 super::Output::Text(_) | super::Output::Call { .. } => {}
             }
         }
-        let outcome = outcome.unwrap_or_else(|| self.session.outcome(Status::Passed));
+        let outcome = outcome.unwrap_or_else(|| self.session.outcome(Status::PassedThrough));
         self.end_with(outcome, transport_end);
     }
 

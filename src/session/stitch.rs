@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CallEnd, Event, Input, Output, Reason, Session, Status};
+use super::{CallEnd, Event, FailureReason, Input, Output, Session, Status};
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::splice::{self, Alignment, Expect, Explained, Failure, Seam, Slot, Splice};
@@ -206,8 +206,8 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: Stitch
                 }
                 Output::Event(Event::Failed { reason, .. }) => {
                     stitched.failures += 1;
-                    differs = matches!(reason, Reason::Merge(Failure::Differs(_)));
-                    if expect != Expect::Exact && matches!(reason, Reason::Merge(Failure::Undecided)) {
+                    differs = matches!(reason, FailureReason::Merge(Failure::Differs(_)));
+                    if expect != Expect::Exact && matches!(reason, FailureReason::Merge(Failure::Undecided)) {
                         skipped.push_str(part);
                     }
                 }

@@ -89,7 +89,7 @@ impl Template {
         self.pieces.contains(&Piece::Place(place))
     }
 
-    /// Appends it, with the places filled.
+    /// Appends it, with the places synthesized.
     pub(super) fn write<'a>(&'a self, out: &mut String, fill: impl Fn(Place) -> &'a str) {
         for piece in &self.pieces {
             out.push_str(match piece {

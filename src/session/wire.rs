@@ -44,7 +44,7 @@ pub enum Output {
 /// The finish reason that the client is told; `None` where there is none to tell.
 pub(super) fn finish_reason(outcome: &Outcome) -> Option<&str> {
     match (outcome.status, &outcome.finish) {
-        (Status::Failed, _) | (Status::Passed, None) => None,
+        (Status::Failed, _) | (Status::PassedThrough, None) => None,
         (Status::Closed, Some(Finish::ContentFilter)) => Some(Finish::ContentFilter.as_str()),
         (Status::Closed, _) => Some(Finish::Length.as_str()),
         (_, Some(reason)) => Some(reason.as_str()),

@@ -125,7 +125,7 @@ impl<S: Sink + ?Sized> Target for Delivered<'_, S> {
 
 /// Why text can't flow on.
 #[derive(Clone, Debug)]
-pub(super) enum Stop {
+pub(super) enum FlowError {
     Syntax(SyntaxError),
     /// A delivered member comes again with another value.
     Overwrites,
@@ -137,7 +137,7 @@ pub(super) enum Stop {
     Owes,
 }
 
-impl From<SyntaxError> for Stop {
+impl From<SyntaxError> for FlowError {
     fn from(error: SyntaxError) -> Self {
         Self::Syntax(error)
     }
@@ -227,7 +227,7 @@ impl Flow {
     ///
     /// # Errors
     /// The rest does not fit.
-    pub(super) fn begin<T: Target>(&mut self, target: &mut T, rest: &str, late: &[Late]) -> Result<(), Stop> {
+    pub(super) fn begin<T: Target>(&mut self, target: &mut T, rest: &str, late: &[Late]) -> Result<(), FlowError> {
         self.late = late.to_vec();
         if !rest.is_empty() {
             self.note(target, Rule::EscapeCompleted);
@@ -269,7 +269,7 @@ impl Flow {
     ///
     /// # Errors
     /// A byte that is illegal there, or a member that must not be overwritten. What stood before it has gone.
-    pub(super) fn feed<T: Target>(&mut self, target: &mut T, text: &str) -> Result<(), Stop> {
+    pub(super) fn feed<T: Target>(&mut self, target: &mut T, text: &str) -> Result<(), FlowError> {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
             if target.machine().is_done() {
@@ -282,7 +282,7 @@ impl Flow {
             } else {
                 self.step(target, c, now)?;
                 if self.held() > self.cap {
-                    return Err(Stop::Held);
+                    return Err(FlowError::Held);
                 }
             }
             rest = later;
@@ -295,7 +295,7 @@ impl Flow {
     ///
     /// # Errors
     /// What waits is illegal.
-    pub(super) fn finish<T: Target>(&mut self, target: &mut T) -> Result<(), Stop> {
+    pub(super) fn finish<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         match self.state {
             State::Comma | State::Key { .. } => self.release(target),
             _ => {
@@ -320,7 +320,7 @@ impl Flow {
         found.map_or(text.len(), |at| at + 1)
     }
 
-    fn step<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), Stop> {
+    fn step<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         match &mut self.state {
             State::Start => self.start(target, c, text),
             State::OpenKey => {
@@ -332,7 +332,7 @@ impl Flow {
                 let hash = KeyHash::of_raw(&std::mem::take(&mut self.held));
                 self.state = State::Plain;
                 // The beginning of it has left: it can't be taken for a repeat of the other.
-                if self.delivered(target, hash).is_some() { Err(Stop::Overwrites) } else { Ok(()) }
+                if self.delivered(target, hash).is_some() { Err(FlowError::Overwrites) } else { Ok(()) }
             }
             State::Plain => self.plain(target, c, text),
             State::Comma if is_space(c) => {
@@ -374,7 +374,7 @@ impl Flow {
     }
 
     /// The first significant text: a comma may be missing, or be one too many.
-    fn start<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), Stop> {
+    fn start<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         let machine = target.machine();
         let in_object = machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
         if machine.in_string() {
@@ -421,7 +421,7 @@ impl Flow {
         self.plain(target, c, text)
     }
 
-    fn plain<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), Stop> {
+    fn plain<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         let machine = target.machine();
         let depth = machine.frames().len();
         // An object that has begun behind the cut has nothing to do with it.
@@ -443,13 +443,13 @@ impl Flow {
         Ok(target.take(text)?)
     }
 
-    fn release<T: Target>(&mut self, target: &mut T) -> Result<(), Stop> {
+    fn release<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         self.state = State::Plain;
         let held = std::mem::take(&mut self.held);
         Ok(target.take(&held)?)
     }
 
-    fn end_key<T: Target>(&mut self, target: &mut T) -> Result<(), Stop> {
+    fn end_key<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         let quote = self.held.find('"').unwrap_or_default();
         let key = self.held.get(quote..).unwrap_or_default();
         let hash = KeyHash::of_raw(key.get(1..key.len() - 1).unwrap_or_default());
@@ -457,7 +457,7 @@ impl Flow {
             let depth = target.machine().frames().len().saturating_sub(1);
             // The member that was open at the cut has ended by now.
             let is_open = self.open.get(depth).is_some_and(|open| *open == Some(hash));
-            return if is_open { Err(Stop::Overwrites) } else { self.release(target) };
+            return if is_open { Err(FlowError::Overwrites) } else { self.release(target) };
         }
         let mut machine = Machine::new(usize::MAX);
         machine.feed(b"{")?;
@@ -469,7 +469,7 @@ impl Flow {
     }
 
     /// In a member that was delivered before: is its value the same?
-    fn again<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), Stop> {
+    fn again<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         let State::Again { machine, hash, has_comma } = &mut self.state else { return Ok(()) };
         let (hash, has_comma) = (*hash, *has_comma);
         let is_last = matches!(c, ',' | '}') && machine.frames().len() == 1 && !machine.in_string();
@@ -489,7 +489,7 @@ impl Flow {
         let again = std::mem::take(&mut self.held);
         let again = again.trim_start().strip_prefix(':').unwrap_or_default();
         if !self.delivered(target, hash).is_some_and(|value| same_value(value, again)) {
-            return Err(Stop::Overwrites);
+            return Err(FlowError::Overwrites);
         }
         self.note(target, Rule::MemberDropped);
         self.state = State::AfterAgain { has_comma };

@@ -1,7 +1,7 @@
 //! What became of claims: a short memory of trials that are over, for those who ask why.
 
 use super::explain::{Death, Fate};
-use super::flow::Stop;
+use super::flow::FlowError;
 use super::seam::{Alignment, Repair};
 use super::trial::{Trial, Weight};
 
@@ -49,13 +49,13 @@ impl Tried {
 
 impl Log {
     /// The character that comes next in this trial has ended it.
-    pub(super) fn stopped(&mut self, trial: &Trial, stop: &Stop) {
+    pub(super) fn stopped(&mut self, trial: &Trial, stop: &FlowError) {
         let why = match stop {
-            Stop::Syntax(error) => Death::Grammar(error.kind),
-            Stop::Overwrites => Death::Overwrites,
-            Stop::Owes => Death::LeavesOut,
-            Stop::GoesOn => Death::GoesOn,
-            Stop::Held => Death::Held,
+            FlowError::Syntax(error) => Death::Grammar(error.kind),
+            FlowError::Overwrites => Death::Overwrites,
+            FlowError::Owes => Death::LeavesOut,
+            FlowError::GoesOn => Death::GoesOn,
+            FlowError::Held => Death::Held,
         };
         self.note(trial, Fate::Died { at: trial.next, why });
     }

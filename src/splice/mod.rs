@@ -36,7 +36,7 @@ use crate::overlap::{Anchor, Matcher};
 pub(crate) use agree::Earlier;
 use cursor::Tip;
 pub use explain::{Asked, Candidate, Death, Explained, Fate};
-use flow::{Delivered, Flow, Stop};
+use flow::{Delivered, Flow, FlowError};
 use log::{Log, Tried};
 use reader::Reader;
 pub(crate) use rewind::replaced;
@@ -358,12 +358,14 @@ impl Splice {
         self.stop_at(slot, fed);
     }
 
-    fn stop_at(&mut self, slot: &Slot, flowed: Result<(), Stop>) {
+    fn stop_at(&mut self, slot: &Slot, flowed: Result<(), FlowError>) {
         let Err(stop) = flowed else { return };
         match stop {
-            Stop::Syntax(error) => self.fail(Failure::Malformed(error)),
-            Stop::Held => self.fail(Failure::Held(self.limits.0)),
-            Stop::Overwrites | Stop::GoesOn | Stop::Owes => self.fail(Failure::Overwrites(slot.text().len())),
+            FlowError::Syntax(error) => self.fail(Failure::Malformed(error)),
+            FlowError::Held => self.fail(Failure::Held(self.limits.0)),
+            FlowError::Overwrites | FlowError::GoesOn | FlowError::Owes => {
+                self.fail(Failure::Overwrites(slot.text().len()))
+            }
         }
     }
 

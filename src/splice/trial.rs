@@ -3,7 +3,7 @@
 //! A trial never touches the document. It knows whether it is still legal and whether it has passed; which one of
 //! several wins is decided [elsewhere](super::decide).
 
-use super::flow::{Flow, Late, Stop, Sum, Target, Tried, is_space, quiet_run};
+use super::flow::{Flow, FlowError, Late, Sum, Target, Tried, is_space, quiet_run};
 use super::seam::Alignment;
 use super::slot::Slot;
 use crate::json::{Kind, Machine};
@@ -137,7 +137,7 @@ impl Trial {
 
     /// Takes the next character of the fragment; `white` is the white space at the end of the delivered text. Whether
     /// the trial lives on.
-    pub(super) fn feed(&mut self, slot: &Slot, text: &str, white: &str) -> Result<(), Stop> {
+    pub(super) fn feed(&mut self, slot: &Slot, text: &str, white: &str) -> Result<(), FlowError> {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
             let run = match c {
@@ -168,7 +168,7 @@ impl Trial {
         self.has_begun && !self.passed && self.machine.in_string() && self.flow.is_plain()
     }
 
-    fn take(&mut self, slot: &Slot, c: char, white: &str) -> Result<(), Stop> {
+    fn take(&mut self, slot: &Slot, c: char, white: &str) -> Result<(), FlowError> {
         if self.claim.skip > 0 {
             let next = white.get(white.len() - self.claim.skip..).and_then(|white| white.chars().next());
             if next == Some(c) {
@@ -200,7 +200,7 @@ impl Trial {
         let certain = self.left_token && (self.past_structure && significant && self.flow.is_settled() || done);
         if let Some(owed) = self.claim.owes.filter(|owed| depth < owed.depth || done) {
             if self.flow.dropped() < owed.members && !owed.is_forgiven {
-                return Err(Stop::Owes);
+                return Err(FlowError::Owes);
             }
             (self.claim.weight, self.claim.owes) = (owed.weight, None);
         }
@@ -220,10 +220,10 @@ impl Trial {
 
     /// Behind the root's end: closers too many, a fence and other lines are nothing; a sentence that goes on is, where
     /// nothing but the grammar speaks for the claim.
-    fn behind_root(&mut self, slot: &Slot, c: char) -> Result<(), Stop> {
+    fn behind_root(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
         let goes_on = !c.is_whitespace() && !matches!(c, '}' | ']' | '`');
         if !self.passed && goes_on {
-            return Err(Stop::GoesOn);
+            return Err(FlowError::GoesOn);
         }
         // A fence behind a number that nothing was added to: it closes where one is open, and opens where none is.
         let is_end = !self.ends_at_cut || slot.document().has_fence();

@@ -267,7 +267,7 @@ impl Deltas {
         // An error of an answer that is not continued, or of which nothing came, is the reader's to see; a clean end
         // is not changed.
         let lost = match outcome.status {
-            Status::Passed => !self.session.document().is_complete(),
+            Status::PassedThrough => !self.session.document().is_complete(),
             status => status == Status::Failed,
         };
         relay::Output::Done { outcome, transport_end: if lost { TransportEnd::Dropped } else { TransportEnd::Closed } }

@@ -625,13 +625,13 @@ const SHAPES: [&str; 11] = [
 /// The continuation as `serde_json` would build it.
 fn expected_continuation(body: &str, delivered: &str, prompt: &str) -> Option<Value> {
     let mut value: Value = serde_json::from_str(body).unwrap();
-    let filled = |value: &Value| value.as_array().is_some_and(|list| !list.is_empty());
+    let synthesized = |value: &Value| value.as_array().is_some_and(|list| !list.is_empty());
     let root = value.as_object_mut()?;
     let messages = root.get_mut("messages")?.as_array_mut()?;
     let has_calls = messages.iter().any(|message| {
         message["role"] == "tool"
             || message["role"] == "function"
-            || filled(&message["tool_calls"])
+            || synthesized(&message["tool_calls"])
             || message["function_call"].is_object()
     });
     messages.push(json!({"role": "assistant", "content": delivered}));
@@ -639,12 +639,12 @@ fn expected_continuation(body: &str, delivered: &str, prompt: &str) -> Option<Va
     for shape in SHAPES {
         root.remove(shape);
     }
-    if has_calls && root.get("tools").is_some_and(filled) {
+    if has_calls && root.get("tools").is_some_and(synthesized) {
         root.insert("tool_choice".to_owned(), json!("none"));
     } else {
         root.retain(|key, _| !["tools", "tool_choice", "parallel_tool_calls"].contains(&key.as_str()));
     }
-    if has_calls && root.get("functions").is_some_and(filled) {
+    if has_calls && root.get("functions").is_some_and(synthesized) {
         root.insert("function_call".to_owned(), json!("none"));
     } else {
         root.retain(|key, _| !["functions", "function_call"].contains(&key.as_str()));

@@ -121,12 +121,12 @@ fn check_completion(document: &Document, delivered: &str) {
     let completion = document.completion();
     let whole = format!("{delivered}{}", completion.suffix);
     let value: Value = serde_json::from_str(&whole).unwrap_or_else(|error| panic!("{error}: {whole}"));
-    assert!(completion.filled.len() <= 1, "only one token is ever open");
-    for path in &completion.filled {
+    assert!(completion.synthesized.len() <= 1, "only one token is ever open");
+    for path in &completion.synthesized {
         assert!(value.pointer(path).is_some(), "there is no {path:?} in {whole}");
     }
     // Nothing is invented in silence: without a fill, the suffix holds closers alone.
-    if completion.filled.is_empty() {
+    if completion.synthesized.is_empty() {
         assert_eq!(completion.suffix, closers(delivered), "{delivered}");
     }
 }
@@ -198,7 +198,7 @@ fn completion_at_seeded_cuts_of_larger_documents() {
     println!("covered: {total} cuts of {recorded} recorded documents");
 }
 
-/// The complete part, the suffix, and what is filled, by hand.
+/// The complete part, the suffix, and what is synthesized, by hand.
 #[test]
 fn closing_by_hand() {
     let cases: [(&str, &str, &str, &[&str]); 36] = [
@@ -240,18 +240,18 @@ fn closing_by_hand() {
         ("[\"a\\ud83d\\ude00", "[\"a\\ud83d\\ude00\"]", "\"]", &[]),
         ("```json\n[1, {\"a\": [\"b\"", "[1, {\"a\": [\"b\"]}]", "]}]", &[]),
     ];
-    for (text, complete, suffix, filled) in cases {
+    for (text, complete, suffix, synthesized) in cases {
         let document = at(text);
         assert_eq!(document.complete().as_deref(), Some(complete), "{text}");
         let completion = document.completion();
         assert_eq!(
-            (completion.suffix.as_str(), completion.filled),
-            (suffix, filled.iter().map(|s| s.to_string()).collect()),
+            (completion.suffix.as_str(), completion.synthesized),
+            (suffix, synthesized.iter().map(|s| s.to_string()).collect()),
             "{text}"
         );
         let root = document.root().unwrap();
         let value: Value = serde_json::from_str(&format!("{root}{suffix}")).unwrap();
-        for path in filled {
+        for path in synthesized {
             assert!(value.pointer(path).is_some(), "{text}");
         }
     }

@@ -228,7 +228,7 @@ fn what_is_not_continued_passes_unchanged() {
             });
             assert_eq!(ended.body, *body, "{name}");
             assert_eq!(ended.transport_end, *transport_end, "{name}");
-            assert_eq!(ended.outcome.status, Status::Passed, "{name}");
+            assert_eq!(ended.outcome.status, Status::PassedThrough, "{name}");
             assert_eq!((ended.outcome.continuations, ended.outcome.failures), (0, 0), "{name}");
         }
     }
@@ -240,7 +240,7 @@ fn a_stop_is_believed_where_the_request_has_stop_sequences() {
     let mut relay = Relay::new(Limits::default(), true);
     let ended = run_with(&mut relay, &[closed(body.clone())], |body| vec![body.to_vec()]);
     assert_eq!(ended.body, body);
-    assert_eq!(ended.outcome.status, Status::Passed);
+    assert_eq!(ended.outcome.status, Status::PassedThrough);
     assert_eq!((ended.outcome.continuations, ended.outcome.finish), (0, Some(Finish::Stop)));
 }
 
@@ -485,7 +485,7 @@ fn what_cannot_be_read_passes_unseen() {
             let reply = Reply::Body(body.clone(), transport_end);
             let ended = run_with(&mut relay, &[reply], |body| body.chunks(size).map(<[u8]>::to_vec).collect());
             assert_eq!((ended.body.as_str(), ended.transport_end), (body.as_str(), transport_end), "{size}");
-            assert_eq!((ended.outcome.status, ended.outcome.continuations), (Status::Passed, 0));
+            assert_eq!((ended.outcome.status, ended.outcome.continuations), (Status::PassedThrough, 0));
         }
     }
     // In a continuation it is one failure.

@@ -355,10 +355,10 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
         session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
         outcome(&mut session)
     };
-    assert_eq!(ended(ContinuationStrategy::default(), &[Input::Reasoning]), (Status::Passed, 0, 0));
-    assert_eq!(ended(ContinuationStrategy::default().reduce_reasoning(true), &[]), (Status::Passed, 0, 0));
+    assert_eq!(ended(ContinuationStrategy::default(), &[Input::Reasoning]), (Status::PassedThrough, 0, 0));
+    assert_eq!(ended(ContinuationStrategy::default().reduce_reasoning(true), &[]), (Status::PassedThrough, 0, 0));
     let prose = [Input::Reasoning, Input::Text("Hello")];
-    assert_eq!(ended(ContinuationStrategy::default().reduce_reasoning(true), &prose), (Status::Passed, 0, 0));
+    assert_eq!(ended(ContinuationStrategy::default().reduce_reasoning(true), &prose), (Status::PassedThrough, 0, 0));
 }
 
 /// Both wires tell the session of thoughts, and ask as they are told to.

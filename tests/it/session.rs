@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::json::envelope::Roots;
 use restitch::provider::Finish;
-use restitch::session::{CallEnd, Event, Input, Outcome, Output, Reason, Request, Session, Status, stitch};
+use restitch::session::{CallEnd, Event, FailureReason, Input, Outcome, Output, Request, Session, Status, stitch};
 use restitch::splice::{Alignment, Expect, Failure};
 use restitch::{Limits, SyntaxErrorKind};
 use serde_json::Value;
@@ -18,7 +18,7 @@ struct Driver {
     /// The text that a client has, the first answer's included.
     client: String,
     calls: Vec<(Request, Duration)>,
-    failures: Vec<Reason>,
+    failures: Vec<FailureReason>,
     seams: Vec<Alignment>,
     outcome: Option<Outcome>,
     events: Vec<Event>,
@@ -117,7 +117,7 @@ fn complete_json_on_first_iteration() {
     for end in [stop(), length(), CallEnd::Closed, CallEnd::Dropped] {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"sections\": [{\"id\": 1}]}", end);
-        driver.ended(Status::Passed, 0, 0);
+        driver.ended(Status::PassedThrough, 0, 0);
         assert!(driver.calls.is_empty());
         assert_eq!(driver.session.document().complete().as_deref(), Some("{\"sections\": [{\"id\": 1}]}"));
     }
@@ -213,7 +213,7 @@ fn three_failures_in_a_row_end_it() {
     driver.goes_on(3, 2);
     driver.call("I can't.", stop());
     let outcome = driver.ended(Status::Closed, 3, 3);
-    assert_eq!((driver.client.as_str(), &outcome.filled[..]), ("{\"a\": [1, null]}", &["/a/1".to_owned()][..]));
+    assert_eq!((driver.client.as_str(), &outcome.synthesized[..]), ("{\"a\": [1, null]}", &["/a/1".to_owned()][..]));
     let report: Value = serde_json::from_str(&outcome.report()).unwrap();
     let expect = r#"{"status":"closed","continuations":3,"failures":3,"stop":"failures","filled":["/a/1"]}"#;
     assert_eq!(report, serde_json::from_str::<Value>(expect).unwrap());
@@ -240,7 +240,7 @@ fn the_number_of_continuations_is_capped() {
     assert_eq!(driver.client, "[1, 2, 3, null]");
     let mut driver = Driver::new(Limits { continuations: 0, ..Limits::default() });
     driver.call("[1, \"a", length());
-    assert!(driver.ended(Status::Closed, 0, 0).filled.is_empty());
+    assert!(driver.ended(Status::Closed, 0, 0).synthesized.is_empty());
     assert_eq!(driver.client, "[1, \"a\"]");
 }
 
@@ -265,7 +265,7 @@ fn what_breaks_behind_the_join_is_a_new_cut_and_one_failure() {
     let mut driver = Driver::new(Limits::default());
     driver.call("{\"a\": [1, ", length()).call("{\"a\": [1, 2, 3} and so on", stop());
     driver.goes_on(2, 1);
-    let Reason::Merge(Failure::Malformed(error)) = &driver.failures[0] else { panic!("{:?}", driver.failures) };
+    let FailureReason::Merge(Failure::Malformed(error)) = &driver.failures[0] else { panic!("{:?}", driver.failures) };
     assert_eq!((error.offset, error.kind), (14, SyntaxErrorKind::MismatchedCloser(b'}')));
     assert_eq!(driver.client, "{\"a\": [1, 2, 3");
     assert_eq!(driver.anchor(), "{\"a\": [1, 2, 3");
@@ -309,7 +309,7 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
         driver.call(nothing, CallEnd::Dropped);
         driver.goes_on(1, 1);
         assert_eq!(driver.calls[0].0, Request { number: 1, turn: None, reduce_reasoning: false });
-        assert!(matches!(&driver.failures[0], Reason::Nothing(CallEnd::Dropped)));
+        assert!(matches!(&driver.failures[0], FailureReason::Nothing(CallEnd::Dropped)));
         driver.call("", CallEnd::Error("overloaded".to_owned())).call("{\"a\": 1", length());
         driver.goes_on(3, 2);
         assert!(driver.calls[2].0.turn.is_some());
@@ -349,7 +349,7 @@ fn some_ends_are_not_continued() {
         let mut driver = Driver::new(Limits::default());
         driver.session.has_stop(has_stop);
         driver.call(open, CallEnd::Finished(finish.clone()));
-        assert_eq!(driver.ended(Status::Passed, 0, 0).finish, Some(finish.clone()));
+        assert_eq!(driver.ended(Status::PassedThrough, 0, 0).finish, Some(finish.clone()));
         assert_eq!(driver.client, open);
         // As the end of a continuation they close what is there.
         let mut driver = Driver::new(Limits::default());
@@ -367,7 +367,7 @@ fn some_ends_are_not_continued() {
     // Somebody has said that this answer holds more than one text.
     let mut driver = Driver::new(Limits::default());
     driver.session.pass();
-    driver.call(open, CallEnd::Dropped).ended(Status::Passed, 0, 0);
+    driver.call(open, CallEnd::Dropped).ended(Status::PassedThrough, 0, 0);
 }
 
 #[test]
@@ -383,12 +383,12 @@ fn what_is_no_json_passes() {
             driver.session.handle_input(START, Input::CallEnd(end.clone()));
             let outputs: Vec<Output> = std::iter::from_fn(|| driver.session.poll_output()).collect();
             let [Output::Event(Event::Done(_)), Output::Done(outcome)] = outputs.as_slice() else { panic!("{text}") };
-            assert_eq!((outcome.status, outcome.continuations), (Status::Passed, 0));
+            assert_eq!((outcome.status, outcome.continuations), (Status::PassedThrough, 0));
         }
     }
     // An empty answer that says it is finished is one.
     let mut driver = Driver::new(Limits::default());
-    driver.end(stop()).ended(Status::Passed, 0, 0);
+    driver.end(stop()).ended(Status::PassedThrough, 0, 0);
 }
 
 /// The anchor of a short text is all of it, with what stands before its root. An answer may repeat that, or begin at

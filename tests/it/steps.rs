@@ -6,7 +6,7 @@ use std::time::Duration;
 use restitch::provider::Finish;
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Event, Input, Outcome, Output, Part, PrefillOptions, Prompt,
-    RestoreError, Session, Snapshot, Status, Stop,
+    RestoreError, Session, Snapshot, Status, StopReason,
 };
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
@@ -153,7 +153,7 @@ fn every_loop_ends_and_invents_nothing() {
             Status::Failed => assert!(!client.contains('{') && outcome.stop.is_some(), "seed {seed}: {client}"),
             _ => {}
         }
-        let stop = outcome.stop.map_or("none", Stop::as_str);
+        let stop = outcome.stop.map_or("none", StopReason::as_str);
         *seen.entry(format!("{} {stop}", outcome.status.as_str())).or_default() += 1;
     }
     // Each way of ending has been seen.
@@ -224,7 +224,7 @@ fn the_time_of_all_processes_counts() {
     session.handle_input(Duration::from_secs(45), Input::CallEnd(CallEnd::Dropped));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
-    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Time)));
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Time)));
 }
 
 #[test]
@@ -285,13 +285,13 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
     let many = Limits { continuations: 9, ..Limits::default() };
     let (outcome, said) = ended(many.clone(), ContinuationStrategy::with(on.clone()), &calls);
     let outcome = outcome.unwrap();
-    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Progress)));
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Progress)));
     assert_eq!((outcome.percentage, outcome.failures, outcome.continuations), (Some(41), 0, 8));
     assert_eq!(said, [(40, 0), (40, 1), (39, 2), (41, 0), (41, 1), (41, 2), (41, 3)]);
     // Down to one.
     let strict = Limits { strikes: 1, ..Limits::default() };
     let (outcome, _) = ended(strict, ContinuationStrategy::with(on), &calls[..3]);
-    assert_eq!(outcome.unwrap().stop, Some(Stop::Progress));
+    assert_eq!(outcome.unwrap().stop, Some(StopReason::Progress));
     // Who was not asked says nothing.
     assert_eq!(ended(many, ContinuationStrategy::default(), &calls), (None, Vec::new()));
 }
@@ -300,12 +300,12 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
 fn caps_take_every_number() {
     let calls = [("[10, 20", 5), ("[10, 20, 30", u64::MAX)];
     let limits = Limits { tokens: Some(10), ..Limits::default() };
-    assert_eq!(ended(limits, ContinuationStrategy::default(), &calls).0.unwrap().stop, Some(Stop::Tokens));
+    assert_eq!(ended(limits, ContinuationStrategy::default(), &calls).0.unwrap().stop, Some(StopReason::Tokens));
     // Text that is new is no repeat, even where none is allowed.
     let limits = Limits { repeats: 0, ..Limits::default() };
     assert_eq!(ended(limits.clone(), ContinuationStrategy::default(), &calls).0, None);
     let again = [("[10, 20", 5), ("[10, 20", 5)];
-    assert_eq!(ended(limits, ContinuationStrategy::default(), &again).0.unwrap().stop, Some(Stop::Repeats));
+    assert_eq!(ended(limits, ContinuationStrategy::default(), &again).0.unwrap().stop, Some(StopReason::NoProgress));
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
     session.handle_input(Duration::ZERO, Input::Tokens(2));
     session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Dropped));
     let Some(Output::Done(outcome)) = std::iter::from_fn(|| session.poll_output()).last() else { panic!() };
-    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Tokens)));
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Tokens)));
 
     let mut session = Session::new(Limits::default());
     session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
@@ -331,7 +331,7 @@ fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
     let (mut session, _) = restored(&serde_json::from_value(saved).unwrap());
     session.handle_input(Duration::from_secs(9), Input::CallEnd(CallEnd::Dropped));
     let Some(Output::Done(outcome)) = std::iter::from_fn(|| session.poll_output()).last() else { panic!() };
-    assert_eq!((outcome.failures, outcome.stop), (u32::MAX, Some(Stop::Failures)));
+    assert_eq!((outcome.failures, outcome.stop), (u32::MAX, Some(StopReason::Failures)));
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn a_call_for_the_rest_ends_with_the_time() {
     session.handle_input(Duration::from_secs(51), Input::CallEnd(CallEnd::TimedOut));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
-    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(Stop::Time)));
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Time)));
     // What had come of it stands; the number may have been longer.
     assert_eq!(session.document().text(), "[1, 2, 3]");
 }

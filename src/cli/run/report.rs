@@ -10,7 +10,7 @@ use super::{Args, Failed};
 use crate::Document;
 use crate::cli::{Console, Exit};
 use crate::session::relay::Output;
-use crate::session::{Event, Outcome, Status, Stop};
+use crate::session::{Event, Outcome, Status, StopReason};
 
 /// One call, and what became of it.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -120,14 +120,15 @@ pub(super) fn report(args: &Args, document: &Document, seen: &Seen, console: &mu
     }
     let is_whole = document.is_complete() && outcome.status != Status::Closed;
     let exit = match outcome.status {
-        Status::Complete | Status::Passed if is_whole => Exit::Complete,
+        Status::Complete | Status::PassedThrough if is_whole => Exit::Complete,
         Status::Closed => Exit::Cut,
         _ => Exit::Invalid,
     };
     match exit {
         Exit::Cut => {
-            let why = outcome.stop.map_or("the end", Stop::as_str);
-            let filled = if outcome.filled.is_empty() { "nothing".to_owned() } else { outcome.filled.join(", ") };
+            let why = outcome.stop.map_or("the end", StopReason::as_str);
+            let filled =
+                if outcome.synthesized.is_empty() { "nothing".to_owned() } else { outcome.synthesized.join(", ") };
             console.note(format_args!("given up and closed ({why}); invented: {filled}"));
         }
         Exit::Invalid => {
@@ -148,8 +149,8 @@ pub(super) fn report(args: &Args, document: &Document, seen: &Seen, console: &mu
             continuations: outcome.continuations,
             failures: outcome.failures,
             ambiguous: outcome.ambiguous,
-            filled: &outcome.filled,
-            stop: outcome.stop.map(Stop::as_str),
+            filled: &outcome.synthesized,
+            stop: outcome.stop.map(StopReason::as_str),
             percentage: outcome.percentage,
             repairs: &outcome.repairs,
             tokens: &outcome.tokens,

@@ -85,7 +85,7 @@ fn check_closings(document: &Document) {
     let whole = format!("{root}{}", completion.suffix);
     assert!(parses_or_is_beyond_serde(&whole), "the completion {whole:?} of {root:?}");
     if let Ok(value) = serde_json::from_str::<Value>(&whole) {
-        for path in &completion.filled {
+        for path in &completion.synthesized {
             assert!(value.pointer(path).is_some(), "there is no {path:?} in {whole}");
         }
     }

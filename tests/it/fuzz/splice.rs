@@ -86,7 +86,11 @@ fn check_closing(document: &Document) {
     closed.push(&completion.suffix).unwrap();
     assert!(closed.is_complete(), "{root} is not closed by {}", completion.suffix);
     if let Ok(value) = serde_json::from_str::<Value>(closed.text()) {
-        assert!(completion.filled.iter().all(|path| value.pointer(path).is_some()), "{:?}", completion.filled);
+        assert!(
+            completion.synthesized.iter().all(|path| value.pointer(path).is_some()),
+            "{:?}",
+            completion.synthesized
+        );
     }
     assert!(document.complete().is_some());
 }
