@@ -149,14 +149,14 @@ fn sinks(c: &mut Criterion) {
     });
     group.bench_function("siblings, 4-byte pushes", |b| {
         b.iter(|| {
-            let mut siblings = Siblings::new(Limits::default().siblings);
+            let mut siblings = Siblings::new(Limits::default().max_children);
             push_all(&pushes, &mut siblings, |_| {});
             siblings.root()
         });
     });
     group.bench_function("siblings and sections, 4-byte pushes", |b| {
         b.iter(|| {
-            let mut both = (Siblings::new(Limits::default().siblings), Sections::new(16));
+            let mut both = (Siblings::new(Limits::default().max_children), Sections::new(16));
             push_all(&pushes, &mut both, |_| {});
             both.1.count()
         });

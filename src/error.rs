@@ -29,7 +29,7 @@ pub enum SyntaxErrorKind {
     InvalidUtf8(u8),
     /// A closer that does not belong to the innermost open container.
     MismatchedCloser(u8),
-    /// More open containers than [`Limits::depth`](crate::Limits::depth) allows.
+    /// More open containers than [`Limits::max_depth`](crate::Limits::max_depth) allows.
     TooDeep(usize),
     /// Something other than white space after the root.
     TrailingText(u8),
@@ -48,7 +48,7 @@ impl fmt::Display for SyntaxErrorKind {
             Self::InvalidLiteral(b) => write!(f, "invalid literal at `{}`", shown(b)),
             Self::InvalidUtf8(b) => write!(f, "invalid UTF-8 at byte 0x{b:02x}"),
             Self::MismatchedCloser(b) => write!(f, "`{}` closes nothing that is open here", shown(b)),
-            Self::TooDeep(limit) => write!(f, "more open containers than the limit `depth`, {limit}"),
+            Self::TooDeep(limit) => write!(f, "more open containers than the limit `max_depth`, {limit}"),
             Self::TrailingText(b) => write!(f, "text after the root, at `{}`", shown(b)),
             Self::UnexpectedEnd => f.write_str("the text ends before its root is closed"),
         }

@@ -5,93 +5,93 @@ use std::time::Duration;
 /// The caps of one stream. Reaching one is a named outcome, never a silent loss.
 ///
 /// ```
-/// let limits = restitch::Limits { continuations: 2, ..restitch::Limits::default() };
-/// assert_eq!(limits.depth, 1024);
+/// let limits = restitch::Limits { max_continuations: 2, ..restitch::Limits::default() };
+/// assert_eq!(limits.max_depth, 1024);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Open containers of one document. Deeper input is an error with its offset. Default 1,024: far above what
     /// models write, and what most readers accept.
-    pub depth: usize,
+    pub max_depth: usize,
     /// Bytes of one line of an event stream. Default 16 MiB: a provider that sends its whole answer as one `data:`
     /// line stays below.
-    pub line: usize,
+    pub max_line_bytes: usize,
     /// Bytes of the fields of one event, each `data:` line counted with its line end, so that empty ones count too.
     /// Default 16 MiB.
-    pub event: usize,
+    pub max_event_bytes: usize,
     /// Bytes of a continuation that may wait for the seam's decision. Default 64 KiB: a preamble, a fence and the
     /// longest anchor fit many times over.
-    pub held: usize,
+    pub max_pending_bytes: usize,
     /// Bytes at the end of the delivered text in which a continuation may begin other than at the asked anchor.
     /// Default 64 KiB, more than a model writes again before it goes on; about 50 bytes of memory for each while a
     /// continuation is joined, and 16 MiB at most. The start of the root counts wherever it is; other text before the
     /// tail is not looked at.
-    pub tail: usize,
+    pub overlap_window: usize,
     /// Characters of the longest anchor. Default 2,048: longer ones are not repeated faithfully.
-    pub anchor: usize,
+    pub max_anchor_chars: usize,
     /// Bytes of delivered text that a continuation sends back as they are; of a longer one a rendering is sent, where one
     /// is known. Default 16 KiB.
-    pub full_context: usize,
+    pub max_verbatim_context: usize,
     /// Characters of values in the rendering that is sent in place of a longer text. Default 500.
-    pub context_budget: usize,
+    pub context_budget_chars: usize,
     /// Bytes read ahead of a slow client. Default 1 MiB: a reset drops what only the kernel held.
-    pub read_ahead: usize,
+    pub max_read_ahead_bytes: usize,
     /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
-    pub body: usize,
+    pub max_body_bytes: usize,
     /// Whole children of open containers that [`Siblings`](crate::siblings::Siblings) remember, over all containers.
     /// Default 65,536: more rows than a model writes in one answer, and about 3 MiB.
-    pub siblings: usize,
+    pub max_children: usize,
     /// Calls after the first one. Default 8.
-    pub continuations: u32,
+    pub max_continuations: u32,
     /// Failures in a row that end the loop. Default 3.
-    pub failures: u32,
+    pub max_consecutive_failures: u32,
     /// Fragments in a row that bring nothing new and end the loop. Default 2.
-    pub repeats: u32,
+    pub max_no_progress: u32,
     /// Tokens of all answers to one request together, as the provider counts them, behind which no further call is made.
     /// Default: none.
-    pub tokens: Option<u64>,
+    pub max_total_tokens: Option<u64>,
     /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.
     /// Default: none.
-    pub time: Option<Duration>,
+    pub max_total_time: Option<Duration>,
     /// Answers in a row that say they are no further than the one before, and end the loop. Default 3; a model that is
     /// not asked says nothing.
-    pub strikes: u32,
+    pub max_stalled_reports: u32,
     /// Silence after which an upstream that owes the rest of a document counts as gone. Default 60 s.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// Silence before the first byte of an answer after which a call counts as failed. Default 300 s: a model may
     /// think for minutes.
-    pub first_byte: Duration,
+    pub first_byte_timeout: Duration,
     /// Silence towards the client, while it waits for a continuation, after which a comment tells it that the stream
     /// lives. Default 5 s: well below the idle time-outs of proxies and clients. Zero: no comments.
-    pub keep_alive: Duration,
+    pub keep_alive_interval: Duration,
     /// The longest wait between two calls, whatever `Retry-After` says. Default 10 s.
-    pub backoff: Duration,
+    pub max_backoff: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            depth: 1024,
-            line: 16 << 20,
-            event: 16 << 20,
-            held: 64 << 10,
-            tail: 64 << 10,
-            anchor: 2048,
-            full_context: 16 << 10,
-            context_budget: 500,
-            read_ahead: 1 << 20,
-            body: 32 << 20,
-            siblings: 1 << 16,
-            continuations: 8,
-            failures: 3,
-            repeats: 2,
-            tokens: None,
-            time: None,
-            strikes: 3,
-            idle: Duration::from_secs(60),
-            first_byte: Duration::from_secs(300),
-            keep_alive: Duration::from_secs(5),
-            backoff: Duration::from_secs(10),
+            max_depth: 1024,
+            max_line_bytes: 16 << 20,
+            max_event_bytes: 16 << 20,
+            max_pending_bytes: 64 << 10,
+            overlap_window: 64 << 10,
+            max_anchor_chars: 2048,
+            max_verbatim_context: 16 << 10,
+            context_budget_chars: 500,
+            max_read_ahead_bytes: 1 << 20,
+            max_body_bytes: 32 << 20,
+            max_children: 1 << 16,
+            max_continuations: 8,
+            max_consecutive_failures: 3,
+            max_no_progress: 2,
+            max_total_tokens: None,
+            max_total_time: None,
+            max_stalled_reports: 3,
+            idle_timeout: Duration::from_secs(60),
+            first_byte_timeout: Duration::from_secs(300),
+            keep_alive_interval: Duration::from_secs(5),
+            max_backoff: Duration::from_secs(10),
         }
     }
 }

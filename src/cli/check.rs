@@ -231,7 +231,7 @@ pub(super) struct Checker {
 
 impl Checker {
     pub(super) fn new() -> Self {
-        Self { machine: Machine::new(Limits::default().depth), tracker: Tracker::default(), length: 0, error: None }
+        Self { machine: Machine::new(Limits::default().max_depth), tracker: Tracker::default(), length: 0, error: None }
     }
 
     /// Takes more of the text; nothing more behind an error.

@@ -70,7 +70,7 @@ pub(super) struct Followed {
 
 impl Default for Followed {
     fn default() -> Self {
-        Self { sections: Sections::default(), siblings: Siblings::new(Limits::default().siblings) }
+        Self { sections: Sections::default(), siblings: Siblings::new(Limits::default().max_children) }
     }
 }
 
@@ -112,7 +112,7 @@ impl Answers for Args {
             }
             None => console.line("complete part    none yet")?,
         }
-        let overlap = context::overlap_context(document, Limits::default().anchor);
+        let overlap = context::overlap_context(document, Limits::default().max_anchor_chars);
         if overlap.text.is_empty() {
             console.line("overlap context  none")?;
         } else {

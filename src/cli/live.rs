@@ -156,7 +156,7 @@ impl Text {
             // Only now it is known what the bytes are.
             let usual = if self.source.is_events() { Trailing::Stop } else { Trailing::Next };
             let trailing = *self.trailing.get_or_insert(usual);
-            self.document = Document::with_options(Limits::default().depth, Roots::Any, trailing.into());
+            self.document = Document::with_options(Limits::default().max_depth, Roots::Any, trailing.into());
         }
         self.document.push_with(&self.new, watcher).err().map(End::Deviation)
     }

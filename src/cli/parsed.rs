@@ -81,7 +81,7 @@ pub(super) struct Parsed<S> {
 impl<S: Sink + Default> Parsed<S> {
     pub(super) fn new(text: &str) -> Self {
         let mut sink = S::default();
-        let mut document = Document::with_roots(Limits::default().depth, Roots::Any);
+        let mut document = Document::with_roots(Limits::default().max_depth, Roots::Any);
         let deviation = document.push_with(text, &mut sink).err();
         if deviation.is_none() {
             // Fails where the root is open, which the document itself knows: only a number needs to be told.

@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A table whose keys are the members of [`Limits`](crate::Limits), each of them optional.
+/// A table whose keys are the members of [`Limits`](crate::Limits), each of them optional, and the name that each had before.
 macro_rules! limits {
-    ($($key:ident: $type:ty),+ $(,)?) => {
+    ($($key:ident | $old:literal: $type:ty),+ $(,)?) => {
         #[derive(Debug, Default, Deserialize, Serialize)]
         #[serde(deny_unknown_fields, default)]
         pub(super) struct Limits {
-            $(#[serde(skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+
+            $(#[serde(alias = $old, skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+
         }
 
         impl From<Limits> for crate::Limits {
@@ -33,27 +33,27 @@ macro_rules! limits {
 }
 
 limits! {
-    depth: Room,
-    line: Room,
-    event: Room,
-    held: Room,
-    tail: usize,
-    anchor: usize,
-    full_context: usize,
-    context_budget: usize,
-    read_ahead: usize,
-    body: usize,
-    siblings: usize,
-    continuations: u32,
-    failures: u32,
-    repeats: u32,
-    tokens: Count,
-    time: Seconds,
-    strikes: u32,
-    idle: Wait,
-    first_byte: Wait,
-    keep_alive: Seconds,
-    backoff: Seconds,
+    max_depth | "depth": Room,
+    max_line_bytes | "line": Room,
+    max_event_bytes | "event": Room,
+    max_pending_bytes | "held": Room,
+    overlap_window | "tail": usize,
+    max_anchor_chars | "anchor": usize,
+    max_verbatim_context | "full_context": usize,
+    context_budget_chars | "context_budget": usize,
+    max_read_ahead_bytes | "read_ahead": usize,
+    max_body_bytes | "body": usize,
+    max_children | "siblings": usize,
+    max_continuations | "continuations": u32,
+    max_consecutive_failures | "failures": u32,
+    max_no_progress | "repeats": u32,
+    max_total_tokens | "tokens": Count,
+    max_total_time | "time": Seconds,
+    max_stalled_reports | "strikes": u32,
+    idle_timeout | "idle": Wait,
+    first_byte_timeout | "first_byte": Wait,
+    keep_alive_interval | "keep_alive": Seconds,
+    max_backoff | "backoff": Seconds,
 }
 
 /// A number without which nothing works: not 0.

@@ -17,7 +17,7 @@
 //!     host = "127.0.0.1"
 //!     prefix = "continue-final-message"
 //! "#)?;
-//! assert_eq!(config.limits.continuations, 4);
+//! assert_eq!(config.limits.max_continuations, 4);
 //! assert_eq!(config.table().of("llama", Some("127.0.0.1")).prefix, PrefillForm::Final);
 //!
 //! let error = Config::parse("[limits]\ncontinuation = 4\n").unwrap_err();

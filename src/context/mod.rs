@@ -50,7 +50,7 @@ pub const BUDGET: usize = 500;
 pub struct Options<'a> {
     /// Characters of values in `hierarchy_context_for_prompt`. Default 500.
     pub budget: usize,
-    /// Characters of the longest anchor ([`Limits::anchor`]).
+    /// Characters of the longest anchor ([`Limits::max_anchor_chars`]).
     pub anchor: usize,
     /// The whole children of the document's open containers, which tell where large values begin. Default none.
     pub siblings: Option<&'a Siblings>,
@@ -60,7 +60,7 @@ pub struct Options<'a> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { budget: BUDGET, anchor: Limits::default().anchor, siblings: None, last_raw_json: None }
+        Self { budget: BUDGET, anchor: Limits::default().max_anchor_chars, siblings: None, last_raw_json: None }
     }
 }
 

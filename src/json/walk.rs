@@ -233,9 +233,9 @@ impl<'a> Cursor<'a> {
 /// Whether `text` is one JSON value by the grammar of RFC 8259, with white space around it.
 ///
 /// As the grammar has it, an escape may name half a surrogate pair: wires send such strings. More than the default
-/// [`Limits::depth`] of open containers is not valid here.
+/// [`Limits::max_depth`] of open containers is not valid here.
 pub fn is_valid(text: &str) -> bool {
-    let mut machine = Machine::new(Limits::default().depth);
+    let mut machine = Machine::new(Limits::default().max_depth);
     let Ok(root) = machine.feed(text.as_bytes()) else { return false };
     skip_space(text.as_bytes(), root) == text.len() && machine.finish().is_ok()
 }

@@ -198,8 +198,8 @@ impl Conversation {
 
     /// What a refusal teaches.
     async fn hint(&self, response: Response<Incoming>) -> Option<CapabilityHint> {
-        let patience = Some((self.limits.idle, self.limits.idle));
-        match Collected::read(response.into_body(), self.limits.event, patience).await {
+        let patience = Some((self.limits.idle_timeout, self.limits.idle_timeout));
+        match Collected::read(response.into_body(), self.limits.max_event_bytes, patience).await {
             Ok(Collected::Whole(body)) => {
                 self.heard(&body);
                 CapabilityHint::read(&String::from_utf8_lossy(&body))
@@ -215,8 +215,8 @@ impl Conversation {
         let mut whole = Whole::new(limits.clone(), self.request.has_stop).strategy(self.strategy());
         let origin = Instant::now();
         let mut answer = Bytes::new();
-        let patience = Some((limits.first_byte.max(limits.idle), limits.idle));
-        match Collected::read(body, limits.event, patience).await {
+        let patience = Some((limits.first_byte_timeout.max(limits.idle_timeout), limits.idle_timeout));
+        match Collected::read(body, limits.max_event_bytes, patience).await {
             Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
                 Ok(body) => whole.handle_body(origin.elapsed(), body),
                 // No JSON, so nothing to continue; not a byte of it is changed.
@@ -232,14 +232,16 @@ impl Conversation {
                 Output::Call { request, at } => {
                     sleep_until(origin + at).await;
                     let call = async {
-                        let head = timeout(limits.first_byte.max(limits.idle), self.call(&request)).await;
+                        let head =
+                            timeout(limits.first_byte_timeout.max(limits.idle_timeout), self.call(&request)).await;
                         let response = head.unwrap_or(Err(CallEnd::TimedOut))?;
-                        match Collected::read(response.into_body(), limits.event, patience).await {
+                        match Collected::read(response.into_body(), limits.max_event_bytes, patience).await {
                             // What is not UTF-8 is no JSON either; the reader says so.
                             Ok(Collected::Whole(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
-                            Ok(Collected::Larger(_)) => {
-                                Err(CallEnd::Error(format!("the answer is larger than {} bytes", limits.event)))
-                            }
+                            Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!(
+                                "the answer is larger than {} bytes",
+                                limits.max_event_bytes
+                            ))),
                             Err(unread) => Err(unread.end()),
                         }
                     };

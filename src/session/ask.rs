@@ -39,8 +39,8 @@ impl Session {
 
     fn turn_in_words(&self, anchor: &str) -> Turn {
         let (document, siblings) = (self.slot.document(), Some(self.slot.siblings()));
-        let full = self.limits.full_context;
-        let (budget, is_long) = (self.limits.context_budget, document.text().len() > full);
+        let full = self.limits.max_verbatim_context;
+        let (budget, is_long) = (self.limits.context_budget_chars, document.text().len() > full);
         let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, siblings, budget).text);
         let summary = self.sections.summary(document);
         // What is longer is no help: the end of it is the anchor.

@@ -154,7 +154,7 @@ impl Session {
         Self {
             slot: Slot::with_roots(&limits, roots),
             sections: Sections::new(SECTIONS),
-            progress: Progress::new(limits.strikes),
+            progress: Progress::new(limits.max_stalled_reports),
             said: String::new(),
             limits,
             expect,
@@ -258,15 +258,17 @@ impl Session {
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
         let patience = match self.phase {
             Phase::First if !self.would_continue(&CallEnd::TimedOut) => return None,
-            Phase::First if !self.slot.document().is_json() => self.limits.first_byte.max(self.limits.idle),
-            Phase::First => self.limits.idle,
-            Phase::Waiting(_) | Phase::Continuing(..) if opened => self.limits.idle,
-            Phase::Waiting(_) | Phase::Continuing(..) => self.limits.first_byte.max(self.limits.idle),
+            Phase::First if !self.slot.document().is_json() => {
+                self.limits.first_byte_timeout.max(self.limits.idle_timeout)
+            }
+            Phase::First => self.limits.idle_timeout,
+            Phase::Waiting(_) | Phase::Continuing(..) if opened => self.limits.idle_timeout,
+            Phase::Waiting(_) | Phase::Continuing(..) => self.limits.first_byte_timeout.max(self.limits.idle_timeout),
             Phase::Done => return None,
         };
         let silent = self.heard_at?.saturating_add(patience);
         // A call for the rest ends with the time there is for all of it.
-        let left = self.limits.time.map(|most| most.saturating_sub(self.spent));
+        let left = self.limits.max_total_time.map(|most| most.saturating_sub(self.spent));
         let over = left.zip(self.started_at).map(|(left, started)| started.saturating_add(left));
         Some(over.filter(|_| !matches!(self.phase, Phase::First)).map_or(silent, |over| over.min(silent)))
     }
@@ -331,7 +333,7 @@ impl Session {
                 }
             }
             Phase::Continuing(splice, _) => {
-                if asks_progress && self.said.len() < self.limits.held {
+                if asks_progress && self.said.len() < self.limits.max_pending_bytes {
                     self.said.push_str(text);
                 }
                 let before = self.slot.document().text().len();
@@ -486,7 +488,7 @@ impl Session {
                 }
                 self.failures_in_a_row = 0;
                 self.repeats_in_a_row = if progress { 0 } else { self.repeats_in_a_row.saturating_add(1) };
-                if self.repeats_in_a_row >= self.limits.repeats.max(1) {
+                if self.repeats_in_a_row >= self.limits.max_no_progress.max(1) {
                     self.give_up(StopReason::NoProgress, None);
                 } else {
                     self.call(now, Duration::ZERO);
@@ -510,14 +512,14 @@ impl Session {
         self.repeats_in_a_row = 0;
         let (call, in_a_row) = (self.continuations, self.failures_in_a_row);
         self.event(Event::Failed { call, reason, in_a_row });
-        if self.failures_in_a_row >= self.limits.failures {
+        if self.failures_in_a_row >= self.limits.max_consecutive_failures {
             self.give_up(StopReason::Failures, None);
             return;
         }
         let wait = match end {
             CallEnd::Rejected { transient: true, retry_after, .. } => {
                 let doubled = Duration::from_millis(200 << (self.failures_in_a_row - 1).min(10));
-                retry_after.unwrap_or(doubled).min(self.limits.backoff)
+                retry_after.unwrap_or(doubled).min(self.limits.max_backoff)
             }
             _ => Duration::ZERO,
         };
@@ -575,13 +577,13 @@ impl Session {
     fn cap(&self, at: Duration) -> Option<StopReason> {
         // A server may tell any number.
         let tokens = self.tokens.iter().flatten().fold(0, |sum: u64, tokens| sum.saturating_add(*tokens));
-        if self.continuations >= self.limits.continuations {
+        if self.continuations >= self.limits.max_continuations {
             Some(StopReason::Continuations)
-        } else if self.limits.tokens.is_some_and(|most| tokens >= most) {
+        } else if self.limits.max_total_tokens.is_some_and(|most| tokens >= most) {
             Some(StopReason::Tokens)
-        } else if self.progress.strikes() >= self.limits.strikes.max(1) {
+        } else if self.progress.strikes() >= self.limits.max_stalled_reports.max(1) {
             Some(StopReason::Progress)
-        } else if self.limits.time.is_some_and(|most| self.spent(at) >= most) {
+        } else if self.limits.max_total_time.is_some_and(|most| self.spent(at) >= most) {
             Some(StopReason::Time)
         } else {
             None

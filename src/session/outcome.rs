@@ -36,17 +36,17 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// [`Limits::failures`](crate::Limits::failures) calls in a row failed.
+    /// [`Limits::max_consecutive_failures`](crate::Limits::max_consecutive_failures) calls in a row failed.
     Failures,
-    /// [`Limits::repeats`](crate::Limits::repeats) calls in a row brought nothing new.
+    /// [`Limits::max_no_progress`](crate::Limits::max_no_progress) calls in a row brought nothing new.
     NoProgress,
-    /// [`Limits::continuations`](crate::Limits::continuations) were made.
+    /// [`Limits::max_continuations`](crate::Limits::max_continuations) were made.
     Continuations,
-    /// All answers together have [`Limits::tokens`](crate::Limits::tokens).
+    /// All answers together have [`Limits::max_total_tokens`](crate::Limits::max_total_tokens).
     Tokens,
-    /// It has taken [`Limits::time`](crate::Limits::time).
+    /// It has taken [`Limits::max_total_time`](crate::Limits::max_total_time).
     Time,
-    /// The model says that it gets no further: [`Limits::strikes`](crate::Limits::strikes) times in a row.
+    /// The model says that it gets no further: [`Limits::max_stalled_reports`](crate::Limits::max_stalled_reports) times in a row.
     Progress,
     /// A call ended with a reason that is not to be continued.
     Finish,

@@ -201,7 +201,7 @@ impl Relay {
             self.forward(now, self.decoder.boundary());
             self.pending.extend_from_slice(&std::mem::take(&mut self.chunk));
             // A block without end that is made of comments alone reaches no cap of the decoder's.
-            if self.pending.len() > self.limits.event.saturating_mul(2) {
+            if self.pending.len() > self.limits.max_event_bytes.saturating_mul(2) {
                 self.go_blind(now);
             }
         }
@@ -255,9 +255,9 @@ impl Relay {
             Phase::Healthy { .. } => !self.opened,
             Phase::Blind | Phase::Done => false,
         };
-        let keep_alive = Some(self.sent_at.saturating_add(self.limits.keep_alive))
+        let keep_alive = Some(self.sent_at.saturating_add(self.limits.keep_alive_interval))
             // Without a pause in between there would be nothing but comments.
-            .filter(|_| waits && !self.limits.keep_alive.is_zero());
+            .filter(|_| waits && !self.limits.keep_alive_interval.is_zero());
         let silence = self.silence();
         keep_alive.into_iter().chain(silence).min()
     }
@@ -281,7 +281,7 @@ impl Relay {
     }
 
     fn silence(&self) -> Option<Duration> {
-        let idle = || Some(self.session.heard_at()?.saturating_add(self.limits.idle));
+        let idle = || Some(self.session.heard_at()?.saturating_add(self.limits.idle_timeout));
         match self.phase {
             // The document is there: an upstream that forgets to say so ends, too.
             Phase::Healthy { .. } if self.is_whole() => idle(),

@@ -183,7 +183,7 @@ impl Session {
         session.strategy = strategy;
         session.slot = Slot::of(document, &session.limits);
         session.slot.document().replay(&mut session.sections);
-        session.progress = Progress::resume(session.limits.strikes, snapshot.last_kpi, snapshot.strikes);
+        session.progress = Progress::resume(session.limits.max_stalled_reports, snapshot.last_kpi, snapshot.strikes);
         session.opaque = snapshot.opaque;
         session.has_stop = snapshot.has_stop;
         session.spliced = snapshot.spliced;

@@ -150,7 +150,12 @@ pub fn stitch_explained<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Ex
 pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: StitchOptions, limits: &Limits) -> Stitched {
     let StitchOptions { expect, rewind, explain } = options;
     // The parts end the loop, no count does.
-    let limits = Limits { continuations: u32::MAX, failures: u32::MAX, repeats: u32::MAX, ..limits.clone() };
+    let limits = Limits {
+        max_continuations: u32::MAX,
+        max_consecutive_failures: u32::MAX,
+        max_no_progress: u32::MAX,
+        ..limits.clone()
+    };
     let now = Duration::ZERO;
     let mut session = Session::with(limits.clone(), expect, Roots::Any);
     session.explained = explain.then(Vec::new);

@@ -79,7 +79,7 @@ struct Level {
 }
 
 impl Siblings {
-    /// Remembers at most `limit` children over all open containers ([`Limits::siblings`](crate::Limits::siblings)); of
+    /// Remembers at most `limit` children over all open containers ([`Limits::max_children`](crate::Limits::max_children)); of
     /// a container with more, the first ones.
     pub fn new(limit: usize) -> Self {
         let limit = limit.min(u32::MAX as usize - 1);

@@ -122,12 +122,13 @@ enum State {
 
 impl Splice {
     /// A splice at the end of the slot's text. O(depth), a search for the anchor, and the matcher over the
-    /// [tail](Limits::tail).
+    /// [tail](Limits::overlap_window).
     pub fn new(slot: &Slot, expect: Expect, limits: &Limits) -> Self {
         let document = slot.document();
         let (text, root) = (document.text(), document.root_start());
-        let anchor = root.and_then(|_| Anchor::of(text, limits.anchor));
-        let matcher = anchor.as_ref().map(|anchor| Matcher::new(text, anchor, root.unwrap_or_default(), limits.tail));
+        let anchor = root.and_then(|_| Anchor::of(text, limits.max_anchor_chars));
+        let matcher =
+            anchor.as_ref().map(|anchor| Matcher::new(text, anchor, root.unwrap_or_default(), limits.overlap_window));
         let machine = document.machine();
         let mut splice = Self {
             expect,
@@ -140,7 +141,7 @@ impl Splice {
             most_held: 0,
             taken: 0,
             calm: 0,
-            limits: (limits.held, limits.siblings),
+            limits: (limits.max_pending_bytes, limits.max_children),
             state: if root.is_some() { State::Probation } else { State::Opening(Opening::new(Roots::Containers)) },
             trials: Vec::new(),
             matcher,

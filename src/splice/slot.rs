@@ -33,12 +33,12 @@ impl Slot {
 
     /// An empty slot that takes the given roots.
     pub fn with_roots(limits: &Limits, roots: Roots) -> Self {
-        Self { document: Document::with_roots(limits.depth, roots), siblings: Siblings::new(limits.siblings) }
+        Self { document: Document::with_roots(limits.max_depth, roots), siblings: Siblings::new(limits.max_children) }
     }
 
     /// A slot around a document that was written elsewhere. Reads its text once more, for the siblings.
     pub fn of(document: Document, limits: &Limits) -> Self {
-        let mut siblings = Siblings::new(limits.siblings);
+        let mut siblings = Siblings::new(limits.max_children);
         document.replay(&mut siblings);
         Self { document, siblings }
     }

@@ -64,12 +64,12 @@ struct Joined {
 impl TextSplice {
     /// A splice at the end of `text`. O(text), a search for the anchor.
     pub fn new(text: &str, expect: Expect, limits: &Limits) -> Self {
-        let anchor = Anchor::of(text, limits.anchor);
+        let anchor = Anchor::of(text, limits.max_anchor_chars);
         let is_asked = expect != Expect::Exact && anchor.is_some();
         let root = text.len() - text.trim_start().len();
         let matcher = anchor.as_ref().filter(|_| is_asked);
         let mut splice = Self {
-            matcher: matcher.map(|anchor| Matcher::new(text, anchor, root, limits.tail)),
+            matcher: matcher.map(|anchor| Matcher::new(text, anchor, root, limits.overlap_window)),
             anchor,
             wrap: Wrap::new(),
             offset: text.len(),
@@ -77,7 +77,7 @@ impl TextSplice {
             in_block: is_asked && ends_in_block(text),
             held: String::new(),
             begin: 0,
-            cap: limits.held,
+            cap: limits.max_pending_bytes,
             state: State::Probation,
         };
         if !is_asked {

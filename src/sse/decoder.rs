@@ -99,21 +99,21 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// A line has more bytes than [`Limits::line`], which is given.
+    /// A line has more bytes than [`Limits::max_line_bytes`], which is given.
     LineTooLong(usize),
-    /// The fields of an event have more bytes than [`Limits::event`], which is given.
+    /// The fields of an event have more bytes than [`Limits::max_event_bytes`], which is given.
     EventTooLong(usize),
 }
 
 impl Decoder {
-    /// A decoder at the start of a stream, with the caps [`Limits::line`] and [`Limits::event`].
+    /// A decoder at the start of a stream, with the caps [`Limits::max_line_bytes`] and [`Limits::max_event_bytes`].
     ///
     /// A line counts without its end; the fields of an event count as whole lines, each with one byte for its end.
     /// Comments don't count towards the event: they are not kept.
     pub fn new(limits: &Limits) -> Self {
         Self {
-            line_limit: limits.line,
-            event_limit: limits.event,
+            line_limit: limits.max_line_bytes,
+            event_limit: limits.max_event_bytes,
             carry: Vec::new(),
             block: Block::default(),
             id: String::new(),
@@ -331,7 +331,7 @@ struct Block {
     /// The id that takes force at the end of the block.
     id: String,
     has_id: bool,
-    /// Bytes of the fields, capped by [`Limits::event`].
+    /// Bytes of the fields, capped by [`Limits::max_event_bytes`].
     size: usize,
     /// Its event has been handed out: the next call clears it.
     spent: bool,

@@ -33,11 +33,11 @@ fn every_example_of_the_page_is_right() {
     assert_eq!((config.proxy.adapt, config.proxy.raise_max_tokens), (Some(true), Some(2)));
     assert_eq!(config.proxy.log.as_deref(), Some("warn"));
     let limits = Limits {
-        continuations: 4,
-        failures: 2,
-        idle: Duration::from_secs(120),
-        keep_alive: Duration::from_millis(2500),
-        full_context: 65_536,
+        max_continuations: 4,
+        max_consecutive_failures: 2,
+        idle_timeout: Duration::from_secs(120),
+        keep_alive_interval: Duration::from_millis(2500),
+        max_verbatim_context: 65_536,
         ..Limits::default()
     };
     assert_eq!(config.limits, limits);
@@ -226,7 +226,12 @@ mod commands {
         };
         let numbers = |config: &Config| {
             let limits = &config.limits;
-            (limits.continuations, limits.idle.as_secs(), limits.body, limits.failures)
+            (
+                limits.max_continuations,
+                limits.idle_timeout.as_secs(),
+                limits.max_body_bytes,
+                limits.max_consecutive_failures,
+            )
         };
         assert_eq!(numbers(&show(&[], &[])), (8, 60, 33_554_432, 3));
         let file = show(&["--config", "restitch.toml"], &[]);
@@ -275,7 +280,9 @@ mod commands {
     fn the_help_has_the_defaults() {
         let help = run(Path::new("."), &["proxy", "--help"], b"").out.split_whitespace().collect::<Vec<_>>().join(" ");
         let limits = restitch::Limits::default();
-        for default in [limits.continuations as usize, limits.idle.as_secs() as usize, limits.body] {
+        for default in
+            [limits.max_continuations as usize, limits.idle_timeout.as_secs() as usize, limits.max_body_bytes]
+        {
             assert!(help.contains(&format!("[default: {default}]")), "{default}: {help}");
         }
         for default in ["127.0.0.1:8787", "false", "info"] {

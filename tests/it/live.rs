@@ -413,7 +413,7 @@ fn malformed_text_is_an_error_with_its_place() {
     let deep = lines(Source::of(["[[", "[1]]]"]).completed::<u8>("/*/*").depth(2));
     assert_eq!(
         deep,
-        ["! more open containers than the limit `depth`, 2, line 1, column 3 (byte 2), at /0/0: `[[→[1]]]`"]
+        ["! more open containers than the limit `max_depth`, 2, line 1, column 3 (byte 2), at /0/0: `[[→[1]]]`"]
     );
 }
 
@@ -599,7 +599,7 @@ fn stitched(first: &str, answers: &[&str], asked: &Rc<RefCell<Vec<Request>>>) ->
             asked.borrow_mut().push(request);
             std::future::ready(answers.pop_front().ok_or(Lost))
         }),
-        Limits { backoff: std::time::Duration::ZERO, ..Limits::default() },
+        Limits { max_backoff: std::time::Duration::ZERO, ..Limits::default() },
     )
 }
 

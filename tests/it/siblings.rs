@@ -183,7 +183,7 @@ fn depth_is_no_recursion_and_size_no_square() {
 
 #[test]
 fn the_limit_is_of_all_open_containers_together() {
-    assert_eq!(Limits::default().siblings, 65_536);
+    assert_eq!(Limits::default().max_children, 65_536);
     let (mut document, mut siblings) = (document(), Siblings::new(3));
     document.push_with("[1, 2, [3, 4,", &mut siblings).unwrap();
     assert_eq!(texts(&siblings, document.text()), [vec!["1", "2"], vec!["3"]]);

@@ -136,7 +136,7 @@ fn anchored_continuations_give_the_document() {
             // The whole document again is its own evidence: nothing rests on the anchor alone.
             let answers = answers(document, cut, anchor);
             // All that a restart repeats is held, and there is a cap on that.
-            let fits = name != "the whole again" || cut < Limits::default().held;
+            let fits = name != "the whole again" || cut < Limits::default().max_pending_bytes;
             table.count(name, document, cut, &answers, Expect::Any, !anchor.ambiguous && fits);
         }
     });
@@ -284,7 +284,7 @@ fn splice_in(
         from = cut;
         // A root that has just ended may forget white space behind it: all of that was put there by this same push.
         assert!(slot.document().text().starts_with(&before), "{before:?} was taken back");
-        assert!(splice.held() <= limits.held + 1, "{} bytes are held", splice.held());
+        assert!(splice.held() <= limits.max_pending_bytes + 1, "{} bytes are held", splice.held());
         settled.push(slot.document().text().len());
     }
     let before = slot.document().text().to_owned();
@@ -314,13 +314,14 @@ fn chunking_is_invisible() {
                 }
                 for fragment in [fragment.as_str(), &fragment[..end]] {
                     let expect = [Expect::Any, Expect::Anchor, Expect::Exact][rng.below(3)];
-                    let limits = Limits { held: [65536, 300, 40][rng.below(3)], ..Limits::default() };
+                    let limits = Limits { max_pending_bytes: [65536, 300, 40][rng.below(3)], ..Limits::default() };
                     let whole = splice_in(&text[..cut], fragment, expect, &limits, &[]);
                     let bytewise: Vec<usize> = (1..fragment.len()).collect();
                     let random = random_cuts(fragment.len(), &mut rng);
                     for cuts in [bytewise, random] {
                         let split = splice_in(&text[..cut], fragment, expect, &limits, &cuts);
-                        let why = format!("{name} at {cut}, {expect:?}, held {}: {fragment:?}", limits.held);
+                        let why =
+                            format!("{name} at {cut}, {expect:?}, held {}: {fragment:?}", limits.max_pending_bytes);
                         assert_eq!((&split.0, &split.1), (&whole.0, &whole.1), "{why}, cut at {cuts:?}");
                         total += 1;
                     }
@@ -491,14 +492,14 @@ fn garbage_is_not_held_without_end() {
         ("{\"a\": 1", "no no no\n"),
         ("```json\n", "lorem ipsum\n"),
     ] {
-        let limits = Limits { held: 1000, ..Limits::default() };
+        let limits = Limits { max_pending_bytes: 1000, ..Limits::default() };
         let mut slot = Slot::new(&limits);
         slot.push(delivered).unwrap();
         let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
         let mut failed = None;
         for _ in 0..1000 {
             failed = splice.feed(&mut slot, garbage).err();
-            assert!(splice.held() <= limits.held + garbage.len(), "{}", splice.held());
+            assert!(splice.held() <= limits.max_pending_bytes + garbage.len(), "{}", splice.held());
             if failed.is_some() {
                 break;
             }

@@ -199,7 +199,7 @@ fn blocks_without_data_count_for_the_boundary() {
 
 #[test]
 fn a_line_has_a_cap() {
-    let limits = Limits { line: 8, ..Limits::default() };
+    let limits = Limits { max_line_bytes: 8, ..Limits::default() };
     let record = over_splits(&limits, b"data: 12\r\n\r\ndata: 34\n\n");
     assert_eq!((record.events.len(), record.error), (2, None));
     let too_long = |offset| Some(DecodeError { kind: DecodeErrorKind::LineTooLong(8), offset });
@@ -215,7 +215,7 @@ fn a_line_has_a_cap() {
 
 #[test]
 fn an_event_has_a_cap() {
-    let limits = Limits { event: 12, ..Limits::default() };
+    let limits = Limits { max_event_bytes: 12, ..Limits::default() };
     let too_long = |offset| Some(DecodeError { kind: DecodeErrorKind::EventTooLong(12), offset });
     // Two of them are ten bytes, each with its line end.
     let record = over_splits(&limits, b"data\ndata\n\ndata\r\ndata\r\n\r\ndata\ndata");
@@ -299,7 +299,7 @@ fn random_bytes_agree_with_the_twin() {
         for cuts in splits(soup.len()).chain([random_cuts(soup.len(), &mut rng)]) {
             assert_eq!(decode(&Limits::default(), &soup, &cuts), expect, "seed {seed}, cuts {cuts:?}, {soup:?}");
         }
-        let tight = Limits { line: rng.below(40), event: rng.below(60), ..Limits::default() };
+        let tight = Limits { max_line_bytes: rng.below(40), max_event_bytes: rng.below(60), ..Limits::default() };
         errors += usize::from(over_splits(&tight, &soup).error.is_some());
         fuzz_body(&soup);
     }

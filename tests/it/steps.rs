@@ -52,9 +52,9 @@ fn end(rng: &mut Rng) -> CallEnd {
 fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
     let mut rng = Rng::new(seed);
     let limits = Limits {
-        continuations: 12,
-        tokens: (rng.below(3) == 0).then_some(400),
-        time: (rng.below(3) == 0).then_some(Duration::from_secs(20)),
+        max_continuations: 12,
+        max_total_tokens: (rng.below(3) == 0).then_some(400),
+        max_total_time: (rng.below(3) == 0).then_some(Duration::from_secs(20)),
         ..Limits::default()
     };
     let prompt = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
@@ -214,11 +214,11 @@ fn an_interrupted_answer_goes_on_in_another_process() {
 
 #[test]
 fn the_time_of_all_processes_counts() {
-    let mut session = Session::new(Limits { time: Some(Duration::from_secs(100)), ..Limits::default() });
+    let mut session = Session::new(Limits { max_total_time: Some(Duration::from_secs(100)), ..Limits::default() });
     session.handle_input(Duration::ZERO, Input::Text("[1, "));
     session.handle_input(Duration::from_secs(60), Input::Activity);
     let snapshot = session.snapshot();
-    let limits = Limits { time: Some(Duration::from_secs(100)), ..Limits::default() };
+    let limits = Limits { max_total_time: Some(Duration::from_secs(100)), ..Limits::default() };
     let mut session = Session::restore(Duration::from_secs(5), &snapshot, limits).unwrap();
     session.handle_input(Duration::from_secs(44), Input::Text("[1, 2, "));
     session.handle_input(Duration::from_secs(45), Input::CallEnd(CallEnd::Dropped));
@@ -282,14 +282,14 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
         ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80, 90, 100", 1),
     ];
     let on = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
-    let many = Limits { continuations: 9, ..Limits::default() };
+    let many = Limits { max_continuations: 9, ..Limits::default() };
     let (outcome, said) = ended(many.clone(), ContinuationStrategy::with(on.clone()), &calls);
     let outcome = outcome.unwrap();
     assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Progress)));
     assert_eq!((outcome.percentage, outcome.failures, outcome.continuations), (Some(41), 0, 8));
     assert_eq!(said, [(40, 0), (40, 1), (39, 2), (41, 0), (41, 1), (41, 2), (41, 3)]);
     // Down to one.
-    let strict = Limits { strikes: 1, ..Limits::default() };
+    let strict = Limits { max_stalled_reports: 1, ..Limits::default() };
     let (outcome, _) = ended(strict, ContinuationStrategy::with(on), &calls[..3]);
     assert_eq!(outcome.unwrap().stop, Some(StopReason::Progress));
     // Who was not asked says nothing.
@@ -299,10 +299,10 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
 #[test]
 fn caps_take_every_number() {
     let calls = [("[10, 20", 5), ("[10, 20, 30", u64::MAX)];
-    let limits = Limits { tokens: Some(10), ..Limits::default() };
+    let limits = Limits { max_total_tokens: Some(10), ..Limits::default() };
     assert_eq!(ended(limits, ContinuationStrategy::default(), &calls).0.unwrap().stop, Some(StopReason::Tokens));
     // Text that is new is no repeat, even where none is allowed.
-    let limits = Limits { repeats: 0, ..Limits::default() };
+    let limits = Limits { max_no_progress: 0, ..Limits::default() };
     assert_eq!(ended(limits.clone(), ContinuationStrategy::default(), &calls).0, None);
     let again = [("[10, 20", 5), ("[10, 20", 5)];
     assert_eq!(ended(limits, ContinuationStrategy::default(), &again).0.unwrap().stop, Some(StopReason::NoProgress));
@@ -310,7 +310,7 @@ fn caps_take_every_number() {
 
 #[test]
 fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
-    let limits = Limits { tokens: Some(u64::MAX), ..Limits::default() };
+    let limits = Limits { max_total_tokens: Some(u64::MAX), ..Limits::default() };
     let mut session = Session::new(limits);
     session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
     session.handle_input(Duration::ZERO, Input::Tokens(u64::MAX - 1));
@@ -347,7 +347,7 @@ fn events_are_lines_of_a_log() {
 
 #[test]
 fn a_call_for_the_rest_ends_with_the_time() {
-    let limits = Limits { time: Some(Duration::from_secs(50)), ..Limits::default() };
+    let limits = Limits { max_total_time: Some(Duration::from_secs(50)), ..Limits::default() };
     let mut session = Session::new(limits);
     session.handle_input(Duration::from_secs(1), Input::Text("[1, 2"));
     // The first answer has the time that it needs.

@@ -506,7 +506,7 @@ fn a_million_open_containers_are_closed() {
     assert_eq!(document.path().len(), depth);
     assert_eq!(document.push("[").unwrap_err().offset, depth);
     // The default refuses it where it begins to be absurd.
-    let mut limited = Document::new(Limits::default().depth);
+    let mut limited = Document::new(Limits::default().max_depth);
     assert_eq!(limited.push(&"[".repeat(depth)).unwrap_err().offset, 1024);
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn of(limits: &Limits) -> Self {
-        Self { silence: limits.first_byte.max(limits.idle), backoff: limits.backoff }
+        Self { silence: limits.first_byte_timeout.max(limits.idle_timeout), backoff: limits.max_backoff }
     }
 }
 

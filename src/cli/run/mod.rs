@@ -170,7 +170,7 @@ fn target(args: &Args) -> Result<(Upstream, String), Failed> {
 /// The file with what the flags say.
 fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
     let mut config = settings::read(args.config.as_deref(), console)?;
-    config.limits.continuations = args.max_continuations.unwrap_or(config.limits.continuations);
+    config.limits.max_continuations = args.max_continuations.unwrap_or(config.limits.max_continuations);
     if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
         let template = Some(Part::Progress.template());
         // The template of the crate itself has no wrong places.
@@ -258,8 +258,8 @@ struct Text {
 impl Text {
     fn new(limits: &Limits) -> Self {
         let (decoder, reader) = (Decoder::new(limits), chat::Reader::new());
-        let sinks = (Sections::default(), Siblings::new(limits.siblings));
-        let (document, limits) = (Document::new(limits.depth), limits.clone());
+        let sinks = (Sections::default(), Siblings::new(limits.max_children));
+        let (document, limits) = (Document::new(limits.max_depth), limits.clone());
         Self { document, sinks, limits, traced: 1, decoder, reader, progress: Progress::new() }
     }
 
@@ -305,7 +305,7 @@ impl Text {
         let Some(trace) = trace.filter(|_| !made.is_empty()) else { return };
         let (sections, siblings) = &self.sinks;
         // As the request has them.
-        let (budget, anchor) = (self.limits.context_budget, self.limits.anchor);
+        let (budget, anchor) = (self.limits.context_budget_chars, self.limits.max_anchor_chars);
         let options = Options { budget, anchor, siblings: Some(siblings), ..Options::default() };
         let contexts = Contexts::of(&self.document, sections, &options);
         // There is nothing in it that JSON can't say.

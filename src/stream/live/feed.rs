@@ -87,7 +87,7 @@ impl Options {
 impl<S: LiveExt> Feed<S> {
     pub(super) fn new(stream: S) -> Self {
         let options =
-            Options { depth: Limits::default().depth, roots: Roots::Containers, trailing: Trailing::default() };
+            Options { depth: Limits::default().max_depth, roots: Roots::Containers, trailing: Trailing::default() };
         Self {
             stream: Box::pin(stream),
             document: options.document(),

@@ -123,7 +123,7 @@ fn a_request_has_its_structure_whatever_the_document_says() {
     for text in &texts {
         // As it is, and as a rendering.
         for full_context in [1 << 20, 0] {
-            let limits = Limits { full_context, ..Limits::default() };
+            let limits = Limits { max_verbatim_context: full_context, ..Limits::default() };
             let turn = turn(&quoted(text), &prompt, &limits);
             assert!(turn.prompt.ends_with('>') && turn.delivered.ends_with("\"cut he"), "{text}");
             if full_context > 0 {

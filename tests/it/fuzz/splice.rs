@@ -19,7 +19,8 @@ pub(crate) fn check(input: &[u8]) {
     // A deviation ends the delivered text: what stands before it was delivered.
     let _ = document.push(parts.next().unwrap_or_default());
     let expect = [Expect::Anchor, Expect::Exact, Expect::Any][input.len() % 3];
-    let limits = Limits { held: [1 << 16, 200, 20][input.len() / 3 % 3], depth: 64, ..Limits::default() };
+    let limits =
+        Limits { max_pending_bytes: [1 << 16, 200, 20][input.len() / 3 % 3], max_depth: 64, ..Limits::default() };
     for fragment in parts {
         if document.is_complete() || document.is_prose() {
             break;

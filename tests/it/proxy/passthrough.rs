@@ -207,7 +207,7 @@ async fn bytes_that_are_no_text_pass_unchanged() {
 /// A cap that is reached costs the continuation, and no byte.
 #[tokio::test]
 async fn what_is_too_large_is_streamed_through() {
-    let limits = || Limits { body: 64, ..Limits::default() };
+    let limits = || Limits { max_body_bytes: 64, ..Limits::default() };
     let cut = chunk("[1, 2") + &finish("length");
     for chunked in [false, true] {
         let raw = Raw::new(vec![stream(&cut)]).await;
@@ -236,7 +236,7 @@ async fn what_is_too_large_is_streamed_through() {
     ] {
         let raw =
             Raw::new(vec![vec![send(format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{head}"))]]).await;
-        let proxy = raw.proxy(Limits { event: 1000, ..Limits::default() }).await;
+        let proxy = raw.proxy(Limits { max_event_bytes: 1000, ..Limits::default() }).await;
         let (seen, whole) = body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await);
         assert!(whole && seen == body, "{seen}");
     }
