@@ -17,4 +17,4 @@ pub mod walk;
 pub use close::{Closing, Completion, Partial};
 pub use event::{Each, Event, Live, Scalar, Sink, Span, each};
 pub use machine::{CutState, Machine};
-pub use stack::{Frame, Kind, Path, Token};
+pub use stack::{Frame, Kind, Path, PathSegment};

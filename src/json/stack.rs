@@ -88,14 +88,14 @@ pub struct Path<'a> {
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Token<'a> {
+pub enum PathSegment<'a> {
     /// A member of an object, by what its key says.
     Key(Cow<'a, str>),
     /// An element of an array.
     Index(usize),
 }
 
-impl Token<'_> {
+impl PathSegment<'_> {
     /// The key that a reference token spells. In this order, or `~01` would become a slash.
     pub(crate) fn read_key(written: &str) -> String {
         written.replace("~1", "/").replace("~0", "~")
@@ -110,12 +110,12 @@ impl Token<'_> {
 
 impl<'a> Path<'a> {
     /// Its steps, from the root on.
-    pub fn tokens(&self) -> impl DoubleEndedIterator<Item = Token<'a>> + ExactSizeIterator + use<'a> {
+    pub fn tokens(&self) -> impl DoubleEndedIterator<Item = PathSegment<'a>> + ExactSizeIterator + use<'a> {
         let text = self.text;
         self.frames.iter().map(move |frame| match frame.kind {
-            Kind::Array => Token::Index(frame.count),
-            Kind::Object if frame.is_escaped => Token::Key(string::key(frame.key.of(text))),
-            Kind::Object => Token::Key(Cow::Borrowed(frame.key.of(text))),
+            Kind::Array => PathSegment::Index(frame.count),
+            Kind::Object if frame.is_escaped => PathSegment::Key(string::key(frame.key.of(text))),
+            Kind::Object => PathSegment::Key(Cow::Borrowed(frame.key.of(text))),
         })
     }
 
@@ -130,7 +130,7 @@ impl<'a> Path<'a> {
     }
 }
 
-impl fmt::Display for Token<'_> {
+impl fmt::Display for PathSegment<'_> {
     /// As a reference token: `~` and `/` are escaped (RFC 6901, section 3).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::json::Token;
+use crate::json::PathSegment;
 
 /// The patterns of one subscription: at most 64, so that a set of them is a word.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl Patterns {
     }
 
     /// Those of `alive` whose step `at`, which all of them have, lets `token` through.
-    pub(super) fn step(&self, alive: u64, at: usize, token: &Token<'_>) -> u64 {
+    pub(super) fn step(&self, alive: u64, at: usize, token: &PathSegment<'_>) -> u64 {
         each(alive)
             .filter(|&n| self.all[n].steps.get(at).is_some_and(|step| step.lets(token)))
             .fold(0, |mask, n| mask | 1 << n)
@@ -137,14 +137,14 @@ impl Step {
         if let Some((at, _)) = written.match_indices('~').find(bad) {
             return Err(at);
         }
-        Ok(Self::One(Token::read_key(written), Token::read_index(written)))
+        Ok(Self::One(PathSegment::read_key(written), PathSegment::read_index(written)))
     }
 
-    fn lets(&self, token: &Token<'_>) -> bool {
+    fn lets(&self, token: &PathSegment<'_>) -> bool {
         match (self, token) {
             (Self::Any, _) => true,
-            (Self::One(own, _), Token::Key(key)) => own == key,
-            (Self::One(_, own), Token::Index(index)) => *own == Some(*index),
+            (Self::One(own, _), PathSegment::Key(key)) => own == key,
+            (Self::One(_, own), PathSegment::Index(index)) => *own == Some(*index),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::error::SnapshotError;
 use super::keys::key_at;
 use super::{LiveValue, Node, Number};
 use crate::json::walk::ValueKind;
-use crate::json::{Kind, Token};
+use crate::json::{Kind, PathSegment};
 
 /// A value within a [`LiveValue`], as it stands now.
 ///
@@ -119,8 +119,8 @@ impl<'a> View<'a> {
         }
         for token in pointer.strip_prefix('/').ok_or(false)?.split('/') {
             let child = match view.kind() {
-                ValueKind::Object => view.get(&Token::read_key(token)),
-                ValueKind::Array => view.index(Token::read_index(token).ok_or(false)?),
+                ValueKind::Object => view.get(&PathSegment::read_key(token)),
+                ValueKind::Array => view.index(PathSegment::read_index(token).ok_or(false)?),
                 _ => return Err(false),
             };
             view = child.ok_or(!view.is_whole())?;
@@ -218,8 +218,8 @@ pub(super) fn path(live: &LiveValue, target: usize) -> String {
         // A key without its value is no child: it is the last node.
         let Some((index, child)) = view.children().enumerate().find(around) else { break };
         let token = match child.key() {
-            Some(key) => Token::Key(key.into()),
-            None => Token::Index(index),
+            Some(key) => PathSegment::Key(key.into()),
+            None => PathSegment::Index(index),
         };
         // Writing to a string does not fail.
         let _ = write!(path, "/{token}");

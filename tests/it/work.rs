@@ -71,8 +71,8 @@ fn push_all<S: Sink>(document: &mut Document, text: &str, size: usize, sink: &mu
 fn walk(document: &Document) -> (usize, usize) {
     let tokens = document.path().tokens();
     tokens.fold((0, 0), |(steps, bytes), token| match token {
-        restitch::json::Token::Key(key) => (steps + 1, bytes + key.len()),
-        restitch::json::Token::Index(_) => (steps + 1, bytes),
+        restitch::json::PathSegment::Key(key) => (steps + 1, bytes + key.len()),
+        restitch::json::PathSegment::Index(_) => (steps + 1, bytes),
     })
 }
 

@@ -13,7 +13,7 @@ use actson::{JsonEvent, JsonParser};
 use jiter::{JsonValue, PartialMode};
 use jsonmodem::{ParserOptions, StreamingParser};
 use restitch::Document;
-use restitch::json::{Closing, Event, Live, Machine, Sink, Token};
+use restitch::json::{Closing, Event, Live, Machine, Sink, PathSegment};
 use restitch_peers::input::{Input, corpus, pieces, sections};
 use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::{Party, median, race};
@@ -66,8 +66,8 @@ fn walk(machine: &Machine, text: &str) -> usize {
         .path(text)
         .tokens()
         .map(|token| match token {
-            Token::Key(key) => key.len() + usize::from(key.as_bytes().first().copied().unwrap_or(0)),
-            Token::Index(index) => index,
+            PathSegment::Key(key) => key.len() + usize::from(key.as_bytes().first().copied().unwrap_or(0)),
+            PathSegment::Index(index) => index,
         })
         .sum()
 }
