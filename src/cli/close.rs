@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::parsed::{Answers, Input, Parsed};
 use super::{Console, Exit};
-use crate::json::{Closing, Partial};
+use crate::json::{CloseOptions, Partial};
 
 /// Arguments of `restitch close`.
 #[derive(Clone, Debug, clap::Args)]
@@ -56,13 +56,13 @@ pub enum Begun {
 impl From<Begun> for Partial {
     fn from(begun: Begun) -> Self {
         match begun {
-            Begun::Hold => Self::Hold,
-            Begun::Show => Self::Show,
+            Begun::Hold => Self::Omit,
+            Begun::Show => Self::Include,
         }
     }
 }
 
-impl Answers for Closing {
+impl Answers for CloseOptions {
     type Sink = ();
     type Answer<'a> = Answer;
 
@@ -83,6 +83,6 @@ impl Answers for Closing {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let closing = Closing { strings: args.strings.into(), literals: args.literals.into() };
+    let closing = CloseOptions { strings: args.strings.into(), literals: args.literals.into() };
     args.input.run(console, &closing)
 }

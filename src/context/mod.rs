@@ -32,7 +32,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::document::Document;
-use crate::json::Closing;
+use crate::json::CloseOptions;
 use crate::limits::Limits;
 use crate::overlap::Anchor;
 use crate::siblings::Siblings;
@@ -164,7 +164,7 @@ impl Serialize for CompletePart<'_> {
 /// The document's complete part ([`Document::complete_into`]). `None` before the first safe point. O(depth).
 pub fn complete_part(document: &Document) -> Option<CompletePart<'_>> {
     let mut suffix = String::new();
-    let end = document.complete_into(Closing::default(), &mut suffix)?;
+    let end = document.complete_into(CloseOptions::default(), &mut suffix)?;
     Some(CompletePart { text: document.text().get(document.root_start()?..end)?, suffix })
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::sections::{Entry, NAMES, SECTIONS};
 use crate::document::Document;
 use crate::json::walk::Raw;
-use crate::json::{Closing, Kind, Span, string};
+use crate::json::{CloseOptions, Kind, Span, string};
 
 /// A section of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -91,7 +91,7 @@ impl Section {
             return text.get(self.span.range()).map(str::to_owned);
         }
         let mut suffix = String::new();
-        let end = document.complete_into(Closing::default(), &mut suffix)?;
+        let end = document.complete_into(CloseOptions::default(), &mut suffix)?;
         // The last closers are those of the containers around it.
         let own = suffix.get(..suffix.len().checked_sub(self.depth)?)?;
         let begun = text.get(self.span.start..end).filter(|begun| !begun.is_empty())?;

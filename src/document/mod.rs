@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use crate::error::{Place, SyntaxError};
 use crate::json::envelope::Roots;
-use crate::json::{Closing, Completion, CutState, Machine, Path, Sink};
+use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
 use parser::Parser;
 pub use parser::Trailing;
 pub use saved::{ResumeError, Saved};
@@ -291,12 +291,12 @@ impl Document {
     /// kept. `None` before the first safe point. O(depth) and the copy.
     #[must_use]
     pub fn complete(&self) -> Option<String> {
-        self.complete_with(Closing::default())
+        self.complete_with(CloseOptions::default())
     }
 
     /// Like [`complete`](Self::complete), with the last token as told.
     #[must_use]
-    pub fn complete_with(&self, closing: Closing) -> Option<String> {
+    pub fn complete_with(&self, closing: CloseOptions) -> Option<String> {
         let mut suffix = String::new();
         let end = self.complete_into(closing, &mut suffix)?;
         Some([self.text.get(self.parser.start?..end)?, &suffix].concat())
@@ -306,19 +306,19 @@ impl Document {
     /// back, and then `suffix`, which is overwritten. `None` before the first safe point. O(depth).
     ///
     /// ```
-    /// use restitch::json::{Closing, Partial};
+    /// use restitch::json::{CloseOptions, Partial};
     ///
     /// let mut document = restitch::Document::new(16);
     /// let mut suffix = String::new();
     /// document.push(r#"{"done": tr"#).unwrap();
-    /// assert_eq!(document.complete_into(Closing::default(), &mut suffix), Some(1));
+    /// assert_eq!(document.complete_into(CloseOptions::default(), &mut suffix), Some(1));
     /// assert_eq!(suffix, "}");
-    /// let all = Closing { literals: Partial::Show, ..Closing::default() };
+    /// let all = CloseOptions { literals: Partial::Include, ..CloseOptions::default() };
     /// assert_eq!(document.complete_into(all, &mut suffix), Some(11));
     /// assert_eq!(suffix, "ue}");
     /// ```
     #[must_use]
-    pub fn complete_into(&self, closing: Closing, suffix: &mut String) -> Option<usize> {
+    pub fn complete_into(&self, closing: CloseOptions, suffix: &mut String) -> Option<usize> {
         self.parser.machine.close_into(closing, suffix)
     }
 

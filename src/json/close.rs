@@ -1,4 +1,4 @@
-//! Closing an open text without taking anything back: the shortest legal suffix (rule 10 of the specification: a
+//! CloseOptions an open text without taking anything back: the shortest legal suffix (rule 10 of the specification: a
 //! stream that gives up cannot drop what has left).
 
 use super::grammar::State;
@@ -19,37 +19,37 @@ pub struct Completion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Partial {
     /// It waits until it is whole.
-    Hold,
+    Omit,
     /// It is shown as far as it is certain.
-    Show,
+    Include,
 }
 
 /// What the complete part does with the last token. An unfinished number or key is always held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Closing {
+pub struct CloseOptions {
     /// A string that is a value. Shown by default: it can only grow.
     pub strings: Partial,
     /// `true`, `false` or `null` of which a letter has come: it can only become one thing. Held by default.
     pub literals: Partial,
 }
 
-impl Default for Closing {
+impl Default for CloseOptions {
     fn default() -> Self {
-        Self { strings: Partial::Show, literals: Partial::Hold }
+        Self { strings: Partial::Include, literals: Partial::Omit }
     }
 }
 
 /// Where the complete part ends, and what closes it.
-pub(super) fn close_into(machine: &Machine, closing: Closing, suffix: &mut String) -> Option<usize> {
+pub(super) fn close_into(machine: &Machine, closing: CloseOptions, suffix: &mut String) -> Option<usize> {
     suffix.clear();
     let mut end = machine.frames().last().map(|frame| frame.end);
     match machine.state() {
         State::Done => return Some(machine.offset()),
-        state if state.in_literal() && closing.literals == Partial::Show => {
+        state if state.in_literal() && closing.literals == Partial::Include => {
             suffix.push_str(state.rest_of_literal());
             end = Some(machine.offset());
         }
-        _ if closing.strings == Partial::Show && machine.in_string() && !machine.in_key() => {
+        _ if closing.strings == Partial::Include && machine.in_string() && !machine.in_key() => {
             suffix.push('"');
             end = Some(machine.certain_string());
         }

@@ -204,7 +204,7 @@ impl Machine {
 
     /// Where the complete part ends, and into `suffix`, which is overwritten, what closes it there: a quote, the rest
     /// of a literal, the closers. `None` before the first safe point. O(depth).
-    pub fn close_into(&self, closing: super::Closing, suffix: &mut String) -> Option<usize> {
+    pub fn close_into(&self, closing: super::CloseOptions, suffix: &mut String) -> Option<usize> {
         close::close_into(self, closing, suffix)
     }
 

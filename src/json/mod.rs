@@ -14,7 +14,7 @@ mod stack;
 pub mod string;
 pub mod walk;
 
-pub use close::{Closing, Completion, Partial};
+pub use close::{CloseOptions, Completion, Partial};
 pub use event::{Each, Event, Live, Scalar, Sink, Span, each};
 pub use machine::{CutState, Machine};
 pub use stack::{Frame, Kind, Path, PathSegment};

@@ -136,7 +136,7 @@ impl LiveValue {
     /// The root, with an open string as far as it has come. `None` before anything of a root is certain. O(1).
     #[must_use]
     pub fn view(&self) -> Option<View<'_>> {
-        self.view_with(Partial::Show)
+        self.view_with(Partial::Include)
     }
 
     /// The root, with an open string or without. Held back, neither the string nor the member that it belongs to is
@@ -144,7 +144,7 @@ impl LiveValue {
     #[must_use]
     pub fn view_with(&self, strings: Partial) -> Option<View<'_>> {
         let mut end = self.nodes.len();
-        if strings == Partial::Hold && self.in_string() {
+        if strings == Partial::Omit && self.in_string() {
             end -= 1;
         }
         if let Some(Node::Key { .. }) = self.nodes.get(..end).and_then(<[_]>::last) {
@@ -161,7 +161,7 @@ impl LiveValue {
     /// # Errors
     /// See [`SnapshotErrorKind`]. One that [is early](SnapshotError::is_early) may pass with more text.
     pub fn snapshot<T: DeserializeOwned>(&self) -> Result<T, SnapshotError> {
-        self.snapshot_with(Partial::Show)
+        self.snapshot_with(Partial::Include)
     }
 
     /// The root as a `T`, with an open string or without. Half of a string that names a variant, or holds a date, is
@@ -179,7 +179,7 @@ impl LiveValue {
     /// Those of [`snapshot`](Self::snapshot). Where the pointer names nothing that is there,
     /// [`Nothing`](SnapshotErrorKind::Nothing) if it may still come, else [`Mismatch`](SnapshotErrorKind::Mismatch).
     pub fn snapshot_at<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, SnapshotError> {
-        self.snapshot_at_with(pointer, Partial::Show)
+        self.snapshot_at_with(pointer, Partial::Include)
     }
 
     /// What a JSON Pointer names, as a `T`, with an open string or without.

@@ -1,7 +1,7 @@
 //! Input that no model should send: each is refused with its offset, or taken; nothing before it is lost.
 
 use restitch::json::envelope::Roots;
-use restitch::json::{self, Closing, CutState, Event, Live, Machine, string};
+use restitch::json::{self, CloseOptions, CutState, Event, Live, Machine, string};
 use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
 
 use crate::reference::{Log, Told};
@@ -28,7 +28,7 @@ fn bytes_that_are_no_utf_8() {
             let expect = SyntaxError { kind: SyntaxErrorKind::InvalidUtf8(byte), offset };
             assert_eq!((result, machine.offset()), (Err(expect), offset), "{}", bytes.escape_ascii());
             let mut suffix = String::new();
-            let end = machine.close_into(Closing::default(), &mut suffix).unwrap();
+            let end = machine.close_into(CloseOptions::default(), &mut suffix).unwrap();
             let part = [&bytes[..end], suffix.as_bytes()].concat();
             assert_eq!(String::from_utf8(part).unwrap(), complete);
         }
@@ -181,7 +181,7 @@ fn offsets_beyond_four_gibibytes() {
     assert_eq!((list.start, list.count, list.end), (start + 8, 1, start + 11));
     assert_eq!(machine.token_start(), start + 13);
     let mut suffix = String::new();
-    assert_eq!(machine.close_into(Closing::default(), &mut suffix), Some(start + 16));
+    assert_eq!(machine.close_into(CloseOptions::default(), &mut suffix), Some(start + 16));
     assert_eq!(suffix, "\"]}");
     assert_eq!(machine.feed(b"\x01").unwrap_err().offset, start + 16);
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 
 use restitch::Document;
-use restitch::json::{Closing, Partial};
+use restitch::json::{CloseOptions, Partial};
 
 /// A seeded generator (splitmix64): a failure comes again with the same seed.
 pub(crate) struct Rng(u64);
@@ -69,10 +69,11 @@ pub(crate) fn text_cuts(text: &str, rng: &mut Rng) -> Vec<usize> {
 
 /// All that a document says of itself.
 pub(crate) fn view(document: &Document) -> impl PartialEq + Debug + use<> {
-    let closed = [(Partial::Hold, Partial::Hold), (Partial::Show, Partial::Hold), (Partial::Show, Partial::Show)];
+    let closed =
+        [(Partial::Omit, Partial::Omit), (Partial::Include, Partial::Omit), (Partial::Include, Partial::Include)];
     let closed = closed.map(|(strings, literals)| {
         let mut suffix = String::new();
-        (document.complete_into(Closing { strings, literals }, &mut suffix), suffix)
+        (document.complete_into(CloseOptions { strings, literals }, &mut suffix), suffix)
     });
     let root = (document.root_start(), document.root_end(), document.roots(), document.root().map(str::to_owned));
     let envelope = (document.is_json(), document.has_fence(), document.is_blank(), document.is_prose());

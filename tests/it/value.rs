@@ -141,8 +141,8 @@ fn held_and_shown() {
     ] {
         let value = live(text);
         let print = |strings| value.view_with(strings).map_or_else(String::new, |view| view.to_string());
-        assert_eq!((print(Partial::Show).as_str(), print(Partial::Hold).as_str()), (show, hold), "{text}");
-        for strings in [Partial::Show, Partial::Hold] {
+        assert_eq!((print(Partial::Include).as_str(), print(Partial::Omit).as_str()), (show, hold), "{text}");
+        for strings in [Partial::Include, Partial::Omit] {
             // Everything there is counted, and reached from both ends.
             value.view_with(strings).map(Tree::of);
         }
@@ -260,7 +260,7 @@ fn a_whole_document_is_what_serde_json_reads() {
     let (mut document, mut value, mut taken) = (Document::new(64), LiveValue::new(), 0);
     for c in REPORT.chars() {
         document.push_with(c.encode_utf8(&mut [0; 4]), &mut value).unwrap();
-        match value.snapshot_with::<Report>(Partial::Hold) {
+        match value.snapshot_with::<Report>(Partial::Omit) {
             Ok(report) => taken += usize::from(report.title == theirs.title),
             Err(error) => assert!(error.is_early(), "{error:?} at the end of {}", document.text()),
         }
@@ -470,11 +470,11 @@ fn half_of_a_name_is_held_back() {
     }
     let value = live(r#"[{"state": "draft"}, {"state": "do"#);
     assert!(value.snapshot::<Vec<Item>>().unwrap_err().is_early());
-    let items: Vec<Item> = value.snapshot_with(Partial::Hold).unwrap();
+    let items: Vec<Item> = value.snapshot_with(Partial::Omit).unwrap();
     assert_eq!(items, [Item { state: Some(State::Draft) }, Item { state: None }]);
     assert!(value.snapshot_at::<Item>("/1").unwrap_err().is_early());
-    assert_eq!(value.snapshot_at_with::<Item>("/1", Partial::Hold).unwrap(), items[1]);
-    let held = value.snapshot_at_with::<State>("/1/state", Partial::Hold).unwrap_err();
+    assert_eq!(value.snapshot_at_with::<Item>("/1", Partial::Omit).unwrap(), items[1]);
+    let held = value.snapshot_at_with::<State>("/1/state", Partial::Omit).unwrap_err();
     assert_eq!((held.kind(), held.path()), (SnapshotErrorKind::Nothing, "/1/state"));
 }
 

@@ -3,7 +3,7 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use restitch::json::envelope::Roots;
-use restitch::json::{Closing, CutState, Event, Live, Machine, Sink, Span};
+use restitch::json::{CloseOptions, CutState, Event, Live, Machine, Sink, Span};
 use restitch::paths::Paths;
 use restitch::siblings::Siblings;
 use restitch::value::{LiveValue, View};
@@ -224,13 +224,13 @@ fn the_closing_suffix_goes_into_the_buffer_that_is_lent() {
     let warm = sections(1).len();
     let mut start = warm;
     push_all(&mut document, &text[..warm], 4, &mut ());
-    let _ = document.complete_into(Closing::default(), &mut suffix);
+    let _ = document.complete_into(CloseOptions::default(), &mut suffix);
     suffix.reserve(64);
     for end in ends(&text, 4).filter(|&end| end > warm) {
         document.push(&text[start..end]).unwrap();
         start = end;
         let cost = measure(|| {
-            document.complete_into(Closing::default(), &mut suffix).unwrap();
+            document.complete_into(CloseOptions::default(), &mut suffix).unwrap();
         });
         assert_eq!(cost, AllocationInfo::default(), "at byte {end}");
         assert!(suffix.ends_with("]}"), "{suffix} at byte {end}");
@@ -500,7 +500,7 @@ fn a_million_open_containers_are_closed() {
     let mut document = Document::new(depth);
     document.push(&"[".repeat(depth)).unwrap();
     let mut suffix = String::new();
-    let cost = measure(|| assert_eq!(document.complete_into(Closing::default(), &mut suffix), Some(depth)));
+    let cost = measure(|| assert_eq!(document.complete_into(CloseOptions::default(), &mut suffix), Some(depth)));
     assert_eq!(suffix, "]".repeat(depth));
     assert!(cost.bytes_total <= 4 * depth as u64, "{cost:?}");
     assert_eq!(document.path().len(), depth);

@@ -13,7 +13,7 @@ use actson::{JsonEvent, JsonParser};
 use jiter::{JsonValue, PartialMode};
 use jsonmodem::{ParserOptions, StreamingParser};
 use restitch::Document;
-use restitch::json::{Closing, Event, Live, Machine, Sink, PathSegment};
+use restitch::json::{CloseOptions, Event, Live, Machine, Sink, PathSegment};
 use restitch_peers::input::{Input, corpus, pieces, sections};
 use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::{Party, median, race};
@@ -284,7 +284,7 @@ fn suffixes(text: &str) {
         Party::new("push", || run(&mut |_| ())),
         Party::new("push, and the suffix into a reused buffer", || {
             run(&mut |document| {
-                black_box(document.complete_into(Closing::default(), &mut suffix));
+                black_box(document.complete_into(CloseOptions::default(), &mut suffix));
                 black_box(&suffix);
             });
         }),
@@ -320,7 +320,7 @@ fn lengths() {
             Party::new(name, move || {
                 for push in &deltas {
                     document.push(black_box(push)).expect("restitch accepts the input");
-                    let _ = document.complete_into(Closing::default(), &mut suffix);
+                    let _ = document.complete_into(CloseOptions::default(), &mut suffix);
                     black_box((document.cut_state(), walk(document.machine(), document.text()), &suffix));
                 }
                 assert!(document.restore(&checkpoint), "the checkpoint is the document's own");

@@ -3,7 +3,7 @@
 use super::index::Site;
 use super::random::Random;
 use super::restart::{Start, WHITE_SPACE};
-use crate::json::{Closing, Machine};
+use crate::json::{CloseOptions, Machine};
 
 /// One of several refusals.
 pub(super) fn refusal(random: &mut Random) -> String {
@@ -43,7 +43,7 @@ pub(super) fn closed_delivered(site: &Site<'_>) -> Option<String> {
     let mut machine = Machine::new(usize::MAX);
     machine.feed(site.delivered().as_bytes()).ok()?;
     let mut suffix = String::new();
-    let end = machine.close_into(Closing::default(), &mut suffix)?;
+    let end = machine.close_into(CloseOptions::default(), &mut suffix)?;
     let is_all = site.from(end).chars().filter(|c| !WHITE_SPACE.contains(c)).eq(suffix.chars());
     (!is_all).then(|| format!("{}{suffix}", &site.delivered()[..end]))
 }

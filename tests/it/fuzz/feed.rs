@@ -2,7 +2,7 @@
 //! oracle's.
 
 use restitch::SyntaxErrorKind;
-use restitch::json::{Closing, Machine, Partial};
+use restitch::json::{CloseOptions, Machine, Partial};
 
 use crate::reference::{Log, Verdict, oracle, oracle_verdict};
 use crate::support::{Rng, chunks, random_cuts, text_cuts};
@@ -69,8 +69,8 @@ pub(crate) fn check_closings(
 ) {
     let mut suffix = String::from("what was there");
     for (strings, literals) in [(false, false), (false, true), (true, false), (true, true)] {
-        let partial = |shown| if shown { Partial::Show } else { Partial::Hold };
-        let closing = Closing { strings: partial(strings), literals: partial(literals) };
+        let partial = |shown| if shown { Partial::Include } else { Partial::Omit };
+        let closing = CloseOptions { strings: partial(strings), literals: partial(literals) };
         let seen = machine.close_into(closing, &mut suffix).map(|end| (end, suffix.clone()));
         assert_eq!(seen, expect(strings, literals), "{closing:?} at byte {at} of {text}");
     }

@@ -162,7 +162,7 @@ fn known(document: &Document, is_finished: bool) -> (Scan, String) {
 
 /// The complete part, with an open string or without.
 fn complete((scan, text): &(Scan, String), strings: Partial) -> Option<String> {
-    let (end, suffix) = scan.complete(strings == Partial::Show, false)?;
+    let (end, suffix) = scan.complete(strings == Partial::Include, false)?;
     Some([&text[..end], &suffix].concat())
 }
 
@@ -178,7 +178,7 @@ fn check_known(document: &Document, value: &LiveValue, known: &(Scan, String)) {
         let flagged = value.duplicates().iter().map(|one| (one.span.start - start, one.span.end - start));
         assert_eq!(flagged.collect::<Vec<_>>(), repeated(&known.1, &known.0.told), "{}", document.text());
     }
-    for strings in [Partial::Show, Partial::Hold] {
+    for strings in [Partial::Include, Partial::Omit] {
         let part = complete(known, strings);
         if part.is_none() && document.roots() > 0 {
             // Of the newest root nothing has come: the one before it is still there.
@@ -221,7 +221,7 @@ pub(crate) fn run(text: &str, cuts: &[usize], trailing: Trailing, every: usize) 
         if n % every == 0 || result.is_err() {
             let known = known(&document, false);
             check_known(&document, &value, &known);
-            if let (Some(view), Some(_)) = (value.view(), complete(&known, Partial::Show)) {
+            if let (Some(view), Some(_)) = (value.view(), complete(&known, Partial::Include)) {
                 let now = (document.root_start(), Tree::of(view));
                 if let Some((_, before)) = shown.filter(|(root, _)| *root == now.0) {
                     assert!(before.is_prefix_of(&now.1), "{before:?} became {:?}", now.1);

@@ -134,7 +134,7 @@ async fn answer(
                 return Ok(());
             }
             Piece::Reset => {
-                // Closing with bytes that nobody has read is a reset; so is a linger of none.
+                // CloseOptions with bytes that nobody has read is a reset; so is a linger of none.
                 #[expect(deprecated, reason = "a linger of zero does not block")]
                 stream.set_linger(Some(Duration::ZERO))?;
                 return Ok(());
