@@ -19,14 +19,14 @@ pub(super) struct Back<'a> {
     /// Bytes that may still be read.
     pub(super) reach: usize,
     /// Bytes that were read.
-    pub(super) looked: usize,
+    pub(super) bytes_examined: usize,
 }
 
 impl<'a> Back<'a> {
     /// Before `end`, down to `floor`.
     pub(super) fn new(text: &'a str, floor: usize, end: usize, reach: usize) -> Self {
         let bytes = text.as_bytes().get(..end).unwrap_or_default();
-        Self { bytes, at: bytes.len(), floor: floor.min(bytes.len()), reach, looked: 0 }
+        Self { bytes, at: bytes.len(), floor: floor.min(bytes.len()), reach, bytes_examined: 0 }
     }
 
     pub(super) fn at(&self) -> usize {
@@ -130,7 +130,7 @@ impl<'a> Back<'a> {
     pub(super) fn pass(&mut self, bytes: usize) {
         self.at = self.at.saturating_sub(bytes).max(self.floor);
         self.reach = self.reach.saturating_sub(bytes);
-        self.looked = self.looked.saturating_add(bytes);
+        self.bytes_examined = self.bytes_examined.saturating_add(bytes);
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
             for reach in 0..value.len() {
                 let mut back = Back::new(&text, 0, text.len(), reach);
                 assert_eq!(back.value(), None, "{text} {reach}");
-                assert!(back.looked <= reach);
+                assert!(back.bytes_examined <= reach);
             }
             assert_eq!(last(&text, value.len() + 1), Some(value));
         }

@@ -21,7 +21,7 @@ pub struct Rendering {
     pub spent: usize,
     /// Bytes of the document that were looked at, but for those that were copied only. At most a constant and a few
     /// for each character of the budget.
-    pub looked: usize,
+    pub bytes_examined: usize,
 }
 
 /// With less left, nothing more is spent.
@@ -60,7 +60,7 @@ const REACH_PER_CHARACTER: usize = 16;
 /// ```
 pub fn hierarchy_context_for_prompt(document: &Document, siblings: Option<&Siblings>, budget: usize) -> Rendering {
     let (Some(start), Some(root)) = (document.root_start(), document.root()) else {
-        return Rendering { text: String::new(), spent: 0, looked: 0 };
+        return Rendering { text: String::new(), spent: 0, bytes_examined: 0 };
     };
     let text = document.text().get(..start + root.len()).unwrap_or_default();
     let reach = budget.saturating_mul(REACH_PER_CHARACTER);
@@ -71,7 +71,7 @@ pub fn hierarchy_context_for_prompt(document: &Document, siblings: Option<&Sibli
         is_out: false,
         spent: 0,
         reach: reach.saturating_add(REACH),
-        looked: 0,
+        bytes_examined: 0,
         edits: Vec::new(),
         gap: budget.max(GAP),
     };
@@ -95,7 +95,7 @@ struct Budget<'a> {
     spent: usize,
     /// Bytes that may still be looked at beside the path.
     reach: usize,
-    looked: usize,
+    bytes_examined: usize,
     /// What is replaced, the last one first.
     edits: Vec<(Span, Cow<'static, str>)>,
     /// Bytes that are shown of each end of the text between two values of the path.
@@ -147,7 +147,7 @@ impl Budget<'_> {
         let text = span.of(self.text);
         let kept = text.char_indices().rev().take(self.left);
         let (characters, start) = kept.fold((0, text.len()), |(count, _), (at, _)| (count + 1, at));
-        self.looked += text.len() - start;
+        self.bytes_examined += text.len() - start;
         self.spend(characters);
         if start > 0 {
             self.edits.push((Span { start: span.start, end: span.start + start }, Cow::Borrowed("…")));
@@ -171,7 +171,7 @@ impl Budget<'_> {
         let text = span.of(self.text);
         let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
         let size = text.chars().take(self.left.saturating_add(1)).count();
-        self.looked += text.len().min(size.saturating_mul(4));
+        self.bytes_examined += text.len().min(size.saturating_mul(4));
         let fits = size <= self.left;
         if fits {
             self.spend(size);
@@ -201,7 +201,7 @@ impl Budget<'_> {
             at = span.end;
         }
         text.push_str(self.text.get(at..).unwrap_or_default());
-        Rendering { text, spent: self.spent, looked: self.looked }
+        Rendering { text, spent: self.spent, bytes_examined: self.bytes_examined }
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Machine, Span, string};
 pub struct Completion {
     /// Goes behind the text: the rest of an open token, a `null` that is due, the closers.
     pub suffix: String,
-    /// JSON Pointers of the values that hold something nobody wrote: a `null`, the rest of a literal, a digit, the
+    /// JSON Pointers of the values that pending_start something nobody wrote: a `null`, the rest of a literal, a digit, the
     /// end of an escape. A string that is only closed is not among them.
     pub synthesized: Vec<String>,
 }
@@ -81,7 +81,7 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
             true
         }
         state if state.in_escape() => {
-            end_of_escape(text.get(machine.hold()..).unwrap_or_default(), &mut suffix);
+            end_of_escape(text.get(machine.pending_start()..).unwrap_or_default(), &mut suffix);
             true
         }
         state if state.in_literal() => {

@@ -33,11 +33,11 @@ pub struct Machine {
     /// The string that is open is a key.
     in_key: bool,
     /// In an escape, a UTF-8 sequence or behind a high surrogate: where that began. What stands before is certain.
-    hold: usize,
+    pending_start: usize,
     /// Where the open token began; the opening quote of a string.
     token: usize,
     /// In a string that is a value, within a push: what stands before was told to the sink.
-    told: usize,
+    emitted: usize,
     frames: Vec<Frame>,
     depth: usize,
 }
@@ -122,7 +122,16 @@ impl<S: Sink + ?Sized> Out<'_, S> {
 impl Machine {
     /// A machine before its first byte. More than `depth` open containers are an error.
     pub fn new(depth: usize) -> Self {
-        Self { offset: 0, state: State::Start, in_key: false, hold: 0, token: 0, told: 0, frames: Vec::new(), depth }
+        Self {
+            offset: 0,
+            state: State::Start,
+            in_key: false,
+            pending_start: 0,
+            token: 0,
+            emitted: 0,
+            frames: Vec::new(),
+            depth,
+        }
     }
 
     /// A machine whose first byte stands at `offset` of some text: all its offsets count from the start of that text.
@@ -145,7 +154,7 @@ impl Machine {
     /// the machine consumes what lies behind its [`offset`](Self::offset): spans are of `text`.
     ///
     /// # Errors
-    /// Those of [`feed`](Self::feed). What stands before the deviation was told.
+    /// Those of [`feed`](Self::feed). What stands before the deviation was emitted.
     pub fn feed_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<usize, SyntaxError> {
         let bytes = text.as_bytes().get(self.offset..).unwrap_or_default();
         self.take(bytes, &mut Out { text, sink })
@@ -223,8 +232,8 @@ impl Machine {
     }
 
     /// In an escape, a UTF-8 sequence or behind a high surrogate: where that began.
-    pub(super) fn hold(&self) -> usize {
-        self.hold
+    pub(super) fn pending_start(&self) -> usize {
+        self.pending_start
     }
 
     /// Where the open string, number or literal began. Only meaningful while one is open.
@@ -244,7 +253,7 @@ impl Machine {
 
     /// Inside a string: how far it is certain.
     pub(crate) fn certain_string(&self) -> usize {
-        if self.state == State::Plain { self.offset } else { self.hold }
+        if self.state == State::Plain { self.offset } else { self.pending_start }
     }
 
     fn value_is_due_or_open(&self) -> bool {
@@ -257,7 +266,7 @@ impl Machine {
         let Some(word) = Word::new(bytes) else { return self.run(bytes, out) };
         // Most pushes of a stream are short, and lie inside a string.
         if self.state == State::Plain && word.plain() == bytes.len() {
-            self.told = self.offset;
+            self.emitted = self.offset;
             self.offset += bytes.len();
             if !self.in_key {
                 self.fragment(self.offset, out);
@@ -273,7 +282,7 @@ impl Machine {
     fn run<I: Input, S: Sink + ?Sized>(&mut self, mut input: I, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
         let base = self.offset;
         if !out.sink.is_idle() && self.in_string() {
-            self.told = self.certain_string();
+            self.emitted = self.certain_string();
         }
         let len = input.left();
         let mut state = self.state;
@@ -308,7 +317,7 @@ impl Machine {
                 }
             }
             let Some(byte) = input.first() else { break Ok(len) };
-            scan::looked(1);
+            scan::bytes_examined(1);
             let at = len - input.left();
             let place = base + at;
             match byte {
@@ -344,11 +353,11 @@ impl Machine {
             };
             state = match act {
                 Act::Hold => {
-                    self.hold = place;
+                    self.pending_start = place;
                     grammar::behind(state, byte)
                 }
                 Act::HoldHigh => {
-                    self.hold = place - 5;
+                    self.pending_start = place - 5;
                     State::High
                 }
                 Act::Token => {
@@ -403,7 +412,7 @@ impl Machine {
     #[inline(always)]
     fn open_string<S: Sink + ?Sized>(&mut self, at: usize, state: State, out: &mut Out<'_, S>) -> State {
         self.token = at;
-        self.told = at + 1;
+        self.emitted = at + 1;
         self.in_key = state.takes_key();
         if !self.in_key {
             out.tell(Event::StringBegin(at), &self.frames);
@@ -428,7 +437,7 @@ impl Machine {
             if let Some(frame) = self.frames.last_mut() {
                 let key = Span { start: self.token + 1, end: at };
                 frame.key = key;
-                frame.is_escaped = self.hold > self.token;
+                frame.is_escaped = self.pending_start > self.token;
                 out.tell(Event::Key(key), &self.frames);
             }
             return State::Colon;
@@ -455,9 +464,9 @@ impl Machine {
 
     /// The open string is certain up to `end`.
     fn fragment<S: Sink + ?Sized>(&mut self, end: usize, out: &mut Out<'_, S>) {
-        if !out.sink.is_idle() && end > self.told {
-            out.tell(Event::Fragment(Span { start: self.told, end }), &self.frames);
-            self.told = end;
+        if !out.sink.is_idle() && end > self.emitted {
+            out.tell(Event::Fragment(Span { start: self.emitted, end }), &self.frames);
+            self.emitted = end;
         }
     }
 

@@ -114,19 +114,19 @@ impl Input for Word {
     // The zeros behind the last byte are neither plain nor digits.
     #[inline(always)]
     fn plain(&self) -> usize {
-        looked(self.left);
+        bytes_examined(self.left);
         (not_plain(self.bytes).trailing_zeros() / 8) as usize
     }
 
     #[inline(always)]
     fn digits(&self) -> usize {
-        looked(self.left);
+        bytes_examined(self.left);
         (not_digit(self.bytes).trailing_zeros() / 8) as usize
     }
 
     #[inline(always)]
     fn spaces(&self) -> usize {
-        looked(self.left);
+        bytes_examined(self.left);
         (not_space(self.bytes).trailing_zeros() / 8) as usize
     }
 
@@ -144,11 +144,11 @@ fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
     for (n, chunk) in chunks.iter().enumerate() {
         let stop = stops(u64::from_le_bytes(*chunk));
         if stop != 0 {
-            looked((n + 1) * 8);
+            bytes_examined((n + 1) * 8);
             return n * 8 + stop.trailing_zeros() as usize / 8;
         }
     }
-    looked(bytes.len());
+    bytes_examined(bytes.len());
     let last = Word::new(rest).map_or(0, |word| stops(word.bytes).trailing_zeros() as usize / 8);
     bytes.len() - rest.len() + last.min(rest.len())
 }
@@ -181,7 +181,7 @@ fn not_space(v: u64) -> u64 {
 /// are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 #[inline(always)]
 fn character(v: u32) -> usize {
-    looked(4);
+    bytes_examined(4);
     if v & 0xc0e0 == 0x80c0 {
         return if v & 0x1e != 0 { 2 } else { 0 };
     }
@@ -199,7 +199,7 @@ fn character(v: u32) -> usize {
 
 /// So many bytes were looked at: counted where unit tests ask whether that is linear, and nothing elsewhere.
 #[inline(always)]
-pub(super) fn looked(bytes: usize) {
+pub(super) fn bytes_examined(bytes: usize) {
     #[cfg(test)]
     tests::LOOKED.set(tests::LOOKED.get() + bytes);
     #[cfg(not(test))]

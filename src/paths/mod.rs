@@ -89,7 +89,7 @@ pub struct Paths {
 struct OpenString {
     /// Behind what was told of it. The part that begins there is its next one, and the quote that stands there ends it:
     /// so it is known again.
-    told: usize,
+    emitted: usize,
     /// The patterns that it matches.
     set: u64,
 }
@@ -216,19 +216,19 @@ impl Paths {
     }
 
     /// The patterns that the open string matches, of which the text before `told` is told.
-    fn in_string(&mut self, told: usize, live: &Live<'_>) -> u64 {
+    fn in_string(&mut self, emitted: usize, live: &Live<'_>) -> u64 {
         match self.string {
             Some(string) => string.set,
             None => {
                 self.roots = self.roots.max(1);
-                self.string_begins(told, live)
+                self.string_begins(emitted, live)
             }
         }
     }
 
-    fn string_begins(&mut self, told: usize, live: &Live<'_>) -> u64 {
+    fn string_begins(&mut self, emitted: usize, live: &Live<'_>) -> u64 {
         let (set, _) = self.enter(live);
-        self.string = Some(OpenString { told, set });
+        self.string = Some(OpenString { emitted, set });
         self.string_path.clear();
         if set != 0 {
             write(&mut self.string_path, live);
@@ -243,8 +243,8 @@ impl Paths {
     /// Forgets the open string where the event is about another value: pushes were missed, or it has ended.
     fn keep_string(&mut self, event: Event) {
         self.string = self.string.and_then(|string| match event {
-            Event::Fragment(span) if span.start == string.told => Some(OpenString { told: span.end, ..string }),
-            Event::StringEnd(span) if string.told.checked_add(1) == Some(span.end) => Some(string),
+            Event::Fragment(span) if span.start == string.emitted => Some(OpenString { emitted: span.end, ..string }),
+            Event::StringEnd(span) if string.emitted.checked_add(1) == Some(span.end) => Some(string),
             _ => None,
         });
     }

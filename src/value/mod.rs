@@ -69,7 +69,7 @@ pub struct LiveValue {
     spares: Spares,
     duplicates: Vec<Duplicate>,
     /// In a string: the offset in the document behind what was told of it.
-    told: usize,
+    emitted: usize,
     is_stale: bool,
 }
 

@@ -19,8 +19,8 @@ impl LiveValue {
                     && !self.in_string()
                     && !self.is_due()
             }
-            Event::Fragment(span) => is_inside && self.in_string() && self.told == span.start,
-            Event::StringEnd(span) => is_inside && self.in_string() && self.told.checked_add(1) == Some(span.end),
+            Event::Fragment(span) => is_inside && self.in_string() && self.emitted == span.start,
+            Event::StringEnd(span) => is_inside && self.in_string() && self.emitted.checked_add(1) == Some(span.end),
             Event::Key(_) | Event::Begin { .. } | Event::StringBegin(_) | Event::Scalar { .. } => {
                 let (Some(open), Some(frame)) = (self.open.last(), live.frames.last()) else { return false };
                 let same = open.start == frame.start && self.has(open, frame.count);
@@ -121,14 +121,14 @@ impl Sink for LiveValue {
             Event::StringBegin(at) => {
                 let start = self.text.len();
                 self.nodes.push(Node::String { start, end: start, is_whole: false });
-                self.told = at.saturating_add(1);
+                self.emitted = at.saturating_add(1);
             }
             Event::Fragment(span) => {
                 string::decode_into(span.of(live.text), &mut self.text);
                 if let Some(Node::String { end, .. }) = self.nodes.last_mut() {
                     *end = self.text.len();
                 }
-                self.told = span.end;
+                self.emitted = span.end;
             }
             Event::StringEnd(_) => {
                 self.count(self.nodes.len().saturating_sub(1));

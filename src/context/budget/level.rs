@@ -81,8 +81,8 @@ impl<'w, 'a> Level<'w, 'a> {
 
     pub(super) fn walk(mut self) {
         while self.step() {}
-        self.budget.looked += self.back.looked;
-        self.budget.reach = self.budget.reach.saturating_sub(self.back.looked);
+        self.budget.bytes_examined += self.back.bytes_examined;
+        self.budget.reach = self.budget.reach.saturating_sub(self.back.bytes_examined);
     }
 
     /// The next bracket or value, backwards. `false`: the walk is over.
@@ -166,7 +166,7 @@ impl<'w, 'a> Level<'w, 'a> {
                 (_, Kind::Array) => Style::Skip,
             };
         }
-        let all = self.budget.reach.saturating_sub(self.back.looked);
+        let all = self.budget.reach.saturating_sub(self.back.bytes_examined);
         self.back.reach = self.back.reach.max(REACH_OF_HINTS).min(all);
     }
 

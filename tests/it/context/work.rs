@@ -32,17 +32,17 @@ impl Read {
 
     /// Bytes that all contexts but the anchor allocate, and what the rendering looked at.
     fn cost(&self) -> (u64, usize) {
-        let mut looked = 0;
+        let mut bytes_examined = 0;
         let allocated = measure(|| {
             let part = complete_part(&self.document).unwrap();
             assert!(part.text.len() <= hierarchy_context(&self.document).len());
             assert!(cut_off_element(&self.document).is_some());
             assert!(element_before_cutoff(&self.document, Some(&self.siblings)).is_some());
             assert!(element_before_cutoff(&self.document, None).is_some());
-            looked = self.rendering(500).iter().map(|rendering| rendering.looked).max().unwrap();
+            bytes_examined = self.rendering(500).iter().map(|rendering| rendering.bytes_examined).max().unwrap();
             assert!(!self.sections.summary(&self.document).is_empty());
         });
-        (allocated.bytes_total, looked)
+        (allocated.bytes_total, bytes_examined)
     }
 }
 
@@ -108,7 +108,7 @@ fn no_text_costs_more_than_the_budget_allows() {
             for rendering in read.rendering(budget) {
                 let end: String = text.chars().skip(text.chars().count() - 10).collect();
                 let bound = (80 << 10) + 20 * budget;
-                assert!(rendering.looked <= bound, "{} bytes at {budget}: …{end}", rendering.looked);
+                assert!(rendering.bytes_examined <= bound, "{} bytes at {budget}: …{end}", rendering.bytes_examined);
                 assert!(rendering.text.len() <= bound && rendering.spent <= budget, "…{end}");
                 assert!(rendering.text.ends_with("cut") || budget == 0);
             }
@@ -146,7 +146,7 @@ fn a_deep_stack_costs_a_constant_for_each_container() {
         assert!(read.rendering(usize::MAX).iter().all(|all| all.text == read.document.text()));
         assert!(cut_off_element(&read.document) == Some("\"cut"));
         assert_eq!(complete_part(&read.document).unwrap().suffix.len(), depth + 1);
-        without.looked as f64 / depth as f64
+        without.bytes_examined as f64 / depth as f64
     });
     assert!(costs[1] <= 1.2 * costs[0], "{costs:?}");
 }
