@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         splice.feed(&mut slot, std::str::from_utf8(delta)?)?;
     }
     let seam = splice.finish(&mut slot)?;
-    show(&format!("joined: {} bytes repeated, {} bytes held", seam.overlap, seam.held));
+    show(&format!("joined: {} bytes repeated, {} bytes held", seam.overlap, seam.pending));
     show(slot.document().root().unwrap_or_default());
     Ok(())
 }

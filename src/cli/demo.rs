@@ -152,7 +152,7 @@ fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
                 seam.offset.to_string(),
                 seam.alignment.as_str().to_owned(),
                 format!("{} B", seam.overlap),
-                format!("{} B", seam.held),
+                format!("{} B", seam.pending),
                 format!("{:.1} ms", elapsed.as_secs_f64() * 1e3),
                 std::mem::take(&mut failed).join("; "),
             ]),

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::decode::Error;
 use super::deltas::{Deltas, Slot};
 use crate::sse::DecodeError;
-use crate::{NotUtf8, Utf8};
+use crate::{Utf8, Utf8Error};
 
 /// What the bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -119,7 +119,7 @@ fn feed_text(utf8: &mut Utf8, mut bytes: &[u8], text: &mut String) -> Result<(),
         match utf8.next_text(&mut bytes) {
             Ok(Some(new)) => text.push_str(new),
             Ok(None) => return Ok(()),
-            Err(NotUtf8) => return Err(Refusal::Encoding(utf8.open().to_vec())),
+            Err(Utf8Error) => return Err(Refusal::Encoding(utf8.open().to_vec())),
         }
     }
 }

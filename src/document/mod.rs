@@ -17,7 +17,7 @@ use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
 use parser::Parser;
 pub use parser::Trailing;
 pub use saved::{ResumeError, Saved};
-pub use utf8::{NotUtf8, Utf8};
+pub use utf8::{Utf8, Utf8Error};
 
 /// The text of one answer, as it comes.
 ///

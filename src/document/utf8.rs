@@ -5,7 +5,7 @@ use std::fmt;
 /// Bytes go in, whole characters come out.
 ///
 /// ```
-/// use restitch::{NotUtf8, Utf8};
+/// use restitch::{Utf8Error, Utf8};
 ///
 /// let mut utf8 = Utf8::new();
 /// let mut text = String::new();
@@ -16,7 +16,7 @@ use std::fmt;
 /// }
 /// assert_eq!(text, "[\"café\"]");
 /// assert!(utf8.open().is_empty());
-/// # Ok::<(), NotUtf8>(())
+/// # Ok::<(), Utf8Error>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Utf8 {
@@ -26,7 +26,7 @@ pub struct Utf8 {
 
 /// The next byte can't stand in UTF-8 where it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotUtf8;
+pub struct Utf8Error;
 
 impl Utf8 {
     /// Between characters.
@@ -45,7 +45,7 @@ impl Utf8 {
     ///
     /// # Errors
     /// What comes next is no text. Nothing follows but the same error.
-    pub fn next_text<'a, 'b: 'a>(&'a mut self, bytes: &mut &'b [u8]) -> Result<Option<&'a str>, NotUtf8> {
+    pub fn next_text<'a, 'b: 'a>(&'a mut self, bytes: &mut &'b [u8]) -> Result<Option<&'a str>, Utf8Error> {
         loop {
             // A character that is open takes byte after byte, until it is whole or can't become one.
             while self.len > 0 {
@@ -56,7 +56,7 @@ impl Utf8 {
                     }
                     Err(error) if error.error_len().is_some() => {
                         self.keep(bytes, 4);
-                        return Err(NotUtf8);
+                        return Err(Utf8Error);
                     }
                     Err(_) if bytes.is_empty() => return Ok(None),
                     Err(_) => self.keep(bytes, 1),
@@ -94,17 +94,17 @@ impl fmt::Debug for Utf8 {
     }
 }
 
-impl fmt::Display for NotUtf8 {
+impl fmt::Display for Utf8Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("not UTF-8")
     }
 }
 
-impl std::error::Error for NotUtf8 {}
+impl std::error::Error for Utf8Error {}
 
 #[cfg(test)]
 mod tests {
-    use super::{NotUtf8, Utf8};
+    use super::{Utf8, Utf8Error};
 
     /// What comes of pieces, runs joined, what stays open, and whether it is an error.
     fn read(pieces: &[&[u8]]) -> (String, Vec<u8>, bool) {
@@ -118,9 +118,9 @@ mod tests {
                         text.push_str(run);
                     }
                     Ok(None) => break,
-                    Err(NotUtf8) => {
+                    Err(Utf8Error) => {
                         let seen = (text, utf8.open().to_vec(), true);
-                        assert_eq!(utf8.next_text(&mut b"a".as_slice()), Err(NotUtf8));
+                        assert_eq!(utf8.next_text(&mut b"a".as_slice()), Err(Utf8Error));
                         return seen;
                     }
                 }

@@ -178,7 +178,7 @@ impl Proxy {
                 offset = seam.offset,
                 alignment = seam.alignment.as_str(),
                 overlap = seam.overlap,
-                held = seam.held,
+                held = seam.pending,
                 ambiguous = seam.ambiguous,
                 elapsed_ms = elapsed.as_millis() as u64,
                 "joined"

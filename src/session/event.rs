@@ -87,7 +87,7 @@ impl Event {
             }),
             Self::Joined { call, seam, elapsed } => json!({
                 "event": "joined", "call": call, "offset": seam.offset, "path": seam.path,
-                "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "held": seam.held,
+                "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "held": seam.pending,
                 "decided": seam.decided, "ambiguous": seam.ambiguous, "elapsed_ms": millis(*elapsed),
             }),
             Self::Failed { call, reason, in_a_row } => {

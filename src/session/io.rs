@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Event, Outcome, Request};
 use crate::provider::Finish;
-use crate::splice::Failure;
+use crate::splice::SpliceError;
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub enum FailureReason {
     /// It ended before anything was delivered.
     Nothing(CallEnd),
     /// Its text could not be joined, or not to its end.
-    Merge(Failure),
+    Merge(SpliceError),
     /// It was refused.
     Rejected(String),
 }

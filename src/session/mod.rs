@@ -48,7 +48,7 @@ use crate::error::SyntaxError;
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::provider::Finish;
-use crate::splice::{Earlier, Expect, Explained, Failure, Repair, Seam, Slot, Splice};
+use crate::splice::{Earlier, Expect, Explained, Repair, Seam, Slot, Splice, SpliceError};
 
 /// One answer, from its first call to its end.
 ///
@@ -282,7 +282,7 @@ impl Session {
     fn is_all_reasoning(&self) -> bool {
         let is_blank = match &self.phase {
             Phase::First => self.slot.document().is_blank(),
-            Phase::Continuing(splice, _) => splice.held() == 0 && splice.seam().is_none(),
+            Phase::Continuing(splice, _) => splice.pending() == 0 && splice.seam().is_none(),
             Phase::Waiting(_) => true,
             Phase::Done => false,
         };
@@ -469,11 +469,11 @@ impl Session {
             return;
         }
         match merged {
-            Err(Failure::Empty) if !matches!(end, CallEnd::Finished(_)) => {
+            Err(SpliceError::Empty) if !matches!(end, CallEnd::Finished(_)) => {
                 self.failed(now, FailureReason::Nothing(end.clone()), end);
             }
             Err(failure) => {
-                if self.mode == ContinuationMode::Prefill && failure != Failure::Empty {
+                if self.mode == ContinuationMode::Prefill && failure != SpliceError::Empty {
                     // Asked in the same way, it would say the same.
                     self.strategy.prefill = None;
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{CallEnd, Event, FailureReason, Input, Output, Session, Status};
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
-use crate::splice::{self, Alignment, Expect, Explained, Failure, Seam, Slot, Splice};
+use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, SpliceError};
 
 /// What became of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub struct StitchOptions {
 }
 
 /// What becomes of a value that was cut, where a part begins again and contradicts it
-/// ([`Failure::Differs`]).
+/// ([`SpliceError::Differs`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rewind {
     /// It stays, and the part has failed.
@@ -211,8 +211,8 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: Stitch
                 }
                 Output::Event(Event::Failed { reason, .. }) => {
                     stitched.failures += 1;
-                    differs = matches!(reason, FailureReason::Merge(Failure::Differs(_)));
-                    if expect != Expect::Exact && matches!(reason, FailureReason::Merge(Failure::Undecided)) {
+                    differs = matches!(reason, FailureReason::Merge(SpliceError::Differs(_)));
+                    if expect != Expect::Exact && matches!(reason, FailureReason::Merge(SpliceError::Undecided)) {
                         skipped.push_str(part);
                     }
                 }

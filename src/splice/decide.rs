@@ -8,7 +8,7 @@
 //!   in the delivered text;
 //! - two that give the same document are one.
 
-use super::seam::{Alignment, Failure};
+use super::seam::{Alignment, SpliceError};
 use super::trial::{Trial, Weight};
 
 /// What decides, beside the trials.
@@ -61,13 +61,13 @@ pub(super) fn winner(trials: &[Trial], scene: Scene) -> Option<usize> {
 }
 
 /// Why nothing has won at the end of the fragment.
-pub(super) fn failure(trials: &[Trial], contradicted: Option<usize>) -> Failure {
+pub(super) fn failure(trials: &[Trial], contradicted: Option<usize>) -> SpliceError {
     match (trials, contradicted) {
-        ([], Some(offset)) => Failure::Differs(offset),
-        ([], None) => Failure::NoAlignment,
+        ([], Some(offset)) => SpliceError::Differs(offset),
+        ([], None) => SpliceError::NoAlignment,
         ([first, others @ ..], _) if others.iter().any(|other| !other.is_same(first)) => {
-            if trials.iter().any(|trial| trial.passed) { Failure::Ambiguous } else { Failure::Undecided }
+            if trials.iter().any(|trial| trial.passed) { SpliceError::Ambiguous } else { SpliceError::Undecided }
         }
-        _ => Failure::Undecided,
+        _ => SpliceError::Undecided,
     }
 }

@@ -4,7 +4,7 @@
 
 use super::Splice;
 use super::log::Tried;
-use super::seam::{Alignment, Expect, Failure, Repair, Seam};
+use super::seam::{Alignment, Expect, Repair, Seam, SpliceError};
 use super::slot::Slot;
 use super::trial::Weight;
 use crate::document::{Cut, Document};
@@ -32,7 +32,7 @@ pub struct Explained {
     /// How the fragment was joined, if it was. [`Seam::decided`] has the byte at which that was decided.
     pub seam: Option<Seam>,
     /// Why it was not, or not to its end.
-    pub failure: Option<Failure>,
+    pub failure: Option<SpliceError>,
     /// What was changed in the fragment's text, in order.
     pub repairs: Vec<Repair>,
 }
@@ -162,7 +162,7 @@ impl Splice {
             anchor: self.anchor.as_ref().map(asked),
             unlisted: self.log.unlisted,
             is_crowded: self.is_crowded,
-            held: self.most_held,
+            held: self.max_pending,
             failure: self.outcome().err(),
             seam,
             repairs: self.repairs().to_vec(),

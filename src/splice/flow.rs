@@ -132,7 +132,7 @@ pub(super) enum FlowError {
     /// Text goes on behind the root.
     GoesOn,
     /// More waits than may.
-    Held,
+    Pending,
     /// What begins again leaves out what was delivered.
     Owes,
 }
@@ -164,7 +164,7 @@ pub(super) struct Flow {
     /// That value is a number, and may go on.
     in_number: bool,
     /// Text that waits: a comma and a key, a member that may have been delivered.
-    held: String,
+    pending: String,
     cap: usize,
     late: Vec<Late>,
     repairs: Vec<Repair>,
@@ -216,7 +216,7 @@ impl Flow {
             after_value: machine.cut_state() == CutState::AfterValue
                 || in_number && last.is_some_and(u8::is_ascii_digit),
             in_number,
-            held: String::new(),
+            pending: String::new(),
             cap,
             late: Vec::new(),
             repairs: Vec::new(),
@@ -237,13 +237,13 @@ impl Flow {
     }
 
     /// Bytes that wait.
-    pub(super) fn held(&self) -> usize {
-        if matches!(self.state, State::OpenKey) { 0 } else { self.held.len() }
+    pub(super) fn pending(&self) -> usize {
+        if matches!(self.state, State::OpenKey) { 0 } else { self.pending.len() }
     }
 
     /// All that has come has gone, or was left out.
     pub(super) fn is_settled(&self) -> bool {
-        self.held() == 0 && !matches!(self.state, State::Again { .. } | State::AfterAgain { .. })
+        self.pending() == 0 && !matches!(self.state, State::Again { .. } | State::AfterAgain { .. })
     }
 
     /// Text goes as it comes.
@@ -281,8 +281,8 @@ impl Flow {
                 target.take(now)?;
             } else {
                 self.step(target, c, now)?;
-                if self.held() > self.cap {
-                    return Err(FlowError::Held);
+                if self.pending() > self.cap {
+                    return Err(FlowError::Pending);
                 }
             }
             rest = later;
@@ -299,7 +299,7 @@ impl Flow {
         match self.state {
             State::Comma | State::Key { .. } => self.release(target),
             _ => {
-                self.held.clear();
+                self.pending.clear();
                 Ok(())
             }
         }
@@ -326,22 +326,22 @@ impl Flow {
             State::OpenKey => {
                 target.take(text)?;
                 if target.machine().in_string() {
-                    self.held.push_str(text);
+                    self.pending.push_str(text);
                     return Ok(());
                 }
-                let hash = KeyHash::of_raw(&std::mem::take(&mut self.held));
+                let hash = KeyHash::of_raw(&std::mem::take(&mut self.pending));
                 self.state = State::Plain;
                 // The beginning of it has left: it can't be taken for a repeat of the other.
                 if self.delivered(target, hash).is_some() { Err(FlowError::Overwrites) } else { Ok(()) }
             }
             State::Plain => self.plain(target, c, text),
             State::Comma if is_space(c) => {
-                self.held.push_str(text);
+                self.pending.push_str(text);
                 Ok(())
             }
             State::KeyDue if is_space(c) => Ok(target.take(text)?),
             State::Comma | State::KeyDue if c == '"' => {
-                self.held.push_str(text);
+                self.pending.push_str(text);
                 self.state = State::Key { escaped: false };
                 Ok(())
             }
@@ -350,7 +350,7 @@ impl Flow {
                 self.plain(target, c, text)
             }
             State::Key { escaped } => {
-                self.held.push_str(text);
+                self.pending.push_str(text);
                 let ends = c == '"' && !*escaped;
                 *escaped = c == '\\' && !*escaped;
                 if ends { self.end_key(target) } else { Ok(()) }
@@ -364,7 +364,7 @@ impl Flow {
                     _ => State::Plain,
                 };
                 match self.state {
-                    State::Comma => self.held.push(','),
+                    State::Comma => self.pending.push(','),
                     State::Plain => return self.plain(target, c, text),
                     _ => {}
                 }
@@ -382,7 +382,7 @@ impl Flow {
             if is_in_key(target.slot()) {
                 self.state = State::OpenKey;
                 let from = machine.token_start().saturating_add(1);
-                target.slot().text().get(from..self.cut).unwrap_or_default().clone_into(&mut self.held);
+                target.slot().text().get(from..self.cut).unwrap_or_default().clone_into(&mut self.pending);
             }
             return if matches!(self.state, State::OpenKey) {
                 self.step(target, c, text)
@@ -409,7 +409,7 @@ impl Flow {
         let goes_on = self.in_number && !matches!(c, '"' | 't' | 'f' | 'n');
         if self.after_value && !goes_on && if in_object { c == '"' } else { begins_value } {
             self.note(target, Rule::CommaAdded);
-            self.held.push(',');
+            self.pending.push(',');
             self.state = State::Comma;
             return if in_object {
                 self.step(target, c, text)
@@ -435,7 +435,7 @@ impl Flow {
                 target.take(&late.text)?;
             }
             if c == ',' {
-                self.held.push(',');
+                self.pending.push(',');
                 self.state = State::Comma;
                 return Ok(());
             }
@@ -445,13 +445,13 @@ impl Flow {
 
     fn release<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         self.state = State::Plain;
-        let held = std::mem::take(&mut self.held);
-        Ok(target.take(&held)?)
+        let pending = std::mem::take(&mut self.pending);
+        Ok(target.take(&pending)?)
     }
 
     fn end_key<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
-        let quote = self.held.find('"').unwrap_or_default();
-        let key = self.held.get(quote..).unwrap_or_default();
+        let quote = self.pending.find('"').unwrap_or_default();
+        let key = self.pending.get(quote..).unwrap_or_default();
         let hash = KeyHash::of_raw(key.get(1..key.len() - 1).unwrap_or_default());
         if self.delivered(target, hash).is_none() {
             let depth = target.machine().frames().len().saturating_sub(1);
@@ -462,8 +462,8 @@ impl Flow {
         let mut machine = Machine::new(usize::MAX);
         machine.feed(b"{")?;
         machine.feed(key.as_bytes())?;
-        let has_comma = self.held.starts_with(',');
-        self.held.clear();
+        let has_comma = self.pending.starts_with(',');
+        self.pending.clear();
         self.state = State::Again { machine: Box::new(machine), hash, has_comma };
         Ok(())
     }
@@ -475,7 +475,7 @@ impl Flow {
         let is_last = matches!(c, ',' | '}') && machine.frames().len() == 1 && !machine.in_string();
         if !is_last {
             machine.feed(text.as_bytes())?;
-            self.held.push_str(text);
+            self.pending.push_str(text);
         } else if machine.cut_state() == CutState::AfterValue {
             // It has ended before.
         } else {
@@ -486,7 +486,7 @@ impl Flow {
         if !ended {
             return Ok(());
         }
-        let again = std::mem::take(&mut self.held);
+        let again = std::mem::take(&mut self.pending);
         let again = again.trim_start().strip_prefix(':').unwrap_or_default();
         if !self.delivered(target, hash).is_some_and(|value| same_value(value, again)) {
             return Err(FlowError::Overwrites);

@@ -55,7 +55,7 @@ impl Log {
             FlowError::Overwrites => Death::Overwrites,
             FlowError::Owes => Death::LeavesOut,
             FlowError::GoesOn => Death::GoesOn,
-            FlowError::Held => Death::Held,
+            FlowError::Pending => Death::Held,
         };
         self.note(trial, Fate::Died { at: trial.next, why });
     }

@@ -40,7 +40,7 @@ use flow::{Delivered, Flow, FlowError};
 use log::{Log, Tried};
 use reader::Reader;
 pub(crate) use rewind::replaced;
-pub use seam::{Alignment, Expect, Failure, Repair, Rule, Seam};
+pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError};
 pub use slot::Slot;
 pub use text::TextSplice;
 use trial::Trial;
@@ -74,8 +74,8 @@ pub struct Splice {
     /// Where the delivered text ends but for white space.
     tail: usize,
     /// The fragment up to the decision, without a fence that closes it; empty behind the decision.
-    held: String,
-    most_held: usize,
+    pending: String,
+    max_pending: usize,
     /// Up to here trials and readers have taken it: what is behind is quiet, and waits.
     taken: usize,
     /// So many bytes of quiet text make no difference to any of them.
@@ -117,7 +117,7 @@ enum State {
     /// It is not decided where the fragment begins.
     Probation,
     Joined(Seam, Flow),
-    Failed(Option<Seam>, Failure),
+    Failed(Option<Seam>, SpliceError),
 }
 
 impl Splice {
@@ -137,8 +137,8 @@ impl Splice {
             cut_token: machine.in_token().then(|| machine.token_start()),
             anchor,
             tail: text.trim_end().len(),
-            held: String::new(),
-            most_held: 0,
+            pending: String::new(),
+            max_pending: 0,
             taken: 0,
             calm: 0,
             limits: (limits.max_pending_bytes, limits.max_children),
@@ -186,7 +186,7 @@ impl Splice {
     ///
     /// # Errors
     /// The failure, now and for all text to come.
-    pub fn feed(&mut self, slot: &mut Slot, text: &str) -> Result<(), Failure> {
+    pub fn feed(&mut self, slot: &mut Slot, text: &str) -> Result<(), SpliceError> {
         self.feed_with(slot, text, &mut ())
     }
 
@@ -194,7 +194,12 @@ impl Splice {
     ///
     /// # Errors
     /// Those of [`feed`](Self::feed).
-    pub fn feed_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> Result<(), Failure> {
+    pub fn feed_with<S: Sink + ?Sized>(
+        &mut self,
+        slot: &mut Slot,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<(), SpliceError> {
         let mut text = Cow::Borrowed(text);
         if matches!(self.state, State::Opening(_)) {
             let Some(root) = self.open(slot, &text, sink) else { return self.outcome() };
@@ -220,8 +225,8 @@ impl Splice {
                     self.join(slot, winner, sink);
                     break;
                 }
-                self.most_held = self.most_held.max(self.held.len());
-                self.check_cap(self.held.len());
+                self.max_pending = self.max_pending.max(self.pending.len());
+                self.check_cap(self.pending.len());
                 if !matches!(self.state, State::Probation) {
                     break;
                 }
@@ -236,7 +241,7 @@ impl Splice {
     ///
     /// # Errors
     /// Why it brought nothing: no place for it, or none that is certain.
-    pub fn finish(&mut self, slot: &mut Slot) -> Result<Seam, Failure> {
+    pub fn finish(&mut self, slot: &mut Slot) -> Result<Seam, SpliceError> {
         self.finish_with(slot, &mut ())
     }
 
@@ -244,7 +249,7 @@ impl Splice {
     ///
     /// # Errors
     /// Those of [`finish`](Self::finish).
-    pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, Failure> {
+    pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, SpliceError> {
         if matches!(self.state, State::Probation) {
             self.decide_at_end(slot, sink);
         }
@@ -255,7 +260,7 @@ impl Splice {
         match &self.state {
             State::Joined(seam, _) => Ok(seam.clone()),
             State::Failed(_, failure) => Err(failure.clone()),
-            State::Opening(_) | State::Probation => Err(Failure::Empty),
+            State::Opening(_) | State::Probation => Err(SpliceError::Empty),
         }
     }
 
@@ -273,36 +278,36 @@ impl Splice {
     }
 
     /// Bytes that wait for the decision, or behind it for a key that may have been delivered.
-    pub fn held(&self) -> usize {
-        if let State::Joined(_, flow) = &self.state { flow.held() } else { self.held.len() }
+    pub fn pending(&self) -> usize {
+        if let State::Joined(_, flow) = &self.state { flow.pending() } else { self.pending.len() }
     }
 
-    fn outcome(&self) -> Result<(), Failure> {
+    fn outcome(&self) -> Result<(), SpliceError> {
         if let State::Failed(_, failure) = &self.state { Err(failure.clone()) } else { Ok(()) }
     }
 
-    fn fail(&mut self, failure: Failure) {
+    fn fail(&mut self, failure: SpliceError) {
         let seam = self.seam().cloned();
         self.log.repairs = self.repairs().to_vec();
-        self.held = String::new();
+        self.pending = String::new();
         self.state = State::Failed(seam, failure);
     }
 
     fn check_cap(&mut self, waiting: usize) {
         if waiting > self.limits.0 {
-            self.fail(Failure::Held(self.limits.0));
+            self.fail(SpliceError::Pending(self.limits.0));
         }
     }
 
     /// Nothing of the root was delivered: waits for the fragment's own. Where it begins in `text`, once it does.
     fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> Option<usize> {
         let State::Opening(opening) = &mut self.state else { return Some(0) };
-        let before = self.held.len();
-        self.held.push_str(text);
+        let before = self.pending.len();
+        self.pending.push_str(text);
         let root = opening.feed(text);
         // What waited is what stands before the root: what follows it in the same chunk did not wait.
-        let waited = root.unwrap_or(self.held.len());
-        self.most_held = self.most_held.max(waited);
+        let waited = root.unwrap_or(self.pending.len());
+        self.max_pending = self.max_pending.max(waited);
         self.check_cap(waited);
         let root = root.filter(|_| matches!(self.state, State::Opening(_)))?;
         if let Some(rest) = slot.document().rest_of_fence() {
@@ -310,7 +315,7 @@ impl Splice {
             let _ = slot.push_with(rest, sink);
         }
         self.state = State::Joined(self.seam_of(Alignment::Start, 0, root), Flow::new(slot, self.limits.0));
-        self.held = String::new();
+        self.pending = String::new();
         root.checked_sub(before)
     }
 
@@ -322,7 +327,7 @@ impl Splice {
             overlap,
             alignment,
             ambiguous: rests_on_anchor && self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous),
-            held: self.most_held,
+            pending: self.max_pending,
             decided,
             rivals: Vec::new(),
             agreed: false,
@@ -334,7 +339,7 @@ impl Splice {
         let trial = self.trials.swap_remove(winner);
         // White space that the fragment has at another place counts once.
         let overlap = trial.claim.overlap.min(self.cut.offset);
-        let mut seam = self.seam_of(trial.claim.alignment, overlap, self.held.len());
+        let mut seam = self.seam_of(trial.claim.alignment, overlap, self.pending.len());
         let others = self.trials.iter().filter(|other| !other.is_same(&trial));
         seam.rivals = others.map(|other| (other.claim.alignment, other.claim.overlap)).collect();
         self.log.won = Some(Tried::of(&trial, Fate::Won));
@@ -346,10 +351,10 @@ impl Splice {
         let begun = flow.begin(&mut Delivered { slot, sink }, &trial.claim.rest, &trial.claim.late);
         self.state = State::Joined(seam, flow);
         self.stop_at(slot, begun);
-        let held = std::mem::take(&mut self.held);
+        let pending = std::mem::take(&mut self.pending);
         // Matcher and readers stay until the splice goes: to give back their memory takes longer than any push may.
         self.trials = Vec::new();
-        self.deliver(slot, held.get(trial.claim.at..).unwrap_or_default(), sink);
+        self.deliver(slot, pending.get(trial.claim.at..).unwrap_or_default(), sink);
     }
 
     /// Behind the seam: text goes to the document until its root is closed.
@@ -362,10 +367,10 @@ impl Splice {
     fn stop_at(&mut self, slot: &Slot, flowed: Result<(), FlowError>) {
         let Err(stop) = flowed else { return };
         match stop {
-            FlowError::Syntax(error) => self.fail(Failure::Malformed(error)),
-            FlowError::Held => self.fail(Failure::Held(self.limits.0)),
+            FlowError::Syntax(error) => self.fail(SpliceError::Malformed(error)),
+            FlowError::Pending => self.fail(SpliceError::Pending(self.limits.0)),
             FlowError::Overwrites | FlowError::GoesOn | FlowError::Owes => {
-                self.fail(Failure::Overwrites(slot.text().len()))
+                self.fail(SpliceError::Overwrites(slot.text().len()))
             }
         }
     }

@@ -11,7 +11,7 @@ use super::decide::{self, Scene};
 use super::explain::{Death, Fate};
 use super::flow::{Flow, quiet_run};
 use super::reader::Reader;
-use super::seam::{Alignment, Expect, Failure};
+use super::seam::{Alignment, Expect, SpliceError};
 use super::slot::Slot;
 use super::trial::{Claim, TRIALS, Trial, Weight};
 use super::weigh::{self, Known};
@@ -36,8 +36,8 @@ impl Splice {
     /// The next character of the fragment, before the decision.
     pub(super) fn take(&mut self, slot: &Slot, c: char) {
         self.catch_up(slot);
-        let at = self.held.len();
-        self.held.push(c);
+        let at = self.pending.len();
+        self.pending.push(c);
         self.try_all(slot, at);
         if let Some(mark) = self.wrap.take(c) {
             self.begin_content(slot, mark, at, c);
@@ -47,7 +47,7 @@ impl Splice {
         }
         self.read(slot, at);
         self.matched(slot, at);
-        self.taken = self.held.len();
+        self.taken = self.pending.len();
         self.calm = self.calm();
     }
 
@@ -56,24 +56,24 @@ impl Splice {
     /// something else comes. How many bytes were taken: up to the end of `text`, of what is quiet, or of a character that
     /// brings a claim.
     pub(super) fn quiet(&mut self, slot: &Slot, text: &str) -> usize {
-        let room = self.calm.min(self.limits.0.saturating_sub(self.held.len()));
+        let room = self.calm.min(self.limits.0.saturating_sub(self.pending.len()));
         if room == 0 || !self.wrap.is_settled() {
             return 0;
         }
-        let from = self.held.len();
+        let from = self.pending.len();
         let run = quiet_run(text.as_bytes().get(..room).unwrap_or(text.as_bytes()));
         let run = (0..=run).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        self.held.push_str(text.get(..run).unwrap_or_default());
+        self.pending.push_str(text.get(..run).unwrap_or_default());
         if self.bracket.is_none() && !self.is_prose {
-            let bracket = memchr2(b'{', b'[', self.held.as_bytes().get(from..).unwrap_or_default());
+            let bracket = memchr2(b'{', b'[', self.pending.as_bytes().get(from..).unwrap_or_default());
             self.bracket = bracket.map(|at| from + at);
         }
         let claimed = (from + 1..=from + run).find_map(|end| Some((end, self.claim_at(slot, end)?)));
-        let whole = |&end: &usize| self.held.is_char_boundary(end);
+        let whole = |&end: &usize| self.pending.is_char_boundary(end);
         let end = claimed.as_ref().and_then(|&(end, _)| (end..from + run).find(whole)).unwrap_or(from + run);
-        self.held.truncate(end);
+        self.pending.truncate(end);
         self.calm -= end - from;
-        self.wrap.run(self.held.get(from..).unwrap_or_default());
+        self.wrap.run(self.pending.get(from..).unwrap_or_default());
         if let Some((at, claim)) = claimed {
             self.catch_up(slot);
             self.claim(slot, claim);
@@ -85,8 +85,8 @@ impl Splice {
 
     /// Lets trials and readers take what has waited.
     pub(super) fn catch_up(&mut self, slot: &Slot) {
-        let at = std::mem::replace(&mut self.taken, self.held.len());
-        if at < self.held.len() {
+        let at = std::mem::replace(&mut self.taken, self.pending.len());
+        if at < self.pending.len() {
             self.try_all(slot, at);
             self.read(slot, at);
         }
@@ -104,7 +104,7 @@ impl Splice {
     /// Lets the trials take what stands in the fragment from `at` on.
     fn try_all(&mut self, slot: &Slot, at: usize) {
         let white = slot.text().get(self.tail..).unwrap_or_default();
-        let text = self.held.get(at..).unwrap_or_default();
+        let text = self.pending.get(at..).unwrap_or_default();
         let (log, is_crowded) = (&mut self.log, self.is_crowded);
         self.trials.retain_mut(|trial| {
             let fed = if is_idle(trial, is_crowded) { Ok(()) } else { trial.feed(slot, text, white) };
@@ -135,7 +135,7 @@ impl Splice {
         let is_new = at > 0 && (mark != Mark::First || !self.exact_is_alive());
         if is_new {
             // White space at the start of a line may be text of the string that was cut; the line end can't.
-            let before = self.held.get(..at).unwrap_or_default();
+            let before = self.pending.get(..at).unwrap_or_default();
             let line = before.trim_end_matches(' ');
             let behind_fence =
                 || before.rfind(FENCE).and_then(|fence| Some(fence + before.get(fence..)?.find('\n')? + 1));
@@ -161,18 +161,18 @@ impl Splice {
         let mut readers = std::mem::take(&mut self.readers);
         for reader in &mut readers {
             let mut arrivals = Vec::new();
-            reader.feed(slot, &self.tip, self.held.get(at..).unwrap_or_default(), |arrival| arrivals.push(arrival));
+            reader.feed(slot, &self.tip, self.pending.get(at..).unwrap_or_default(), |arrival| arrivals.push(arrival));
             for arrival in arrivals {
                 let known = Known { tip: &self.tip, anchor: self.anchor.as_ref(), rows_recur: self.rows_recur };
                 let mut claim = weigh::claim(slot, &known, self.begin, arrival);
-                let written = claim.at.checked_sub(claim.rest.len()).and_then(|from| self.held.get(from..claim.at));
+                let written = claim.at.checked_sub(claim.rest.len()).and_then(|from| self.pending.get(from..claim.at));
                 if written.is_some_and(|written| written.eq_ignore_ascii_case(&claim.rest)) {
                     // The escape goes on as it was begun.
                     claim.at -= std::mem::take(&mut claim.rest).len();
                 }
                 if self.cut_token.is_none() {
                     // White space before it is the document's, as far as that has none yet.
-                    claim.at = self.held.get(..claim.at).map_or(0, |before| before.trim_end().len());
+                    claim.at = self.pending.get(..claim.at).map_or(0, |before| before.trim_end().len());
                     claim.skip = self.cut.offset - self.tail;
                 }
                 self.claim(slot, claim);
@@ -183,7 +183,7 @@ impl Splice {
 
     /// Lets the matcher take what stands in the fragment from `at` on.
     fn matched(&mut self, slot: &Slot, at: usize) {
-        for end in at + 1..=self.held.len() {
+        for end in at + 1..=self.pending.len() {
             if let Some(claim) = self.claim_at(slot, end) {
                 self.claim(slot, claim);
             }
@@ -192,7 +192,7 @@ impl Splice {
 
     /// Lets the matcher take the byte of the fragment before `end`; what that claims.
     fn claim_at(&mut self, slot: &Slot, end: usize) -> Option<Claim> {
-        let hits = self.matcher.as_mut()?.feed(slot.text(), self.held.as_bytes().get(..end)?);
+        let hits = self.matcher.as_mut()?.feed(slot.text(), self.pending.as_bytes().get(..end)?);
         // What was asked for and what is repeated from the beginning on may end at the same byte: the former is tried.
         let mut found: Option<Claim> = None;
         for hit in hits {
@@ -212,7 +212,7 @@ impl Splice {
         };
         match hit {
             Hit::Anchor { start } => {
-                let before = self.held.get(..start).unwrap_or_default();
+                let before = self.pending.get(..start).unwrap_or_default();
                 let is_first = start == self.begin || before.trim().is_empty();
                 if self.bracket.is_some_and(|bracket| bracket < start) || self.wrap.in_thoughts() && !is_first {
                     // What precedes it is no envelope: it counts only as the end of a restart.
@@ -277,7 +277,7 @@ impl Splice {
             return;
         }
         let white = slot.text().get(self.tail..).unwrap_or_default();
-        let come = self.held.get(claim.at..).unwrap_or_default();
+        let come = self.pending.get(claim.at..).unwrap_or_default();
         let mut trial = Trial::new(slot, claim, self.limits.0);
         match trial.feed(slot, come, white) {
             Ok(()) => self.trials.push(trial),
@@ -292,19 +292,19 @@ impl Splice {
 
     /// The fragment may still turn out to repeat delivered text.
     fn may_repeat(&self, slot: &Slot) -> bool {
-        self.matcher.as_ref().is_some_and(|matcher| matcher.may_repeat(slot.text(), self.held.as_bytes()))
+        self.matcher.as_ref().is_some_and(|matcher| matcher.may_repeat(slot.text(), self.pending.as_bytes()))
     }
 
     /// The trial that has won, if one has.
     pub(super) fn winner(&mut self, slot: &Slot, has_ended: bool) -> Option<usize> {
         let winner = decide::winner(&self.trials, self.scene(slot, has_ended))?;
         let trial = self.trials.get_mut(winner)?;
-        if trial.is_new() && !weigh::fits(slot, &self.tip, self.held.get(trial.claim.at..).unwrap_or_default()) {
+        if trial.is_new() && !weigh::fits(slot, &self.tip, self.pending.get(trial.claim.at..).unwrap_or_default()) {
             // Nothing but the grammar speaks for it, and it does not look like what stands before it.
             trial.claim.weight = Weight::Doubtful;
             if matches!(self.tip, Tip::Element | Tip::AfterValue) {
                 let trial = self.trials.swap_remove(winner);
-                self.log.note(&trial, Fate::Died { at: self.held.len().saturating_sub(1), why: Death::Unlike });
+                self.log.note(&trial, Fate::Died { at: self.pending.len().saturating_sub(1), why: Death::Unlike });
             }
             return None;
         }
@@ -317,7 +317,7 @@ impl Splice {
             may_repeat: needs && self.may_repeat(slot),
             may_be_asked: needs
                 && self.expect != Expect::Exact
-                && self.matcher.as_ref().is_some_and(|matcher| matcher.may_be_anchor(self.held.as_bytes())),
+                && self.matcher.as_ref().is_some_and(|matcher| matcher.may_be_anchor(self.pending.as_bytes())),
             is_following: self.readers.iter().any(|reader| !reader.is_over()),
             is_repeating: self.readers.iter().any(Reader::is_repeat),
             has_ended,
@@ -326,9 +326,9 @@ impl Splice {
     }
 
     pub(super) fn decide_at_end<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) {
-        let end = self.held.trim_end().len();
+        let end = self.pending.trim_end().len();
         if end == 0 {
-            return self.fail(Failure::Empty);
+            return self.fail(SpliceError::Empty);
         }
         self.catch_up(slot);
         self.note_contradictions();
@@ -351,8 +351,8 @@ impl Splice {
         match (nothing_new, winner) {
             (Some(overlap), _) => self.repeat(slot, overlap),
             (_, Some(winner)) => self.join(slot, winner, sink),
-            _ if repeats => self.repeat(slot, self.held.len() - self.begin),
-            _ if failure == Failure::Ambiguous => self.agree(slot, sink),
+            _ if repeats => self.repeat(slot, self.pending.len() - self.begin),
+            _ if failure == SpliceError::Ambiguous => self.agree(slot, sink),
             _ => self.fail(failure),
         }
     }
@@ -360,10 +360,10 @@ impl Splice {
     /// The fragment fits in more than one place: the one before it, if that did, too, may say in which one it stands.
     fn agree<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) {
         let earlier = self.earlier.take().filter(|_| !self.is_crowded);
-        let agreed = earlier.and_then(|earlier| earlier.agrees(slot, &self.held, &self.trials, self.limits.0));
+        let agreed = earlier.and_then(|earlier| earlier.agrees(slot, &self.pending, &self.trials, self.limits.0));
         let Some(winner) = agreed else {
-            self.undecided = (!self.is_crowded).then(|| Earlier::of(slot, &self.held, &self.trials));
-            return self.fail(Failure::Ambiguous);
+            self.undecided = (!self.is_crowded).then(|| Earlier::of(slot, &self.pending, &self.trials));
+            return self.fail(SpliceError::Ambiguous);
         };
         self.join(slot, winner, sink);
         if let State::Joined(seam, _) | State::Failed(Some(seam), _) = &mut self.state {
@@ -373,8 +373,8 @@ impl Splice {
 
     /// The fragment brought nothing new.
     fn repeat(&mut self, slot: &Slot, overlap: usize) {
-        let seam = self.seam_of(Alignment::Repeat, overlap.min(self.tail), self.held.len());
-        self.held = String::new();
+        let seam = self.seam_of(Alignment::Repeat, overlap.min(self.tail), self.pending.len());
+        self.pending = String::new();
         self.state = State::Joined(seam, Flow::new(slot, self.limits.0));
     }
 }

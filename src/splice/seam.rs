@@ -75,7 +75,7 @@ pub struct Seam {
     /// It rests on an anchor that may stand elsewhere, too.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.
-    pub held: usize,
+    pub pending: usize,
     /// Bytes of the fragment that had come when the decision fell.
     pub decided: usize,
     /// Other places where the fragment may have begun that were still legal then, with the bytes that each of them
@@ -131,7 +131,7 @@ impl Rule {
 /// Why a fragment was not joined, or not to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum SpliceError {
     /// It held no text but an envelope.
     Empty,
     /// No place where it may begin is legal.
@@ -144,7 +144,7 @@ pub enum Failure {
     /// table, or the last one again.
     Ambiguous,
     /// More text than [`Limits::max_pending_bytes`](crate::Limits::max_pending_bytes) waited for the decision.
-    Held(usize),
+    Pending(usize),
     /// It was joined and delivered up to this deviation, which is the new cut.
     Malformed(SyntaxError),
     /// It was joined and delivered up to a member of an open object that had been delivered with another value. The
@@ -152,7 +152,7 @@ pub enum Failure {
     Overwrites(usize),
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for SpliceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Empty => f.write_str("the fragment is empty"),
@@ -162,7 +162,9 @@ impl std::fmt::Display for Failure {
             }
             Self::Undecided => f.write_str("the fragment ended before it was certain where it begins"),
             Self::Ambiguous => f.write_str("the fragment fits in two places, and nothing decides between them"),
-            Self::Held(bytes) => write!(f, "{bytes} bytes were held and it is not certain where the fragment begins"),
+            Self::Pending(bytes) => {
+                write!(f, "{bytes} bytes were held and it is not certain where the fragment begins")
+            }
             Self::Malformed(error) => write!(f, "malformed behind the seam: {error}"),
             Self::Overwrites(offset) => {
                 write!(f, "a member that was delivered comes again with another value at byte {offset}")
@@ -171,4 +173,4 @@ impl std::fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for SpliceError {}

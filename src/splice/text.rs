@@ -3,7 +3,7 @@
 
 use super::fence::{Fence, ends_in_block, ticks_of};
 use super::wrap::{Mark, Wrap};
-use super::{Alignment, Expect, Failure, Seam};
+use super::{Alignment, Expect, Seam, SpliceError};
 use crate::limits::Limits;
 use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
 
@@ -39,7 +39,7 @@ pub struct TextSplice {
     tail: usize,
     in_block: bool,
     /// The fragment up to the decision; empty behind it.
-    held: String,
+    pending: String,
     begin: usize,
     cap: usize,
     state: State,
@@ -49,7 +49,7 @@ pub struct TextSplice {
 enum State {
     Probation,
     Joined(Box<Joined>),
-    Failed(Failure),
+    Failed(SpliceError),
 }
 
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl TextSplice {
             offset: text.len(),
             tail: text.trim_end().len(),
             in_block: is_asked && ends_in_block(text),
-            held: String::new(),
+            pending: String::new(),
             begin: 0,
             cap: limits.max_pending_bytes,
             state: State::Probation,
@@ -96,7 +96,7 @@ impl TextSplice {
     ///
     /// # Errors
     /// The failure, now and for all text to come.
-    pub fn feed(&mut self, text: &mut String, fragment: &str) -> Result<(), Failure> {
+    pub fn feed(&mut self, text: &mut String, fragment: &str) -> Result<(), SpliceError> {
         let mut at = 0;
         for c in fragment.chars() {
             if !matches!(self.state, State::Probation) {
@@ -114,17 +114,17 @@ impl TextSplice {
     /// The fragment has ended.
     ///
     /// # Errors
-    /// Why it brought nothing: [`Failure::Empty`], [`Failure::NoAlignment`], [`Failure::Held`].
-    pub fn finish(&mut self, text: &mut String) -> Result<Seam, Failure> {
+    /// Why it brought nothing: [`SpliceError::Empty`], [`SpliceError::NoAlignment`], [`SpliceError::Pending`].
+    pub fn finish(&mut self, text: &mut String) -> Result<Seam, SpliceError> {
         if matches!(self.state, State::Probation) {
-            let is_blank = self.held.trim().is_empty();
-            self.state = State::Failed(if is_blank { Failure::Empty } else { Failure::NoAlignment });
-            self.held = String::new();
+            let is_blank = self.pending.trim().is_empty();
+            self.state = State::Failed(if is_blank { SpliceError::Empty } else { SpliceError::NoAlignment });
+            self.pending = String::new();
         }
         match &mut self.state {
             State::Joined(joined) => joined.finish(text),
             State::Failed(failure) => Err(failure.clone()),
-            State::Probation => Err(Failure::Empty),
+            State::Probation => Err(SpliceError::Empty),
         }
     }
 
@@ -134,39 +134,39 @@ impl TextSplice {
     }
 
     /// Bytes that wait for the decision.
-    pub fn held(&self) -> usize {
-        self.held.len()
+    pub fn pending(&self) -> usize {
+        self.pending.len()
     }
 
     /// The next character, before the decision.
     fn take(&mut self, text: &str, c: char) {
-        let at = self.held.len();
-        self.held.push(c);
+        let at = self.pending.len();
+        self.pending.push(c);
         if let Some(mark) = self.wrap.take(c) {
             self.begin_content(text, mark, at);
         }
         let mut found = None;
-        for end in at + 1..=self.held.len() {
+        for end in at + 1..=self.pending.len() {
             let Some(matcher) = &mut self.matcher else { return };
-            let fragment = self.held.as_bytes().get(..end).unwrap_or_default();
+            let fragment = self.pending.as_bytes().get(..end).unwrap_or_default();
             let is_repeat = self.begin < end && matcher.may_repeat(text, fragment);
             for hit in matcher.feed(text, fragment) {
                 found = found.or_else(|| self.claim_of(hit, end, is_repeat));
             }
         }
         if let Some((alignment, overlap)) = found {
-            let start = if alignment == Alignment::Anchor { self.held.len() - overlap } else { self.begin };
+            let start = if alignment == Alignment::Anchor { self.pending.len() - overlap } else { self.begin };
             let fence = self.fence(text, start, overlap);
             self.join(alignment, overlap, fence);
-        } else if self.held.len() > self.cap {
-            self.held = String::new();
-            self.state = State::Failed(Failure::Held(self.cap));
+        } else if self.pending.len() > self.cap {
+            self.pending = String::new();
+            self.state = State::Failed(SpliceError::Pending(self.cap));
         }
     }
 
     /// Content may begin at `at`.
     fn begin_content(&mut self, text: &str, mark: Mark, at: usize) {
-        let before = self.held.get(..at).unwrap_or_default();
+        let before = self.pending.get(..at).unwrap_or_default();
         let is_more = mark == Mark::Line || before.get(self.begin..).is_some_and(|text| text.trim().contains('\n'));
         let Some(matcher) = &mut self.matcher else { return };
         // Lines and fences of the text itself, written again, are no envelope.
@@ -181,7 +181,7 @@ impl TextSplice {
     fn claim_of(&self, hit: Hit, end: usize, is_repeat: bool) -> Option<(Alignment, usize)> {
         match hit {
             Hit::Anchor { start } => {
-                let before = self.held.get(..start)?;
+                let before = self.pending.get(..start)?;
                 let is_first = start == self.begin || before.trim().is_empty();
                 let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
                 let is_inside = is_repeat && self.begin < start;
@@ -196,7 +196,7 @@ impl TextSplice {
     /// The fence that stands around what begins at `start` in the fragment and repeats so much; where the line before
     /// that is one of the text itself, none does.
     fn fence(&self, text: &str, start: usize, overlap: usize) -> Option<Fence> {
-        let line = self.held.get(..start)?.trim_end().rsplit('\n').next()?.trim();
+        let line = self.pending.get(..start)?.trim_end().rsplit('\n').next()?.trim();
         let ticks = ticks_of(line)?;
         let is_own = text.get(..self.tail - overlap)?.trim_end().ends_with(line);
         (!is_own).then(|| Fence::new(ticks, self.in_block))
@@ -211,14 +211,14 @@ impl TextSplice {
             overlap,
             alignment,
             ambiguous: overlap > 0 && is_short(),
-            held: self.held.len(),
-            decided: self.held.len(),
+            pending: self.pending.len(),
+            decided: self.pending.len(),
             rivals: Vec::new(),
             agreed: false,
         };
         let white = if overlap > 0 { self.tail } else { self.offset };
         self.state = State::Joined(Box::new(Joined { seam, white, fence, is_new: false }));
-        (self.held, self.matcher) = (String::new(), None);
+        (self.pending, self.matcher) = (String::new(), None);
     }
 }
 
@@ -245,14 +245,14 @@ impl Joined {
         self.is_new |= text.len() > before;
     }
 
-    fn finish(&mut self, text: &mut String) -> Result<Seam, Failure> {
+    fn finish(&mut self, text: &mut String) -> Result<Seam, SpliceError> {
         let before = text.len();
         if let Some(fence) = &mut self.fence {
             fence.finish(text);
         }
         self.is_new |= text.len() > before;
         if !self.is_new && self.seam.overlap == 0 {
-            return Err(Failure::Empty);
+            return Err(SpliceError::Empty);
         }
         if !self.is_new {
             self.seam.alignment = Alignment::Repeat;

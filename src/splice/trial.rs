@@ -184,7 +184,7 @@ impl Trial {
         }
         let (open, cut_token) = (self.open, self.cut_token);
         let is_inside =
-            self.machine.in_string() || self.flow.held() > 1 || !self.flow.is_settled() && self.flow.held() == 0;
+            self.machine.in_string() || self.flow.pending() > 1 || !self.flow.is_settled() && self.flow.pending() == 0;
         let mut target = Tried { machine: &mut self.machine, slot, sum: &mut self.sum };
         if !self.has_begun {
             self.has_begun = true;

@@ -6,7 +6,7 @@
 use std::{fs, path::Path};
 
 use restitch::Limits;
-use restitch::splice::{Expect, Failure, Seam, Slot, Splice};
+use restitch::splice::{Expect, Seam, Slot, Splice, SpliceError};
 use serde_json::{Value, json};
 
 /// What falls short of its file so far; what does not any more is struck off.
@@ -74,17 +74,17 @@ fn joined(case: &Value, chunk: usize) -> Value {
     last
 }
 
-fn outcome(merged: &Result<Seam, Failure>) -> Value {
+fn outcome(merged: &Result<Seam, SpliceError>) -> Value {
     let (how, offset) = match merged {
         Ok(seam) => (seam.alignment.as_str(), None),
-        Err(Failure::Empty) => ("empty", None),
-        Err(Failure::NoAlignment) => ("no_alignment", None),
-        Err(Failure::Differs(at)) => ("differs", Some(*at)),
-        Err(Failure::Undecided) => ("undecided", None),
-        Err(Failure::Ambiguous) => ("ambiguous", None),
-        Err(Failure::Held(_)) => ("held", None),
-        Err(Failure::Malformed(error)) => ("malformed", Some(error.offset)),
-        Err(Failure::Overwrites(at)) => ("overwrites", Some(*at)),
+        Err(SpliceError::Empty) => ("empty", None),
+        Err(SpliceError::NoAlignment) => ("no_alignment", None),
+        Err(SpliceError::Differs(at)) => ("differs", Some(*at)),
+        Err(SpliceError::Undecided) => ("undecided", None),
+        Err(SpliceError::Ambiguous) => ("ambiguous", None),
+        Err(SpliceError::Pending(_)) => ("held", None),
+        Err(SpliceError::Malformed(error)) => ("malformed", Some(error.offset)),
+        Err(SpliceError::Overwrites(at)) => ("overwrites", Some(*at)),
         Err(other) => panic!("{other}"),
     };
     json!({"outcome": if merged.is_ok() { "joined" } else { "failed" }, "how": how, "offset": offset})

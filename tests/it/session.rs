@@ -5,7 +5,7 @@ use std::time::Duration;
 use restitch::json::envelope::Roots;
 use restitch::provider::Finish;
 use restitch::session::{CallEnd, Event, FailureReason, Input, Outcome, Output, Request, Session, Status, stitch};
-use restitch::splice::{Alignment, Expect, Failure};
+use restitch::splice::{Alignment, Expect, SpliceError};
 use restitch::{Limits, SyntaxErrorKind};
 use serde_json::Value;
 
@@ -265,7 +265,9 @@ fn what_breaks_behind_the_join_is_a_new_cut_and_one_failure() {
     let mut driver = Driver::new(Limits::default());
     driver.call("{\"a\": [1, ", length()).call("{\"a\": [1, 2, 3} and so on", stop());
     driver.goes_on(2, 1);
-    let FailureReason::Merge(Failure::Malformed(error)) = &driver.failures[0] else { panic!("{:?}", driver.failures) };
+    let FailureReason::Merge(SpliceError::Malformed(error)) = &driver.failures[0] else {
+        panic!("{:?}", driver.failures)
+    };
     assert_eq!((error.offset, error.kind), (14, SyntaxErrorKind::MismatchedCloser(b'}')));
     assert_eq!(driver.client, "{\"a\": [1, 2, 3");
     assert_eq!(driver.anchor(), "{\"a\": [1, 2, 3");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use restitch::Limits;
 use restitch::overlap::Anchor;
 use restitch::session::{Status, stitch};
-use restitch::splice::{Alignment, Candidate, Expect, Explained, Failure, Fate, Repair, Rule, Seam, Slot, Splice};
+use restitch::splice::{Alignment, Candidate, Expect, Explained, Fate, Repair, Rule, Seam, Slot, Splice, SpliceError};
 
 use crate::document::{all_documents, cuts};
 use crate::fuzz::splice::{check as fuzz_body, random_input};
@@ -269,7 +269,7 @@ fn splice_in(
     expect: Expect,
     limits: &Limits,
     cuts: &[usize],
-) -> (String, Result<Seam, Failure>, Vec<usize>) {
+) -> (String, Result<Seam, SpliceError>, Vec<usize>) {
     let mut slot = Slot::new(limits);
     slot.push(delivered).unwrap();
     let mut splice = Splice::new(&slot, expect, limits);
@@ -284,7 +284,7 @@ fn splice_in(
         from = cut;
         // A root that has just ended may forget white space behind it: all of that was put there by this same push.
         assert!(slot.document().text().starts_with(&before), "{before:?} was taken back");
-        assert!(splice.held() <= limits.max_pending_bytes + 1, "{} bytes are held", splice.held());
+        assert!(splice.pending() <= limits.max_pending_bytes + 1, "{} bytes are held", splice.pending());
         settled.push(slot.document().text().len());
     }
     let before = slot.document().text().to_owned();
@@ -421,7 +421,7 @@ fn what_became_of_every_candidate_is_told() {
     assert_eq!((explained.cut.path.as_str(), explained.cut.offset), ("/0/b", 18));
     let leaves_out = "restart plausible, 18 from 0 \"\", new 10: died at 14: it leaves out what was delivered";
     assert!(told(&explained).iter().any(|told| told == leaves_out), "{:#?}", told(&explained));
-    assert_eq!((explained.seam, explained.failure), (None, Some(Failure::NoAlignment)));
+    assert_eq!((explained.seam, explained.failure), (None, Some(SpliceError::NoAlignment)));
 
     // What is asked for wins with its first legal byte; nothing else was tried.
     let explained = explained_in("[10, 2", "0, 30]", Expect::Exact, &[]);
@@ -435,7 +435,7 @@ fn what_became_of_every_candidate_is_told() {
 
     // Repairs are told behind a failure, too.
     let explained = explained_in("[1,", ", 2, x", Expect::Any, &[]);
-    assert!(matches!(explained.failure, Some(Failure::Malformed(_))));
+    assert!(matches!(explained.failure, Some(SpliceError::Malformed(_))));
     assert_eq!(explained.repairs, [Repair { rule: Rule::CommaDropped, offset: 3 }]);
 }
 
@@ -473,7 +473,7 @@ fn a_period_does_not_open_a_trial_at_every_byte() {
     let delivered = format!("[\"{}", "a".repeat(5000));
     let fragment = format!("x{}", "a".repeat(60_000));
     let (joined, seam, _) = splice_in(&delivered, &fragment, Expect::Anchor, &Limits::default(), &[]);
-    assert_eq!((joined, seam), (delivered, Err(Failure::Undecided)));
+    assert_eq!((joined, seam), (delivered, Err(SpliceError::Undecided)));
 }
 
 #[test]
@@ -499,19 +499,19 @@ fn garbage_is_not_held_without_end() {
         let mut failed = None;
         for _ in 0..1000 {
             failed = splice.feed(&mut slot, garbage).err();
-            assert!(splice.held() <= limits.max_pending_bytes + garbage.len(), "{}", splice.held());
+            assert!(splice.pending() <= limits.max_pending_bytes + garbage.len(), "{}", splice.pending());
             if failed.is_some() {
                 break;
             }
         }
-        assert_eq!(failed, Some(Failure::Held(1000)), "{garbage:?}");
-        assert_eq!(splice.finish(&mut slot), Err(Failure::Held(1000)));
+        assert_eq!(failed, Some(SpliceError::Pending(1000)), "{garbage:?}");
+        assert_eq!(splice.finish(&mut slot), Err(SpliceError::Pending(1000)));
         assert_eq!(slot.document().text(), delivered);
     }
 }
 
 /// The alignment and the overlap, or why there is none.
-type Joined = Result<(Alignment, usize), Failure>;
+type Joined = Result<(Alignment, usize), SpliceError>;
 
 /// By hand: the document, the fragment, what becomes of them.
 #[test]
@@ -521,11 +521,11 @@ fn seams_by_hand() {
         ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
         ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
-        ("{\"a\": \"Hel", "", Expect::Any, "{\"a\": \"Hel", Err(Failure::Empty)),
-        ("{\"a\": \"Hel", " \n", Expect::Any, "{\"a\": \"Hel", Err(Failure::Empty)),
-        ("{\"a\": \"Hel", "lo", Expect::Any, "{\"a\": \"Hel", Err(Failure::Undecided)),
-        ("{\"a\": \"Hel", "lo\" no", Expect::Any, "{\"a\": \"Hel", Err(Failure::NoAlignment)),
-        ("{\"a\": 1", "I'm sorry", Expect::Any, "{\"a\": 1", Err(Failure::NoAlignment)),
+        ("{\"a\": \"Hel", "", Expect::Any, "{\"a\": \"Hel", Err(SpliceError::Empty)),
+        ("{\"a\": \"Hel", " \n", Expect::Any, "{\"a\": \"Hel", Err(SpliceError::Empty)),
+        ("{\"a\": \"Hel", "lo", Expect::Any, "{\"a\": \"Hel", Err(SpliceError::Undecided)),
+        ("{\"a\": \"Hel", "lo\" no", Expect::Any, "{\"a\": \"Hel", Err(SpliceError::NoAlignment)),
+        ("{\"a\": 1", "I'm sorry", Expect::Any, "{\"a\": 1", Err(SpliceError::NoAlignment)),
         // White space between the anchor and the cut belongs to the overlap.
         ("[1,\n  ", "[1,\n  2]", Expect::Any, "[1,\n  2]", Ok((Restart, 6))),
         ("[1,\n  ", "[1, 2]", Expect::Any, "[1,\n   2]", Ok((Restart, 3))),
@@ -544,14 +544,14 @@ fn seams_by_hand() {
         ("{\"a\": \"Hel", "{\"a\":", Expect::Any, "{\"a\": \"Hel", Ok((Repeat, 5))),
         ("```json\n", "```json\n[1]\n```", Expect::Any, "```json\n[1]", Ok((Start, 0))),
         ("```json\n", "Sure:\n```json\n[1", Expect::Any, "```json\n[1", Ok((Start, 0))),
-        (" ", "sorry", Expect::Any, " ", Err(Failure::Empty)),
+        (" ", "sorry", Expect::Any, " ", Err(SpliceError::Empty)),
         // An envelope that closes where the grammar refuses it is no error.
         ("[\"abc", "```json\n[\"abcd\", \"e\n```", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
         ("[\"abc", "```json\n[\"abcd\", \"e\n```\n\n[That] is all.", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
         ("[\"abc", "[\"abcd\"] and so on", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
         // Prose may speak of brackets; behind JSON that is none of the document's the anchor is no anchor.
         ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
-        ("[\"abc", "[\"xyz\",\n[\"abcd\"]", Expect::Any, "[\"abc", Err(Failure::NoAlignment)),
+        ("[\"abc", "[\"xyz\",\n[\"abcd\"]", Expect::Any, "[\"abc", Err(SpliceError::NoAlignment)),
         // The line end before a closing fence belongs to the fence: it ends no number.
         ("[100, 10", "```json\n[100, 102, 10\n```", Expect::Any, "[100, 102, 10", Ok((Anchor, 8))),
         ("[100, 10", "```json\n[100, 102, 10\r\n  ```\nThat is all.", Expect::Any, "[100, 102, 10", Ok((Anchor, 8))),
@@ -563,16 +563,16 @@ fn seams_by_hand() {
             "torrents\", \"b\": 1}",
             Expect::Anchor,
             "{\"a\": \"rain fell in tor",
-            Err(Failure::Ambiguous),
+            Err(SpliceError::Ambiguous),
         ),
         (
             "{\"a\": \"rain fell in tor",
             "in torrents\", \"b\": 1}",
             Expect::Any,
             "{\"a\": \"rain fell in tor",
-            Err(Failure::Ambiguous),
+            Err(SpliceError::Ambiguous),
         ),
-        ("{\"n\": 12", "123, \"m\": 2}", Expect::Any, "{\"n\": 12", Err(Failure::Ambiguous)),
+        ("{\"n\": 12", "123, \"m\": 2}", Expect::Any, "{\"n\": 12", Err(SpliceError::Ambiguous)),
         // Where the exact reading is illegal sooner or later, the other one is left alone, and wins.
         (
             "[{\"id\": 1},{\"id\": 4, \"v\":",
@@ -627,7 +627,7 @@ fn what_breaks_behind_the_seam_is_told_and_kept() {
         let fragment = format!("{}\u{1}", &text[anchor.range.start..40]);
         let (joined, seam, _) = splice_in(&text[..cut], &fragment, Expect::Anchor, &Limits::default(), &[]);
         assert_eq!(joined, text[..40]);
-        assert!(matches!(seam, Err(Failure::Malformed(error)) if error.offset == 40), "{seam:?}");
+        assert!(matches!(seam, Err(SpliceError::Malformed(error)) if error.offset == 40), "{seam:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use restitch::Limits;
 use restitch::session::{Status, stitch_text};
-use restitch::splice::{Alignment, Expect, Failure, Seam, TextSplice};
+use restitch::splice::{Alignment, Expect, Seam, SpliceError, TextSplice};
 
 const PROSE: &str = "The harbour was quiet that morning. Nets hung over the rails, stiff with salt, and nobody \
     spoke.\n\nBy noon the wind had turned. “It will rain,” said the pilot; he was right, as he was most days, \
@@ -19,7 +19,7 @@ const REFUSALS: [&str; 4] = [
 ];
 
 /// The fragment in chunks of so many bytes; they end between characters.
-fn joined(delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> (String, Result<Seam, Failure>) {
+fn joined(delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> (String, Result<Seam, SpliceError>) {
     let mut text = delivered.to_owned();
     let mut splice = TextSplice::new(&text, expect, &Limits::default());
     let mut rest = fragment;
@@ -37,7 +37,7 @@ fn joined(delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> (Str
 }
 
 /// The same in any chunks.
-fn join(delivered: &str, fragment: &str, expect: Expect) -> (String, Result<Seam, Failure>) {
+fn join(delivered: &str, fragment: &str, expect: Expect) -> (String, Result<Seam, SpliceError>) {
     let [(text, seam), b, c] = [1, 4, usize::MAX].map(|chunk| joined(delivered, fragment, expect, chunk));
     assert!((&text, &seam) == (&b.0, &b.1) && (&text, &seam) == (&c.0, &c.1), "{delivered:?} + {fragment:?}");
     (text, seam)
@@ -100,9 +100,9 @@ fn an_exact_continuation_is_taken_from_its_first_byte_on() {
         let mut text = delivered.to_owned();
         let mut splice = TextSplice::new(&text, Expect::Exact, &Limits::default());
         splice.feed(&mut text, "x").unwrap();
-        assert_eq!((text.len(), splice.held()), (delivered.len() + 1, 0));
+        assert_eq!((text.len(), splice.pending()), (delivered.len() + 1, 0));
     });
-    assert_eq!(join("text", "", Expect::Exact), ("text".to_owned(), Err(Failure::Empty)));
+    assert_eq!(join("text", "", Expect::Exact), ("text".to_owned(), Err(SpliceError::Empty)));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_does_not_repeat_the_anchor_is_refused() {
             if delivered.len() < 4 && seam.is_ok() {
                 continue;
             }
-            assert_eq!((joined.as_str(), seam), (delivered, Err(Failure::NoAlignment)), "{refusal:?}");
+            assert_eq!((joined.as_str(), seam), (delivered, Err(SpliceError::NoAlignment)), "{refusal:?}");
         }
         // It goes on right at the cut, and nobody asked for that.
         let rest = &text[delivered.len()..];
@@ -123,12 +123,12 @@ fn what_does_not_repeat_the_anchor_is_refused() {
         }
     });
     for blank in ["", " \n\t"] {
-        assert_eq!(join("text", blank, Expect::Any), ("text".to_owned(), Err(Failure::Empty)));
+        assert_eq!(join("text", blank, Expect::Any), ("text".to_owned(), Err(SpliceError::Empty)));
     }
     // In the middle of a line it is quoted.
     let (paragraph, _) = PROSE.split_once('\n').unwrap();
     let quoted = format!("You wrote “{paragraph}” and I have nothing to add.");
-    assert_eq!(join(paragraph, &quoted, Expect::Any).1, Err(Failure::NoAlignment));
+    assert_eq!(join(paragraph, &quoted, Expect::Any).1, Err(SpliceError::NoAlignment));
 }
 
 #[test]
@@ -165,9 +165,9 @@ fn what_waits_is_bounded() {
     let mut text = PROSE.to_owned();
     let mut splice = TextSplice::new(&text, Expect::Any, &limits);
     assert_eq!(splice.feed(&mut text, &"no ".repeat(33)), Ok(()));
-    assert_eq!(splice.held(), 99);
-    assert_eq!(splice.feed(&mut text, "no"), Err(Failure::Held(100)));
-    assert_eq!((splice.held(), text.as_str()), (0, PROSE));
+    assert_eq!(splice.pending(), 99);
+    assert_eq!(splice.feed(&mut text, "no"), Err(SpliceError::Pending(100)));
+    assert_eq!((splice.pending(), text.as_str()), (0, PROSE));
 }
 
 #[test]

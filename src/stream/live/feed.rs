@@ -11,7 +11,7 @@ use super::piece::{AsText, Piece, Text};
 use super::{Error, LiveExt};
 use crate::json::Sink;
 use crate::json::envelope::Roots;
-use crate::{Document, Limits, NotUtf8, SyntaxError, Trailing, Utf8};
+use crate::{Document, Limits, SyntaxError, Trailing, Utf8, Utf8Error};
 
 /// The error of a stream's pieces.
 pub(super) type Own<S> = <<S as Stream>::Item as Piece>::Error;
@@ -145,7 +145,7 @@ impl<S: LiveExt> Feed<S> {
                 Ok(Some(text)) => document.push_with(text, sink).map_err(|error| syntax(document, error))?,
                 Ok(None) => break,
                 // All text before it is in the document.
-                Err(NotUtf8) => return Err(Error::Encoding { offset: document.text().len() }),
+                Err(Utf8Error) => return Err(Error::Encoding { offset: document.text().len() }),
             }
             *is_over = options.is_over(document);
         }

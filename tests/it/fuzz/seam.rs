@@ -3,7 +3,7 @@
 //! The first bytes of an input say where the document is cut, how it goes on and what was asked for; the rest of them is
 //! the document, if that is JSON, and what one is made of, if it is not.
 
-use restitch::splice::{Expect, Failure, Repair, Seam, Slot, Splice};
+use restitch::splice::{Expect, Repair, Seam, Slot, Splice, SpliceError};
 use restitch::{Document, Limits};
 
 use super::manner::{Cut, Group, Manner, write};
@@ -210,7 +210,7 @@ impl Row<'_> {
     }
 
     /// The text after it, what became of the fragment, and what was changed in it.
-    fn join(&self, fragment: &str, expect: Expect, cuts: &[usize]) -> (String, Result<Seam, Failure>, Vec<Repair>) {
+    fn join(&self, fragment: &str, expect: Expect, cuts: &[usize]) -> (String, Result<Seam, SpliceError>, Vec<Repair>) {
         let limits = Limits::default();
         let mut slot = Slot::new(&limits);
         slot.push(self.delivered()).unwrap();
@@ -228,7 +228,7 @@ impl Row<'_> {
         assert!(document.text().starts_with(self.delivered()), "text was taken back");
         assert!(outcome.is_ok() || finished.as_ref().err() == outcome.as_ref().err());
         if let Ok(seam) = &finished {
-            assert_eq!((seam.offset, splice.held()), (self.cut, 0));
+            assert_eq!((seam.offset, splice.pending()), (self.cut, 0));
         } else if splice.seam().is_none() {
             assert_eq!(document.text(), self.delivered(), "a fragment that fails to merge changes nothing");
         }

@@ -1,7 +1,7 @@
 //! Seams: whatever was delivered and whatever comes, nothing panics, nothing is taken back, and what stands is a
 //! beginning of a document that can be closed.
 
-use restitch::splice::{Expect, Failure, Seam, Slot, Splice};
+use restitch::splice::{Expect, Seam, Slot, Splice, SpliceError};
 use restitch::{Document, Limits};
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ fn join(
     expect: Expect,
     limits: &Limits,
     cuts: &[usize],
-) -> (String, Result<Seam, Failure>) {
+) -> (String, Result<Seam, SpliceError>) {
     let delivered = document.text().to_owned();
     let mut slot = Slot::of(document, limits);
     let mut splice = Splice::new(&slot, expect, limits);
@@ -71,7 +71,7 @@ fn join(
     if let Ok(seam) = &finished {
         assert_eq!(seam.offset, delivered.len());
         assert!(seam.overlap <= delivered.len());
-        assert_eq!(splice.held(), 0);
+        assert_eq!(splice.pending(), 0);
     } else if splice.seam().is_none() {
         assert_eq!(slot.document().text(), delivered, "a fragment that fails to merge changes nothing");
     }

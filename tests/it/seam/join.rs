@@ -55,7 +55,7 @@ pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a 
     for piece in pieces {
         let fed = splice.feed(&mut slot, piece);
         at += piece.len();
-        held = held.max(splice.held());
+        held = held.max(splice.pending());
         if slot.document().text().len() > delivered.len() {
             pushed_at = pushed_at.or(Some(at));
         }
@@ -77,7 +77,7 @@ pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a 
             Err(failure) => format!("{failure:?}"),
         },
         ambiguous: seam.is_some_and(|seam| seam.ambiguous && seam.alignment != Alignment::Repeat),
-        held: seam.map_or(held, |seam| seam.held.max(held)),
+        held: seam.map_or(held, |seam| seam.pending.max(held)),
         pushed_at,
     }
 }
