@@ -66,7 +66,7 @@ where
 
 /// A body that was read up to a cap.
 pub(super) enum Collected {
-    Whole(Bytes),
+    BodyRelay(Bytes),
     /// More than the cap: what was read, and the rest behind it.
     Larger(client::Body),
 }
@@ -110,7 +110,7 @@ impl Collected {
                 }
                 None => body.frame().await,
             };
-            let Some(frame) = frame else { return Ok(Self::Whole(read.freeze())) };
+            let Some(frame) = frame else { return Ok(Self::BodyRelay(read.freeze())) };
             if let Ok(data) = frame.map_err(|_| Unread::Broken)?.into_data() {
                 read.extend_from_slice(&data);
             }

@@ -17,7 +17,7 @@ use crate::Limits;
 use crate::client::{Body, BodyError};
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, Switch};
 use crate::provider::chat;
-use crate::session::body::{Output, Whole};
+use crate::session::body::{BodyRelay, Output};
 use crate::session::{CallEnd, ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Status};
 use crate::stream::Stitch;
 
@@ -200,7 +200,7 @@ impl Conversation {
     async fn hint(&self, response: Response<Incoming>) -> Option<CapabilityHint> {
         let patience = Some((self.limits.idle_timeout, self.limits.idle_timeout));
         match Collected::read(response.into_body(), self.limits.max_event_bytes, patience).await {
-            Ok(Collected::Whole(body)) => {
+            Ok(Collected::BodyRelay(body)) => {
                 self.heard(&body);
                 CapabilityHint::read(&String::from_utf8_lossy(&body))
             }
@@ -212,12 +212,12 @@ impl Conversation {
     async fn whole(self, response: Response<Incoming>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let limits = &self.limits;
-        let mut whole = Whole::new(limits.clone(), self.request.has_stop).strategy(self.strategy());
+        let mut whole = BodyRelay::new(limits.clone(), self.request.has_stop).strategy(self.strategy());
         let origin = Instant::now();
         let mut answer = Bytes::new();
         let patience = Some((limits.first_byte_timeout.max(limits.idle_timeout), limits.idle_timeout));
         match Collected::read(body, limits.max_event_bytes, patience).await {
-            Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
+            Ok(Collected::BodyRelay(body)) => match std::str::from_utf8(&body) {
                 Ok(body) => whole.handle_body(origin.elapsed(), body),
                 // No JSON, so nothing to continue; not a byte of it is changed.
                 Err(_) => return Response::from_parts(parts, Body::full(body)),
@@ -237,7 +237,7 @@ impl Conversation {
                         let response = head.unwrap_or(Err(CallEnd::TimedOut))?;
                         match Collected::read(response.into_body(), limits.max_event_bytes, patience).await {
                             // What is not UTF-8 is no JSON either; the reader says so.
-                            Ok(Collected::Whole(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
+                            Ok(Collected::BodyRelay(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
                             Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!(
                                 "the answer is larger than {} bytes",
                                 limits.max_event_bytes

@@ -27,7 +27,7 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
     }
     let (parts, body) = response.into_parts();
     let body = match Collected::read(body, REFUSAL, None).await {
-        Ok(Collected::Whole(body)) => body,
+        Ok(Collected::BodyRelay(body)) => body,
         Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
         Err(_) => return error(StatusCode::BAD_GATEWAY, "the upstream broke off"),
     };

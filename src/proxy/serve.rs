@@ -151,7 +151,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
         return pass(&proxy, &head, Body::wrap(body)).await;
     }
     let body = match Collected::read(body, proxy.limits.max_body_bytes, None).await {
-        Ok(Collected::Whole(body)) => body,
+        Ok(Collected::BodyRelay(body)) => body,
         Ok(Collected::Larger(body)) => return pass(&proxy, &head, body).await,
         Err(_) => return error(StatusCode::BAD_REQUEST, "the request's body broke off"),
     };

@@ -15,7 +15,7 @@ use crate::provider::{Delta, add_usage, answer_tokens};
 
 /// A chat/completions body, made whole: [`Output::Bytes`] is the response's body, and comes once. Drain [`poll_output`](Self::poll_output) after every input.
 #[derive(Debug)]
-pub struct Whole {
+pub struct BodyRelay {
     session: Session,
     /// The body that the response is made from: the first one that had an answer in it.
     first: Option<String>,
@@ -25,7 +25,7 @@ pub struct Whole {
     outputs: VecDeque<Output>,
 }
 
-impl Whole {
+impl BodyRelay {
     /// Before the first body. `has_stop`: the request names stop sequences.
     pub fn new(limits: Limits, has_stop: bool) -> Self {
         let mut session = Session::new(limits);

@@ -13,9 +13,9 @@
 
 mod ask;
 pub mod body;
-mod digest;
 mod echo;
 mod event;
+mod event_summary;
 mod io;
 mod outcome;
 mod prompt;

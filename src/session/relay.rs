@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use super::digest::{Digest, last_block, unfinished};
+use super::event_summary::{EventSummary, last_block, unfinished};
 pub use super::wire::{Output, TransportEnd};
 use super::wire::{failure, finish_reason};
 use super::{CallEnd, ContinuationStrategy, Input, Outcome, Session, Status};
@@ -57,7 +57,7 @@ pub struct Relay {
     decoder: Decoder,
     reader: Reader,
     writer: Writer,
-    digest: Digest,
+    event_summary: EventSummary,
     limits: Limits,
     phase: Phase,
     /// Raw bytes of the open call that have not left: first the rest of the chunks before, then the chunk that is being
@@ -115,7 +115,7 @@ impl Relay {
             decoder: Decoder::new(&limits),
             reader: Reader::new(),
             writer: Writer::new(),
-            digest: Digest::default(),
+            event_summary: EventSummary::default(),
             limits,
             phase: Phase::Healthy { adopt: false },
             pending: BytesMut::new(),
@@ -186,7 +186,7 @@ impl Relay {
             let (end, data) = match self.decoder.next_event(&mut input) {
                 Ok(None) => break,
                 Ok(Some(event)) => {
-                    (event.range.end, self.digest.read(&mut self.reader, &mut self.writer, event, adopt))
+                    (event.range.end, self.event_summary.read(&mut self.reader, &mut self.writer, event, adopt))
                 }
                 Err(error) => return self.undecodable(now, &error),
             };
@@ -220,8 +220,8 @@ impl Relay {
             let adopt = matches!(self.phase, Phase::Healthy { adopt: true });
             if let Ok(Some(event)) = self.decoder.finish() {
                 let end = event.range.end;
-                let data = self.digest.read(&mut self.reader, &mut self.writer, event, adopt);
-                torn = self.digest.chunk;
+                let data = self.event_summary.read(&mut self.reader, &mut self.writer, event, adopt);
+                torn = self.event_summary.chunk;
                 let call = self.session.calls();
                 self.event(now, end, data);
                 if self.session.calls() != call || self.phase == Phase::Done {
@@ -232,7 +232,7 @@ impl Relay {
         let transport = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
         let raw = matches!(self.phase, Phase::Healthy { adopt: false });
         let passes = self.finish_sent || raw && !self.session.would_continue(&transport);
-        let is_text = !self.digest.text.is_empty() && self.session.document().is_json();
+        let is_text = !self.event_summary.text.is_empty() && self.session.document().is_json();
         if torn && raw && !self.finish_sent && (is_text || !passes) {
             // What it says counts: it leaves with the blank line that it lacks, without which a client drops it.
             self.forward_all(now);
@@ -299,30 +299,30 @@ impl Relay {
 
     /// One event, as the digest has it. It ended at `end`; `data` is its text where it must be written anew.
     fn event(&mut self, now: Duration, end: u64, data: Option<String>) {
-        if self.digest.usage.is_some() {
-            self.usage = self.digest.usage.take();
-            self.usage_apart = self.digest.finish.is_none() && self.digest.text.is_empty();
+        if self.event_summary.usage.is_some() {
+            self.usage = self.event_summary.usage.take();
+            self.usage_apart = self.event_summary.finish.is_none() && self.event_summary.text.is_empty();
         }
-        if self.digest.error.is_some() {
-            self.last_error.clone_from(&self.digest.error);
+        if self.event_summary.error.is_some() {
+            self.last_error.clone_from(&self.event_summary.error);
         }
-        if self.digest.reasoning {
+        if self.event_summary.reasoning {
             self.session.handle_input(now, Input::Reasoning);
         }
         match self.phase {
             Phase::Healthy { .. } => self.healthy_event(now, end, data),
             Phase::Withheld => {
-                if self.digest.done || self.digest.error.is_some() {
+                if self.event_summary.done || self.event_summary.error.is_some() {
                     let end = self.end.take().unwrap_or(CallEnd::Closed);
                     self.end_call(now, end);
                 }
             }
             Phase::Continuing => {
-                if !self.digest.text.is_empty() {
-                    self.session.handle_input(now, Input::Text(&self.digest.text));
+                if !self.event_summary.text.is_empty() {
+                    self.session.handle_input(now, Input::Text(&self.event_summary.text));
                     self.drain(now);
                 }
-                match self.digest.end() {
+                match self.event_summary.end() {
                     // Usage and `[DONE]` are still to come.
                     Some(end @ CallEnd::Finished(_)) => self.end = self.end.take().or(Some(end)),
                     Some(end) => {
@@ -337,20 +337,20 @@ impl Relay {
     }
 
     fn healthy_event(&mut self, now: Duration, at: u64, data: Option<String>) {
-        self.done_sent |= self.digest.done && data.is_none();
+        self.done_sent |= self.event_summary.done && data.is_none();
         if self.finish_sent {
             return;
         }
-        if self.digest.opaque {
+        if self.event_summary.opaque {
             self.opaque = true;
             self.session.pass();
         }
-        if !self.digest.text.is_empty() {
-            self.session.handle_input(now, Input::Text(&self.digest.text));
+        if !self.event_summary.text.is_empty() {
+            self.session.handle_input(now, Input::Text(&self.event_summary.text));
         }
-        let Some(end) = self.digest.end() else {
+        let Some(end) = self.event_summary.end() else {
             self.introduced |= self.writer.has_seen_choice();
-            if let Some(data) = data.filter(|_| !self.digest.is_empty()) {
+            if let Some(data) = data.filter(|_| !self.event_summary.is_empty()) {
                 self.write(now, |writer, out| writer.adopt(out, &data));
             }
             return;
@@ -365,14 +365,16 @@ impl Relay {
             // The terminal event is kept back; text that came with it is not.
             None => {
                 self.forward_blocks(now, at);
-                if !self.digest.text.is_empty() {
-                    let text = std::mem::take(&mut self.digest.text);
+                if !self.event_summary.text.is_empty() {
+                    let text = std::mem::take(&mut self.event_summary.text);
                     self.write(now, |writer, out| writer.text(out, &text));
                     self.introduced = true;
                 }
             }
             Some(data) => match &end {
-                CallEnd::Finished(_) if self.digest.opaque || self.digest.other || !self.digest.text.is_empty() => {
+                CallEnd::Finished(_)
+                    if self.event_summary.opaque || self.event_summary.other || !self.event_summary.text.is_empty() =>
+                {
                     self.write(now, |writer, out| writer.adopt(out, &unfinished(&data)));
                 }
                 CallEnd::Error(_) if !continued => self.write(now, |writer, out| writer.adopt(out, &data)),
@@ -455,7 +457,7 @@ impl Relay {
             Encoder::event(&mut out, None, None, &failure(&report, self.last_error.as_deref()));
         } else if self.dropped {
             transport_end = TransportEnd::Dropped;
-        } else if self.digest.done {
+        } else if self.event_summary.done {
             self.writer.done(&mut out);
         }
         self.send(now, out.into());

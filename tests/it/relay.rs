@@ -762,13 +762,13 @@ fn piece(text: &str) -> String {
 
 #[test]
 fn a_whole_body_that_passes_after_a_failure_is_not_touched() {
-    use restitch::session::body::Whole;
+    use restitch::session::body::BodyRelay;
     for body in [
         r#"{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\": nul1, \"b\": 2}"},"finish_reason":"stop"}]}"#,
         r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
         r#"{"choices":[{"message":{"content":"Just prose."},"finish_reason":"length"}]}"#,
     ] {
-        let mut whole = Whole::new(Limits::default(), false);
+        let mut whole = BodyRelay::new(Limits::default(), false);
         whole.handle_end(NOW, CallEnd::Dropped);
         whole.handle_body(NOW, body);
         let outputs: Vec<Output> = std::iter::from_fn(|| whole.poll_output()).collect();

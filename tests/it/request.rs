@@ -6,7 +6,7 @@ use restitch::Limits;
 use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::provider::chat::{self, Changes, Rest};
-use restitch::session::body::{self, Whole};
+use restitch::session::body::{self, BodyRelay};
 use restitch::session::relay::{self, Relay, TransportEnd};
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, Part, Parts, PrefillOptions, Prompt, Request,
@@ -377,12 +377,12 @@ fn wires_know_thoughts_and_ways() {
         .collect();
     assert!(matches!(&calls[..], [Request { reduce_reasoning: true, turn: None, .. }]), "{calls:?}");
 
-    let mut whole = Whole::new(Limits::default(), false).strategy(strategy());
+    let mut whole = BodyRelay::new(Limits::default(), false).strategy(strategy());
     let answer = |message: Value, finish: &str| {
         json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": finish}]}).to_string()
     };
     let mut requests = Vec::new();
-    let mut drain = |whole: &mut Whole| {
+    let mut drain = |whole: &mut BodyRelay| {
         while let Some(output) = whole.poll_output() {
             if let body::Output::Call { request, .. } = output {
                 requests.push(request);

@@ -8,7 +8,7 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, Take, shell};
+use super::feed::{Adapter, Items, Own, adapter_methods};
 use super::{Error, LiveExt};
 use crate::Document;
 use crate::json::{Event, Live, Sink};
@@ -32,7 +32,7 @@ impl<S: LiveExt, T> Completed<S, T> {
     }
 }
 
-shell!(Completed<S, T>);
+adapter_methods!(Completed<S, T>);
 
 impl<S: LiveExt, T: DeserializeOwned> Stream for Completed<S, T> {
     type Item = Result<T, Error<Own<S>>>;
@@ -58,7 +58,7 @@ impl<T> Sink for Found<T> {
     }
 }
 
-impl<T: DeserializeOwned> Take for Found<T> {
+impl<T: DeserializeOwned> Items for Found<T> {
     type Item = T;
 
     fn next(&mut self, document: &Document) -> Option<Result<T, TypeError>> {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, Take, shell};
+use super::feed::{Adapter, Items, Own, adapter_methods};
 use super::{Error, LiveExt};
 use crate::Document;
 use crate::json::{Event, Live, Sink};
@@ -40,7 +40,7 @@ impl<S: LiveExt> Events<S> {
     }
 }
 
-shell!(Events<S>);
+adapter_methods!(Events<S>);
 
 impl<S: LiveExt> Stream for Events<S> {
     type Item = Result<LiveEvent, Error<Own<S>>>;
@@ -79,7 +79,7 @@ impl Sink for Log {
     }
 }
 
-impl Take for Log {
+impl Items for Log {
     type Item = LiveEvent;
 
     fn next(&mut self, _: &Document) -> Option<Result<LiveEvent, TypeError>> {

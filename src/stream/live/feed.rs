@@ -20,7 +20,7 @@ pub(super) type Own<S> = <<S as Stream>::Item as Piece>::Error;
 pub(super) type Next<S, T> = Poll<Option<Result<T, Error<Own<S>>>>>;
 
 /// A sink that has something for the reader.
-pub(super) trait Take: Sink {
+pub(super) trait Items: Sink {
     type Item;
 
     /// The next item of what was taken so far.
@@ -39,7 +39,7 @@ impl<S: LiveExt, K> Adapter<S, K> {
     }
 }
 
-impl<S: LiveExt, K: Take> Adapter<S, K> {
+impl<S: LiveExt, K: Items> Adapter<S, K> {
     /// All that was taken goes out before the stream is asked for more, and before the error that ended it.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Next<S, K::Item> {
         loop {
@@ -180,7 +180,7 @@ impl<S: LiveExt> fmt::Debug for Feed<S> {
 }
 
 /// What every adapter has: options, views, `Debug`; and `Unpin`, since the stream alone is pinned, in a box.
-macro_rules! shell {
+macro_rules! adapter_methods {
     ($name:ident<S $(, $of:ident)?>) => {
         impl<S: LiveExt $(, $of)?> $name<S $(, $of)?> {
             /// Open containers; deeper text is an error. Default 1,024. Not changed once text was read.
@@ -229,4 +229,4 @@ macro_rules! shell {
     };
 }
 
-pub(super) use shell;
+pub(super) use adapter_methods;

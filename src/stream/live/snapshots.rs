@@ -8,7 +8,7 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, Take, shell};
+use super::feed::{Adapter, Items, Own, adapter_methods};
 use super::{Error, LiveExt};
 use crate::Document;
 use crate::json::{Event, Live, Sink};
@@ -36,7 +36,7 @@ impl<S: LiveExt, T> Snapshots<S, T> {
     }
 }
 
-shell!(Snapshots<S, T>);
+adapter_methods!(Snapshots<S, T>);
 
 impl<S: LiveExt, T: DeserializeOwned> Stream for Snapshots<S, T> {
     type Item = Result<T, Error<Own<S>>>;
@@ -91,7 +91,7 @@ impl<T: DeserializeOwned> Sink for Shown<T> {
     }
 }
 
-impl<T: DeserializeOwned> Take for Shown<T> {
+impl<T: DeserializeOwned> Items for Shown<T> {
     type Item = T;
 
     fn next(&mut self, _: &Document) -> Option<Result<T, TypeError>> {

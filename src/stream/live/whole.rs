@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, shell};
+use super::feed::{Adapter, Own, adapter_methods};
 use super::{Error, LiveExt};
 
 /// The whole root; [`LiveExt::into_final`] makes it.
@@ -26,7 +26,7 @@ impl<S: LiveExt, T> IntoFinal<S, T> {
     }
 }
 
-shell!(IntoFinal<S, T>);
+adapter_methods!(IntoFinal<S, T>);
 
 impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
     type Output = Result<T, Error<Own<S>>>;

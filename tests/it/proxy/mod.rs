@@ -119,7 +119,7 @@ impl Answer {
         data.last().unwrap()["restitch"].clone()
     }
 
-    /// Whole, with one finish, one usage, one `[DONE]`, one identity.
+    /// BodyRelay, with one finish, one usage, one `[DONE]`, one identity.
     fn assert_seamless(&self, expected: &str, context: &str) {
         let shown = || format!("{context}\n{}", String::from_utf8_lossy(&self.body));
         assert!(self.whole && self.status == 200, "{}", shown());

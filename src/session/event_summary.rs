@@ -9,7 +9,7 @@ use crate::sse::Event;
 
 /// What one event held, as far as a relay is concerned. Reused from event to event.
 #[derive(Debug, Default)]
-pub(super) struct Digest {
+pub(super) struct EventSummary {
     pub(super) text: String,
     pub(super) finish: Option<Finish>,
     pub(super) usage: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct Digest {
     pub(super) chunk: bool,
 }
 
-impl Digest {
+impl EventSummary {
     /// Reads an event; returns its data if that is `wanted`, to be written anew.
     pub(super) fn read(
         &mut self,
