@@ -1,6 +1,6 @@
 //! How the rest of a document is asked for: by its prefix, or in words that say what is known at the cut.
 
-use super::echo::Echo;
+use super::returned_prefill::ReturnedPrefill;
 use super::{ContinuationMode, Parts, Phase, Session, Turn};
 use crate::context;
 use crate::splice::{Expect, Splice};
@@ -24,11 +24,11 @@ impl Session {
         let (turn, mode) = match prefix {
             Some(prefix) => {
                 let white = if prefix.rejects_trailing_space { kept } else { text.len() };
-                self.echo = Echo::new(text, white, prefix.returns_prefill);
+                self.returned_prefill = ReturnedPrefill::new(text, white, prefix.returns_prefill);
                 (Turn::prefill(&Parts::new(text.get(..white).unwrap_or(text), anchor)), ContinuationMode::Prefill)
             }
             None => {
-                self.echo = None;
+                self.returned_prefill = None;
                 (self.turn_in_words(anchor), ContinuationMode::Reprompt)
             }
         };

@@ -13,7 +13,6 @@
 
 mod ask;
 pub mod body;
-mod echo;
 mod event;
 mod event_summary;
 mod io;
@@ -21,6 +20,7 @@ mod outcome;
 mod prompt;
 pub mod relay;
 mod request;
+mod returned_prefill;
 mod snapshot;
 mod stitch;
 mod tags;
@@ -31,12 +31,12 @@ mod wire;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use echo::Echo;
 pub use event::Event;
 pub use io::{CallEnd, FailureReason, Input, Output};
 pub use outcome::{Outcome, Status, StopReason};
 pub use prompt::{Part, Parts, Prompt};
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
+use returned_prefill::ReturnedPrefill;
 pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_explained, stitch_with};
 pub use template::{Template, TemplateError};
@@ -91,7 +91,7 @@ pub struct Session {
     /// How the call that is open was asked for.
     mode: ContinuationMode,
     /// Delivered text that comes back before anything new.
-    echo: Option<Echo>,
+    returned_prefill: Option<ReturnedPrefill>,
     /// Thoughts of the open call have come.
     has_reasoning: bool,
     /// The last call that was answered was all thoughts.
@@ -162,7 +162,7 @@ impl Session {
             roots,
             phase: Phase::First,
             mode: ContinuationMode::Reprompt,
-            echo: None,
+            returned_prefill: None,
             has_reasoning: false,
             reduce_reasoning: false,
             malformed: None,
@@ -299,10 +299,10 @@ impl Session {
 
     /// Text of the open call, without the prefix that comes back first.
     fn text(&mut self, now: Duration, text: &str) {
-        let Some(mut echo) = self.echo.take() else { return self.new_text(now, text) };
-        match echo.feed(self.slot.document().text(), text) {
+        let Some(mut returned) = self.returned_prefill.take() else { return self.new_text(now, text) };
+        match returned.feed(self.slot.document().text(), text) {
             Some(new) => {
-                if echo.begins_again() {
+                if returned.begins_again() {
                     // In other words than before: where it goes on is for the evidence to say.
                     self.expect_any();
                 }
@@ -310,7 +310,7 @@ impl Session {
             }
             None => {
                 self.begin_continuing();
-                self.echo = Some(echo);
+                self.returned_prefill = Some(returned);
             }
         }
     }
@@ -402,7 +402,7 @@ impl Session {
             self.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
         }
         // Of a prefix that was being sent back nothing is new, however much of it came.
-        self.echo = None;
+        self.returned_prefill = None;
         match self.phase {
             Phase::First => self.end_of_first(now, end),
             Phase::Waiting(_) | Phase::Continuing(..) => self.end_of_continuation(now, &end),

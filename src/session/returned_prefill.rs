@@ -9,7 +9,7 @@ use crate::overlap::{EVIDENCE, is_unbordered};
 ///
 /// A prefix that says something is an echo too where none was to come: the model has begun again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Echo {
+pub(super) struct ReturnedPrefill {
     from: usize,
     /// Where its white space begins, and where it ends.
     white: usize,
@@ -20,7 +20,7 @@ pub(super) struct Echo {
     may_begin_again: bool,
 }
 
-impl Echo {
+impl ReturnedPrefill {
     /// What is expected before new text, if anything. `white`: where the part of the delivered text ends that was sent;
     /// `comes_back`: that part comes back.
     pub(super) fn new(delivered: &str, white: usize, comes_back: bool) -> Option<Self> {
