@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::console::short;
+use super::console::{count, short};
+use super::output::To;
 use super::tracker::Tracker;
-use super::{Console, Exit, jsonl};
+use super::{Console, Exit, epilogue, jsonl};
 use crate::json::Machine;
 use crate::{Limits, SyntaxError, SyntaxErrorKind};
 
 /// Arguments of `restitch check`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
     /// JSON texts; `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
@@ -33,6 +34,8 @@ pub struct Args {
     /// Read {"id", "text"} a line from standard input, and answer each in JSON.
     #[arg(long, conflicts_with_all = ["files", "time"])]
     jsonl: bool,
+    #[command(flatten)]
+    to: To,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -87,6 +90,7 @@ impl<'a> Answer<'a> {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    console.write_to(args.to.output.as_deref());
     if args.jsonl {
         return jsonl::serve(console, |request, console| {
             let text = request.text(console)?;
@@ -103,7 +107,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     for path in &args.files {
         let begun = args.time.then(now);
         let checked = console
-            .open(path)
+            .open(path, false)
             .and_then(|input| check(input, args.chunk).map_or_else(|error| console.unreadable(path, &error), Some));
         let took = begun.map(|begun| begun.elapsed());
         let Some(checked) = checked else {
@@ -124,7 +128,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             let (bytes, seconds) = (checked.offset(), took.as_secs_f64());
             // Nothing takes no time at all where the clock is coarse.
             let rate = bytes as f64 / seconds.max(1e-9) / 1e6;
-            console.note(format_args!("{}: {bytes} bytes in {seconds:.6} s, {rate:.1} MB/s", path.display()));
+            console.note(format_args!(
+                "{}: {} in {seconds:.6} s, {rate:.1} MB/s",
+                path.display(),
+                count(bytes, "byte")
+            ));
         }
     }
     Ok(())
@@ -175,7 +183,7 @@ impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.error {
             Some(_) => f.write_str("invalid at ")?,
-            None if self.complete => return write!(f, "complete, {} bytes", self.length),
+            None if self.complete => return write!(f, "complete, {}", count(self.length, "byte")),
             None => f.write_str("valid, but cut at ")?,
         }
         write!(f, "line {}, column {} (byte {})", self.line, self.column, self.offset())?;

@@ -6,12 +6,12 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::parsed::{Answers, Input, Parsed};
-use super::{Console, Exit};
+use super::{Console, epilogue};
 use crate::json::{CloseOptions, Partial};
 
 /// Arguments of `restitch close`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
     #[command(flatten)]
     input: Input,
@@ -26,17 +26,20 @@ pub struct Args {
 const EXAMPLES: &str = r#"Examples:
   restitch close cut.json > closed.json
   printf '{"title": "Hel' | restitch close
-  restitch close --json cut.json
+  restitch close --json cut.json other.json
+  restitch close -o cut.json cut.json
   restitch close --strings hold --literals show cut.json
   echo '{"id": "a", "text": "[1, 2"}' | restitch close --jsonl
 
 What is not certain is dropped: an unfinished number, literal, escape or key, a comma, a key without its value. A
 partial string is kept, unless --strings hold says otherwise; a literal can be completed, for it can only become one
 thing. What stands around the JSON, a Markdown fence say, is left out.
-With --json: {"complete", "json"}; `json` is "" where nothing is certain yet.
+With --json: {"complete", "json"}; `json` is "" where nothing is certain yet. With several files, each closed text
+ends with a line feed, and each answer in JSON has the name in `file`. Bytes that are not UTF-8 are removed, and
+`removed_bytes` says how many.
 
-Exit codes: 0 it was complete, 3 it was cut and is closed, 4 it is malformed (the part before the deviation is
-closed), 1 unreadable."#;
+Exit codes: 0 it was complete, 3 it was cut and is closed, 4 it is malformed (the part before the deviation is closed)
+or not UTF-8, 1 unreadable; of several files the worst counts."#;
 
 #[derive(Serialize)]
 pub(super) struct Answer {
@@ -71,14 +74,14 @@ impl Answers for CloseOptions {
         Answer { complete: document.is_complete(), json: document.complete_with(*self).unwrap_or_default() }
     }
 
-    fn print(&self, file: &str, parsed: &Parsed<()>, console: &mut Console) -> io::Result<()> {
+    fn print(&self, file: &str, are_several: bool, parsed: &Parsed<()>, console: &mut Console) -> io::Result<()> {
         let answer = self.answer(parsed);
-        if parsed.exit() == Exit::Cut {
+        if parsed.is_cut() {
             let cut = parsed.document.cut();
             let outcome = if answer.json.is_empty() { "nothing is certain yet" } else { "closed" };
             console.note(format_args!("{file}: cut at byte {}, in `{}`: {outcome}", cut.offset, cut.state.as_str()));
         }
-        console.text(&answer.json)
+        if are_several { console.lines(&format!("{}\n", answer.json)) } else { console.text(&answer.json) }
     }
 }
 

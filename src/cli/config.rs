@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::output::To;
 use super::settings::Settings;
-use super::{Console, Exit};
+use super::{Console, Exit, epilogue};
 use crate::config::Config;
 
 /// Arguments of `restitch config`.
@@ -17,17 +18,19 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Command {
     /// Says whether a configuration file is right, and if not, in which line it is wrong.
-    #[command(after_help = CHECK)]
+    #[command(after_help = epilogue(CHECK))]
     Check {
         /// The file; `-` is standard input.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
     /// Shows the whole configuration: the file, the environment, the flags, and the defaults, as a file.
-    #[command(after_help = SHOW)]
+    #[command(after_help = epilogue(SHOW))]
     Show {
         #[command(flatten)]
         settings: Box<Settings>,
+        #[command(flatten)]
+        to: To,
     },
 }
 
@@ -52,7 +55,7 @@ Exit codes: 0 shown, 1 the file is unreadable, 2 it is wrong.";
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     match &args.command {
         Command::Check { file } => {
-            if let Some(text) = console.read_text(file)
+            if let Some((text, _)) = console.read_text(file)
                 && let Err(error) = checked(&text)
             {
                 console.verdict(Exit::Invalid);
@@ -60,10 +63,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             }
             Ok(())
         }
-        Command::Show { settings } => match settings.config(console) {
-            Some(config) => console.lines(&config.show()),
-            None => Ok(()),
-        },
+        Command::Show { settings, to } => {
+            console.write_to(to.output.as_deref());
+            settings.config(console).map_or(Ok(()), |config| console.lines(&config.show()))
+        }
     }
 }
 

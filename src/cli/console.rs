@@ -1,28 +1,46 @@
 //! The process's streams as the commands use them, and the verdict that grows while they run.
 //!
-//! An error that leaves through a `Result` here is one of writing the output; a file that can't be read is a note and
-//! a verdict, and the next file's turn comes.
+//! A `Result` that leaves a function here is an error of writing the output. A file that cannot be read is reported and
+//! counts in the verdict; the next file follows.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, IsTerminal, Read, Stdout, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+#[cfg(feature = "server")]
+use tracing_subscriber::filter::LevelFilter;
 
 use super::Exit;
+use super::output::Output;
+#[cfg(feature = "server")]
+use super::output::has_colors;
+use super::progress::{self, Watched};
 use crate::{Document, SyntaxError, clean_encoding};
 
 #[derive(Debug)]
 pub(super) struct Console {
-    out: BufWriter<Stdout>,
+    out: BufWriter<Output>,
     exit: Exit,
+    /// Only failures are reported.
+    is_quiet: bool,
+    /// How often `--verbose` was given.
+    verbosity: u8,
 }
 
 impl Console {
-    pub(super) fn new() -> Self {
-        Self { out: BufWriter::new(io::stdout()), exit: Exit::default() }
+    pub(super) fn new(is_quiet: bool, verbosity: u8) -> Self {
+        Self { out: BufWriter::new(Output::stdout()), exit: Exit::default(), is_quiet, verbosity }
+    }
+
+    /// Writes the data to `file`, if one is named, in place of standard output. The file is made when the first byte is
+    /// written, so that a command may write to the file that it has read.
+    pub(super) fn write_to(&mut self, file: Option<&Path>) {
+        if let Some(file) = file {
+            self.out = BufWriter::new(Output::file(file));
+        }
     }
 
     /// Adds what became of one file or line. Said before its answer is written, so that it stands if the reader of
@@ -36,14 +54,46 @@ impl Console {
         self.exit
     }
 
-    /// Tells people something. What standard error makes of it is no matter of ours.
+    /// Tells people something, unless they asked for quiet.
     pub(super) fn note(&self, words: impl fmt::Display) {
-        let _ = writeln!(io::stderr(), "restitch: {}", one_line(&words.to_string()));
+        if !self.is_quiet {
+            report(words);
+        }
     }
 
     /// Tells people something that belongs to the note before.
     pub(super) fn detail(&self, words: impl fmt::Display) {
-        let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
+        if !self.is_quiet {
+            let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
+        }
+    }
+
+    /// Reports what failed, and adds the verdict.
+    pub(super) fn fail(&mut self, exit: Exit, words: impl fmt::Display) {
+        report(words);
+        self.verdict(exit);
+    }
+
+    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` decide what it holds, then `level`;
+    /// without one there is no log.
+    #[cfg(feature = "server")]
+    pub(super) fn start_log(&self, level: Option<LevelFilter>) {
+        let level = match self.verbosity {
+            _ if self.is_quiet => Some(LevelFilter::ERROR),
+            0 => level,
+            1 => Some(LevelFilter::DEBUG),
+            _ => Some(LevelFilter::TRACE),
+        };
+        let Some(level) = level else { return };
+        let log = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(has_colors(&io::stderr()));
+        // A process has one log: a second start changes nothing.
+        let _ = log.with_max_level(level).with_target(false).try_init();
+    }
+
+    /// Whether a line may be written to standard error over and over. `writes` says that the command writes its output
+    /// meanwhile: on a terminal the two would mix.
+    pub(super) fn is_live(&self, writes: bool) -> bool {
+        !self.is_quiet && progress::is_live() && !(writes && self.is_terminal())
     }
 
     /// Tells people where a text leaves the grammar.
@@ -78,11 +128,11 @@ impl Console {
         self.out.write_all(lines.as_bytes())
     }
 
-    /// Writes a text to the byte: another command may go on with it. A terminal gets the line end that its prompt
-    /// needs.
+    /// Writes a text to the byte, so that another command can go on with it. A terminal gets the line end that its
+    /// prompt needs.
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())?;
-        if !text.is_empty() && self.out.get_ref().is_terminal() {
+        if !text.is_empty() && self.is_terminal() {
             self.out.write_all(b"\n")?;
         }
         Ok(())
@@ -95,61 +145,73 @@ impl Console {
         self.out.flush()
     }
 
-    /// People see the output as it comes.
-    #[cfg(all(feature = "proxy", feature = "sim"))]
+    /// People see the output as it is written.
     pub(super) fn is_terminal(&self) -> bool {
         self.out.get_ref().is_terminal()
+    }
+
+    /// The data may have colors.
+    #[cfg(all(feature = "proxy", feature = "sim"))]
+    pub(super) fn has_colors(&self) -> bool {
+        self.out.get_ref().has_colors()
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Opens a file, or standard input for `-`. `None` if it can't be opened, which has been told then.
-    pub(super) fn open(&mut self, path: &Path) -> Option<Box<dyn Read>> {
+    /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be opened, which has been
+    /// reported then. `writes` says that the command writes its output meanwhile.
+    pub(super) fn open(&mut self, path: &Path, writes: bool) -> Option<Watched<Box<dyn Read>>> {
+        if writes && self.out.get_ref().is_same(path) {
+            self.fail(Exit::Usage, format_args!("{}: it is read and cannot be written meanwhile", path.display()));
+            return None;
+        }
+        let is_live = self.is_live(writes);
         if is_stdin(path) {
-            return Some(Box::new(io::stdin().lock()));
+            return Some(Watched::new(Box::new(io::stdin().lock()), None, is_live));
         }
         match File::open(path) {
-            Ok(file) => Some(Box::new(file)),
+            Ok(file) => {
+                let length = file.metadata().ok().map(|metadata| metadata.len());
+                Some(Watched::new(Box::new(file), length, is_live))
+            }
             Err(error) => self.unreadable(path, &error),
         }
     }
 
-    /// Reads a whole file, or standard input for `-`. `None` if it can't be read, which has been told then.
+    /// Reads a whole file, or standard input for `-`. `None` if it cannot be read, which has been reported then.
     pub(super) fn read(&mut self, path: &Path) -> Option<Vec<u8>> {
-        let result = if is_stdin(path) {
-            let mut bytes = Vec::new();
-            io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
-        } else {
-            fs::read(path)
-        };
-        result.map_or_else(|error| self.unreadable(path, &error), Some)
+        let mut bytes = Vec::new();
+        let result = self.open(path, false)?.read_to_end(&mut bytes);
+        result.map_or_else(|error| self.unreadable(path, &error), |_| Some(bytes))
     }
 
-    /// Reads a whole file as text; tells people how many bytes were no UTF-8 and are left out.
-    pub(super) fn read_text(&mut self, path: &Path) -> Option<String> {
+    /// Reads a whole file as text, with the number of bytes that were removed because they are not UTF-8. Such bytes are
+    /// reported, and the verdict is [`Exit::Invalid`].
+    pub(super) fn read_text(&mut self, path: &Path) -> Option<(String, usize)> {
         let bytes = self.read(path)?;
         match String::from_utf8(bytes) {
-            Ok(text) => Some(text),
+            Ok(text) => Some((text, 0)),
             Err(error) => {
                 let (text, removed) = clean_encoding(error.as_bytes());
-                self.note_removed(path, removed);
-                Some(text.into_owned())
+                self.removed(path, removed);
+                Some((text.into_owned(), removed))
             }
         }
     }
 
-    pub(super) fn note_removed(&self, path: &Path, removed: usize) {
+    /// Reports bytes that were removed because they are not UTF-8.
+    pub(super) fn removed(&mut self, path: &Path, removed: usize) {
         if removed > 0 {
-            self.note(format_args!("{}: left out, since not UTF-8: {removed} bytes", path.display()));
+            self.note(format_args!("{}: not UTF-8: removed {}", path.display(), count(removed, "byte")));
+            self.verdict(Exit::Invalid);
         }
     }
 
     /// Says that a file failed.
     pub(super) fn unreadable<T>(&mut self, path: &Path, error: &io::Error) -> Option<T> {
-        self.note(format_args!("{}: {error}", path.display()));
-        self.verdict(Exit::Io);
+        self.fail(Exit::Io, format_args!("{}: {error}", path.display()));
         None
     }
 
@@ -157,11 +219,26 @@ impl Console {
     pub(super) fn names_stdin_once(&mut self, paths: &[PathBuf]) -> bool {
         let once = paths.iter().filter(|path| is_stdin(path)).count() < 2;
         if !once {
-            self.note("standard input (`-`) can be named once only");
-            self.verdict(Exit::Usage);
+            self.fail(Exit::Usage, "standard input (`-`) can be named once only");
         }
         once
     }
+}
+
+/// Writes a line to standard error. Where that fails there is nobody to tell.
+fn report(words: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "restitch: {}", one_line(&words.to_string()));
+}
+
+/// A number and what it counts: `1 byte`, `2 bytes`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// For fields of answers that are left out where they are 0.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+pub(super) fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Control characters, line ends among them, as escapes. Names, paths and messages come from texts of strangers: as
@@ -198,6 +275,6 @@ pub(super) fn short(path: &str) -> Cow<'_, str> {
 /// Characters of each end of a long path.
 const SHOWN: usize = 60;
 
-fn is_stdin(path: &Path) -> bool {
+pub(super) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

@@ -9,8 +9,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::output::To;
 use super::parsed::Parsed;
-use super::{Console, Exit};
+use super::{Console, Exit, epilogue};
 use crate::json::walk::{Raw, ValueKind, is_valid};
 use crate::provider::chat::Reader;
 use crate::provider::{Kind, Transcript};
@@ -19,7 +20,7 @@ use crate::{Limits, SyntaxError, clean_encoding};
 
 /// Arguments of `restitch decode`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
     /// The response body, an event stream or one JSON object; `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
@@ -30,6 +31,8 @@ pub struct Args {
     /// Answer in JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    to: To,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -265,8 +268,9 @@ pub(super) fn says_chat(data: &str) -> Option<bool> {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    console.write_to(args.to.output.as_deref());
     let file = args.file.display();
-    let Some(input) = console.open(&args.file) else { return Ok(()) };
+    let Some(input) = console.open(&args.file, false) else { return Ok(()) };
     let decoded = match decode(input, args.dialect) {
         Ok(decoded) => decoded,
         Err(Error::Io(error)) => {
@@ -292,7 +296,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
     let others = decoded.text.keys().filter(|slot| *slot != "0").count() + decoded.tool_args.len();
     if others > 0 {
-        console.note(format_args!("{file}: {others} more texts or tool calls are shown with --json"));
+        let what =
+            if others == 1 { "1 other text or tool call" } else { &format!("{others} other texts or tool calls") };
+        console.note(format_args!("{file}: --json shows {what}"));
     }
     console.text(decoded.text.get("0").map(String::as_str).unwrap_or_default())
 }

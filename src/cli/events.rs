@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::Console;
 use super::console::{escape_controls, short};
 use super::live::{Input, Watcher};
+use super::{Console, epilogue};
 use crate::Document;
 use crate::json::{Event, Kind, Live, Sink, string};
 
 /// Arguments of `restitch events`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
     /// JSON texts, or event streams of chat completions; `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
@@ -50,6 +50,7 @@ Exit codes: 0 complete, 3 cut, 4 malformed, not UTF-8, or the server reports an 
 the worst, in this order."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    args.input.prepare(console);
     if !console.names_stdin_once(&args.files) {
         return Ok(());
     }

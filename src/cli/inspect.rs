@@ -4,8 +4,9 @@ use std::io;
 
 use serde::Serialize;
 
-use super::Console;
+use super::console::count;
 use super::parsed::{Answers, Input, Parsed};
+use super::{Console, epilogue};
 use crate::context::{self, Contexts, Options, Sections};
 use crate::json::{Event, Live, Sink};
 use crate::siblings::Siblings;
@@ -13,7 +14,7 @@ use crate::{Document, Limits};
 
 /// Arguments of `restitch inspect`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
     #[command(flatten)]
     input: Input,
@@ -34,9 +35,10 @@ With --json: {"cut": {"offset", "path", "in"}, "overlap_context", "ambiguous", "
 "element_before_cutoff", "last_raw_json", "kpi_question", "complete"}. `path` is a JSON Pointer. `in` is one of start,
 value, key, string, escape, number, literal, after_value, done. `overlap_context` is the end of the text that a
 continuation is asked to repeat; `ambiguous` says that it stands elsewhere, too, or goes on as it began. Of a malformed
-text, what stands before the deviation is shown. docs/contexts.md says what the others are.
+text, what stands before the deviation is shown. With several files, each answer has the name in `file`. Bytes that are not
+UTF-8 are removed, and `removed_bytes` says how many. docs/contexts.md says what the others are.
 
-Exit codes: 0 complete, 3 cut, 4 malformed, 1 unreadable."#;
+Exit codes: 0 complete, 3 cut, 4 malformed or not UTF-8, 1 unreadable; of several files the worst counts."#;
 
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {
@@ -96,7 +98,10 @@ impl Answers for Args {
     }
 
     /// Aligned, each text on one line, of the long one its size and end.
-    fn print(&self, _: &str, parsed: &Parsed<Followed>, console: &mut Console) -> io::Result<()> {
+    fn print(&self, file: &str, are_several: bool, parsed: &Parsed<Followed>, console: &mut Console) -> io::Result<()> {
+        if are_several {
+            console.line(format_args!("file             {file}"))?;
+        }
         let document = &parsed.document;
         let yes_or_no = |yes| if yes { "yes" } else { "no" };
         let cut = Cut::of(document);
@@ -108,7 +113,7 @@ impl Answers for Args {
                 let start = part.char_indices().rev().nth(SHOWN - 1).map_or(0, |(at, _)| at);
                 let end = part.get(start..).unwrap_or_default();
                 let dots = if start > 0 { "…" } else { "" };
-                console.line(format_args!("complete part    {} bytes: {dots}{end}", part.len()))?;
+                console.line(format_args!("complete part    {}: {dots}{end}", count(part.len(), "byte")))?;
             }
             None => console.line("complete part    none yet")?,
         }
@@ -119,7 +124,8 @@ impl Answers for Args {
             console.line(format_args!("overlap context  {}", overlap.text))?;
             console.line(format_args!("ambiguous        {}", yes_or_no(overlap.ambiguous)))?;
         }
-        console.line(format_args!("complete         {}", yes_or_no(document.is_complete())))
+        console.line(format_args!("complete         {}", yes_or_no(document.is_complete())))?;
+        if are_several { console.line("") } else { Ok(()) }
     }
 }
 

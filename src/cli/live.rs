@@ -1,6 +1,6 @@
 //! Text that is looked at while it comes: what `events` and `paths` share, their arguments among it.
 
-use std::io;
+use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,6 +9,7 @@ use clap::ValueEnum;
 
 use super::console::short;
 use super::deltas::Slot;
+use super::output::To;
 use super::source::{Dialect, Refusal, Source};
 use super::{Console, Exit};
 use crate::json::Sink;
@@ -30,6 +31,8 @@ pub(super) struct Input {
     /// Of an event stream, which text: CHOICE, or CHOICE.TOOL for the arguments of a tool call.
     #[arg(long, default_value = "0")]
     slot: Slot,
+    #[command(flatten)]
+    to: To,
 }
 
 /// What becomes of text behind a root, white space and a fence aside.
@@ -73,10 +76,15 @@ enum End {
 }
 
 impl Input {
+    /// Makes `--output` the place of all that is written.
+    pub(super) fn prepare(&self, console: &mut Console) {
+        console.write_to(self.to.output.as_deref());
+    }
+
     /// Reads a file, or standard input for `-`, tells `watcher` what becomes certain, and sends off what it writes
     /// after each read. Then says what became of the text.
     pub(super) fn watch(&self, file: &Path, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<()> {
-        let Some(mut input) = console.open(file) else { return Ok(()) };
+        let Some(mut input) = console.open(file, true) else { return Ok(()) };
         let mut text = Text::new(self);
         let mut buffer = vec![0; BUFFER.get()];
         let end = loop {

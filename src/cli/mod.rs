@@ -7,23 +7,29 @@
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgAction, Parser, Subcommand};
 
 pub mod check;
 pub mod close;
+mod color;
 pub mod config;
 mod console;
 pub mod decode;
 mod deltas;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 pub mod demo;
+#[cfg(feature = "proxy")]
+pub mod doctor;
 pub mod events;
 mod explain;
 pub mod inspect;
 mod jsonl;
 mod live;
+mod output;
+pub mod pages;
 mod parsed;
 pub mod paths;
+mod progress;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "proxy")]
@@ -34,23 +40,52 @@ pub mod sim;
 mod source;
 pub mod stitch;
 mod tracker;
+mod version;
 
+use color::ColorChoice;
 use console::Console;
 
 /// Makes cut-off JSON from language models whole.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "restitch", version, after_help = EXIT_CODES)]
-pub enum Args {
+#[command(name = "restitch", version, long_version = version::LONG, max_term_width = 100)]
+#[command(after_help = epilogue(EXIT_CODES))]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    general: General,
+}
+
+/// Flags of every command.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "General options")]
+struct General {
+    /// Report on standard error only what failed.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Log more of what the proxy and the model server do; -vv logs every step.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// When to use colors. `auto` follows NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
+    #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Command {
     // The commands that run a server come first: they are what most people look for.
-    /// Streams a document, cuts it several times, and shows how it is made whole.
+    /// Shows what a cut answer is to a plain client, and what it is through restitch.
     #[cfg(all(feature = "proxy", feature = "sim"))]
     Demo(demo::Args),
     /// Runs the proxy: point the base URL of any OpenAI client at it.
     #[cfg(feature = "proxy")]
     Proxy(proxy::Args),
-    /// Asks a model for a document, and for the rest of it until it is whole.
+    /// Asks a model for a document, and for the rest of it until it is complete.
     #[cfg(feature = "proxy")]
     Run(run::Args),
+    /// Says whether a provider can be reached, and whether a model continues a prefill.
+    #[cfg(feature = "proxy")]
+    Doctor(doctor::Args),
     /// Runs a scripted model server that cuts its answers and misbehaves on request.
     #[cfg(feature = "sim")]
     Sim(sim::Args),
@@ -62,45 +97,51 @@ pub enum Args {
     Close(close::Args),
     /// Validates JSON strictly, and tells what is cut from what is wrong.
     Check(check::Args),
-    /// Tells what becomes certain of JSON text while it comes.
+    /// Lists the parser's events of JSON text while the text arrives.
     Events(events::Args),
-    /// Picks values out of JSON text while it comes.
+    /// Picks values out of JSON text while the text arrives.
     Paths(paths::Args),
     /// Reads the text and the tool calls out of a recorded response body.
     Decode(decode::Args),
     /// Checks and shows the configuration file.
     Config(config::Args),
+    /// Writes the completions for a shell.
+    Completions(pages::Completions),
+    /// Writes the manual pages.
+    Man(pages::Man),
 }
 
 /// Runs a command on the process's own standard streams.
 pub fn run(args: &Args) -> Exit {
-    let mut console = Console::new();
-    let result = match args {
+    args.general.color.write_global();
+    let mut console = Console::new(args.general.quiet, args.general.verbose);
+    let result = match &args.command {
         #[cfg(all(feature = "proxy", feature = "sim"))]
-        Args::Demo(args) => demo::run(args, &mut console),
+        Command::Demo(args) => demo::run(args, &mut console),
         #[cfg(feature = "proxy")]
-        Args::Proxy(args) => proxy::run(args, &mut console),
+        Command::Proxy(args) => proxy::run(args, &mut console),
         #[cfg(feature = "proxy")]
-        Args::Run(args) => run::run(args, &mut console),
+        Command::Run(args) => run::run(args, &mut console),
+        #[cfg(feature = "proxy")]
+        Command::Doctor(args) => doctor::run(args, &mut console),
         #[cfg(feature = "sim")]
-        Args::Sim(args) => sim::run(args, &mut console),
-        Args::Stitch(args) => stitch::run(args, &mut console),
-        Args::Inspect(args) => inspect::run(args, &mut console),
-        Args::Close(args) => close::run(args, &mut console),
-        Args::Check(args) => check::run(args, &mut console),
-        Args::Events(args) => events::run(args, &mut console),
-        Args::Paths(args) => paths::run(args, &mut console),
-        Args::Decode(args) => decode::run(args, &mut console),
-        Args::Config(args) => config::run(args, &mut console),
+        Command::Sim(args) => sim::run(args, &mut console),
+        Command::Stitch(args) => stitch::run(args, &mut console),
+        Command::Inspect(args) => inspect::run(args, &mut console),
+        Command::Close(args) => close::run(args, &mut console),
+        Command::Check(args) => check::run(args, &mut console),
+        Command::Events(args) => events::run(args, &mut console),
+        Command::Paths(args) => paths::run(args, &mut console),
+        Command::Decode(args) => decode::run(args, &mut console),
+        Command::Config(args) => config::run(args, &mut console),
+        Command::Completions(args) => pages::completions(args, &mut console),
+        Command::Man(args) => pages::man(args, &mut console),
     };
     match result.and_then(|()| console.flush()) {
         Ok(()) => {}
-        // Whoever read the output has seen enough; what was found until then stands.
+        // Whoever read the output has seen enough; the verdict until then holds.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        Err(error) => {
-            console.note(format_args!("cannot write the output: {error}"));
-            console.verdict(Exit::Io);
-        }
+        Err(error) => console.fail(Exit::Io, format_args!("cannot write the output: {error}")),
     }
     console.exit()
 }
@@ -159,6 +200,26 @@ Examples:
   restitch stitch first.json second.json
 
 `-`, or no file, is standard input. `restitch COMMAND --help` has more examples.";
+
+/// The text below a command's help. Lines that are not indented are joined to paragraphs, which clap wraps to the width
+/// of the terminal; indented lines are kept.
+fn epilogue(text: &str) -> String {
+    let mut joined = String::new();
+    for line in text.lines() {
+        let is_kept = line.is_empty() || line.starts_with(' ') || line.ends_with(':');
+        let is_open = !joined.is_empty() && !joined.ends_with('\n');
+        if is_open && is_kept {
+            joined.push('\n');
+        } else if is_open {
+            joined.push(' ');
+        }
+        joined.push_str(line);
+        if is_kept {
+            joined.push('\n');
+        }
+    }
+    joined
+}
 
 /// Runs a server's future to its end, on all cores. Only commands that need a runtime have one.
 ///

@@ -1,27 +1,31 @@
-//! One whole text as a document: what `close` and `inspect` share, their arguments among it.
+//! One whole text as a document: what `close` and `inspect` share, including their arguments.
 
 use std::io;
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
+use super::console::is_zero;
+use super::output::To;
 use super::{Console, Exit, jsonl};
 use crate::json::Sink;
 use crate::json::envelope::Roots;
 use crate::{Document, Limits, SyntaxError};
 
-/// Where the text comes from, and how it is answered.
+/// Where the texts come from, and how they are answered.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Input {
-    /// The text; `-` is standard input.
+    /// The texts; `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
-    file: PathBuf,
-    /// Answer in JSON.
+    files: Vec<PathBuf>,
+    /// Answer in JSON, one line per file.
     #[arg(long)]
     pub(super) json: bool,
-    /// Read {"id", "text"} a line from standard input, and answer each in JSON.
-    #[arg(long, conflicts_with = "file")]
+    /// Read {"id", "text"} from each line of standard input, and answer each in JSON.
+    #[arg(long, conflicts_with = "files")]
     jsonl: bool,
+    #[command(flatten)]
+    to: To,
 }
 
 /// What a command makes of a text.
@@ -33,41 +37,83 @@ pub(super) trait Answers {
 
     fn answer<'a>(&self, parsed: &'a Parsed<Self::Sink>) -> Self::Answer<'a>;
 
-    /// Answers people; `file` is the text's name.
-    fn print(&self, file: &str, parsed: &Parsed<Self::Sink>, console: &mut Console) -> io::Result<()>;
+    /// Answers people; `file` is the text's name, and `are_several` says that there are others.
+    fn print(
+        &self,
+        file: &str,
+        are_several: bool,
+        parsed: &Parsed<Self::Sink>,
+        console: &mut Console,
+    ) -> io::Result<()>;
 }
 
 impl Input {
-    /// Reads the text, or each text of a line, and answers it.
+    /// Reads the texts, of files or of lines, and answers each.
     pub(super) fn run<T: Answers>(&self, console: &mut Console, answers: &T) -> io::Result<()> {
+        console.write_to(self.to.output.as_deref());
         if self.jsonl {
             return jsonl::serve(console, |request, console| {
                 let parsed = Parsed::new(&request.text(console)?);
                 parsed.note_deviation(&request.name, console);
                 console.verdict(parsed.exit());
-                Ok(Said { answers, parsed })
+                Ok(Said { file: None, answers, parsed })
             });
         }
-        let Some(text) = console.read_text(&self.file) else { return Ok(()) };
-        let parsed = Parsed::new(&text);
-        // The document has it now: of a large file one copy is enough.
-        drop(text);
-        let file = self.file.display().to_string();
-        parsed.note_deviation(&file, console);
-        console.verdict(parsed.exit());
-        if self.json { console.answer(&Said { answers, parsed }) } else { answers.print(&file, &parsed, console) }
+        if !console.names_stdin_once(&self.files) {
+            return Ok(());
+        }
+        let are_several = self.files.len() > 1;
+        for path in &self.files {
+            let file = path.display().to_string();
+            let Some((text, removed)) = console.read_text(path) else {
+                if self.json && are_several {
+                    console.answer(&Unread { file, error: "can't be read" })?;
+                }
+                continue;
+            };
+            let parsed = Parsed { removed, ..Parsed::new(&text) };
+            // The document has it now: of a large file one copy is enough.
+            drop(text);
+            parsed.note_deviation(&file, console);
+            console.verdict(parsed.exit());
+            if self.json {
+                console.answer(&Said { file: are_several.then_some(file), answers, parsed })?;
+            } else {
+                answers.print(&file, are_several, &parsed, console)?;
+            }
+        }
+        Ok(())
     }
+}
+
+/// The answer of a file among several that cannot be read.
+#[derive(Serialize)]
+struct Unread {
+    file: String,
+    error: &'static str,
 }
 
 /// An answer that borrows the text which it keeps: it is made when it is written.
 struct Said<'t, T: Answers> {
+    /// Only where there are several files.
+    file: Option<String>,
     answers: &'t T,
     parsed: Parsed<T::Sink>,
 }
 
 impl<T: Answers> Serialize for Said<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.answers.answer(&self.parsed).serialize(serializer)
+        #[derive(Serialize)]
+        struct Named<'a, A> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            file: Option<&'a str>,
+            #[serde(flatten)]
+            answer: A,
+            #[serde(skip_serializing_if = "is_zero")]
+            removed_bytes: usize,
+        }
+        let answer = self.answers.answer(&self.parsed);
+        Named { file: self.file.as_deref(), answer, removed_bytes: self.parsed.removed }.serialize(serializer)
     }
 }
 
@@ -76,6 +122,8 @@ pub(super) struct Parsed<S> {
     pub(super) document: Document,
     pub(super) deviation: Option<SyntaxError>,
     pub(super) sink: S,
+    /// Bytes that are not UTF-8, and so not in the document.
+    pub(super) removed: usize,
 }
 
 impl<S: Sink + Default> Parsed<S> {
@@ -87,17 +135,24 @@ impl<S: Sink + Default> Parsed<S> {
             // Fails where the root is open, which the document itself knows: only a number needs to be told.
             let _ = document.finish_with(&mut sink);
         }
-        Self { document, deviation, sink }
+        Self { document, deviation, sink, removed: 0 }
     }
 
     pub(super) fn exit(&self) -> Exit {
-        if self.document.is_complete() {
+        if self.removed > 0 {
+            Exit::Invalid
+        } else if self.document.is_complete() {
             Exit::Complete
         } else if self.deviation.is_some() || self.document.is_prose() {
             Exit::Invalid
         } else {
             Exit::Cut
         }
+    }
+
+    /// The text ends before its root does.
+    pub(super) fn is_cut(&self) -> bool {
+        !self.document.is_complete() && self.deviation.is_none() && !self.document.is_prose()
     }
 
     /// Tells people where the text leaves the grammar; `name` is the file's, or the line's.

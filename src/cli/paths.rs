@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::live::{Input, Watcher};
-use super::{Console, Exit};
+use super::{Console, Exit, epilogue};
 use crate::Document;
 use crate::json::string::{decode, quoted};
 use crate::json::{Event, Live, Sink};
@@ -15,7 +15,7 @@ use crate::paths::{Match, Paths, Phase};
 
 /// Arguments of `restitch paths`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(override_usage = USAGE, after_help = EXAMPLES)]
+#[command(override_usage = USAGE, after_help = epilogue(EXAMPLES))]
 pub struct Args {
     /// JSON Pointers in which `*` stands for any one step; "" is the root. A last one that does not begin with `/`, or
     /// that a file of this name exists for, is the file: JSON text, or an event stream of chat completions; without
@@ -74,15 +74,15 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         Ok(paths) if !patterns.is_empty() => paths,
         result => {
             match result {
-                Ok(_) => console.note(format_args!("no pattern: `{}` is the file", file.display())),
-                Err(error) => console.note(error),
+                Ok(_) => console.fail(Exit::Usage, format_args!("no pattern: `{}` is the file", file.display())),
+                Err(error) => console.fail(Exit::Usage, error),
             }
-            console.verdict(Exit::Usage);
             return Ok(());
         }
     };
     let mut found =
         Found { paths, patterns: &patterns, args, left: args.first.map(NonZeroUsize::get), line: String::new() };
+    args.input.prepare(console);
     args.input.watch(file, &mut found, console)
 }
 

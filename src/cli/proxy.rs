@@ -1,18 +1,18 @@
 //! `restitch proxy`: what clients point their base URL at.
 
-use std::io::{self, IsTerminal};
+use std::io;
 
 use tracing_subscriber::filter::LevelFilter;
 
 use super::settings::Settings;
-use super::{Console, Exit, block_on, interrupted};
+use super::{Console, Exit, block_on, epilogue, interrupted};
 use crate::client::{Client, Upstream};
 use crate::config::{self, Config};
 use crate::proxy::Proxy;
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
     #[command(flatten)]
     settings: Box<Settings>,
@@ -36,28 +36,22 @@ one ends at once."#;
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let Some(config) = args.settings.config(console) else { return Ok(()) };
     let Some(upstream) = &config.proxy.upstream else {
-        console.note("--upstream: it is named neither there, nor by RESTITCH_UPSTREAM, nor in a configuration file");
-        console.verdict(Exit::Usage);
+        let words = "--upstream: it is named neither there, nor by RESTITCH_UPSTREAM, nor in a configuration file";
+        console.fail(Exit::Usage, words);
         return Ok(());
     };
     let upstream = match Upstream::parse(upstream) {
         Ok(upstream) => upstream,
         Err(error) => {
             // The address itself is not repeated: it may hold a password.
-            console.note(format_args!("--upstream: {error}"));
-            console.verdict(Exit::Usage);
+            console.fail(Exit::Usage, format_args!("--upstream: {error}"));
             return Ok(());
         }
     };
     // A word that is no level was refused where it was read.
     let level = config.proxy.log.as_deref().and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO);
     let listen = config.proxy.listen.unwrap_or(config::Proxy::LISTEN);
-    tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_max_level(level)
-        .with_target(false)
-        .init();
+    console.start_log(Some(level));
     let served = block_on(async {
         // Whoever reads the address may send a signal at once.
         let first = interrupted()?;
@@ -74,8 +68,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         Ok(())
     });
     if let Err(error) = served {
-        console.note(format_args!("{listen}: {error}"));
-        console.verdict(Exit::Io);
+        console.fail(Exit::Io, format_args!("{listen}: {error}"));
     }
     Ok(())
 }

@@ -50,11 +50,8 @@ const YEAR: u64 = 365 * 24 * 60 * 60;
 /// What the file says; the defaults without one. `None` if it can't be read or is wrong, which has been told then.
 pub(super) fn read(file: Option<&Path>, console: &mut Console) -> Option<Config> {
     let Some(path) = file else { return Some(Config::default()) };
-    let text = console.read_text(path)?;
-    let told = |error| {
-        console.note(format_args!("{}: {error}", path.display()));
-        console.verdict(Exit::Usage);
-    };
+    let (text, _) = console.read_text(path)?;
+    let told = |error| console.fail(Exit::Usage, format_args!("{}: {error}", path.display()));
     Config::parse(&text).map_err(told).ok()
 }
 

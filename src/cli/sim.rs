@@ -2,16 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Console, Exit, block_on, interrupted};
+use super::parsed::Parsed;
+use super::{Console, Exit, block_on, epilogue, interrupted};
 use crate::sim::manner::Manner;
 use crate::sim::{Flavour, Script, Sim};
 
 /// Arguments of `restitch sim`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = after_help())]
+#[command(after_help = epilogue(&after_help()))]
 pub struct Args {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8788")]
@@ -79,11 +80,12 @@ const DOCUMENT: &str = r#"{
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let document = match &args.document {
         None => DOCUMENT.to_owned(),
-        Some(path) => match console.read_text(path) {
+        Some(path) => match document(path, console) {
             Some(text) => text,
             None => return Ok(()),
         },
     };
+    console.start_log(None);
     let sim = Sim::new(document, args.script.clone())
         .chunk(usize::try_from(args.chunk).unwrap_or(usize::MAX))
         .delay(Duration::from_millis(args.delay.into()))
@@ -98,8 +100,33 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         Ok(())
     });
     if let Err(error) = served {
-        console.note(format_args!("{}: {error}", args.listen));
-        console.verdict(Exit::Io);
+        console.fail(Exit::Io, format_args!("{}: {error}", args.listen));
     }
     Ok(())
+}
+
+/// The document in a file. `None` if there is none that a model could write, which has been reported then: an empty one,
+/// JSON that is cut or malformed, bytes that are not UTF-8. Prose is a document, too.
+fn document(path: &Path, console: &mut Console) -> Option<String> {
+    let (text, removed) = console.read_text(path)?;
+    let parsed = Parsed::<()>::new(&text);
+    let name = path.display();
+    if removed > 0 {
+        return None;
+    }
+    if text.trim().is_empty() {
+        console.fail(Exit::Invalid, format_args!("{name}: the document is empty"));
+        return None;
+    }
+    if parsed.is_cut() {
+        let offset = parsed.document.cut().offset;
+        console.fail(Exit::Cut, format_args!("{name}: the document is cut at byte {offset}: give a complete one"));
+        return None;
+    }
+    if let Some(error) = parsed.deviation {
+        console.deviation(&name.to_string(), &parsed.document, &error);
+        console.verdict(Exit::Invalid);
+        return None;
+    }
+    Some(text)
 }

@@ -7,14 +7,16 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{Console, Exit, explain, jsonl};
+use super::console::{count, is_zero};
+use super::output::To;
+use super::{Console, Exit, epilogue, explain, jsonl};
 use crate::session::{Explanation, Rewind, Status, StitchOptions, Stitched, StitchedText, stitch_text, stitch_with};
 use crate::splice::{Expect, Seam};
 use crate::{Limits, clean_encoding};
 
 /// Arguments of `restitch stitch`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
     /// The parts, in order; `-` is standard input.
     #[arg(value_name = "PART", default_value = "-")]
@@ -37,6 +39,8 @@ pub struct Args {
     /// Read {"id", "parts", "expect"} a line from standard input, and answer each in JSON.
     #[arg(long, conflicts_with = "parts")]
     jsonl: bool,
+    #[command(flatten)]
+    to: To,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -49,7 +53,8 @@ const EXAMPLES: &str = r#"Examples:
 
 A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
 The document goes to standard output, the seams to standard error. With --json:
-{"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures", "rewound"}.
+{"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures", "rewound",
+"removed_bytes"}; the last two only where something was replaced or removed: bytes that are not UTF-8 are removed.
 With --rewind, `rewound` has the paths of what was replaced.
 With --text, parts are joined by their anchors alone, or as they come with `--expect exact`; it is complete where every
 part was joined, and the answer has `text` for `json`.
@@ -57,7 +62,7 @@ With --explain every seam has a member `explain`, and `failed` lists the parts t
 {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "held", "decided", "repairs"}}.
 With --jsonl, `expect` may be left out of a line; that of the command holds then.
 
-Exit codes: 0 complete, 3 closed where the parts end, 4 failed, 1 unreadable."#;
+Exit codes: 0 complete, 3 closed where the parts end, 4 failed or not UTF-8, 1 unreadable."#;
 
 /// How the continuations were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -95,6 +100,8 @@ struct Answer {
     /// Only where something was replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rewound: Vec<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    removed_bytes: usize,
 }
 
 #[derive(Serialize)]
@@ -127,6 +134,7 @@ impl Answer {
             seams,
             failures: stitched.failures,
             rewound: stitched.rewound,
+            removed_bytes: 0,
         }
     }
 }
@@ -141,6 +149,7 @@ impl From<StitchedText> for Answer {
             seams: stitched.seams.iter().map(Join::from).collect(),
             failures: stitched.failures,
             rewound: Vec::new(),
+            removed_bytes: 0,
         }
     }
 }
@@ -167,6 +176,7 @@ fn exit(status: Status) -> Exit {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    console.write_to(args.to.output.as_deref());
     let limits = Limits::default();
     if args.jsonl {
         return jsonl::serve(console, |request, console| {
@@ -195,13 +205,15 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         return Ok(());
     }
     mend_characters(&mut parts);
-    let mut texts = Vec::new();
+    let (mut texts, mut removed_bytes) = (Vec::new(), 0);
     for (part, path) in parts.iter().zip(&args.parts) {
         let (text, removed) = clean_encoding(part);
-        console.note_removed(path, removed);
+        console.removed(path, removed);
+        removed_bytes += removed;
         texts.push(text);
     }
-    let (status, answer, why) = stitched(args, texts.iter().map(Cow::as_ref), args.expect, &limits);
+    let (status, mut answer, why) = stitched(args, texts.iter().map(Cow::as_ref), args.expect, &limits);
+    answer.removed_bytes = removed_bytes;
     console.verdict(exit(status));
     if args.json {
         return console.answer(&answer);
@@ -210,13 +222,17 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     for Join { offset, overlap, alignment, ambiguous, agreed, .. } in &answer.seams {
         let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
         let agreed = if *agreed { ", as two parts agree" } else { "" };
-        console.note(format_args!("seam at byte {offset}: {alignment}, {overlap} bytes repeated{ambiguous}{agreed}"));
+        console.note(format_args!(
+            "seam at byte {offset}: {alignment}, {} repeated{ambiguous}{agreed}",
+            count(*overlap, "byte")
+        ));
     }
     for path in &answer.rewound {
         console.note(format_args!("replaced: {}", if path.is_empty() { "the root" } else { path }));
     }
     if answer.failures > 0 {
-        console.note(format_args!("{} parts failed to merge", answer.failures));
+        let failures = usize::try_from(answer.failures).unwrap_or(usize::MAX);
+        console.note(format_args!("{} failed to merge", count(failures, "part")));
     }
     match status {
         Status::Complete => {}
@@ -238,8 +254,11 @@ fn stitched<'a>(
         return (stitched.status, stitched.into(), Vec::new());
     }
     let rewind = if args.rewind { Rewind::Element } else { Rewind::Never };
-    let options = StitchOptions { expect: expect.into(), rewind, explain: args.explain };
-    let mut stitched = stitch_with(parts, options, limits);
+    let mut options = StitchOptions::new().expect(expect.into()).rewind(rewind);
+    if args.explain {
+        options = options.explained();
+    }
+    let mut stitched = stitch_with(parts, &options, limits);
     let why = std::mem::take(&mut stitched.explanations);
     (stitched.status, Answer::new(stitched, &why, args.explain), why)
 }

@@ -38,7 +38,7 @@ pub use prompt::{Part, Parts, Prompt};
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
 use returned_prefill::ReturnedPrefill;
 pub use snapshot::{RestoreError, Snapshot};
-pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_explained, stitch_with};
+pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_with};
 pub use template::{Template, TemplateError};
 pub use text::{StitchedText, stitch_text};
 
@@ -48,7 +48,7 @@ use crate::error::SyntaxError;
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::provider::Finish;
-use crate::splice::{Earlier, Expect, Explained, Repair, Seam, Slot, Splice, SpliceError};
+use crate::splice::{Earlier, Expect, Repair, Seam, Slot, Splice, SpliceError};
 
 /// One answer, from its first call to its end.
 ///
@@ -128,8 +128,6 @@ pub struct Session {
     /// Before that, in another process.
     spent: Duration,
     outputs: VecDeque<Output>,
-    /// Somebody asks why: how each continuation was decided, the last one last.
-    explained: Option<Vec<Explained>>,
 }
 
 #[derive(Clone, Debug)]
@@ -183,7 +181,6 @@ impl Session {
             started_at: None,
             spent: Duration::ZERO,
             outputs: VecDeque::new(),
-            explained: None,
         }
     }
 
@@ -447,9 +444,6 @@ impl Session {
         let before = self.slot.document().text().len();
         let was_joined = splice.seam().is_some();
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
-        if let Some(explained) = &mut self.explained {
-            explained.push(splice.explain(&self.slot));
-        }
         self.earlier = splice.take_undecided().or(self.earlier.take());
         if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
             self.joined(now, seam);

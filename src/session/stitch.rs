@@ -1,14 +1,13 @@
 //! Parts of an answer that are there already, joined to one document.
 
-use std::time::Duration;
-
-use super::{CallEnd, Event, FailureReason, Input, Output, Session, Status};
+use super::Status;
 use crate::json::envelope::Roots;
 use crate::limits::Limits;
-use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, SpliceError};
+use crate::splice::{self, Alignment, Earlier, Expect, Explained, Seam, Slot, Splice, SpliceError};
 
 /// What became of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stitched {
     /// Complete, closed, or failed where there is not even a safe point or the first part is not JSON.
     pub status: Status,
@@ -27,6 +26,7 @@ pub struct Stitched {
 
 /// Why one part was joined where it was, or skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The part's number; the first one is 0.
     pub part: usize,
@@ -74,20 +74,56 @@ impl Explanation {
 }
 
 /// How parts are joined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// ```
+/// use restitch::Limits;
+/// use restitch::session::{StitchOptions, stitch_with};
+/// use restitch::splice::{Alignment, Expect, Fate};
+///
+/// let options = StitchOptions::new().expect(Expect::Exact).explained();
+/// let stitched = stitch_with(["[10, 2", "0, 30]"], &options, &Limits::default());
+/// let why = &stitched.explanations[0];
+/// assert_eq!((why.part, why.adds[0].as_str()), (1, "0, 30]"));
+/// let winner = &why.explained.candidates[0];
+/// assert_eq!((winner.alignment, winner.path.as_str(), winner.fate), (Alignment::Exact, "/1", Fate::Won));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StitchOptions {
+    expect: Expect,
+    rewind: Rewind,
+    is_explained: bool,
+}
+
+impl StitchOptions {
+    /// Parts of which nobody knows how they were asked for; nothing is replaced, and nothing is explained.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// How the continuations were asked for.
-    pub expect: Expect,
+    pub fn expect(mut self, expect: Expect) -> Self {
+        self.expect = expect;
+        self
+    }
+
     /// What becomes of a value that was cut and is written again, with other contents.
-    pub rewind: Rewind,
-    /// Say of every part why it was joined where it was, or skipped. For that the delivered text is read once more for
-    /// each part.
-    pub explain: bool,
+    pub fn rewind(mut self, rewind: Rewind) -> Self {
+        self.rewind = rewind;
+        self
+    }
+
+    /// Says of every part why it was joined where it was, or skipped. For that the delivered text is read once more
+    /// for each part.
+    pub fn explained(mut self) -> Self {
+        self.is_explained = true;
+        self
+    }
 }
 
 /// What becomes of a value that was cut, where a part begins again and contradicts it
 /// ([`SpliceError::Differs`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Rewind {
     /// It stays, and the part has failed.
     #[default]
@@ -114,24 +150,7 @@ pub enum Rewind {
 /// assert_eq!(stitched.json, "{\"a\": [1, 2, 3]}");
 /// ```
 pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits) -> Stitched {
-    stitch_with(parts, StitchOptions { expect, ..StitchOptions::default() }, limits)
-}
-
-/// Like [`stitch`], and says of every part why it was joined where it was, or skipped. For that it reads the delivered
-/// text once more for each part.
-///
-/// ```
-/// use restitch::session::stitch_explained;
-/// use restitch::splice::{Alignment, Expect, Fate};
-///
-/// let stitched = stitch_explained(["[10, 2", "0, 30]"], Expect::Exact, &restitch::Limits::default());
-/// let why = &stitched.explanations[0];
-/// assert_eq!((why.part, why.adds[0].as_str()), (1, "0, 30]"));
-/// let winner = &why.explained.candidates[0];
-/// assert_eq!((winner.alignment, winner.path.as_str(), winner.fate), (Alignment::Exact, "/1", Fate::Won));
-/// ```
-pub fn stitch_explained<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits) -> Stitched {
-    stitch_with(parts, StitchOptions { expect, explain: true, ..StitchOptions::default() }, limits)
+    stitch_with(parts, &StitchOptions::new().expect(expect), limits)
 }
 
 /// Like [`stitch`], with all options.
@@ -139,121 +158,167 @@ pub fn stitch_explained<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Ex
 /// ```
 /// use restitch::Limits;
 /// use restitch::session::{Rewind, StitchOptions, stitch_with};
+/// use restitch::splice::Expect;
 ///
 /// // The second answer is of another mind.
 /// let parts = ["[{\"id\": 1}, {\"id\": 2, \"by\": \"An", "[{\"id\": 1}, {\"id\": 2, \"by\": \"Bea\"}]"];
-/// let options = StitchOptions { rewind: Rewind::Element, ..StitchOptions::default() };
-/// let stitched = stitch_with(parts, options, &Limits::default());
+/// let options = StitchOptions::new().expect(Expect::Any).rewind(Rewind::Element);
+/// let stitched = stitch_with(parts, &options, &Limits::default());
 /// assert_eq!(stitched.json, "[{\"id\": 1}, {\"id\": 2, \"by\": \"Bea\"}]");
 /// assert_eq!(stitched.rewound, ["/1"]);
 /// ```
-pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: StitchOptions, limits: &Limits) -> Stitched {
-    let StitchOptions { expect, rewind, explain } = options;
-    // The parts end the loop, no count does.
-    let limits = Limits {
-        max_continuations: u32::MAX,
-        max_consecutive_failures: u32::MAX,
-        max_no_progress: u32::MAX,
-        ..limits.clone()
-    };
-    let now = Duration::ZERO;
-    let mut session = Session::with(limits.clone(), expect, Roots::Any);
-    session.explained = explain.then(Vec::new);
-    let mut stitched = Stitched {
-        status: Status::Failed,
-        json: String::new(),
-        seams: Vec::new(),
-        failures: 0,
-        explanations: Vec::new(),
-        rewound: Vec::new(),
-    };
-    let mut skipped = String::new();
+pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: &StitchOptions, limits: &Limits) -> Stitched {
+    let mut stitcher = Stitcher::new(options, limits);
     for (number, part) in parts.into_iter().enumerate() {
-        let whole;
-        let mut part = part;
-        let mut between = Between::Nothing;
-        if !skipped.is_empty() {
-            let behind = |before: &str, text: &str| {
-                let mut slot = session.slot.clone();
-                let mut splice = Splice::new(&slot, expect, &limits);
-                let fed = splice.feed(&mut slot, before).and_then(|()| splice.feed(&mut slot, text));
-                let is_whole = fed.and_then(|()| splice.finish(&mut slot).map(drop)).is_ok();
-                let is_exact = splice.seam().is_some_and(|seam| seam.alignment == Alignment::Exact);
-                ((is_exact, is_whole), explain.then(|| splice.explain(&slot)))
-            };
-            let alone = behind("", part);
-            match (alone.0, behind(&skipped, part).0) {
-                // It goes on behind either reading, and breaks off behind neither or both.
-                ((true, is_whole), (true, also)) if is_whole == also => {
-                    stitched.failures += 1;
-                    let explanation = |explained| Explanation::new(number, Between::Unclear, explained, part);
-                    stitched.explanations.extend(alone.1.map(explanation));
-                    continue;
-                }
-                ((_, false), (true, true)) => {
-                    between = Between::Skipped;
-                    whole = std::mem::take(&mut skipped) + part;
-                    part = &whole;
-                }
-                _ => {}
-            }
-        }
-        session.handle_input(now, Input::Text(part));
-        session.handle_input(now, Input::CallEnd(CallEnd::Closed));
-        let explained = session.explained.iter_mut().flat_map(|explained| explained.drain(..));
-        stitched.explanations.extend(explained.map(|explained| Explanation::new(number, between, explained, part)));
-        let mut differs = false;
-        while let Some(output) = session.poll_output() {
-            match output {
-                Output::Event(Event::Joined { seam, .. }) => {
-                    stitched.seams.push(seam);
-                    skipped.clear();
-                }
-                Output::Event(Event::Failed { reason, .. }) => {
-                    stitched.failures += 1;
-                    differs = matches!(reason, FailureReason::Merge(SpliceError::Differs(_)));
-                    if expect != Expect::Exact && matches!(reason, FailureReason::Merge(SpliceError::Undecided)) {
-                        skipped.push_str(part);
-                    }
-                }
-                Output::Event(_) | Output::Text(_) | Output::Call { .. } | Output::Done(_) => {}
-            }
-        }
-        if differs
-            && rewind == Rewind::Element
-            && let Some((slot, seam, path)) = splice::replaced(&session.slot, part, expect, &limits)
-        {
-            stitched.failures -= 1;
-            stitched.seams.push(seam);
-            stitched.rewound.push(path);
-            skipped.clear();
-            session.go_on_with(slot);
-        }
-        if session.is_done() {
+        stitcher.take(number, part);
+        if stitcher.is_over() {
             break;
         }
     }
-    let mut document = session.slot.into_document();
-    let complete = document.finish().is_ok();
-    stitched.json = document.complete().unwrap_or_default();
-    stitched.status = match (complete, stitched.json.is_empty() || session.malformed.is_some()) {
-        (true, _) => Status::Complete,
-        (false, true) => Status::Failed,
-        (false, false) => Status::Closed,
-    };
-    stitched
+    stitcher.finish()
 }
 
-impl Session {
-    /// What was delivered is this: nobody has read what it was before.
-    fn go_on_with(&mut self, slot: Slot) {
-        self.slot = slot;
-        if self.slot.document().is_complete() {
-            self.done(Status::Complete, Vec::new(), None);
-        } else {
-            self.call(self.cut_at, Duration::ZERO);
+/// The document so far, and what is known of the parts that were taken.
+struct Stitcher<'a> {
+    options: &'a StitchOptions,
+    limits: &'a Limits,
+    slot: Slot,
+    /// The first part breaks the grammar: nothing is joined to it.
+    is_malformed: bool,
+    /// The parts since the last join that may stand in the string that was cut.
+    skipped: String,
+    /// The last part that fitted in more than one place.
+    earlier: Option<Earlier>,
+    result: Stitched,
+}
+
+impl<'a> Stitcher<'a> {
+    fn new(options: &'a StitchOptions, limits: &'a Limits) -> Self {
+        let result = Stitched {
+            status: Status::Failed,
+            json: String::new(),
+            seams: Vec::new(),
+            failures: 0,
+            explanations: Vec::new(),
+            rewound: Vec::new(),
+        };
+        Self {
+            options,
+            limits,
+            slot: Slot::with_roots(limits, Roots::Any),
+            is_malformed: false,
+            skipped: String::new(),
+            earlier: None,
+            result,
         }
-        self.outputs.clear();
+    }
+
+    /// Joins one part, or skips it.
+    fn take(&mut self, number: usize, part: &str) {
+        if self.slot.document().text().is_empty() {
+            self.is_malformed = self.slot.push(part).is_err();
+            let is_blank = !self.is_over() && self.slot.document().root_start().is_none();
+            self.result.failures += u32::from(is_blank);
+            return;
+        }
+        match self.between(part) {
+            (Between::Unclear, explained) => {
+                self.result.failures += 1;
+                self.explain(number, Between::Unclear, explained, part);
+            }
+            (Between::Skipped, _) => {
+                let whole = std::mem::take(&mut self.skipped) + part;
+                self.join(number, Between::Skipped, &whole);
+            }
+            _ => self.join(number, Between::Nothing, part),
+        }
+    }
+
+    /// Whether the parts that were skipped stand before this one; and the decision on it without them, if that is
+    /// asked for.
+    fn between(&self, part: &str) -> (Between, Option<Explained>) {
+        if self.skipped.is_empty() {
+            return (Between::Nothing, None);
+        }
+        let ((is_exact, is_whole), explained) = self.try_join(part);
+        let between = match self.try_join(&format!("{}{part}", self.skipped)).0 {
+            // It goes on behind either reading, and breaks off behind neither or both.
+            (true, also_whole) if is_exact && is_whole == also_whole => Between::Unclear,
+            (true, true) if !is_whole => Between::Skipped,
+            _ => Between::Nothing,
+        };
+        (between, explained)
+    }
+
+    /// What would become of a fragment: whether it goes on right at the cut, and whether all of it fits.
+    fn try_join(&self, fragment: &str) -> ((bool, bool), Option<Explained>) {
+        let mut slot = self.slot.clone();
+        let mut splice = Splice::new(&slot, self.options.expect, self.limits);
+        let fed = splice.feed(&mut slot, fragment);
+        let is_whole = fed.and_then(|()| splice.finish(&mut slot)).is_ok();
+        let is_exact = splice.seam().is_some_and(|seam| seam.alignment == Alignment::Exact);
+        ((is_exact, is_whole), self.options.is_explained.then(|| splice.explain(&slot)))
+    }
+
+    fn join(&mut self, number: usize, between: Between, fragment: &str) {
+        let expect = self.options.expect;
+        let mut splice = Splice::new(&self.slot, expect, self.limits).with_earlier(self.earlier.clone());
+        // A failure is told once, by the end.
+        let _ = splice.feed(&mut self.slot, fragment);
+        let merged = splice.finish(&mut self.slot);
+        self.earlier = splice.take_undecided().or(self.earlier.take());
+        let explained = self.options.is_explained.then(|| splice.explain(&self.slot));
+        self.explain(number, between, explained, fragment);
+        if let Some(seam) = splice.seam() {
+            self.result.seams.push(seam.clone());
+            self.skipped.clear();
+        }
+        let Err(failure) = merged else { return };
+        // What is left of a part after the end of the root is no matter of the document.
+        if self.is_over() || self.replace(&failure, fragment) {
+            return;
+        }
+        self.result.failures += 1;
+        if failure == SpliceError::Undecided && expect != Expect::Exact {
+            self.skipped.push_str(fragment);
+        }
+    }
+
+    /// Puts a part that contradicts the element that was cut in the place of that element, if that is asked for.
+    fn replace(&mut self, failure: &SpliceError, part: &str) -> bool {
+        if self.options.rewind == Rewind::Never || !matches!(failure, SpliceError::Differs(_)) {
+            return false;
+        }
+        let replaced = splice::replaced(&self.slot, part, self.options.expect, self.limits);
+        let Some((slot, seam, path)) = replaced else { return false };
+        self.slot = slot;
+        self.result.seams.push(seam);
+        self.result.rewound.push(path);
+        self.skipped.clear();
+        true
+    }
+
+    fn explain(&mut self, number: usize, between: Between, explained: Option<Explained>, fragment: &str) {
+        let explanation = explained.map(|explained| Explanation::new(number, between, explained, fragment));
+        self.result.explanations.extend(explanation);
+    }
+
+    /// No part can be joined any more.
+    fn is_over(&self) -> bool {
+        let document = self.slot.document();
+        self.is_malformed || document.is_complete() || !(document.is_json() || document.is_blank())
+    }
+
+    fn finish(self) -> Stitched {
+        let mut document = self.slot.into_document();
+        let is_complete = document.finish().is_ok();
+        let json = document.complete().unwrap_or_default();
+        let status = match is_complete {
+            true => Status::Complete,
+            false if json.is_empty() || self.is_malformed => Status::Failed,
+            false => Status::Closed,
+        };
+        Stitched { status, json, ..self.result }
     }
 }
 

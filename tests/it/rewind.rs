@@ -5,8 +5,8 @@ use restitch::session::{Rewind, Status, StitchOptions, Stitched, stitch, stitch_
 use restitch::splice::Expect;
 
 fn rewound(parts: &[&str]) -> Stitched {
-    let options = StitchOptions { rewind: Rewind::Element, ..StitchOptions::default() };
-    stitch_with(parts.iter().copied(), options, &Limits::default())
+    let options = StitchOptions::new().expect(Expect::Any).rewind(Rewind::Element);
+    stitch_with(parts.iter().copied(), &options, &Limits::default())
 }
 
 /// The second part fails without the policy, and gives `json` with it, in the place of what stood at `path`.

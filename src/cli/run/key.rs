@@ -4,15 +4,15 @@ use std::fmt;
 
 /// A key; empty where there is none.
 #[derive(Clone, Default)]
-pub(super) struct Key(String);
+pub(in crate::cli) struct Key(String);
 
 impl Key {
-    pub(super) fn new(key: &str) -> Self {
+    pub(in crate::cli) fn new(key: &str) -> Self {
         Self(key.to_owned())
     }
 
     /// A text without it.
-    pub(super) fn out_of(&self, text: &str) -> String {
+    pub(in crate::cli) fn out_of(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
 }

@@ -1,9 +1,9 @@
 //! `restitch run`: asks a model for a document, and for the rest of it until it is whole.
 
 mod ask;
-mod key;
+pub(super) mod key;
 mod progress;
-mod providers;
+pub(super) mod providers;
 mod report;
 mod trace;
 
@@ -16,7 +16,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http_body_util::BodyExt;
 
 use super::proxy::configured;
-use super::{Console, Exit, block_on, interrupted, settings};
+use super::{Console, Exit, block_on, epilogue, interrupted, settings};
 use crate::client::{Client, Upstream};
 use crate::config::Config;
 use crate::context::{Contexts, Options, Sections, complete_part};
@@ -35,7 +35,7 @@ use trace::Trace;
 
 /// Arguments of `restitch run`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
     /// Whose API it is; says where that is, and which variable has the key.
     #[arg(long, value_name = "NAME", required_unless_present = "base_url")]
@@ -43,9 +43,12 @@ pub struct Args {
     /// The model's name, as the provider writes it.
     #[arg(long, value_name = "NAME")]
     model: String,
-    /// What the model is asked; `-` is standard input.
+    /// What the model is asked.
+    #[arg(long, value_name = "TEXT", required_unless_present = "prompt_file", conflicts_with = "prompt_file")]
+    prompt: Option<String>,
+    /// The file with what the model is asked; `-` is standard input.
     #[arg(long, value_name = "FILE")]
-    prompt_file: PathBuf,
+    prompt_file: Option<PathBuf>,
     /// What the model is told beforehand.
     #[arg(long, value_name = "FILE")]
     system_file: Option<PathBuf>,
@@ -80,15 +83,29 @@ pub struct Args {
 
 const EXAMPLES: &str = r#"Examples:
   restitch run --provider openai --model gpt-4.1-mini --prompt-file prompt.txt -o report.json
-  restitch run --base-url http://127.0.0.1:8788/v1 --model any --prompt-file prompt.txt    # `restitch sim`
-  restitch run --provider openrouter --model deepseek/deepseek-chat --prompt-file - --json < prompt.txt | jq .status
+  restitch run --provider openai --model gpt-4.1-mini --prompt 'A long list, as JSON'
+  restitch run --base-url http://127.0.0.1:8788/v1 --model any --prompt Go    # `restitch sim`
+  restitch run --provider groq --model NAME --prompt-file - --json < prompt.txt
 
 The key is read from the environment (OPENAI_API_KEY and the like), never from an argument; a server of `--base-url`
 needs none. On a terminal, standard error shows how far the document has come. With --json:
-{"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous", "filled", "stop",
-"percentage", "repairs", "tokens", "finish", "iterations": [{"call", "offset", "outcome", "alignment", "overlap"}]}.
+{"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous", "synthesized",
+"stop", "percentage", "repairs", "completion_tokens", "finish", "sections", "removed_bytes", "iterations": [{"call",
+"offset", "outcome", "alignment", "overlap", "completion_tokens"}]}.
 
-Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document, 1 the server or a file failed."#;
+A document that is given up is closed: -o and --json have its complete part; elements may be missing. On standard
+output, where the text has been written already, the shortest completion follows it. Bytes of the prompt that are not
+UTF-8 are not sent.
+
+Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document, or bytes that are not UTF-8, 1 the server
+or a file failed."#;
+
+impl Args {
+    /// The document is written when all of it is there; else it goes to standard output as it arrives.
+    fn is_written_at_the_end(&self) -> bool {
+        self.output.is_some() || self.json
+    }
+}
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -106,36 +123,58 @@ impl From<io::Error> for Failed {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let files: Vec<PathBuf> = std::iter::once(args.prompt_file.clone()).chain(args.system_file.clone()).collect();
-    if !console.names_stdin_once(&files) {
-        return Ok(());
-    }
-    let mut texts = files.iter().map(|file| console.read_text(file));
-    let (prompt, system) = (texts.next().flatten(), texts.next());
-    drop(texts);
-    let (Some(prompt), None | Some(Some(_))) = (prompt, &system) else { return Ok(()) };
+    let Some(asked) = Asked::read(args, console) else { return Ok(()) };
     let Some(config) = configuration(args, console) else { return Ok(()) };
-    let body = request(args, &prompt, system.flatten().as_deref());
-    match block_on(async { Ok(answer(args, config, &body, console).await) })? {
+    console.start_log(None);
+    match block_on(async { Ok(answer(args, config, &asked, console).await) })? {
         Ok(()) => {}
-        Err(Failed::Usage(reason)) => {
-            console.note(reason);
-            console.verdict(Exit::Usage);
-        }
-        Err(Failed::Io(reason)) => {
-            console.note(reason);
-            console.verdict(Exit::Io);
-        }
+        Err(Failed::Usage(reason)) => console.fail(Exit::Usage, reason),
+        Err(Failed::Io(reason)) => console.fail(Exit::Io, reason),
         Err(Failed::Output(error)) => return Err(error),
     }
     Ok(())
 }
 
+/// What the model is asked.
+struct Asked {
+    prompt: String,
+    system: Option<String>,
+    /// Bytes of both files that are not UTF-8, and so are not sent.
+    removed: usize,
+}
+
+impl Asked {
+    /// Reads the files. `None` if one cannot be read, which has been reported then.
+    fn read(args: &Args, console: &mut Console) -> Option<Self> {
+        let files: Vec<PathBuf> = args.prompt_file.iter().chain(&args.system_file).cloned().collect();
+        if !console.names_stdin_once(&files) {
+            return None;
+        }
+        let mut removed = 0;
+        let mut read = |file: &PathBuf| {
+            let (text, not_utf8) = console.read_text(file)?;
+            removed += not_utf8;
+            Some(text)
+        };
+        let prompt = match (&args.prompt, &args.prompt_file) {
+            (Some(prompt), _) => prompt.clone(),
+            (None, Some(file)) => read(file)?,
+            // The arguments have one of the two.
+            (None, None) => String::new(),
+        };
+        let system = match &args.system_file {
+            Some(file) => Some(read(file)?),
+            None => None,
+        };
+        Some(Self { prompt, system, removed })
+    }
+}
+
 /// The first request's body.
-fn request(args: &Args, prompt: &str, system: Option<&str>) -> String {
+fn request_body(args: &Args, asked: &Asked) -> String {
     let message = |role: &str, content: &str| serde_json::json!({"role": role, "content": content});
-    let messages: Vec<_> =
-        system.map(|system| message("system", system)).into_iter().chain([message("user", prompt)]).collect();
+    let system = asked.system.iter().map(|system| message("system", system));
+    let messages: Vec<_> = system.chain([message("user", &asked.prompt)]).collect();
     let mut body = serde_json::json!({"model": args.model, "stream": true, "messages": messages});
     if let Some(most) = args.max_tokens {
         body["max_tokens"] = most.into();
@@ -191,7 +230,7 @@ fn check_output(file: &Path) -> Result<(), Failed> {
     }
 }
 
-async fn answer(args: &Args, config: Config, body: &str, console: &mut Console) -> Result<(), Failed> {
+async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Console) -> Result<(), Failed> {
     let (upstream, key) = target(args)?;
     args.output.as_deref().map_or(Ok(()), check_output)?;
     let trace = args.trace.as_deref().map(|folder| Trace::new(folder, &key)).transpose();
@@ -214,11 +253,11 @@ async fn answer(args: &Args, config: Config, body: &str, console: &mut Console) 
         bearer.set_sensitive(true);
         request = request.header(AUTHORIZATION, bearer);
     }
-    let request = request.header(CONTENT_TYPE, "application/json").body(Bytes::from(body.to_owned()));
+    let request = request.header(CONTENT_TYPE, "application/json").body(Bytes::from(request_body(args, asked)));
     let request = request.map_err(|error| Failed::Io(error.to_string()))?;
     let interrupted = interrupted().map_err(|error| Failed::Io(error.to_string()))?;
     let patience = Patience::of(&limits);
-    let mut text = Text::new(&limits);
+    let mut text = Text::new(&limits, console.is_live(!args.is_written_at_the_end()));
     let read = tokio::select! {
         read = text.read(args, Arc::new(proxy), (request, patience), &seen, trace.as_deref(), console) => read,
         () = interrupted => Err(Failed::Io("interrupted: what has come so far is not whole".to_owned())),
@@ -231,7 +270,7 @@ async fn answer(args: &Args, config: Config, body: &str, console: &mut Console) 
     }
     read?;
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    report(args, &text.document, &seen, console)?;
+    report(args, &text.document, &seen, asked.removed, console)?;
     traced.map_err(|error| Failed::Io(format!("--trace: {error}")))
 }
 
@@ -256,11 +295,11 @@ struct Text {
 }
 
 impl Text {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &Limits, is_live: bool) -> Self {
         let (decoder, reader) = (Decoder::new(limits), chat::Reader::new());
         let sinks = (Sections::default(), Siblings::new(limits.max_children));
         let (document, limits) = (Document::new(limits.max_depth), limits.clone());
-        Self { document, sinks, limits, traced: 1, decoder, reader, progress: Progress::new() }
+        Self { document, sinks, limits, traced: 1, decoder, reader, progress: Progress::new(is_live) }
     }
 
     /// Reads the answer to its end; the document goes to standard output as it comes, if that is where it is wanted.
@@ -275,7 +314,6 @@ impl Text {
     ) -> Result<(), Failed> {
         let key = seen.lock().unwrap_or_else(PoisonError::into_inner).key.clone();
         let mut body = ask(proxy, &request, patience, &key, trace, console).await?;
-        let streams = args.output.is_none() && !args.json;
         let mut shown = 0;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Failed::Io(error.to_string()))?;
@@ -284,7 +322,7 @@ impl Text {
             self.take(&data)?;
             // What stands around the document is none of it.
             let root = self.document.root().unwrap_or_default();
-            if let Some(new) = root.get(shown..).filter(|new| streams && !new.is_empty()) {
+            if let Some(new) = root.get(shown..).filter(|new| !args.is_written_at_the_end() && !new.is_empty()) {
                 self.progress.clear();
                 console.show(new)?;
                 shown = root.len();

@@ -1,63 +1,45 @@
 //! The line on a terminal that says how far a document has come.
 
-use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
-
-use tokio::time::Instant;
-
 use crate::Document;
-use crate::cli::console::{escape_controls, short};
+use crate::cli::console::{count, short};
+use crate::cli::progress::StatusLine;
 
-/// One line on standard error, written over and over; nothing where that is no terminal.
+/// How far the document has come.
 #[derive(Debug)]
 pub(super) struct Progress {
-    shown_at: Option<Instant>,
-    is_terminal: bool,
-    is_shown: bool,
+    line: StatusLine,
     /// Calls so far, and the percentage that the model gave last.
     pub(super) calls: u32,
     pub(super) percentage: Option<u8>,
 }
 
-/// The line changes no more often.
-const PAUSE: Duration = Duration::from_millis(100);
-
 impl Progress {
-    pub(super) fn new() -> Self {
-        let is_terminal = io::stderr().is_terminal();
-        Self { shown_at: None, is_terminal, is_shown: false, calls: 1, percentage: None }
+    pub(super) fn new(is_live: bool) -> Self {
+        Self { line: StatusLine::new(is_live), calls: 1, percentage: None }
     }
 
-    /// Shows how far `document` has come, if there was time enough to read what was shown before.
+    /// Shows how far `document` has come.
     pub(super) fn show(&mut self, document: &Document) {
-        let is_due = self.shown_at.is_none_or(|at| at.elapsed() >= PAUSE);
-        if self.is_terminal && is_due {
-            (self.shown_at, self.is_shown) = (Some(Instant::now()), true);
-            // Only people see it: where it can't be written there is nobody.
-            let _ = write!(io::stderr(), "\r\u{1b}[K{}", self.line(document));
-        }
+        let (calls, percentage) = (self.calls, self.percentage);
+        self.line.show(|| words(document, calls, percentage));
     }
 
-    /// Takes the line away: what is said next stands alone.
+    /// Takes the line away.
     pub(super) fn clear(&mut self) {
-        if std::mem::take(&mut self.is_shown) {
-            let _ = write!(io::stderr(), "\r\u{1b}[K");
-        }
-        self.shown_at = None;
+        self.line.clear();
     }
+}
 
-    fn line(&self, document: &Document) -> String {
-        let path = document.cut().path;
-        let mut line = format!("{} bytes, call {}", document.text().len(), self.calls);
-        if let Some(percentage) = self.percentage {
-            line.push_str(&format!(", {percentage} %"));
-        }
-        if !path.is_empty() {
-            line.push_str(&format!(", at {}", short(&path)));
-        }
-        escape_controls(&mut line, 0);
-        line
+fn words(document: &Document, calls: u32, percentage: Option<u8>) -> String {
+    let path = document.cut().path;
+    let mut words = format!("{}, call {calls}", count(document.text().len(), "byte"));
+    if let Some(percentage) = percentage {
+        words.push_str(&format!(", {percentage} %"));
     }
+    if !path.is_empty() {
+        words.push_str(&format!(", at {}", short(&path)));
+    }
+    words
 }
 
 #[cfg(test)]
@@ -67,10 +49,8 @@ mod tests {
     #[test]
     fn the_line_has_bytes_calls_percentage_and_path() {
         let mut document = Document::new(64);
-        document.push("{\"a\\n\": [1, \"b").unwrap();
-        let mut progress = Progress::new();
-        assert_eq!(progress.line(&document), "14 bytes, call 1, at /a\\n/1");
-        (progress.calls, progress.percentage) = (3, Some(40));
-        assert_eq!(progress.line(&document), "14 bytes, call 3, 40 %, at /a\\n/1");
+        document.push("{\"a\": [1, \"b").unwrap();
+        assert_eq!(words(&document, 1, None), "12 bytes, call 1, at /a/1");
+        assert_eq!(words(&document, 3, Some(40)), "12 bytes, call 3, 40 %, at /a/1");
     }
 }

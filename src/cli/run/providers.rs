@@ -4,16 +4,16 @@
 
 /// A provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Provider {
-    pub(super) name: &'static str,
+pub(in crate::cli) struct Provider {
+    pub(in crate::cli) name: &'static str,
     /// Before `/chat/completions`.
-    pub(super) base_url: &'static str,
+    pub(in crate::cli) base_url: &'static str,
     /// The variable that its own clients read the key from.
-    pub(super) key: &'static str,
+    pub(in crate::cli) key: &'static str,
 }
 
 /// Each by the address that its documentation gives for OpenAI's clients.
-pub(super) const PROVIDERS: [Provider; 10] = [
+pub(in crate::cli) const PROVIDERS: [Provider; 10] = [
     Provider { name: "openai", base_url: "https://api.openai.com/v1", key: "OPENAI_API_KEY" },
     Provider { name: "openrouter", base_url: "https://openrouter.ai/api/v1", key: "OPENROUTER_API_KEY" },
     // docs.anthropic.com/en/api/openai-sdk
@@ -37,11 +37,11 @@ pub(super) const PROVIDERS: [Provider; 10] = [
 ];
 
 /// The provider with this name.
-pub(super) fn by_name(name: &str) -> Option<Provider> {
+pub(in crate::cli) fn by_name(name: &str) -> Option<Provider> {
     PROVIDERS.into_iter().find(|provider| provider.name == name)
 }
 
 /// All names, for help and errors.
-pub(super) fn names() -> String {
+pub(in crate::cli) fn names() -> String {
     PROVIDERS.map(|provider| provider.name).join(", ")
 }

@@ -1,5 +1,6 @@
 //! What the loop did, and what is said of it at the end.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -8,6 +9,7 @@ use serde::Serialize;
 use super::key::Key;
 use super::{Args, Failed};
 use crate::Document;
+use crate::cli::console::{count, is_zero};
 use crate::cli::{Console, Exit};
 use crate::session::relay::Output;
 use crate::session::{Event, Outcome, Status, StopReason};
@@ -24,26 +26,35 @@ struct Iteration {
     alignment: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     overlap: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_tokens: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct Answer<'a> {
     status: &'static str,
-    document: &'a str,
+    document: Cow<'a, str>,
     continuations: u32,
     failures: u32,
     ambiguous: u32,
+    /// The name that `synthesized` had before.
     filled: &'a [String],
+    synthesized: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     stop: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     percentage: Option<u8>,
     repairs: &'a BTreeMap<&'static str, u32>,
-    /// Of each call, the first one first.
+    /// Tokens of all answers together; not there where a provider told none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_tokens: Option<u64>,
+    /// Tokens of the answer of each call, the first one first.
     tokens: &'a [Option<u64>],
     #[serde(skip_serializing_if = "Option::is_none")]
     finish: Option<&'a str>,
     iterations: &'a [Iteration],
+    #[serde(skip_serializing_if = "is_zero")]
+    removed_bytes: usize,
 }
 
 /// What the loop tells while it runs.
@@ -55,6 +66,8 @@ pub(super) struct Seen {
     /// Bytes of the document at the last cut.
     offset: usize,
     pub(super) percentage: Option<u8>,
+    /// Bytes of text before it was closed.
+    given_up_at: Option<usize>,
     outcome: Option<Outcome>,
 }
 
@@ -96,6 +109,7 @@ impl Seen {
                 let Some(iteration) = self.iterations.last_mut() else { return };
                 iteration.outcome = self.key.out_of(&reason.to_string());
             }
+            Output::Event(Event::Fallback { offset, .. }) => self.given_up_at = Some(*offset),
             Output::Done { outcome, .. } => self.outcome = Some(outcome.clone()),
             _ => {}
         }
@@ -106,30 +120,97 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), Failed> {
     std::fs::write(file, text).map_err(|error| Failed::Io(format!("{}: {error}", file.display())))
 }
 
-/// Says what has become of the document, and writes it where it is wanted.
-pub(super) fn report(args: &Args, document: &Document, seen: &Seen, console: &mut Console) -> Result<(), Failed> {
+/// Reports what has become of the document, and writes it where it is wanted.
+pub(super) fn report(
+    args: &Args,
+    document: &Document,
+    seen: &Seen,
+    removed_bytes: usize,
+    console: &mut Console,
+) -> Result<(), Failed> {
     let Some(outcome) = &seen.outcome else {
         return Err(Failed::Io("the answer is no event stream".to_owned()));
     };
-    for iteration in &seen.iterations {
-        let Iteration { call, offset, outcome, alignment, overlap } = iteration;
+    note_calls(seen, console);
+    let exit = exit_of(outcome, document);
+    let kept = kept(document, seen);
+    // What is written at the end has nothing synthesized.
+    let synthesized = if args.is_written_at_the_end() { &[][..] } else { &outcome.synthesized };
+    note_end(exit, document, outcome, synthesized, console);
+    console.verdict(exit);
+    if let Some(file) = args.output.as_deref().filter(|_| exit != Exit::Invalid) {
+        write(file, &kept)?;
+    }
+    if args.json {
+        let tokens = &outcome.tokens;
+        let iterations = seen.iterations.iter().map(|iteration| {
+            let call = usize::try_from(iteration.call).unwrap_or(usize::MAX);
+            let completion_tokens = tokens.get(call).copied().flatten();
+            Iteration { completion_tokens, ..iteration.clone() }
+        });
+        let known = || tokens.iter().flatten();
+        console.answer(&Answer {
+            status: outcome.status.as_str(),
+            document: kept,
+            continuations: outcome.continuations,
+            failures: outcome.failures,
+            ambiguous: outcome.ambiguous,
+            filled: synthesized,
+            synthesized,
+            stop: outcome.stop.map(StopReason::as_str),
+            percentage: outcome.percentage,
+            repairs: &outcome.repairs,
+            completion_tokens: known().next().map(|_| known().fold(0, |sum: u64, tokens| sum.saturating_add(*tokens))),
+            tokens,
+            finish: outcome.finish.as_ref().map(|finish| finish.as_str()),
+            iterations: &iterations.collect::<Vec<_>>(),
+            removed_bytes,
+        })?;
+    }
+    Ok(())
+}
+
+fn exit_of(outcome: &Outcome, document: &Document) -> Exit {
+    match outcome.status {
+        Status::Complete | Status::PassedThrough if document.is_complete() => Exit::Complete,
+        Status::Closed => Exit::Cut,
+        _ => Exit::Invalid,
+    }
+}
+
+/// The document as it is written at the end. Of one that was given up, the complete part of what the model said.
+fn kept<'a>(document: &'a Document, seen: &Seen) -> Cow<'a, str> {
+    let Some(said) = seen.given_up_at.and_then(|at| document.text().get(..at)) else {
+        return Cow::Borrowed(document.root().unwrap_or_default());
+    };
+    let mut given_up = Document::new(usize::MAX);
+    // It was taken before, in the same document.
+    let _ = given_up.push(said);
+    Cow::Owned(given_up.complete().unwrap_or_default())
+}
+
+/// Tells people what became of each call after the first.
+fn note_calls(seen: &Seen, console: &Console) {
+    for Iteration { call, offset, outcome, alignment, overlap, .. } in &seen.iterations {
         if *call > 0 {
-            let how = alignment.zip(*overlap).map(|(alignment, overlap)| format!(": {alignment}, {overlap} bytes"));
+            let overlap = overlap.map(|overlap| count(overlap, "byte"));
+            let how = alignment.zip(overlap).map(|(alignment, overlap)| format!(": {alignment}, {overlap}"));
             console.note(format_args!("call {call} at byte {offset}: {outcome}{}", how.unwrap_or_default()));
         }
     }
-    let is_whole = document.is_complete() && outcome.status != Status::Closed;
-    let exit = match outcome.status {
-        Status::Complete | Status::PassedThrough if is_whole => Exit::Complete,
-        Status::Closed => Exit::Cut,
-        _ => Exit::Invalid,
-    };
+}
+
+/// Tells people how the answer ended, where it is not complete.
+fn note_end(exit: Exit, document: &Document, outcome: &Outcome, synthesized: &[String], console: &Console) {
     match exit {
         Exit::Cut => {
             let why = outcome.stop.map_or("the end", StopReason::as_str);
-            let filled =
-                if outcome.synthesized.is_empty() { "nothing".to_owned() } else { outcome.synthesized.join(", ") };
-            console.note(format_args!("given up and closed ({why}); invented: {filled}"));
+            let added = if synthesized.is_empty() {
+                String::new()
+            } else {
+                format!("; synthesized: {}", synthesized.join(", "))
+            };
+            console.note(format_args!("given up and closed ({why}): elements may be missing{added}"));
         }
         Exit::Invalid => {
             let begins: String = document.text().trim_start().chars().take(BEGINS).collect();
@@ -137,28 +218,6 @@ pub(super) fn report(args: &Args, document: &Document, seen: &Seen, console: &mu
         }
         _ => {}
     }
-    console.verdict(exit);
-    let text = document.root().unwrap_or_default();
-    if let Some(file) = args.output.as_deref().filter(|_| exit != Exit::Invalid) {
-        write(file, text)?;
-    }
-    if args.json {
-        console.answer(&Answer {
-            status: outcome.status.as_str(),
-            document: text,
-            continuations: outcome.continuations,
-            failures: outcome.failures,
-            ambiguous: outcome.ambiguous,
-            filled: &outcome.synthesized,
-            stop: outcome.stop.map(StopReason::as_str),
-            percentage: outcome.percentage,
-            repairs: &outcome.repairs,
-            tokens: &outcome.tokens,
-            finish: outcome.finish.as_ref().map(|finish| finish.as_str()),
-            iterations: &seen.iterations,
-        })?;
-    }
-    Ok(())
 }
 
 /// Characters of an answer that is no document, for people to see what it is.

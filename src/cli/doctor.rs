@@ -1,0 +1,362 @@
+//! `restitch doctor`: whether a provider can be reached, whether a model continues a prefill, what a proxy answers.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::output::To;
+use super::run::key::Key;
+use super::run::providers::{self, Provider};
+use super::{Console, Exit, block_on, epilogue};
+use crate::client::{Body, Client, Upstream};
+use crate::config;
+use crate::provider::capability::{PrefillForm, Table};
+
+/// Arguments of `restitch doctor`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = epilogue(EXAMPLES))]
+pub struct Args {
+    /// The provider's address, as the proxy takes it: `https://host[:port][/prefix]`.
+    #[arg(
+        long,
+        value_name = "URL",
+        required_unless_present = "provider",
+        env = "RESTITCH_UPSTREAM",
+        hide_env_values = true
+    )]
+    upstream: Option<String>,
+    /// A known provider; says where it is, and which variable has the key.
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+    /// The model that is asked to continue a prefill. Costs a few short calls.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// The environment variable that has the key, if not the provider's own.
+    #[arg(long, value_name = "VARIABLE")]
+    key_variable: Option<String>,
+    /// The proxy's address. By default the one that `restitch proxy` listens on, if something does.
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    to: To,
+}
+
+const EXAMPLES: &str = r#"Examples:
+  restitch doctor --upstream https://api.openai.com --key-variable OPENAI_API_KEY
+  restitch doctor --provider mistral --model mistral-small-latest
+  restitch doctor --upstream http://127.0.0.1:8788 --model sim --json
+
+The list of models is asked for, which costs nothing. With --model, the model is asked to continue `[1, 2,3, 4,` in each
+way that providers have, until one works: where it is another than the built-in table has, the rows for the
+configuration file are shown. With --json: {"upstream": {"url", "status", "milliseconds", "error"}, "prefill": {"model",
+"prefix", "echoes", "known", "tried": [{"prefix", "status", "answer"}]}, "proxy": {"url", "status", "milliseconds",
+"error"}}.
+
+Exit codes: 0 all is well, 4 the provider refuses (its words are shown), 1 it cannot be reached."#;
+
+/// What one address answers.
+#[derive(Debug, Serialize)]
+struct Reached {
+    url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    milliseconds: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// Whether a model continues a prefill.
+#[derive(Debug, Serialize)]
+struct Prefill {
+    model: String,
+    /// The way in which it does, by its name in the configuration; `none` where there is none.
+    prefix: &'static str,
+    /// Its answer begins with the prefill.
+    returns_prefill: bool,
+    /// The way that the built-in table has.
+    known: &'static str,
+    tried: Vec<Tried>,
+}
+
+#[derive(Debug, Serialize)]
+struct Tried {
+    prefix: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    /// The beginning of its text, or what it says in place of one.
+    answer: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    upstream: Reached,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefill: Option<Prefill>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proxy: Option<Reached>,
+}
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    console.write_to(args.to.output.as_deref());
+    let target = match Target::of(args) {
+        Ok(target) => target,
+        Err(reason) => {
+            console.fail(Exit::Usage, reason);
+            return Ok(());
+        }
+    };
+    let report = block_on(examine(args, &target));
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            console.fail(Exit::Io, error);
+            return Ok(());
+        }
+    };
+    console.verdict(exit_of(&report.upstream));
+    if args.proxy.is_some() {
+        console.verdict(report.proxy.as_ref().map_or(Exit::Io, exit_of));
+    }
+    if args.json { console.answer(&report) } else { print(&report, console) }
+}
+
+fn exit_of(reached: &Reached) -> Exit {
+    match reached.status {
+        None => Exit::Io,
+        // A server without a list of models is no worse for it.
+        Some(404 | 405 | 200..=299) => Exit::Complete,
+        Some(_) => Exit::Invalid,
+    }
+}
+
+/// The provider, and what its paths begin with.
+struct Target {
+    client: Client,
+    version: &'static str,
+    key: String,
+}
+
+impl Target {
+    fn of(args: &Args) -> Result<Self, String> {
+        let provider = match &args.provider {
+            None => None,
+            Some(name) => Some(
+                providers::by_name(name)
+                    .ok_or_else(|| format!("--provider {name}: not known; known are {}", providers::names()))?,
+            ),
+        };
+        let url = args.upstream.as_deref().or(provider.map(|provider| provider.base_url)).unwrap_or_default();
+        // The address itself is not repeated: it may hold a password.
+        let upstream = Upstream::parse(url).map_err(|error| format!("--upstream: {error}"))?;
+        // The address of a provider ends where its paths begin; one of a proxy's upstream ends before the version.
+        let is_base = args.upstream.is_none() || upstream.prefix().ends_with("/v1");
+        let key = key_of(args, provider)?;
+        let client = Client::new(upstream).map_err(|error| error.to_string())?;
+        Ok(Self { client, version: if is_base { "" } else { "/v1" }, key })
+    }
+}
+
+fn key_of(args: &Args, provider: Option<Provider>) -> Result<String, String> {
+    let Some(variable) = args.key_variable.as_deref().or(provider.map(|provider| provider.key)) else {
+        return Ok(String::new());
+    };
+    #[expect(clippy::disallowed_methods, reason = "a command does I/O: keys come from the environment")]
+    let key = std::env::var(variable).unwrap_or_default();
+    if key.is_empty() { Err(format!("the environment has no key: set {variable}")) } else { Ok(key) }
+}
+
+async fn examine(args: &Args, target: &Target) -> io::Result<Report> {
+    let upstream = reach(&target.client, &format!("{}/models", target.version), &target.key).await;
+    let prefill = match &args.model {
+        Some(model) if upstream.status.is_some() => Some(prefill(target, model).await),
+        _ => None,
+    };
+    let proxy = proxy(args, &target.key).await.map_err(io::Error::other)?;
+    Ok(Report { upstream, prefill, proxy })
+}
+
+/// What the proxy answers, through which the provider's list of models is asked for.
+async fn proxy(args: &Args, key: &str) -> Result<Option<Reached>, String> {
+    let default = format!("http://{}", config::Proxy::LISTEN);
+    let url = args.proxy.as_deref().unwrap_or(&default);
+    let upstream = Upstream::parse(url).map_err(|error| format!("--proxy: {error}"))?;
+    let client = Client::new(upstream).map_err(|error| error.to_string())?;
+    let health = reach(&client, "/healthz", "").await;
+    if health.status != Some(200) {
+        // Without the flag, somebody else's server on that port is no matter of ours.
+        return Ok(args.proxy.is_some().then_some(health));
+    }
+    Ok(Some(reach(&client, "/v1/models", key).await))
+}
+
+/// Asks for a path, and takes the time until the answer begins.
+async fn reach(client: &Client, path: &str, key: &str) -> Reached {
+    let started = now();
+    let answered = send(client, path, key, None).await;
+    let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let url = client.upstream().to_string();
+    match answered {
+        Ok((status, _)) if status.is_success() => {
+            Reached { url, status: Some(status.as_u16()), milliseconds, error: None }
+        }
+        Ok((status, body)) => {
+            Reached { url, status: Some(status.as_u16()), milliseconds, error: Some(message(&body, key)) }
+        }
+        Err(error) => Reached { url, status: None, milliseconds, error: Some(error) },
+    }
+}
+
+/// Status and body of the answer.
+async fn send(client: &Client, path: &str, key: &str, body: Option<String>) -> Result<(StatusCode, String), String> {
+    let uri = client.upstream().uri_for(path);
+    let mut request = if body.is_some() { Request::post(uri) } else { Request::get(uri) };
+    if !key.is_empty() {
+        let mut bearer = HeaderValue::try_from(format!("Bearer {key}"))
+            .map_err(|_| "the key has characters that no header may have".to_owned())?;
+        bearer.set_sensitive(true);
+        request = request.header(AUTHORIZATION, bearer);
+    }
+    let body = body.map_or_else(Body::empty, Body::full);
+    let request = request.header(CONTENT_TYPE, "application/json").body(body).map_err(|error| error.to_string())?;
+    let answered = timeout(PATIENCE, async {
+        let response = client.send(request).await.map_err(|error| error.to_string())?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    });
+    answered.await.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?
+}
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An array that is cut; its white space is one that no model would choose, so that a prefill that comes back is told
+/// from an array that begins again.
+const PREFILL: &str = "[1, 2,3, 4,";
+
+/// Tries the ways in which providers continue a prefill: the one that the table has for the model first.
+async fn prefill(target: &Target, model: &str) -> Prefill {
+    let capability = Table::default().of(model, Some(target.client.upstream().host()));
+    let known = capability.prefill;
+    let ways = [known, PrefillForm::Turn, PrefillForm::Flag, PrefillForm::Partial, PrefillForm::Final];
+    let mut found = Prefill {
+        model: model.to_owned(),
+        prefill: PrefillForm::None.as_str(),
+        returns_prefill: false,
+        known: known.as_str(),
+        tried: vec![],
+    };
+    for (at, way) in ways.into_iter().enumerate() {
+        if way == PrefillForm::None || ways[..at].contains(&way) {
+            continue;
+        }
+        let version = capability.prefix_path.as_deref().filter(|_| way == known).unwrap_or(target.version);
+        let path = format!("{version}/chat/completions");
+        let answered = send(&target.client, &path, &target.key, Some(prefilled(model, way))).await;
+        let (status, answer) = match answered {
+            Ok((status, body)) if status.is_success() => (Some(status.as_u16()), text_of(&body)),
+            Ok((status, body)) => (Some(status.as_u16()), message(&body, &target.key)),
+            Err(error) => (None, error),
+        };
+        let text = answer.trim_start();
+        let is_whole = status.is_some_and(|status| status < 300);
+        found.returns_prefill = is_whole && text.starts_with(PREFILL);
+        let goes_on = is_whole && text.strip_prefix(PREFILL).unwrap_or(text).trim_start().starts_with('5');
+        found.tried.push(Tried { prefix: way.as_str(), status, answer: short(&answer) });
+        if goes_on {
+            found.prefill = way.as_str();
+            return found;
+        }
+    }
+    found.returns_prefill = false;
+    found
+}
+
+/// A request whose last message is an array that is cut, in one of the ways.
+fn prefilled(model: &str, way: PrefillForm) -> String {
+    let mut last = json!({"role": "assistant", "content": PREFILL});
+    let mut body = json!({"model": model});
+    match way {
+        PrefillForm::Flag => last["prefix"] = true.into(),
+        PrefillForm::Partial => last["partial"] = true.into(),
+        PrefillForm::Final => {
+            body["continue_final_message"] = true.into();
+            body["add_generation_prompt"] = false.into();
+        }
+        _ => {}
+    }
+    let first = "Write a JSON array of the numbers from 1 to 12 and nothing else.";
+    body["messages"] = json!([{"role": "user", "content": first}, last]);
+    body.to_string()
+}
+
+fn text_of(body: &str) -> String {
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
+    body.pointer("/choices/0/message/content").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// What an error body says, without the key.
+fn message(body: &str, key: &str) -> String {
+    let value: Value = serde_json::from_str(body).unwrap_or_default();
+    let said = value.pointer("/error/message").and_then(Value::as_str).unwrap_or(body);
+    short(&Key::new(key).out_of(said))
+}
+
+fn short(text: &str) -> String {
+    text.trim().chars().take(SHOWN).collect()
+}
+
+/// Characters of an answer that are shown.
+const SHOWN: usize = 200;
+
+fn print(report: &Report, console: &mut Console) -> io::Result<()> {
+    print_reached("upstream", &report.upstream, console)?;
+    if let Some(prefill) = &report.prefill {
+        for Tried { prefix, status, answer } in &prefill.tried {
+            let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+            console.line(format_args!("tried     prefix = \"{prefix}\": {status}: {answer}"))?;
+        }
+        let Prefill { model, prefix, known, .. } = prefill;
+        match *prefix {
+            "none" => {
+                console.line(format_args!("prefill   {model} does not continue one: the rest is asked for in words"))?
+            }
+            _ => console.line(format_args!("prefill   {model} continues one"))?,
+        }
+        if prefix != known {
+            let echoes = if prefill.returns_prefill { "\nechoes = true" } else { "" };
+            console.line("          the built-in table has it otherwise; for the configuration file:")?;
+            let model = crate::json::string::quoted(model);
+            console.lines(&format!("\n[[capability]]\nmodel = {model}\nprefix = \"{prefix}\"{echoes}\n\n"))?;
+        }
+    }
+    match &report.proxy {
+        Some(proxy) => print_reached("proxy", proxy, console),
+        None => console.line(format_args!("proxy     none on {}", config::Proxy::LISTEN)),
+    }
+}
+
+fn print_reached(name: &str, reached: &Reached, console: &mut Console) -> io::Result<()> {
+    let Reached { url, status, milliseconds, error } = reached;
+    let error = error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+    match status {
+        Some(status) => {
+            console.line(format_args!("{name:<9} {url}: reachable, answers {status} in {milliseconds} ms{error}"))
+        }
+        None => console.line(format_args!("{name:<9} {url}: not reachable{error}")),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a command that is asked how long an answer takes has a clock")]
+fn now() -> Instant {
+    Instant::now()
+}
