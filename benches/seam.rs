@@ -1,8 +1,8 @@
 //! The seam: what it costs to find it, and how right it is.
 //!
 //! `cargo bench --bench seam --features sim` measures the cost; `… -- table 4` prints the table of what becomes of
-//! every manner, over four times as many documents as without a number, with the published rules beside the engine;
-//! `… -- table 4 root value-anew` prints the silently wrong rows of these manners, too.
+//! every style, over four times as many documents as without a number, with the published rules beside the engine;
+//! `… -- table 4 root value-anew` prints the silently wrong rows of these styles, too.
 
 #![allow(
     missing_docs,
@@ -54,7 +54,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group};
 use restitch::Limits;
-use restitch::sim::manner;
+use restitch::sim::style;
 use restitch::splice::{Expect, Slot, Splice};
 
 use table::Filter;

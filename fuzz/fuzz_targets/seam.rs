@@ -16,6 +16,6 @@ mod reading;
 #[allow(dead_code, reason = "the tests use more of it")]
 mod support;
 
-use restitch::sim::manner;
+use restitch::sim::style;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

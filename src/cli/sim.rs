@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::parsed::Parsed;
 use super::{Console, Exit, block_on, epilogue, interrupted};
-use crate::sim::manner::Manner;
+use crate::sim::style::ContinuationStyle;
 use crate::sim::{Flavour, Script, Sim};
 
 /// Arguments of `restitch sim`.
@@ -32,7 +32,7 @@ pub struct Args {
     /// The model's name.
     #[arg(long, value_name = "NAME", default_value = "sim")]
     model: String,
-    /// Whose manners it has: how a prefix is continued, and what is refused in which words.
+    /// The provider to imitate: how a prefix is continued, and what is refused in which words.
     #[arg(long, value_name = "NAME", default_value_t = Flavour::OpenAi)]
     flavour: Flavour,
 }
@@ -49,18 +49,18 @@ it ends. Behaviours: answer, prose, anchor, exact, repeat, fence, fence-open, pr
 garbage, progress, thoughts, refusal, empty, drop, hangup, and HTTP errors as 429, 500, 429~2 (`Retry-After: 2`). Ends: stop, length,
 filter, drop, drop=BYTES, eof, done, error, stall. A prompt may bring its own: `[[script: answer@40 | exact]]`.
 
-Continuations may also be given by their manner, whose bytes are those of the fragment; where one does not apply at the
-cut, the answer is as `anchor`: MANNERS
+Continuations may also be given by their style, whose bytes are those of the fragment; where one does not apply at the
+cut, the answer is as `anchor`: STYLES
 
 Flavours: FLAVOURS
 
 It runs until Ctrl-C or SIGTERM, and ends with 0."#;
 
-/// The examples with the names of all manners.
+/// The examples with the names of all styles.
 fn after_help() -> String {
-    let names: Vec<&str> = Manner::ALL.iter().map(|manner| manner.name()).collect();
+    let names: Vec<&str> = ContinuationStyle::ALL.iter().map(|style| style.name()).collect();
     let flavours: Vec<&str> = Flavour::NAMES.iter().map(|(name, _)| *name).collect();
-    EXAMPLES.replace("MANNERS", &names.join(", ")).replace("FLAVOURS", &flavours.join(", "))
+    EXAMPLES.replace("STYLES", &names.join(", ")).replace("FLAVOURS", &flavours.join(", "))
 }
 
 /// What it answers when no document is given: several kinds of values, long enough to be cut a few times.

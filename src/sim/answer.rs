@@ -23,10 +23,10 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// What `step` makes of the document. A manner that does not apply at the cut is answered as `anchor`.
+    /// What `step` makes of the document. A style that does not apply at the cut is answered as `anchor`.
     pub(super) fn new(step: &Step, document: &str, continuation: Option<&Continuation>) -> Self {
-        if let Behaviour::Manner(manner) = step.behaviour {
-            let continued = continuation.and_then(|c| Continued::new(manner, step.bytes, document, c));
+        if let Behaviour::Style(style) = step.behaviour {
+            let continued = continuation.and_then(|c| Continued::new(style, step.bytes, document, c));
             return match continued {
                 Some(Continued { text, delivered, stops }) => Self::ending(step, text, delivered, stops),
                 None => Self::new(&Step { behaviour: Behaviour::Anchor, ..*step }, document, continuation),

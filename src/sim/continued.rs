@@ -1,9 +1,9 @@
-//! A continuation in one of the [manners](super::manner): its text, and what of the document it brings.
+//! A continuation in one of the [styles](super::style): its text, and what of the document it brings.
 //!
 //! Knows the document and what the request says was delivered, and neither ends nor wires.
 
 use super::call::Continuation;
-use super::manner::{Cut, Manner, write};
+use super::style::{ContinuationStyle, Cut, write};
 
 /// A fragment, perhaps cut off again.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,15 +22,21 @@ pub(super) struct Continued {
 }
 
 impl Continued {
-    /// The fragment's first `bytes`, or all of it; `None` where the manner does not apply at this cut.
-    pub(super) fn new(manner: Manner, bytes: Option<usize>, document: &str, asked: &Continuation) -> Option<Self> {
+    /// The fragment's first `bytes`, or all of it; `None` where the style does not apply at this cut.
+    pub(super) fn new(
+        style: ContinuationStyle,
+        bytes: Option<usize>,
+        document: &str,
+        asked: &Continuation,
+    ) -> Option<Self> {
         let cut = Cut { document, offset: asked.position, anchor: anchor(document, asked) };
-        let mut text = write(manner, &cut, seed(document, cut.offset))?;
+        let mut text = write(style, &cut, seed(document, cut.offset))?;
         let rest = document.get(cut.offset..)?;
-        let at = rest_in(manner, &text, rest, cut.offset - cut.anchor);
+        let at = rest_in(style, &text, rest, cut.offset - cut.anchor);
         let length = super::answer::floor_char_boundary(&text, bytes.unwrap_or(text.len()));
         // A slice of what is delivered already ends where the model was cut off in its loop.
-        let stops = length == text.len() && !matches!(manner, Manner::SameAgain | Manner::OnlyDelivered);
+        let stops =
+            length == text.len() && !matches!(style, ContinuationStyle::SameAgain | ContinuationStyle::OnlyDelivered);
         text.truncate(length);
         let brought = at.and_then(|at| text.get(at..)).unwrap_or_default();
         let delivered = brought.bytes().zip(rest.bytes()).take_while(|(a, b)| a == b).count();
@@ -49,13 +55,22 @@ fn anchor(document: &str, asked: &Continuation) -> usize {
 }
 
 /// Where in the fragment the document's rest begins, if it stands there as it is.
-fn rest_in(manner: Manner, text: &str, rest: &str, anchor: usize) -> Option<usize> {
-    match manner {
+fn rest_in(style: ContinuationStyle, text: &str, rest: &str, anchor: usize) -> Option<usize> {
+    match style {
         // Nothing of the rest, or some of it out of its place.
-        Manner::BareList | Manner::BareListCut | Manner::Bare | Manner::BareCut | Manner::Empty => None,
-        Manner::Refusal | Manner::SameAgain | Manner::OnlyDelivered | Manner::ClosedDelivered => None,
+        ContinuationStyle::BareList
+        | ContinuationStyle::BareListCut
+        | ContinuationStyle::Bare
+        | ContinuationStyle::BareCut
+        | ContinuationStyle::Empty => None,
+        ContinuationStyle::Refusal
+        | ContinuationStyle::SameAgain
+        | ContinuationStyle::OnlyDelivered
+        | ContinuationStyle::ClosedDelivered => None,
         // What stands around the end could be taken for it.
-        Manner::AnchorEpilogue | Manner::CloserExtra | Manner::CloserMissing => Some(anchor),
+        ContinuationStyle::AnchorEpilogue | ContinuationStyle::CloserExtra | ContinuationStyle::CloserMissing => {
+            Some(anchor)
+        }
         _ => text.rfind(rest),
     }
 }
@@ -91,21 +106,21 @@ mod tests {
             ("empty", None, "", 0, true),
         ];
         for (name, bytes, text, delivered, stops) in cases {
-            let manner = Manner::by_name(name).unwrap();
+            let style = ContinuationStyle::by_name(name).unwrap();
             let expected = Continued { text: text.to_owned(), delivered, stops };
-            assert_eq!(Continued::new(manner, bytes, DOCUMENT, &asked), Some(expected), "{name}");
+            assert_eq!(Continued::new(style, bytes, DOCUMENT, &asked), Some(expected), "{name}");
         }
-        let anew = Continued::new(Manner::ElementAnew, None, DOCUMENT, &asked).unwrap();
+        let anew = Continued::new(ContinuationStyle::ElementAnew, None, DOCUMENT, &asked).unwrap();
         assert_eq!((anew.delivered, anew.stops), (0, true));
-        let again = Continued::new(Manner::OnlyDelivered, None, DOCUMENT, &asked).unwrap();
+        let again = Continued::new(ContinuationStyle::OnlyDelivered, None, DOCUMENT, &asked).unwrap();
         assert_eq!((again.delivered, again.stops), (0, false));
-        assert_eq!(Continued::new(Manner::CommaExtra, None, DOCUMENT, &asked), None);
+        assert_eq!(Continued::new(ContinuationStyle::CommaExtra, None, DOCUMENT, &asked), None);
     }
 
     /// Of an anchor that begins in a fence the document has the rest.
     #[test]
     fn an_anchor_may_begin_before_the_document() {
         let asked = asked(3, "```json\n{\"s");
-        assert_eq!(Continued::new(Manner::Anchor, Some(5), DOCUMENT, &asked).unwrap().text, r#"{"s":"#);
+        assert_eq!(Continued::new(ContinuationStyle::Anchor, Some(5), DOCUMENT, &asked).unwrap().text, r#"{"s":"#);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::provider::capability::PrefillForm;
 
-/// Whose manners the server has.
+/// The provider whose behaviour the server imitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Flavour {

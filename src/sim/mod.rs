@@ -40,9 +40,9 @@
 //! | `drop` | the connection is dropped after the role chunk | the same |
 //! | `hangup` | the connection is closed before any byte of a response | the same |
 //! | `429`, `500`, `429~2` | an HTTP error; `~2` sends `Retry-After: 2` | the same |
-//! | a manner's name: `element`, `root-anew`, `reroot`, … | | a fragment of that [`Manner`](manner::Manner); `@BYTES` counts its bytes |
+//! | a style's name: `element`, `root-anew`, `reroot`, … | | a fragment of that [`ContinuationStyle`](style::ContinuationStyle); `@BYTES` counts its bytes |
 //!
-//! A manner that does not apply at a cut is answered as `anchor`. What it writes is the same for the same document and
+//! A style that does not apply at a cut is answered as `anchor`. What it writes is the same for the same document and
 //! cut. Once a client has taken up a text that is written in another way than the document, what it sends back is no
 //! prefix any more, and a further continuation gets the 422.
 //!
@@ -76,10 +76,10 @@ mod answer;
 mod call;
 mod continued;
 mod flavour;
-pub mod manner;
 mod script;
 mod serve;
 mod state;
+pub mod style;
 
 use std::io;
 use std::net::SocketAddr;
@@ -133,7 +133,7 @@ impl Sim {
         self
     }
 
-    /// Whose manners it has. Default [`Flavour::OpenAi`].
+    /// The provider whose behaviour it imitates. Default [`Flavour::OpenAi`].
     pub fn flavour(mut self, flavour: Flavour) -> Self {
         self.flavour = flavour;
         self

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::manner::Manner;
+use super::style::ContinuationStyle;
 
 /// The steps of a conversation: what its first calls are answered with, and what its continuations.
 ///
@@ -168,10 +168,10 @@ pub enum Behaviour {
         /// The value of `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
-    /// The rest in one of the [manners](super::manner), or as [`Anchor`](Self::Anchor) where that does not apply at
-    /// the cut. Continuations only; `@BYTES` counts bytes of the fragment. A manner that has the name of another
+    /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) where that does not apply at
+    /// the cut. Continuations only; `@BYTES` counts bytes of the fragment. A style that has the name of another
     /// behaviour is read as that one.
-    Manner(Manner),
+    Style(ContinuationStyle),
 }
 
 impl Behaviour {
@@ -188,7 +188,7 @@ impl Behaviour {
     fn fits(self, side: Side) -> bool {
         match self {
             Self::Answer | Self::Prose => side == Side::First,
-            Self::Anchor | Self::Exact | Self::PreambleFence | Self::Progress | Self::Repeat | Self::Manner(_) => {
+            Self::Anchor | Self::Exact | Self::PreambleFence | Self::Progress | Self::Repeat | Self::Style(_) => {
                 side == Side::Then
             }
             _ => true,
@@ -202,8 +202,8 @@ impl fmt::Display for Behaviour {
             write!(f, "{code}")?;
             return retry_after.map_or(Ok(()), |seconds| write!(f, "~{seconds}"));
         }
-        if let Self::Manner(manner) = self {
-            return f.write_str(manner.name());
+        if let Self::Style(style) = self {
+            return f.write_str(style.name());
         }
         let name = BEHAVIOURS.iter().find(|(_, behaviour)| behaviour == self).map_or("", |&(name, _)| name);
         f.write_str(name)
@@ -368,8 +368,8 @@ fn behaviour(name: &str, offset: usize) -> Result<Behaviour, ScriptError> {
     if let Some(&(_, behaviour)) = BEHAVIOURS.iter().find(|(known, _)| *known == name) {
         return Ok(behaviour);
     }
-    if let Some(manner) = Manner::by_name(name) {
-        return Ok(Behaviour::Manner(manner));
+    if let Some(style) = ContinuationStyle::by_name(name) {
+        return Ok(Behaviour::Style(style));
     }
     let fail = |kind| Err(ScriptError { kind, offset });
     let (code, wait) = match name.split_once('~') {
@@ -396,7 +396,7 @@ fn number<T: FromStr>(text: &str, offset: usize) -> Result<T, ScriptError> {
     }
 }
 
-/// Every behaviour but the statuses and the manners, by name.
+/// Every behaviour but the statuses and the styles, by name.
 const BEHAVIOURS: &[(&str, Behaviour)] = &[
     ("answer", Behaviour::Answer),
     ("prose", Behaviour::Prose),
@@ -437,9 +437,9 @@ mod tests {
     #[test]
     fn the_text_form_round_trips() {
         for side in [Side::First, Side::Then] {
-            let manners = Manner::ALL.iter().map(|&manner| (manner.name(), Behaviour::Manner(manner)));
-            for (name, behaviour) in BEHAVIOURS.iter().copied().chain(manners) {
-                // `empty` and `refusal` are names of manners, too.
+            let styles = ContinuationStyle::ALL.iter().map(|&style| (style.name(), Behaviour::Style(style)));
+            for (name, behaviour) in BEHAVIOURS.iter().copied().chain(styles) {
+                // `empty` and `refusal` are names of styles, too.
                 if !behaviour.fits(side) || !behaviour_is(name, behaviour) {
                     continue;
                 }
@@ -468,14 +468,14 @@ mod tests {
 
     /// Behaviours that were there before keep their names.
     #[test]
-    fn names_of_manners_are_behaviours() {
+    fn names_of_styles_are_behaviours() {
         let read = |name| behaviour(name, 0).unwrap();
-        assert_eq!(read("element-anew"), Behaviour::Manner(Manner::ElementAnew));
+        assert_eq!(read("element-anew"), Behaviour::Style(ContinuationStyle::ElementAnew));
         assert_eq!(read("anchor"), Behaviour::Anchor);
-        let own: Vec<&str> = Manner::ALL
+        let own: Vec<&str> = ContinuationStyle::ALL
             .iter()
-            .map(|manner| manner.name())
-            .filter(|&name| !matches!(read(name), Behaviour::Manner(_)))
+            .map(|style| style.name())
+            .filter(|&name| !matches!(read(name), Behaviour::Style(_)))
             .collect();
         assert_eq!(own, ["anchor", "exact", "empty", "refusal"]);
     }

@@ -20,7 +20,7 @@ use std::{fs, path::Path};
 #[cfg(feature = "sim")]
 use {
     crate::seam::{missing, reading},
-    restitch::sim::manner,
+    restitch::sim::style,
 };
 
 fn over_kept(name: &str, body: fn(&[u8])) {

@@ -23,8 +23,6 @@ mod json;
 mod layers;
 #[cfg(feature = "stream")]
 mod live;
-#[cfg(feature = "sim")]
-mod manner;
 mod overlap;
 mod paths;
 #[cfg(all(feature = "proxy", feature = "sim"))]
@@ -47,6 +45,8 @@ mod sse;
 mod steps;
 #[cfg(feature = "stream")]
 mod stream;
+#[cfg(feature = "sim")]
+mod style;
 mod support;
 mod text;
 mod tree;

@@ -1,4 +1,4 @@
-//! The seam bench: how right a continuation is joined, over documents of every kind, cut anywhere, and every manner
+//! The seam bench: how right a continuation is joined, over documents of every kind, cut anywhere, and every style
 //! in which a model goes on.
 //!
 //! `RESTITCH_SEAM_ROWS=20 cargo test --release --all-features --test it -- seam --nocapture` prints the table of
@@ -21,7 +21,7 @@ mod source;
 mod table;
 mod traps;
 
-use restitch::sim::manner::{self, Group};
+use restitch::sim::style::{self, Group};
 use restitch::splice::Expect;
 
 use crate::support;
@@ -90,7 +90,7 @@ fn an_answer_as_it_was_asked_for_makes_up_for_any_other() {
     }
     let mut missed = Vec::new();
     for again in [false, true] {
-        let title = if again { "cut again, and the anchor then" } else { "any manner, and the anchor then" };
+        let title = if again { "cut again, and the anchor then" } else { "any style, and the anchor then" };
         println!("{}", table.print_groups(title, Filter { again, ..Filter::default() }));
         for (group, name) in GROUPS.into_iter().filter(|(group, _)| !matches!(group, Group::Rest | Group::Exact)) {
             let cell = table.sum(Filter { group: Some(group), again, ..Filter::default() });

@@ -211,7 +211,7 @@ async fn continuations() {
         ("empty", String::new(), "stop [DONE] whole"),
         ("garbage@3", "\"a\": [1, 2,\u{1}<<< lost the thread >>>".into(), "length [DONE] whole"),
         ("drop", String::new(), "dropped"),
-        // Manners; their bytes are those of the fragment.
+        // Styles; their bytes are those of the fragment.
         ("root", format!("{{\"a\": [1,{rest}"), "stop [DONE] whole"),
         ("parent@5!drop", "[1, 2".into(), "dropped"),
         ("comma-extra", format!(",{rest}"), "stop [DONE] whole"),

@@ -1,4 +1,4 @@
-//! Seams of documents that models continue in their manners: the document is what must come of them.
+//! Seams of documents that models continue in their styles: the document is what must come of them.
 //!
 //! The first bytes of an input say where the document is cut, how it goes on and what was asked for; the rest of them is
 //! the document, if that is JSON, and what one is made of, if it is not.
@@ -6,9 +6,9 @@
 use restitch::splice::{Expect, Repair, Seam, Slot, Splice, SpliceError};
 use restitch::{Document, Limits};
 
-use super::manner::{Cut, Group, Manner, write};
 use super::missing::missing;
 use super::reading::{End, Node, read, root_end};
+use super::style::{ContinuationStyle, Cut, Group, write};
 use crate::support::{Rng, chunks, text_cuts};
 
 /// Bytes before the document.
@@ -73,7 +73,7 @@ struct Row<'a> {
 
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    manner: Manner,
+    style: ContinuationStyle,
     expect: Expect,
     /// The anchor that was asked for stands in one place only, and is more than what stands in prose as well.
     is_sure: bool,
@@ -91,9 +91,9 @@ impl Row<'_> {
         self.document.strip_prefix(text).map(str::to_owned).or_else(|| missing(text, node, self.truth))
     }
 
-    fn fragment(&self, manner: u8) -> Option<(String, Line)> {
-        let manner = Manner::ALL[usize::from(manner) % Manner::ALL.len()];
-        let expect = match manner.group() {
+    fn fragment(&self, style: u8) -> Option<(String, Line)> {
+        let style = ContinuationStyle::ALL[usize::from(style) % ContinuationStyle::ALL.len()];
+        let expect = match style.group() {
             Group::Exact => Expect::Exact,
             _ => [Expect::Anchor, Expect::Any][usize::from(self.asked) % 2],
         };
@@ -103,7 +103,7 @@ impl Row<'_> {
         let splice = Splice::new(&slot, expect, &limits);
         let anchor = splice.anchor()?;
         let place = Cut { document: &self.document, offset: self.cut, anchor: anchor.range.start };
-        let fragment = write(manner, &place, self.seed)?;
+        let fragment = write(style, &place, self.seed)?;
         let text = &self.document[anchor.range.clone()];
         let says_little = text.chars().filter(|c| !c.is_whitespace()).count() < FEW;
         let is_sure = !anchor.ambiguous && !says_little && !text.starts_with("```");
@@ -114,17 +114,17 @@ impl Row<'_> {
         // A few characters of a half anchor may as well come once more.
         let half = fragment.len().saturating_sub(self.document.len() - self.cut);
         let is_border = |n: usize| fragment.get(..n).is_some_and(|begun| fragment[..half].ends_with(begun));
-        let is_short = manner == Manner::HalfAnchor && (half < MANY || (FEW..half).any(is_border));
+        let is_short = style == ContinuationStyle::HalfAnchor && (half < MANY || (FEW..half).any(is_border));
         // Nothing stands in the innermost container: what has brackets of its own may be all of it.
         let is_bare = self.delivered().trim_end_matches(['"', ' ', '\n']).ends_with(['{', '[']);
-        let is_bare = is_bare && manner == Manner::Refusal;
+        let is_bare = is_bare && style == ContinuationStyle::Refusal;
         let is_told = !says_little
             && !in_number
             && !is_short
             && !is_bare
             && !self.is_nested_alike()
             && !self.looks_honoured(anchor.range.start);
-        Some((fragment, Line { manner, expect, is_sure, is_told }))
+        Some((fragment, Line { style, expect, is_sure, is_told }))
     }
 
     /// What follows the cut begins as the delivered text ends, with all of the anchor, or with all of a container that is
@@ -187,7 +187,7 @@ impl Row<'_> {
         // That it may as well stand elsewhere is said by the seam.
         let is_said = outcome.as_ref().is_ok_and(|seam| seam.ambiguous);
         let wanted = &self.document[..root_end(&self.document).unwrap()];
-        match line.manner.group() {
+        match line.style.group() {
             Group::Anchored if line.is_sure && !is_part => assert_eq!(text, wanted, "{}", show()),
             Group::Exact if !is_part => assert_eq!(text, wanted, "{}", show()),
             Group::Anchored if line.is_sure => assert!(wanted.starts_with(&text), "{}", show()),
@@ -197,7 +197,9 @@ impl Row<'_> {
             {
                 assert!(node.is(self.truth), "{}", show());
             }
-            Group::Rest if line.is_told && matches!(line.manner, Manner::Empty | Manner::Refusal) => {
+            Group::Rest
+                if line.is_told && matches!(line.style, ContinuationStyle::Empty | ContinuationStyle::Refusal) =>
+            {
                 assert_eq!(text, self.delivered(), "{}", show());
             }
             _ => {}
@@ -206,7 +208,7 @@ impl Row<'_> {
     }
 
     fn show(&self, fragment: &str, line: Line) -> String {
-        format!("{} {:?}\n  {:?}\n  {fragment:?}", line.manner.name(), line.expect, self.delivered())
+        format!("{} {:?}\n  {:?}\n  {fragment:?}", line.style.name(), line.expect, self.delivered())
     }
 
     /// The text after it, what became of the fragment, and what was changed in it.

@@ -1,7 +1,7 @@
-//! Seams over sockets: documents that are cut anywhere and continued in every manner.
+//! Seams over sockets: documents that are cut anywhere and continued in every style.
 //!
 //! A client gets the document, as a JSON value, or is told that it did not. What it must never get is another document
-//! that is said to be complete; only where a manner leaves nothing to tell it by, that is counted instead.
+//! that is said to be complete; only where a style leaves nothing to tell it by, that is counted instead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::client::{Client, Upstream};
 use restitch::proxy::{self, Proxy};
-use restitch::sim::manner::{Cut, Group, Manner, write};
+use restitch::sim::style::{ContinuationStyle, Cut, Group, write};
 use restitch::sim::{Server, Sim};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ struct Scene {
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     scene: usize,
-    manner: Manner,
+    style: ContinuationStyle,
     cut: usize,
 }
 
@@ -114,27 +114,27 @@ fn is_cut_short(part: &Value, whole: &Value) -> bool {
     }
 }
 
-/// Every manner in turn, each at a cut where it applies; the anchor is not known before, so that it may not apply at
+/// Every style in turn, each at a cut where it applies; the anchor is not known before, so that it may not apply at
 /// the server's cut for being the anchor's twin.
 fn combinations(scenes: &[Scene], count: usize) -> Vec<Combination> {
     let mut rng = Rng::new(17);
     let mut chosen = Vec::new();
-    for &manner in Manner::ALL.iter().cycle().take(count) {
+    for &style in ContinuationStyle::ALL.iter().cycle().take(count) {
         let found = (0..400).find_map(|_| {
             let scene = rng.below(scenes.len());
             let document = scenes[scene].text.as_str();
             let cut = 1 + rng.below(document.len() - 1);
             let anchor = (cut.saturating_sub(40)..=cut).find(|&at| document.is_char_boundary(at))?;
             let near = Cut { document, offset: cut, anchor };
-            write(manner, &near, 0).map(|_| Combination { scene, manner, cut })
+            write(style, &near, 0).map(|_| Combination { scene, style, cut })
         });
-        chosen.push(found.unwrap_or_else(|| panic!("{manner:?} applies nowhere")));
+        chosen.push(found.unwrap_or_else(|| panic!("{style:?} applies nowhere")));
     }
     chosen
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_manner_gives_the_document_or_says_that_it_does_not() {
+async fn every_style_gives_the_document_or_says_that_it_does_not() {
     let mut scenes = Vec::new();
     for text in documents() {
         scenes.push(Scene::new(text).await);
@@ -147,9 +147,9 @@ async fn every_manner_gives_the_document_or_says_that_it_does_not() {
         lanes.spawn(async move {
             let mut seen = Vec::new();
             for (n, &combination) in combinations.iter().enumerate().skip(lane).step_by(LANES) {
-                let Combination { scene, manner, cut } = combination;
+                let Combination { scene, style, cut } = combination;
                 let scene = &scenes[scene];
-                let prompt = format!("{n} [[script: answer@{cut}!length | {} anchor]]", manner.name());
+                let prompt = format!("{n} [[script: answer@{cut}!length | {} anchor]]", style.name());
                 let answer = ask(&scene.proxy.url(), &request(true, &prompt)).await;
                 assert!(answer.whole && answer.status == 200, "{combination:?}");
                 seen.push((combination, scene.judge(&answer), answer.text()));
@@ -157,29 +157,29 @@ async fn every_manner_gives_the_document_or_says_that_it_does_not() {
             seen
         });
     }
-    let mut table: BTreeMap<Manner, [usize; 4]> = BTreeMap::new();
+    let mut table: BTreeMap<ContinuationStyle, [usize; 4]> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (combination, verdict, text) in lanes.join_all().await.into_iter().flatten() {
-        table.entry(combination.manner).or_default()[verdict as usize] += 1;
+        table.entry(combination.style).or_default()[verdict as usize] += 1;
         if verdict == Verdict::Wrong {
             wrong.push((combination, text));
         }
     }
 
-    // The server did what it was told: each manner answered its first continuations.
+    // The server did what it was told: each style answered its first continuations.
     let calls: Vec<_> = scenes.iter().flat_map(|scene| scene.sim.calls()).collect();
     let steps: Vec<String> = calls.iter().filter_map(|call| call.step).map(|step| step.to_string()).collect();
-    println!("{:24} {:>7} {:>7} {:>7} {:>7}", "manner", "right", "closed", "damaged", "wrong");
-    for (manner, row) in &table {
+    println!("{:24} {:>7} {:>7} {:>7} {:>7}", "style", "right", "closed", "damaged", "wrong");
+    for (style, row) in &table {
         let [right, closed, damaged, wrong] = row;
-        let note = match NOT_YET.iter().find(|(not_yet, _)| not_yet == manner) {
+        let note = match NOT_YET.iter().find(|(not_yet, _)| not_yet == style) {
             Some((_, reason)) => reason,
-            None if manner.group() == Group::Rest && *wrong > 0 => "counted, not asserted",
+            None if style.group() == Group::Rest && *wrong > 0 => "counted, not asserted",
             None => "",
         };
-        println!("{:24} {right:7} {closed:7} {damaged:7} {wrong:7}  {note}", manner.name());
-        let asked = steps.iter().filter(|step| **step == manner.name()).count();
-        assert!(asked >= row.iter().sum(), "{manner:?}");
+        println!("{:24} {right:7} {closed:7} {damaged:7} {wrong:7}  {note}", style.name());
+        let asked = steps.iter().filter(|step| **step == style.name()).count();
+        assert!(asked >= row.iter().sum(), "{style:?}");
     }
     let sum = |place: usize| table.values().map(|row| row[place]).sum::<usize>();
     let refused = calls.iter().filter(|call| call.status.is_some_and(|status| status == 422)).count();
@@ -187,27 +187,29 @@ async fn every_manner_gives_the_document_or_says_that_it_does_not() {
     println!("{} calls, {refused} of them refused", calls.len());
 
     let is_gated =
-        |manner: Manner| manner.group() != Group::Rest && NOT_YET.iter().all(|(not_yet, _)| *not_yet != manner);
-    wrong.sort_by_key(|(combination, _)| (is_gated(combination.manner), combination.manner, combination.cut));
-    for (Combination { scene, manner, cut }, text) in &wrong {
+        |style: ContinuationStyle| style.group() != Group::Rest && NOT_YET.iter().all(|(not_yet, _)| *not_yet != style);
+    wrong.sort_by_key(|(combination, _)| (is_gated(combination.style), combination.style, combination.cut));
+    for (Combination { scene, style, cut }, text) in &wrong {
         let document = &scenes[*scene].text;
         let same = document.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
         let shown =
             |text: &str| String::from_utf8_lossy(&text.as_bytes()[same..text.len().min(same + 60)]).into_owned();
         let (got, due) = (shown(text), shown(document));
-        println!("wrong: {} in document {scene} cut at {cut}: at {same} {got:?} instead of {due:?}", manner.name());
+        println!("wrong: {} in document {scene} cut at {cut}: at {same} {got:?} instead of {due:?}", style.name());
     }
-    let gated: Vec<_> = wrong.iter().map(|(combination, _)| combination).filter(|one| is_gated(one.manner)).collect();
+    let gated: Vec<_> = wrong.iter().map(|(combination, _)| combination).filter(|one| is_gated(one.style)).collect();
     assert!(gated.is_empty(), "wrong, and nobody says so: {gated:?}");
 }
 
-/// A few rounds of all manners.
+/// A few rounds of all styles.
 const COMBINATIONS: usize = 500;
 
 /// Conversations at a time.
 const LANES: usize = 4;
 
-/// Manners that still give another document without a word at one of these cuts, and why. They are printed and not
+/// Styles that still give another document without a word at one of these cuts, and why. They are printed and not
 /// asserted.
-const NOT_YET: &[(Manner, &str)] =
-    &[(Manner::HalfAnchor, "not yet: behind `{`, half of the anchor reads as an empty object and what follows it")];
+const NOT_YET: &[(ContinuationStyle, &str)] = &[(
+    ContinuationStyle::HalfAnchor,
+    "not yet: behind `{`, half of the anchor reads as an empty object and what follows it",
+)];

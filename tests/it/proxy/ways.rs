@@ -349,7 +349,7 @@ async fn a_request_says_how_often_it_is_continued() {
     assert_eq!(setup.stream().await.text(), DOCUMENT);
 }
 
-/// A model server with a provider's manners, and a proxy in front of it that knows them as a row does.
+/// A model server that imitates a provider, and a proxy in front of it that knows them as a row does.
 struct Scene {
     sim: sim::Server,
     proxy: proxy::Server,
@@ -377,7 +377,7 @@ impl Scene {
     }
 }
 
-/// What the table says of the providers whose manners a flavour has.
+/// What the table says of the providers that a flavour imitates.
 fn row_of(flavour: Flavour) -> Row {
     let (model, host) = match flavour {
         Flavour::Anthropic => ("claude-sonnet-4-5", "api.anthropic.com"),

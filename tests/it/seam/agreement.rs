@@ -9,9 +9,9 @@ use restitch::session::{CallEnd, Event, Input, Output, Session, Stitched, stitch
 use restitch::splice::{Alignment, Expect};
 
 use super::factor;
-use super::manner::{Cut, Manner, write};
 use super::reading::read;
 use super::rows::cuts_of;
+use super::style::{ContinuationStyle, Cut, write};
 use super::support::Rng;
 use super::{documents, join};
 
@@ -64,7 +64,7 @@ fn agreed(parts: [&str; 3], expect: Expect) -> Option<(String, bool)> {
     is_agreed.then(|| (session.document().text().to_owned(), session.document().is_complete()))
 }
 
-/// No pair of manners is joined, as the two agree, where the document does not have it.
+/// No pair of styles is joined, as the two agree, where the document does not have it.
 #[test]
 fn agreement_is_never_wrong() {
     let (mut seen, mut wrong) = (BTreeMap::<_, usize>::new(), Vec::new());
@@ -75,8 +75,9 @@ fn agreement_is_never_wrong() {
         for cut in cuts_of(&sample.text, 4, &mut rng) {
             let delivered = &sample.text[..cut];
             let place = Cut { document: &sample.text, offset: cut, anchor: join::anchor(delivered) };
-            let written = Manner::ALL.iter().filter_map(|&manner| Some((manner, write(manner, &place, rng.next())?)));
-            let all: Vec<(Manner, String)> = written.collect();
+            let written =
+                ContinuationStyle::ALL.iter().filter_map(|&style| Some((style, write(style, &place, rng.next())?)));
+            let all: Vec<(ContinuationStyle, String)> = written.collect();
             let expect = Expect::Anchor;
             // The others are joined, or fail for another reason: nothing is kept of them.
             let how = |fragment: &str| join::join(delivered, fragment, expect, usize::MAX).how;

@@ -1,6 +1,6 @@
 //! What the engine must reach, and what it does not reach yet.
 
-use super::manner::Group;
+use super::style::Group;
 use super::table::{Filter, Table};
 
 /// Percents of some rows: at least so many right, at most so many silently wrong.

@@ -1,4 +1,4 @@
-//! The same through a session: the model goes on in any manner at first, and as it was asked to when it is asked again.
+//! The same through a session: the model goes on in any style at first, and as it was asked to when it is asked again.
 
 use std::time::Duration;
 

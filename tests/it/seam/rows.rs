@@ -1,18 +1,18 @@
-//! Which fragments are joined behind which cuts: every manner at a few cuts of each document, whole and cut again.
+//! Which fragments are joined behind which cuts: every style at a few cuts of each document, whole and cut again.
 
 use restitch::splice::Expect;
 
 use super::documents::{Sample, sample};
 use super::join::{self, Outcome, join};
 use super::judge::{Brings, Case, Verdict, seam};
-use super::manner::{Cut, Group, Manner, write};
 use super::reading::{Node, read, root_end};
+use super::style::{ContinuationStyle, Cut, Group, write};
 use super::support::Rng;
 
-/// The fragments of one manner, and how they were asked for.
+/// The fragments of one style, and how they were asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    pub(crate) manner: Manner,
+    pub(crate) style: ContinuationStyle,
     pub(crate) name: &'static str,
     pub(crate) group: Group,
     pub(crate) expect: Expect,
@@ -31,11 +31,11 @@ pub(crate) struct Row<'a> {
     pub(crate) identified: bool,
 }
 
-/// All manners as they are asked for: the exact one as it is, and all the others behind an anchor.
+/// All styles as they are asked for: the exact one as it is, and all the others behind an anchor.
 pub(crate) fn lines() -> impl Iterator<Item = Line> {
-    Manner::ALL.iter().map(|&manner| {
-        let expect = if manner == Manner::Exact { Expect::Exact } else { Expect::Anchor };
-        Line { manner, name: manner.name(), group: manner.group(), expect }
+    ContinuationStyle::ALL.iter().map(|&style| {
+        let expect = if style == ContinuationStyle::Exact { Expect::Exact } else { Expect::Anchor };
+        Line { style, name: style.name(), group: style.group(), expect }
     })
 }
 
@@ -58,12 +58,15 @@ fn at_cut(lines: &[Line], sample: &Sample, truth: &Node, cut: usize, rng: &mut R
     let place = Cut { document: &sample.text, offset: cut, anchor: join::anchor(delivered) };
     for line in lines {
         let seed = rng.next();
-        let Some(fragment) = write(line.manner, &place, seed) else { continue };
+        let Some(fragment) = write(line.style, &place, seed) else { continue };
         let closers = sample.text.trim_end();
-        let brings = match line.manner {
-            Manner::Empty | Manner::Refusal | Manner::SameAgain | Manner::OnlyDelivered => Brings::Nothing,
-            Manner::ClosedDelivered => Brings::Closers,
-            Manner::CloserMissing => Brings::Part { missing: &closers[closers.len() - 1..], compared: true },
+        let brings = match line.style {
+            ContinuationStyle::Empty
+            | ContinuationStyle::Refusal
+            | ContinuationStyle::SameAgain
+            | ContinuationStyle::OnlyDelivered => Brings::Nothing,
+            ContinuationStyle::ClosedDelivered => Brings::Closers,
+            ContinuationStyle::CloserMissing => Brings::Part { missing: &closers[closers.len() - 1..], compared: true },
             _ => Brings::Rest,
         };
         let seam = seam(&fragment, delivered, rest.trim_end());

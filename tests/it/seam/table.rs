@@ -1,12 +1,12 @@
-//! The table: what becomes of the fragments, by manner and by group.
+//! The table: what becomes of the fragments, by style and by group.
 
 use std::collections::BTreeMap;
 
 use super::join::Outcome;
 use super::judge::Verdict;
-use super::manner::Group;
 use super::peers::PEERS;
 use super::rows::{Row, for_every_row, lines};
+use super::style::Group;
 
 /// What is counted of some rows.
 #[derive(Clone, Debug, Default)]
@@ -43,14 +43,14 @@ struct Key {
     again: bool,
 }
 
-/// Rows, counted; and those that are silently wrong, with the names of their manners, to be looked at.
+/// Rows, counted; and those that are silently wrong, with the names of their styles, to be looked at.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     cells: BTreeMap<Key, Cell>,
     pub(crate) wrong: Vec<(&'static str, String)>,
 }
 
-/// What becomes of every manner over so many documents: of the engine, and of each of the published rules.
+/// What becomes of every style over so many documents: of the engine, and of each of the published rules.
 pub(crate) fn measure(documents: u64, cuts: usize) -> (Table, Vec<(&'static str, Table)>) {
     let mut table = Table::default();
     let mut peers = PEERS.map(|(name, rule)| (name, rule, Table::default()));
@@ -115,7 +115,7 @@ impl Table {
         sum
     }
 
-    /// As text, a line for each group and each manner.
+    /// As text, a line for each group and each style.
     pub(crate) fn print(&self) -> String {
         let mut out = String::new();
         for (again, part) in [(false, "fragments to their end"), (true, "fragments cut again")] {

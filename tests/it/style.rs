@@ -1,8 +1,8 @@
-//! How models continue a cut document: every manner's fragment on one example, and what all fragments promise.
+//! How models continue a cut document: every style's fragment on one example, and what all fragments promise.
 
 use std::collections::BTreeMap;
 
-use restitch::sim::manner::{Cut, Group, Manner, write};
+use restitch::sim::style::{ContinuationStyle, Cut, Group, write};
 use serde_json::Value;
 
 use crate::support::Rng;
@@ -26,8 +26,8 @@ const PRETTY: &str = r#"{
 }
 "#;
 
-fn named(name: &str) -> Manner {
-    Manner::by_name(name).unwrap_or_else(|| panic!("no manner {name}"))
+fn named(name: &str) -> ContinuationStyle {
+    ContinuationStyle::by_name(name).unwrap_or_else(|| panic!("no style {name}"))
 }
 
 /// What 200 seeds write, each text once.
@@ -46,17 +46,18 @@ fn behind<'a>(document: &'a str, delivered: &str, anchor: usize) -> Cut<'a> {
 
 #[test]
 fn names_are_unique_and_found() {
-    let names: BTreeMap<&str, Manner> = Manner::ALL.iter().map(|manner| (manner.name(), *manner)).collect();
-    assert_eq!(names.len(), Manner::ALL.len());
-    for (name, manner) in names {
-        assert_eq!(Manner::by_name(name), Some(manner));
+    let names: BTreeMap<&str, ContinuationStyle> =
+        ContinuationStyle::ALL.iter().map(|style| (style.name(), *style)).collect();
+    assert_eq!(names.len(), ContinuationStyle::ALL.len());
+    for (name, style) in names {
+        assert_eq!(ContinuationStyle::by_name(name), Some(style));
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{name}");
     }
-    assert_eq!(Manner::by_name("anchored"), None);
-    assert_eq!((Manner::HalfAnchor.group(), Manner::Bare.group()), (Group::Unasked, Group::Rest));
+    assert_eq!(ContinuationStyle::by_name("anchored"), None);
+    assert_eq!((ContinuationStyle::HalfAnchor.group(), ContinuationStyle::Bare.group()), (Group::Unasked, Group::Rest));
 }
 
-/// Manners that a seed does not change.
+/// Styles that a seed does not change.
 #[test]
 fn fragments_that_are_always_the_same() {
     let cases = [
@@ -86,7 +87,7 @@ fn fragments_that_are_always_the_same() {
     }
 }
 
-/// Manners that a seed decides: one text each, which some seed gives.
+/// Styles that a seed decides: one text each, which some seed gives.
 #[test]
 fn fragments_that_a_seed_decides() {
     let cases = [
@@ -252,8 +253,8 @@ fn where_nothing_applies() {
     for (document, offset, anchor) in
         [("[1]", 0, 0), ("[1]", 3, 0), ("[1]", 1, 2), ("[é]", 1, 1), ("[\"é\"]", 3, 1), ("[1", 1, 0)]
     {
-        for &manner in Manner::ALL {
-            assert_eq!(write(manner, &Cut { document, offset, anchor }, 1), None, "{manner:?} {document}");
+        for &style in ContinuationStyle::ALL {
+            assert_eq!(write(style, &Cut { document, offset, anchor }, 1), None, "{style:?} {document}");
         }
     }
     let number = Cut { document: "1234", offset: 2, anchor: 1 };
@@ -307,7 +308,7 @@ fn is_part(part: &Value, whole: &Value) -> bool {
 #[test]
 fn every_fragment_is_what_it_says() {
     let mut rng = Rng::new(20);
-    let mut written: BTreeMap<Manner, usize> = BTreeMap::new();
+    let mut written: BTreeMap<ContinuationStyle, usize> = BTreeMap::new();
     for round in 0..60u64 {
         let truth = document(&mut rng);
         let text = if round % 2 == 0 { truth.to_string() } else { serde_json::to_string_pretty(&truth).unwrap() };
@@ -321,43 +322,55 @@ fn every_fragment_is_what_it_says() {
                 anchor -= 1;
             }
             let cut = Cut { document: &text, offset, anchor };
-            for &manner in Manner::ALL {
+            for &style in ContinuationStyle::ALL {
                 let seed = rng.next();
-                let Some(fragment) = write(manner, &cut, seed) else { continue };
-                assert_eq!(write(manner, &cut, seed).as_ref(), Some(&fragment));
-                *written.entry(manner).or_default() += 1;
-                let shown = format!("{manner:?} at {offset} of\n{text}\n{fragment}");
+                let Some(fragment) = write(style, &cut, seed) else { continue };
+                assert_eq!(write(style, &cut, seed).as_ref(), Some(&fragment));
+                *written.entry(style).or_default() += 1;
+                let shown = format!("{style:?} at {offset} of\n{text}\n{fragment}");
                 let (exact, anchored) = (&text[offset..], &text[anchor..]);
-                let is_own = matches!(manner, Manner::Anchor | Manner::Exact | Manner::ExactUnasked);
+                let is_own = matches!(
+                    style,
+                    ContinuationStyle::Anchor | ContinuationStyle::Exact | ContinuationStyle::ExactUnasked
+                );
                 assert!(is_own || (fragment != exact && fragment != anchored), "{shown}");
-                match manner {
-                    Manner::CommaExtra => assert_eq!(fragment, format!(",{exact}"), "{shown}"),
-                    Manner::CommaMissing => assert_eq!(format!(",{fragment}"), exact, "{shown}"),
-                    Manner::CloserExtra => assert!(fragment.starts_with(anchored.trim_end()), "{shown}"),
-                    Manner::CloserMissing => assert_eq!(format!("{fragment}}}"), anchored.trim_end(), "{shown}"),
-                    Manner::AnchorEpilogue => assert!(fragment.starts_with(anchored), "{shown}"),
-                    Manner::HalfAnchor => assert!(anchored.ends_with(&fragment) && fragment.len() > exact.len()),
-                    Manner::Reopened | Manner::Trimmed | Manner::Newline => {}
-                    Manner::DiffersElement | Manner::DiffersRoot | Manner::DiffersValue => {
+                match style {
+                    ContinuationStyle::CommaExtra => assert_eq!(fragment, format!(",{exact}"), "{shown}"),
+                    ContinuationStyle::CommaMissing => assert_eq!(format!(",{fragment}"), exact, "{shown}"),
+                    ContinuationStyle::CloserExtra => assert!(fragment.starts_with(anchored.trim_end()), "{shown}"),
+                    ContinuationStyle::CloserMissing => {
+                        assert_eq!(format!("{fragment}}}"), anchored.trim_end(), "{shown}")
+                    }
+                    ContinuationStyle::AnchorEpilogue => assert!(fragment.starts_with(anchored), "{shown}"),
+                    ContinuationStyle::HalfAnchor => {
+                        assert!(anchored.ends_with(&fragment) && fragment.len() > exact.len())
+                    }
+                    ContinuationStyle::Reopened | ContinuationStyle::Trimmed | ContinuationStyle::Newline => {}
+                    ContinuationStyle::DiffersElement
+                    | ContinuationStyle::DiffersRoot
+                    | ContinuationStyle::DiffersValue => {
                         let found = joined(&cut, &fragment);
                         assert!(!found.is_empty(), "{shown}");
                         let differs = |start: usize| !fragment.starts_with(&text[start..offset]);
                         assert!(found.iter().any(|(start, value)| *value != truth && differs(*start)), "{shown}");
                     }
-                    _ if manner.group() == Group::Anchored => assert!(fragment.contains(anchored), "{shown}"),
-                    _ if matches!(manner.group(), Group::Exact | Group::Unasked) => {
+                    _ if style.group() == Group::Anchored => assert!(fragment.contains(anchored), "{shown}"),
+                    _ if matches!(style.group(), Group::Exact | Group::Unasked) => {
                         assert!(fragment.contains(exact), "{shown}");
                     }
-                    _ if manner.group() == Group::Restart => {
-                        let inner = inner(manner, &fragment);
+                    _ if style.group() == Group::Restart => {
+                        let inner = inner(style, &fragment);
                         assert!(joined(&cut, inner).iter().any(|(_, value)| *value == truth), "{shown}");
                     }
-                    _ if manner.group() == Group::Reroot || manner.name().starts_with("reroot-") => {
+                    _ if style.group() == Group::Reroot || style.name().starts_with("reroot-") => {
                         let part: Value = serde_json::from_str(&fragment).unwrap_or_else(|_| panic!("{shown}"));
                         assert!(is_part(&part, &truth) && part != truth, "{shown}");
                     }
-                    Manner::BareList | Manner::BareListCut | Manner::Bare | Manner::BareCut => {
-                        let list = if fragment.starts_with('[') && manner.name().contains("list") {
+                    ContinuationStyle::BareList
+                    | ContinuationStyle::BareListCut
+                    | ContinuationStyle::Bare
+                    | ContinuationStyle::BareCut => {
+                        let list = if fragment.starts_with('[') && style.name().contains("list") {
                             fragment.clone()
                         } else {
                             format!("[{fragment}]")
@@ -367,9 +380,9 @@ fn every_fragment_is_what_it_says() {
                             "{shown}"
                         );
                     }
-                    Manner::SameAgain => assert!(text[..offset].ends_with(&fragment), "{shown}"),
-                    Manner::OnlyDelivered => assert!(text[..offset].contains(&fragment), "{shown}"),
-                    Manner::ClosedDelivered => {
+                    ContinuationStyle::SameAgain => assert!(text[..offset].ends_with(&fragment), "{shown}"),
+                    ContinuationStyle::OnlyDelivered => assert!(text[..offset].contains(&fragment), "{shown}"),
+                    ContinuationStyle::ClosedDelivered => {
                         assert!(serde_json::from_str::<Value>(&fragment).is_ok_and(|value| value != truth), "{shown}");
                     }
                     _ => {}
@@ -377,16 +390,16 @@ fn every_fragment_is_what_it_says() {
             }
         }
     }
-    for manner in Manner::ALL {
-        let count = written.get(manner).copied().unwrap_or(0);
-        println!("{:24}{count}", manner.name());
-        assert!(count >= 5, "{manner:?} was tried {count} times");
+    for style in ContinuationStyle::ALL {
+        let count = written.get(style).copied().unwrap_or(0);
+        println!("{:24}{count}", style.name());
+        assert!(count >= 5, "{style:?} was tried {count} times");
     }
 }
 
 /// A restart without the fence, the sentence or the thought around it.
-fn inner(manner: Manner, fragment: &str) -> &str {
-    let name = manner.name();
+fn inner(style: ContinuationStyle, fragment: &str) -> &str {
+    let name = style.name();
     if name.ends_with("-fence") {
         let (_, rest) = fragment.split_once('\n').unwrap();
         return rest.strip_suffix("\n```").unwrap();
@@ -407,7 +420,7 @@ fn depth_is_no_recursion() {
     let depth = 200_000;
     let document = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let cut = Cut { document: &document, offset: depth / 2, anchor: depth / 2 - 10 };
-    let root = write(Manner::RootAnew, &cut, 4);
+    let root = write(ContinuationStyle::RootAnew, &cut, 4);
     assert!(root.is_none_or(|text| text.len() > document.len()));
-    assert_eq!(write(Manner::Root, &cut, 4).as_deref(), Some(document.as_str()));
+    assert_eq!(write(ContinuationStyle::Root, &cut, 4).as_deref(), Some(document.as_str()));
 }

@@ -1,19 +1,19 @@
-//! How models continue a JSON document that was cut off: every manner of it as a pure function of the document, the
+//! How models continue a JSON document that was cut off: every style of it as a pure function of the document, the
 //! cut and a seed.
 //!
 //! A document was cut at a byte, and what stands before is delivered. A *fragment* is what a model writes when it is
-//! asked for the rest. Most manners still hold all that is needed: whoever understands them ideally gets a document
+//! asked for the rest. Most styles still hold all that is needed: whoever understands them ideally gets a document
 //! of the same JSON value. The names are those of scripts and tables.
 //!
 //! Knows no calls and no servers, and nothing of what a fragment is taken for.
 //!
 //! ```
-//! use restitch::sim::manner::{Cut, Manner, write};
+//! use restitch::sim::style::{Cut, ContinuationStyle, write};
 //!
 //! let document = r#"{"s":[{"id":1,"t":"Hello world"}]}"#;
 //! let cut = Cut { document, offset: 24, anchor: 15 };
-//! assert_eq!(write(Manner::Value, &cut, 7).as_deref(), Some(r#""Hello world"}]}"#));
-//! assert_eq!(write(Manner::CommaExtra, &cut, 7), None);
+//! assert_eq!(write(ContinuationStyle::Value, &cut, 7).as_deref(), Some(r#""Hello world"}]}"#));
+//! assert_eq!(write(ContinuationStyle::CommaExtra, &cut, 7), None);
 //! ```
 
 mod index;
@@ -42,7 +42,7 @@ pub struct Cut<'a> {
     pub anchor: usize,
 }
 
-/// What a manner is a case of.
+/// What a style is a case of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
     /// The anchor is repeated as it was asked for, perhaps with something around it.
@@ -60,37 +60,37 @@ pub enum Group {
 }
 
 /// The enum, its list and its names, from one table.
-macro_rules! manners {
-    ($($(#[doc = $doc:literal])+ $manner:ident = $name:literal in $group:ident;)+) => {
+macro_rules! styles {
+    ($($(#[doc = $doc:literal])+ $style:ident = $name:literal in $group:ident;)+) => {
         /// One way to continue. `D` in what follows is the document.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
-        pub enum Manner {
-            $($(#[doc = $doc])+ $manner,)+
+        pub enum ContinuationStyle {
+            $($(#[doc = $doc])+ $style,)+
         }
 
-        impl Manner {
-            /// Every manner, group by group.
-            pub const ALL: &'static [Manner] = &[$(Manner::$manner,)+];
+        impl ContinuationStyle {
+            /// Every style, group by group.
+            pub const ALL: &'static [ContinuationStyle] = &[$(ContinuationStyle::$style,)+];
 
             /// The name in scripts and tables, in kebab-case.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Manner::$manner => $name,)+
+                    $(ContinuationStyle::$style => $name,)+
                 }
             }
 
             /// What it is a case of.
             pub fn group(self) -> Group {
                 match self {
-                    $(Manner::$manner => Group::$group,)+
+                    $(ContinuationStyle::$style => Group::$group,)+
                 }
             }
         }
     };
 }
 
-manners! {
+styles! {
     /// The anchor and the rest: `D[anchor..]`.
     Anchor = "anchor" in Anchored;
     /// The same in a code fence.
@@ -209,83 +209,84 @@ manners! {
     ClosedDelivered = "closed-delivered" in Rest;
 }
 
-impl Manner {
-    /// The manner of this [name](Self::name).
+impl ContinuationStyle {
+    /// The style of this [name](Self::name).
     pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|manner| manner.name() == name)
+        Self::ALL.iter().copied().find(|style| style.name() == name)
     }
 }
 
-/// What a model writes that continues in this manner; the same for the same seed.
+/// What a model writes that continues in this style; the same for the same seed.
 ///
-/// `None` where the manner does not apply at the cut: nothing is open that could be begun again, nothing stands before
+/// `None` where the style does not apply at the cut: nothing is open that could be begun again, nothing stands before
 /// it that could be left out, there is nothing to differ in. Also where the document is no JSON or the offsets are not
 /// as [`Cut`] says. Never the text of `anchor` or `exact` under another name, but for `exact-unasked`.
-pub fn write(manner: Manner, cut: &Cut<'_>, seed: u64) -> Option<String> {
+pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<String> {
     let site = Site::new(cut)?;
     let mut random = Random::new(seed ^ (cut.offset as u64).rotate_left(32) ^ cut.document.len() as u64);
     let random = &mut random;
     let anchored = || site.anchored().to_owned();
     let exact = || site.exact().to_owned();
     let restart = |from| restart::verbatim(&site, from);
-    let text = match manner {
-        Manner::Anchor => anchored(),
-        Manner::AnchorFence => wrap::fence(&anchored(), random),
-        Manner::AnchorFenceOpen => wrap::fence_open(&anchored(), random),
-        Manner::AnchorFenceNested => wrap::fence_nested(&anchored()),
-        Manner::AnchorPreamble => wrap::preamble(&anchored(), random),
-        Manner::AnchorPreambleQuotes => wrap::preamble_quotes(&anchored(), &site, random),
-        Manner::AnchorPreambleFence => wrap::preamble(&wrap::fence(&anchored(), random), random),
-        Manner::AnchorEpilogue => wrap::epilogue(&anchored(), random),
-        Manner::AnchorThink => wrap::think(&anchored(), &site, random),
-        Manner::AnchorProgress => wrap::progress(&anchored(), &site),
-        Manner::Exact | Manner::ExactUnasked => exact(),
-        Manner::HalfAnchor => restart::half_anchor(&site)?,
-        Manner::Newline => format!("\n{}", site.exact()),
-        Manner::ExactFence => wrap::fence(&exact(), random),
-        Manner::ExactPreamble => wrap::preamble(&exact(), random),
-        Manner::ExactThink => wrap::think(&exact(), &site, random),
-        Manner::Line => restart(Start::Line)?,
-        Manner::Value => restart(Start::Value)?,
-        Manner::Member => restart(Start::Member)?,
-        Manner::Element => restart(Start::Element)?,
-        Manner::Parent => restart(Start::Parent)?,
-        Manner::Root => restart(Start::Root)?,
-        Manner::ValueAnew => restart::anew(&site, Start::Value, random)?,
-        Manner::MemberAnew => restart::anew(&site, Start::Member, random)?,
-        Manner::ElementAnew => restart::anew(&site, Start::Element, random)?,
-        Manner::ParentAnew => restart::anew(&site, Start::Parent, random)?,
-        Manner::RootAnew => restart::anew(&site, Start::Root, random)?,
-        Manner::CommaExtra => restart::comma_extra(&site)?,
-        Manner::CommaMissing => restart::comma_missing(&site)?,
-        Manner::CloserExtra => restart::closer_extra(&site, random)?,
-        Manner::CloserMissing => restart::closer_missing(&site)?,
-        Manner::ElementFence => wrap::fence(&restart(Start::Element)?, random),
-        Manner::RootFence => wrap::fence(&restart(Start::Root)?, random),
-        Manner::ElementPreamble => wrap::preamble(&restart(Start::Element)?, random),
-        Manner::RootPreamble => wrap::preamble(&restart(Start::Root)?, random),
-        Manner::RootThink => wrap::think(&restart(Start::Root)?, &site, random),
-        Manner::RootAnewFence => wrap::fence(&restart::anew(&site, Start::Root, random)?, random),
-        Manner::Reroot => reroot::element(&site, random)?,
-        Manner::RerootAnew => reroot::anew(&site, random)?,
-        Manner::RerootLast => reroot::last(&site, random)?,
-        Manner::RerootRest => reroot::rest(&site, random)?,
-        Manner::RerootWithout => reroot::without(&site, random)?,
-        Manner::BareList => format!("[{}]", reroot::bare(&site, false)?),
-        Manner::BareListCut => format!("[{}]", reroot::bare(&site, true)?),
-        Manner::Bare => reroot::bare(&site, false)?,
-        Manner::BareCut => reroot::bare(&site, true)?,
-        Manner::Reopened => twist::reopened(&site)?,
-        Manner::DiffersElement => twist::differs(&site, Start::Element, random)?,
-        Manner::DiffersRoot => twist::differs(&site, Start::Root, random)?,
-        Manner::DiffersValue => twist::differs(&site, Start::Value, random)?,
-        Manner::Trimmed => twist::trimmed(&site)?,
-        Manner::Empty => String::new(),
-        Manner::Refusal => nothing::refusal(random),
-        Manner::SameAgain => nothing::same_again(&site, random)?,
-        Manner::OnlyDelivered => nothing::only_delivered(&site, random)?,
-        Manner::ClosedDelivered => nothing::closed_delivered(&site)?,
+    let text = match style {
+        ContinuationStyle::Anchor => anchored(),
+        ContinuationStyle::AnchorFence => wrap::fence(&anchored(), random),
+        ContinuationStyle::AnchorFenceOpen => wrap::fence_open(&anchored(), random),
+        ContinuationStyle::AnchorFenceNested => wrap::fence_nested(&anchored()),
+        ContinuationStyle::AnchorPreamble => wrap::preamble(&anchored(), random),
+        ContinuationStyle::AnchorPreambleQuotes => wrap::preamble_quotes(&anchored(), &site, random),
+        ContinuationStyle::AnchorPreambleFence => wrap::preamble(&wrap::fence(&anchored(), random), random),
+        ContinuationStyle::AnchorEpilogue => wrap::epilogue(&anchored(), random),
+        ContinuationStyle::AnchorThink => wrap::think(&anchored(), &site, random),
+        ContinuationStyle::AnchorProgress => wrap::progress(&anchored(), &site),
+        ContinuationStyle::Exact | ContinuationStyle::ExactUnasked => exact(),
+        ContinuationStyle::HalfAnchor => restart::half_anchor(&site)?,
+        ContinuationStyle::Newline => format!("\n{}", site.exact()),
+        ContinuationStyle::ExactFence => wrap::fence(&exact(), random),
+        ContinuationStyle::ExactPreamble => wrap::preamble(&exact(), random),
+        ContinuationStyle::ExactThink => wrap::think(&exact(), &site, random),
+        ContinuationStyle::Line => restart(Start::Line)?,
+        ContinuationStyle::Value => restart(Start::Value)?,
+        ContinuationStyle::Member => restart(Start::Member)?,
+        ContinuationStyle::Element => restart(Start::Element)?,
+        ContinuationStyle::Parent => restart(Start::Parent)?,
+        ContinuationStyle::Root => restart(Start::Root)?,
+        ContinuationStyle::ValueAnew => restart::anew(&site, Start::Value, random)?,
+        ContinuationStyle::MemberAnew => restart::anew(&site, Start::Member, random)?,
+        ContinuationStyle::ElementAnew => restart::anew(&site, Start::Element, random)?,
+        ContinuationStyle::ParentAnew => restart::anew(&site, Start::Parent, random)?,
+        ContinuationStyle::RootAnew => restart::anew(&site, Start::Root, random)?,
+        ContinuationStyle::CommaExtra => restart::comma_extra(&site)?,
+        ContinuationStyle::CommaMissing => restart::comma_missing(&site)?,
+        ContinuationStyle::CloserExtra => restart::closer_extra(&site, random)?,
+        ContinuationStyle::CloserMissing => restart::closer_missing(&site)?,
+        ContinuationStyle::ElementFence => wrap::fence(&restart(Start::Element)?, random),
+        ContinuationStyle::RootFence => wrap::fence(&restart(Start::Root)?, random),
+        ContinuationStyle::ElementPreamble => wrap::preamble(&restart(Start::Element)?, random),
+        ContinuationStyle::RootPreamble => wrap::preamble(&restart(Start::Root)?, random),
+        ContinuationStyle::RootThink => wrap::think(&restart(Start::Root)?, &site, random),
+        ContinuationStyle::RootAnewFence => wrap::fence(&restart::anew(&site, Start::Root, random)?, random),
+        ContinuationStyle::Reroot => reroot::element(&site, random)?,
+        ContinuationStyle::RerootAnew => reroot::anew(&site, random)?,
+        ContinuationStyle::RerootLast => reroot::last(&site, random)?,
+        ContinuationStyle::RerootRest => reroot::rest(&site, random)?,
+        ContinuationStyle::RerootWithout => reroot::without(&site, random)?,
+        ContinuationStyle::BareList => format!("[{}]", reroot::bare(&site, false)?),
+        ContinuationStyle::BareListCut => format!("[{}]", reroot::bare(&site, true)?),
+        ContinuationStyle::Bare => reroot::bare(&site, false)?,
+        ContinuationStyle::BareCut => reroot::bare(&site, true)?,
+        ContinuationStyle::Reopened => twist::reopened(&site)?,
+        ContinuationStyle::DiffersElement => twist::differs(&site, Start::Element, random)?,
+        ContinuationStyle::DiffersRoot => twist::differs(&site, Start::Root, random)?,
+        ContinuationStyle::DiffersValue => twist::differs(&site, Start::Value, random)?,
+        ContinuationStyle::Trimmed => twist::trimmed(&site)?,
+        ContinuationStyle::Empty => String::new(),
+        ContinuationStyle::Refusal => nothing::refusal(random),
+        ContinuationStyle::SameAgain => nothing::same_again(&site, random)?,
+        ContinuationStyle::OnlyDelivered => nothing::only_delivered(&site, random)?,
+        ContinuationStyle::ClosedDelivered => nothing::closed_delivered(&site)?,
     };
-    let is_own = matches!(manner, Manner::Anchor | Manner::Exact | Manner::ExactUnasked);
+    let is_own =
+        matches!(style, ContinuationStyle::Anchor | ContinuationStyle::Exact | ContinuationStyle::ExactUnasked);
     (is_own || (text != site.exact() && text != site.anchored())).then_some(text)
 }
