@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::parsed::Parsed;
 use super::{Console, Exit, block_on, epilogue, interrupted};
 use crate::sim::style::ContinuationStyle;
-use crate::sim::{Flavour, Script, Sim};
+use crate::sim::{ProviderProfile, Script, Sim};
 
 /// Arguments of `restitch sim`.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,8 +33,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "sim")]
     model: String,
     /// The provider to imitate: how a prefix is continued, and what is refused in which words.
-    #[arg(long, value_name = "NAME", default_value_t = Flavour::OpenAi)]
-    flavour: Flavour,
+    #[arg(long, alias = "flavour", value_name = "NAME", default_value_t = ProviderProfile::OpenAi)]
+    profile: ProviderProfile,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -52,15 +52,15 @@ filter, drop, drop=BYTES, eof, done, error, stall. A prompt may bring its own: `
 Continuations may also be given by their style, whose bytes are those of the fragment; where one does not apply at the
 cut, the answer is as `anchor`: STYLES
 
-Flavours: FLAVOURS
+Profiles: PROFILES
 
 It runs until Ctrl-C or SIGTERM, and ends with 0."#;
 
 /// The examples with the names of all styles.
 fn after_help() -> String {
     let names: Vec<&str> = ContinuationStyle::ALL.iter().map(|style| style.name()).collect();
-    let flavours: Vec<&str> = Flavour::NAMES.iter().map(|(name, _)| *name).collect();
-    EXAMPLES.replace("STYLES", &names.join(", ")).replace("FLAVOURS", &flavours.join(", "))
+    let profiles: Vec<&str> = ProviderProfile::NAMES.iter().map(|(name, _)| *name).collect();
+    EXAMPLES.replace("STYLES", &names.join(", ")).replace("PROFILES", &profiles.join(", "))
 }
 
 /// What it answers when no document is given: several kinds of values, long enough to be cut a few times.
@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         .chunk(usize::try_from(args.chunk).unwrap_or(usize::MAX))
         .delay(Duration::from_millis(args.delay.into()))
         .model(&args.model)
-        .flavour(args.flavour);
+        .profile(args.profile);
     let served = block_on(async {
         // Whoever reads the address may send a signal at once.
         let interrupted = interrupted()?;

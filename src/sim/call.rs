@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 
-use super::flavour::Flavour;
+use super::profile::ProviderProfile;
 use super::script::{Script, Step};
 
 /// One request that the server received, and what it was answered with. Written before the answer's first byte leaves.
@@ -95,17 +95,17 @@ impl Mistake {
 
 impl Asked {
     /// Reads a request's body. `document` tells where in it a continuation stands.
-    pub(super) fn read(body: &[u8], document: &str, flavour: Flavour, path: &str) -> Result<Self, Mistake> {
+    pub(super) fn read(body: &[u8], document: &str, profile: ProviderProfile, path: &str) -> Result<Self, Mistake> {
         let bad = |message: String| Mistake::new(StatusCode::BAD_REQUEST, message);
         let body: Value = serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
         let messages = match body.get("messages").and_then(Value::as_array) {
             Some(messages) if !messages.is_empty() => messages.as_slice(),
             _ => return Err(bad("`messages` is no array, or an empty one".into())),
         };
-        if let Some(refusal) = flavour.refusal(path, &body) {
+        if let Some(refusal) = profile.refusal(path, &body) {
             return Err(Mistake { body: Some(refusal), ..bad(String::new()) });
         }
-        let is_prefix = flavour.continues(&body);
+        let is_prefix = profile.continues(&body);
         let (messages, prefix) = match messages.split_last() {
             Some((last, before)) if is_prefix => (before, Some(text(last))),
             _ => (messages, None),
@@ -285,7 +285,7 @@ mod tests {
 
     fn ask(messages: &Value) -> Result<Asked, Mistake> {
         let body = json!({ "messages": messages }).to_string();
-        Asked::read(body.as_bytes(), DOCUMENT, Flavour::OpenAi, "/v1/chat/completions")
+        Asked::read(body.as_bytes(), DOCUMENT, ProviderProfile::OpenAi, "/v1/chat/completions")
     }
 
     #[test]

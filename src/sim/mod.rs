@@ -66,8 +66,8 @@
 //! `</overlap_context>` (or both with the same suffix, as in `<overlap_context_2>`). What stands between is the
 //! anchor, and the last assistant message before it is the text delivered so far. Every other request is a first call.
 //!
-//! With a [`Flavour`] that continues a prefix, a request whose last message is the assistant's is one, too: that message
-//! is the text delivered so far, and there is no anchor. What a provider refuses, the flavour refuses, in its words.
+//! With a [`ProviderProfile`] that continues a prefix, a request whose last message is the assistant's is one, too: that message
+//! is the text delivered so far, and there is no anchor. What a provider refuses, the profile refuses, in its words.
 //!
 //! Calls with the same messages before those turns are one conversation, and conversations don't disturb each other.
 //! A prompt can bring its own script: a user message with `[[script: answer@40 | exact]]` overrides the server's.
@@ -75,7 +75,7 @@
 mod answer;
 mod call;
 mod continued;
-mod flavour;
+mod profile;
 mod script;
 mod serve;
 mod state;
@@ -86,7 +86,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use call::{Call, CallKind};
-pub use flavour::Flavour;
+pub use profile::ProviderProfile;
 pub use script::{Behaviour, End, Script, ScriptError, ScriptErrorKind, Step};
 pub use serve::Server;
 
@@ -99,7 +99,7 @@ pub struct Sim {
     chunk: usize,
     delay: Duration,
     model: String,
-    flavour: Flavour,
+    profile: ProviderProfile,
 }
 
 impl Sim {
@@ -111,7 +111,7 @@ impl Sim {
             chunk: 12,
             delay: Duration::ZERO,
             model: "sim".into(),
-            flavour: Flavour::OpenAi,
+            profile: ProviderProfile::OpenAi,
         }
     }
 
@@ -133,9 +133,9 @@ impl Sim {
         self
     }
 
-    /// The provider whose behaviour it imitates. Default [`Flavour::OpenAi`].
-    pub fn flavour(mut self, flavour: Flavour) -> Self {
-        self.flavour = flavour;
+    /// The provider whose behaviour it imitates. Default [`ProviderProfile::OpenAi`].
+    pub fn profile(mut self, profile: ProviderProfile) -> Self {
+        self.profile = profile;
         self
     }
 

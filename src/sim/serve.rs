@@ -209,7 +209,7 @@ async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> R
 fn route(shared: &Arc<Shared>, cut: &Cut, parts: &Parts, body: &[u8], call: &mut Call) -> Result<Reply, Hangup> {
     let path = parts.uri.path();
     if parts.method == Method::POST && path.ends_with("/chat/completions") {
-        return match Asked::read(body, &shared.sim.document, shared.sim.flavour, path) {
+        return match Asked::read(body, &shared.sim.document, shared.sim.profile, path) {
             Ok(asked) => complete(shared, cut, &asked, call),
             Err(mistake) => Ok(refuse(&mistake)),
         };
@@ -240,7 +240,7 @@ fn complete(shared: &Arc<Shared>, cut: &Cut, asked: &Asked, call: &mut Call) -> 
         behaviour => behaviour,
     };
     let mut answer = Answer::new(&Step { behaviour: spoken, ..step }, &sim.document, continuation);
-    if let Some(c) = continuation.filter(|_| asked.is_prefix && sim.flavour.echoes()) {
+    if let Some(c) = continuation.filter(|_| asked.is_prefix && sim.profile.echoes()) {
         answer.text.insert_str(0, &c.delivered);
     }
     call.step = Some(step);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use restitch::sim::{Flavour, Sim};
+use restitch::sim::{ProviderProfile, Sim};
 use serde_json::{Value, json};
 
 use crate::cli::{Ran, folder, run};
@@ -154,7 +154,7 @@ fn the_configuration_file_counts_and_flags_win() {
 /// A call that was asked for in another way is one call, at the byte where the text was cut, and all of it is traced.
 #[test]
 fn a_refused_prefix_is_one_call() {
-    let server = Sim::new(DOCUMENT, "answer@60!length | anchor".parse().unwrap()).flavour(Flavour::Anthropic46);
+    let server = Sim::new(DOCUMENT, "answer@60!length | anchor".parse().unwrap()).profile(ProviderProfile::Anthropic46);
     let flags = ["--json", "--config", "turn.toml", "--trace", "trace"];
     let (ran, calls) = ask_of(server, "run-refused-prefix", &flags);
     let answer = &ran.answers()[0];
@@ -181,7 +181,7 @@ fn a_refused_prefix_is_one_call() {
 /// A call says where the text was cut, also where its prefix ends before.
 #[test]
 fn a_call_is_told_by_the_byte_of_its_cut() {
-    let server = Sim::new(DOCUMENT, "answer@10!length | anchor".parse().unwrap()).flavour(Flavour::Anthropic);
+    let server = Sim::new(DOCUMENT, "answer@10!length | anchor".parse().unwrap()).profile(ProviderProfile::Anthropic);
     let (ran, calls) = ask_of(server, "run-trimmed", &["--json", "--config", "turn.toml"]);
     assert_eq!((ran.code, &calls[1]["messages"][1]["content"]), (0, &json!("{\"title\":")), "{}", ran.err);
     assert_eq!(ran.answers()[0]["iterations"][1]["offset"], 10);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use restitch::sim::{Call, CallKind, Flavour, Script, Server, Sim};
+use restitch::sim::{Call, CallKind, ProviderProfile, Script, Server, Sim};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -474,8 +474,8 @@ async fn a_server_ends_when_it_is_told_to() {
     assert!(TcpStream::connect(addr).await.is_err());
 }
 
-async fn flavoured(flavour: Flavour, script: &str) -> Server {
-    let sim = Sim::new(DOCUMENT, script.parse().unwrap()).flavour(flavour);
+async fn with_profile(profile: ProviderProfile, script: &str) -> Server {
+    let sim = Sim::new(DOCUMENT, script.parse().unwrap()).profile(profile);
     sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
@@ -492,7 +492,7 @@ fn prefixed(delivered: &str, message: &Value, body: &Value) -> Value {
 
 /// Who continues a prefix, and how it is asked for; who refuses it, and in which words.
 #[tokio::test]
-async fn flavours_continue_a_prefix_or_refuse_it() {
+async fn profiles_continue_a_prefix_or_refuse_it() {
     let (none, flag, partial) = (json!({}), json!({"prefix": true}), json!({"partial": true}));
     let last = json!({"continue_final_message": true, "add_generation_prompt": false});
     let both = json!({"continue_final_message": true});
@@ -500,35 +500,35 @@ async fn flavours_continue_a_prefix_or_refuse_it() {
     let (v1, beta) = ("/v1/chat/completions", "/beta/chat/completions");
     let rest = r#", 3], "b": "text"}"#;
     let echo = DOCUMENT;
-    for (flavour, path, message, body, expected) in [
+    for (profile, path, message, body, expected) in [
         // It answers anew.
-        (Flavour::OpenAi, v1, &none, &none, Ok(DOCUMENT)),
-        (Flavour::Perplexity, v1, &none, &none, Ok(DOCUMENT)),
-        (Flavour::Anthropic, v1, &none, &none, Ok(rest)),
-        (Flavour::Anthropic46, v1, &none, &none, Err("does not support assistant message prefill")),
-        (Flavour::Gemini, v1, &none, &none, Ok(rest)),
-        (Flavour::Gemini36, v1, &none, &none, Err("Requests ending with a model turn are not supported.")),
-        (Flavour::DeepSeek, beta, &flag, &none, Ok(rest)),
-        (Flavour::DeepSeek, v1, &flag, &none, Err("prefix is only available when using beta api")),
-        (Flavour::DeepSeek, beta, &none, &none, Err("an assistant message with prefix mode on")),
-        (Flavour::Mistral, v1, &flag, &none, Ok(echo)),
-        (Flavour::Mistral, v1, &none, &none, Err("Expected last role User or Tool")),
-        (Flavour::Partial, v1, &partial, &none, Ok(rest)),
-        (Flavour::Partial, v1, &none, &none, Ok(DOCUMENT)),
-        (Flavour::Vllm, v1, &none, &last, Ok(rest)),
-        (Flavour::Vllm, v1, &none, &none, Ok(DOCUMENT)),
-        (Flavour::Vllm, v1, &none, &both, Err("Cannot set both")),
-        (Flavour::LlamaCpp, v1, &none, &none, Ok(rest)),
-        (Flavour::LlamaCpp, v1, &none, &thinks, Err("prefill is incompatible with enable_thinking")),
+        (ProviderProfile::OpenAi, v1, &none, &none, Ok(DOCUMENT)),
+        (ProviderProfile::Perplexity, v1, &none, &none, Ok(DOCUMENT)),
+        (ProviderProfile::Anthropic, v1, &none, &none, Ok(rest)),
+        (ProviderProfile::Anthropic46, v1, &none, &none, Err("does not support assistant message prefill")),
+        (ProviderProfile::Gemini, v1, &none, &none, Ok(rest)),
+        (ProviderProfile::Gemini36, v1, &none, &none, Err("Requests ending with a model turn are not supported.")),
+        (ProviderProfile::DeepSeek, beta, &flag, &none, Ok(rest)),
+        (ProviderProfile::DeepSeek, v1, &flag, &none, Err("prefix is only available when using beta api")),
+        (ProviderProfile::DeepSeek, beta, &none, &none, Err("an assistant message with prefix mode on")),
+        (ProviderProfile::Mistral, v1, &flag, &none, Ok(echo)),
+        (ProviderProfile::Mistral, v1, &none, &none, Err("Expected last role User or Tool")),
+        (ProviderProfile::Partial, v1, &partial, &none, Ok(rest)),
+        (ProviderProfile::Partial, v1, &none, &none, Ok(DOCUMENT)),
+        (ProviderProfile::Vllm, v1, &none, &last, Ok(rest)),
+        (ProviderProfile::Vllm, v1, &none, &none, Ok(DOCUMENT)),
+        (ProviderProfile::Vllm, v1, &none, &both, Err("Cannot set both")),
+        (ProviderProfile::LlamaCpp, v1, &none, &none, Ok(rest)),
+        (ProviderProfile::LlamaCpp, v1, &none, &thinks, Err("prefill is incompatible with enable_thinking")),
     ] {
-        let server = flavoured(flavour, "answer | anchor").await;
+        let server = with_profile(profile, "answer | anchor").await;
         let asked = prefixed(r#"{"a": [1, 2"#, message, body);
         let got = exchange(&server, &request(path, &asked)).await.unwrap();
         match expected {
-            Ok(text) => assert_eq!(got.summary(), (text.to_owned(), "stop [DONE] whole".into()), "{flavour} {asked}"),
+            Ok(text) => assert_eq!(got.summary(), (text.to_owned(), "stop [DONE] whole".into()), "{profile} {asked}"),
             Err(words) => {
-                assert_eq!(got.status, 400, "{flavour} {asked}");
-                assert!(got.body.contains(words), "{flavour}: {}", got.body);
+                assert_eq!(got.status, 400, "{profile} {asked}");
+                assert!(got.body.contains(words), "{profile}: {}", got.body);
                 got.json();
             }
         }
@@ -536,24 +536,24 @@ async fn flavours_continue_a_prefix_or_refuse_it() {
 }
 
 #[tokio::test]
-async fn what_else_flavours_refuse() {
+async fn what_else_profiles_refuse() {
     let space = prefixed(r#"{"a": [1, "#, &json!({}), &json!({}));
-    let server = flavoured(Flavour::Anthropic, "").await;
+    let server = with_profile(ProviderProfile::Anthropic, "").await;
     let got = post(&server, &space).await;
     assert!(got.status == 400 && got.body.contains("cannot end with trailing whitespace"), "{got:?}");
     // Elsewhere it is continued behind that space, which is not repeated.
-    let server = flavoured(Flavour::Gemini, "").await;
+    let server = with_profile(ProviderProfile::Gemini, "").await;
     assert_eq!(post(&server, &space).await.summary().0, r#"2, 3], "b": "text"}"#);
 
     let mut shaped = first(true);
     shaped["response_format"] = json!({"type": "json_object"});
-    for (_, flavour) in Flavour::NAMES {
-        let got = post(&flavoured(flavour, "").await, &shaped).await;
-        let expected = if flavour == Flavour::Perplexity { 400 } else { 200 };
-        assert_eq!(got.status, expected, "{flavour}");
-        assert_eq!(flavour.to_string().parse(), Ok(flavour));
+    for (_, profile) in ProviderProfile::NAMES {
+        let got = post(&with_profile(profile, "").await, &shaped).await;
+        let expected = if profile == ProviderProfile::Perplexity { 400 } else { 200 };
+        assert_eq!(got.status, expected, "{profile}");
+        assert_eq!(profile.to_string().parse(), Ok(profile));
     }
-    assert!("openai-2".parse::<Flavour>().unwrap_err().starts_with("there are openai, anthropic, "));
+    assert!("openai-2".parse::<ProviderProfile>().unwrap_err().starts_with("there are openai, anthropic, "));
     // A prefix that is not the document's is told so.
     let wrong = prefixed("{\"b", &json!({}), &json!({}));
     assert_eq!(post(&server, &wrong).await.status, 422);
@@ -562,7 +562,7 @@ async fn what_else_flavours_refuse() {
 /// Calls of both kinds belong to one conversation.
 #[tokio::test]
 async fn a_prefix_takes_the_conversation_s_next_step() {
-    let server = flavoured(Flavour::Gemini, "answer@11!length | anchor@5 refusal anchor").await;
+    let server = with_profile(ProviderProfile::Gemini, "answer@11!length | anchor@5 refusal anchor").await;
     let (none, v) = (json!({}), json!({}));
     assert_eq!(post(&server, &first(true)).await.summary().0, r#"{"a": [1, 2"#);
     assert_eq!(post(&server, &prefixed(r#"{"a": [1, 2"#, &none, &v)).await.summary().0, ", 3],");

@@ -5,7 +5,7 @@ use restitch::client::{Client, Upstream};
 use restitch::provider::capability::{PrefillForm, Row, Table};
 use restitch::proxy::{self, Proxy};
 use restitch::session::{Part, Prompt};
-use restitch::sim::{self, Flavour, Sim};
+use restitch::sim::{self, ProviderProfile, Sim};
 use serde_json::{Value, json};
 
 use super::raw::*;
@@ -356,8 +356,8 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(flavour: Flavour, row: Row, script: &str) -> Self {
-        let sim = Sim::new(DOCUMENT, script.parse().unwrap()).flavour(flavour);
+    async fn new(profile: ProviderProfile, row: Row, script: &str) -> Self {
+        let sim = Sim::new(DOCUMENT, script.parse().unwrap()).profile(profile);
         let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
         let proxy = Proxy::new(client).capabilities(Table::default().with([row])).adapt(true);
@@ -377,17 +377,17 @@ impl Scene {
     }
 }
 
-/// What the table says of the providers that a flavour imitates.
-fn row_of(flavour: Flavour) -> Row {
-    let (model, host) = match flavour {
-        Flavour::Anthropic => ("claude-sonnet-4-5", "api.anthropic.com"),
-        Flavour::Anthropic46 => ("claude-opus-4-6", "api.anthropic.com"),
-        Flavour::Gemini => ("gemini-3.5-flash", "generativelanguage.googleapis.com"),
-        Flavour::Gemini36 => ("gemini-3.6-flash", "generativelanguage.googleapis.com"),
-        Flavour::DeepSeek => ("deepseek-v4-pro", "api.deepseek.com"),
-        Flavour::Mistral => ("mistral-large-latest", "api.mistral.ai"),
-        Flavour::Partial => ("qwen-plus", "dashscope.aliyuncs.com"),
-        Flavour::Perplexity => ("sonar", "api.perplexity.ai"),
+/// What the table says of the providers that a profile imitates.
+fn row_of(profile: ProviderProfile) -> Row {
+    let (model, host) = match profile {
+        ProviderProfile::Anthropic => ("claude-sonnet-4-5", "api.anthropic.com"),
+        ProviderProfile::Anthropic46 => ("claude-opus-4-6", "api.anthropic.com"),
+        ProviderProfile::Gemini => ("gemini-3.5-flash", "generativelanguage.googleapis.com"),
+        ProviderProfile::Gemini36 => ("gemini-3.6-flash", "generativelanguage.googleapis.com"),
+        ProviderProfile::DeepSeek => ("deepseek-v4-pro", "api.deepseek.com"),
+        ProviderProfile::Mistral => ("mistral-large-latest", "api.mistral.ai"),
+        ProviderProfile::Partial => ("qwen-plus", "dashscope.aliyuncs.com"),
+        ProviderProfile::Perplexity => ("sonar", "api.perplexity.ai"),
         _ => ("gpt-4.1", "api.openai.com"),
     };
     let known = Table::default().of(model, Some(host));
@@ -402,27 +402,27 @@ fn row_of(flavour: Flavour) -> Row {
 /// As the table says, every provider is asked in its way, and none refuses. At every byte of the document.
 #[tokio::test]
 async fn each_provider_is_asked_in_its_way() {
-    for (_, flavour) in Flavour::NAMES {
-        let mut row = row_of(flavour);
-        if matches!(flavour, Flavour::Vllm | Flavour::LlamaCpp) {
+    for (_, profile) in ProviderProfile::NAMES {
+        let mut row = row_of(profile);
+        if matches!(profile, ProviderProfile::Vllm | ProviderProfile::LlamaCpp) {
             // Servers of one's own are a matter of configuration.
-            row = row.prefill(flavour.prefix());
+            row = row.prefill(profile.prefix());
         }
-        let scene = Scene::new(flavour, row, "").await;
+        let scene = Scene::new(profile, row, "").await;
         let mut words = 0;
         for at in (1..DOCUMENT.len()).filter(|&at| DOCUMENT.is_char_boundary(at)) {
             let answer = scene.ask(&format!("[[script: answer@{at}!length | anchor@40!length anchor]]")).await;
-            answer.assert_seamless(DOCUMENT, &format!("{flavour} at {at}"));
+            answer.assert_seamless(DOCUMENT, &format!("{profile} at {at}"));
             let calls = scene.sim.calls();
-            assert!(calls.iter().all(|call| call.status.unwrap() == 200), "{flavour} at {at}");
+            assert!(calls.iter().all(|call| call.status.unwrap() == 200), "{profile} at {at}");
             words = scene.calls().1;
         }
         let calls = scene.sim.calls().len();
-        match (flavour, flavour.prefix()) {
+        match (profile, profile.prefix()) {
             // Only where white space that is text would have to be left out.
-            (Flavour::Anthropic, _) => assert!(words > 0 && words < calls / 4, "{words} of {calls}"),
-            (_, PrefillForm::None) => assert!(words > calls / 2, "{flavour}: {words} of {calls}"),
-            _ => assert_eq!(words, 0, "{flavour}"),
+            (ProviderProfile::Anthropic, _) => assert!(words > 0 && words < calls / 4, "{words} of {calls}"),
+            (_, PrefillForm::None) => assert!(words > calls / 2, "{profile}: {words} of {calls}"),
+            _ => assert_eq!(words, 0, "{profile}"),
         }
     }
 }
@@ -430,33 +430,33 @@ async fn each_provider_is_asked_in_its_way() {
 /// A table that is wrong is corrected by the real words of a refusal, once, and no failure is counted.
 #[tokio::test]
 async fn a_wrong_table_is_corrected() {
-    for (flavour, prefix) in [
-        (Flavour::Anthropic46, PrefillForm::Turn),
-        (Flavour::Gemini36, PrefillForm::Turn),
+    for (profile, prefix) in [
+        (ProviderProfile::Anthropic46, PrefillForm::Turn),
+        (ProviderProfile::Gemini36, PrefillForm::Turn),
         // Its flag alone, without its path.
-        (Flavour::DeepSeek, PrefillForm::Flag),
-        (Flavour::DeepSeek, PrefillForm::Turn),
-        (Flavour::Mistral, PrefillForm::Turn),
+        (ProviderProfile::DeepSeek, PrefillForm::Flag),
+        (ProviderProfile::DeepSeek, PrefillForm::Turn),
+        (ProviderProfile::Mistral, PrefillForm::Turn),
     ] {
-        let scene = Scene::new(flavour, Row::of("*").prefill(prefix), "answer@60!length | anchor").await;
+        let scene = Scene::new(profile, Row::of("*").prefill(prefix), "answer@60!length | anchor").await;
         let answer = scene.ask("one").await;
-        answer.assert_seamless(DOCUMENT, &flavour.to_string());
+        answer.assert_seamless(DOCUMENT, &profile.to_string());
         let report = json!({"status": "complete", "continuations": 1, "failures": 0});
-        assert_eq!(answer.report(), report, "{flavour}");
-        assert_eq!(scene.calls(), (vec![200, 400, 200], 1), "{flavour}");
-        scene.ask("two").await.assert_seamless(DOCUMENT, &flavour.to_string());
-        assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 2), "{flavour}");
+        assert_eq!(answer.report(), report, "{profile}");
+        assert_eq!(scene.calls(), (vec![200, 400, 200], 1), "{profile}");
+        scene.ask("two").await.assert_seamless(DOCUMENT, &profile.to_string());
+        assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 2), "{profile}");
     }
     // White space at a prefix's end is refused; where there is none, a prefix still goes.
     let script = "[[script: answer@10!length | anchor]]";
     assert!(DOCUMENT[..10].ends_with(' '));
-    let scene = Scene::new(Flavour::Anthropic, Row::of("*").prefill(PrefillForm::Turn), "").await;
+    let scene = Scene::new(ProviderProfile::Anthropic, Row::of("*").prefill(PrefillForm::Turn), "").await;
     scene.ask(&format!("{script} one")).await.assert_seamless(DOCUMENT, "trimmed");
     assert_eq!(scene.calls(), (vec![200, 400, 200], 1));
     scene.ask(&format!("{script} two")).await.assert_seamless(DOCUMENT, "trimmed");
     assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 1));
     // A `response_format` that is not taken.
-    let scene = Scene::new(Flavour::Perplexity, Row::of("*"), "answer").await;
+    let scene = Scene::new(ProviderProfile::Perplexity, Row::of("*"), "answer").await;
     scene.ask("one").await.assert_seamless(DOCUMENT, "adapted");
     assert_eq!(scene.calls().0, [400, 200]);
 }
@@ -466,7 +466,7 @@ async fn thoughts_and_progress_of_a_model() {
     // The thoughts have left already; then comes the answer of a call that doesn't think.
     let row = || Row::of("*").reasoning_off("thinking", r#"{"type":"disabled"}"#);
     for script in ["thoughts", "answer@50!length | thoughts"] {
-        let scene = Scene::new(Flavour::OpenAi, row(), script).await;
+        let scene = Scene::new(ProviderProfile::OpenAi, row(), script).await;
         let answer = scene.ask("x").await;
         assert_eq!(answer.text(), DOCUMENT, "{script}");
         assert_eq!(answer.report()["status"], "complete", "{script}");
@@ -475,7 +475,8 @@ async fn thoughts_and_progress_of_a_model() {
         assert!(!off[0], "{script}");
     }
     // A line about the progress stands before the anchor.
-    let scene = Scene::new(Flavour::OpenAi, Row::of("*"), "answer@90!length | progress@60!length progress").await;
+    let scene =
+        Scene::new(ProviderProfile::OpenAi, Row::of("*"), "answer@90!length | progress@60!length progress").await;
     scene.ask("x").await.assert_seamless(DOCUMENT, "progress");
     assert_eq!(scene.calls(), (vec![200, 200, 200], 2));
 }

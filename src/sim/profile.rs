@@ -12,7 +12,7 @@ use crate::provider::capability::PrefillForm;
 /// The provider whose behaviour the server imitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum Flavour {
+pub enum ProviderProfile {
     /// No prefix is continued: a last message of the assistant's is answered as if it were not there.
     #[default]
     OpenAi,
@@ -38,7 +38,7 @@ pub enum Flavour {
     Perplexity,
 }
 
-impl Flavour {
+impl ProviderProfile {
     /// All of them, with their names.
     pub const NAMES: [(&'static str, Self); 11] = [
         ("openai", Self::OpenAi),
@@ -113,18 +113,18 @@ fn last_of_assistant(body: &Value) -> Option<&Value> {
     (last.get("role")?.as_str()? == "assistant").then_some(last)
 }
 
-impl fmt::Display for Flavour {
+impl fmt::Display for ProviderProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES.iter().find(|(_, flavour)| flavour == self).map_or("", |(name, _)| name))
+        f.write_str(Self::NAMES.iter().find(|(_, profile)| profile == self).map_or("", |(name, _)| name))
     }
 }
 
-impl FromStr for Flavour {
+impl FromStr for ProviderProfile {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(known, _)| *known == name);
-        found.map(|(_, flavour)| *flavour).ok_or_else(|| {
+        found.map(|(_, profile)| *profile).ok_or_else(|| {
             let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
             format!("there are {}", names.join(", "))
         })
