@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench seam --features sim` measures the cost; `… -- table 4` prints the table of what becomes of
 //! every style, over four times as many documents as without a number, with the published rules beside the engine;
-//! `… -- table 4 root value-anew` prints the silently wrong rows of these styles, too.
+//! `… -- table 4 root value-reformatted` prints the silently wrong rows of these styles, too.
 
 #![allow(
     missing_docs,

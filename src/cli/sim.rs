@@ -46,7 +46,7 @@ const EXAMPLES: &str = r#"Examples:
 
 A script is `FIRST… | THEN…`, a step `BEHAVIOUR[@BYTES][!END]`: what is said, how many bytes of the document, and how
 it ends. Behaviours: answer, prose, anchor, exact, repeat, fence, fence-open, preamble, preamble-fence, epilogue,
-garbage, progress, thoughts, refusal, empty, drop, hangup, and HTTP errors as 429, 500, 429~2 (`Retry-After: 2`). Ends: stop, length,
+garbage, progress, reasoning, refusal, empty, drop, no-response, and HTTP errors as 429, 500, 429~2 (`Retry-After: 2`). Ends: stop, length,
 filter, drop, drop=BYTES, eof, done, error, stall. A prompt may bring its own: `[[script: answer@40 | exact]]`.
 
 Continuations may also be given by their style, whose bytes are those of the fragment; where one does not apply at the
@@ -129,4 +129,22 @@ fn document(path: &Path, console: &mut Console) -> Option<String> {
         return None;
     }
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn the_old_flag_for_a_profile_is_an_alias() {
+        for flag in ["--profile", "--flavour"] {
+            let command = Args::augment_args(clap::Command::new("sim"));
+            let matches = command.try_get_matches_from(["sim", flag, "mistral"]).unwrap();
+            assert_eq!(Args::from_arg_matches(&matches).unwrap().profile, ProviderProfile::Mistral, "{flag}");
+        }
+        let help = Args::augment_args(clap::Command::new("sim")).render_long_help().to_string();
+        assert!(help.contains("--profile") && !help.contains("flavour"));
+    }
 }

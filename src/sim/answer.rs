@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use super::call::Continuation;
 use super::continued::Continued;
-use super::script::{Behaviour, End, Step};
+use super::script::{AnswerEnd, Behaviour, Step};
 
 /// An answer's text and its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
     /// What it thinks first.
-    pub(super) thoughts: Option<&'static str>,
+    pub(super) reasoning: Option<&'static str>,
     /// How many bytes of the document it has that had not been delivered.
     pub(super) delivered: usize,
-    pub(super) end: End,
+    pub(super) end: AnswerEnd,
     /// The finish that goes with the end, if one is sent.
     pub(super) finish: Option<&'static str>,
 }
@@ -66,16 +66,16 @@ impl Answer {
 
     /// With the step's end, or the one that goes with whether the text is all that was to be said.
     fn ending(step: &Step, text: String, delivered: usize, stops: bool) -> Self {
-        let usual = if stops { End::Stop } else { End::Length };
-        let end = if step.behaviour == Behaviour::Drop { End::Drop } else { step.end.unwrap_or(usual) };
-        let finish = match if matches!(end, End::Reset(_)) { usual } else { end } {
-            End::Length => Some("length"),
-            End::Stop => Some("stop"),
-            End::Filter => Some("content_filter"),
+        let usual = if stops { AnswerEnd::Stop } else { AnswerEnd::Length };
+        let end = if step.behaviour == Behaviour::Drop { AnswerEnd::Drop } else { step.end.unwrap_or(usual) };
+        let finish = match if matches!(end, AnswerEnd::Reset(_)) { usual } else { end } {
+            AnswerEnd::Length => Some("length"),
+            AnswerEnd::Stop => Some("stop"),
+            AnswerEnd::Filter => Some("content_filter"),
             _ => None,
         };
-        let thoughts = (step.behaviour == Behaviour::Thoughts).then_some(THOUGHTS);
-        Self { text, thoughts, delivered, end, finish }
+        let reasoning = (step.behaviour == Behaviour::Reasoning).then_some(REASONING);
+        Self { text, reasoning, delivered, end, finish }
     }
 }
 
@@ -157,7 +157,7 @@ pub(super) struct Events {
 #[derive(Clone, Copy)]
 enum Stage {
     Role,
-    Thoughts,
+    Reasoning,
     Text,
     Finish,
     Usage,
@@ -198,13 +198,13 @@ impl Iterator for Events {
         loop {
             match self.stage {
                 Stage::Role => {
-                    self.stage = Stage::Thoughts;
+                    self.stage = Stage::Reasoning;
                     return Some(self.event(r#"{"role":"assistant","content":""}"#, None));
                 }
-                Stage::Thoughts => {
+                Stage::Reasoning => {
                     self.stage = Stage::Text;
-                    if let Some(thoughts) = self.answer.thoughts {
-                        let delta = format!(r#"{{"reasoning_content":{}}}"#, Value::from(thoughts));
+                    if let Some(reasoning) = self.answer.reasoning {
+                        let delta = format!(r#"{{"reasoning_content":{}}}"#, Value::from(reasoning));
                         return Some(self.event(&delta, None));
                     }
                 }
@@ -214,10 +214,10 @@ impl Iterator for Events {
                         return Some(self.event(&delta, None));
                     }
                     self.stage = match self.answer.end {
-                        End::Length | End::Stop | End::Filter | End::Reset(_) => Stage::Finish,
-                        End::Done => Stage::Done,
-                        End::Error => Stage::Error,
-                        End::Drop | End::Eof | End::Stall => Stage::Over,
+                        AnswerEnd::Length | AnswerEnd::Stop | AnswerEnd::Filter | AnswerEnd::Reset(_) => Stage::Finish,
+                        AnswerEnd::Done => Stage::Done,
+                        AnswerEnd::Error => Stage::Error,
+                        AnswerEnd::Drop | AnswerEnd::Eof | AnswerEnd::Stall => Stage::Over,
                     };
                 }
                 Stage::Finish => {
@@ -246,16 +246,16 @@ impl Iterator for Events {
 
 /// An answer as one JSON body.
 pub(super) fn body(answer: &Answer, header: &Header<'_>) -> String {
-    if answer.end == End::Error {
+    if answer.end == AnswerEnd::Error {
         return upstream_error().to_string();
     }
-    let thoughts = answer.thoughts.map(|thoughts| format!(r#","reasoning_content":{}"#, Value::from(thoughts)));
+    let reasoning = answer.reasoning.map(|reasoning| format!(r#","reasoning_content":{}"#, Value::from(reasoning)));
     format!(
         "{}\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{},\"refusal\":null{}}},\
          \"logprobs\":null,\"finish_reason\":{}}}],\"usage\":{}}}",
         header.open("chat.completion"),
         Value::from(answer.text.as_str()),
-        thoughts.unwrap_or_default(),
+        reasoning.unwrap_or_default(),
         Value::from(answer.finish),
         header.usage(&answer.text),
     )
@@ -287,7 +287,7 @@ const PREAMBLE: &str = "Here is the document you asked for:\n\n";
 const PREAMBLE_THEN: &str = "Sure, here is the rest:\n\n";
 const EPILOGUE: &str = "\n\nLet me know if you need anything else.";
 const PROSE: &str = "A document needs a purpose first.\nWhat is it for, and who will read it?";
-const THOUGHTS: &str = "A document. Where does it begin, and what does it need? There is much to consider.";
+const REASONING: &str = "A document. Where does it begin, and what does it need? There is much to consider.";
 const REFUSAL: &str = "I'm sorry, but I can't help with that.";
 
 /// A control character is illegal in every state of the grammar, also within a string and right after a number, so

@@ -50,7 +50,7 @@ pub enum CallKind {
 }
 
 /// A request for an answer, understood.
-pub(super) struct Asked {
+pub(super) struct ParsedRequest {
     /// The same for all calls for one document.
     pub(super) conversation: u64,
     /// What the prompt says instead of the server's own script.
@@ -59,7 +59,7 @@ pub(super) struct Asked {
     /// The continuation is that of a prefix.
     pub(super) is_prefix: bool,
     /// Thinking is turned off.
-    pub(super) thinks_not: bool,
+    pub(super) reasoning_off: bool,
     pub(super) stream: bool,
     pub(super) include_usage: bool,
     /// Bytes of all messages, the base of the prompt's token count.
@@ -80,30 +80,35 @@ pub(super) struct Continuation {
 
 /// Why a request gets no step: a status and a message that names the client's mistake.
 #[derive(Debug)]
-pub(super) struct Mistake {
+pub(super) struct RequestError {
     pub(super) status: StatusCode,
     pub(super) message: String,
     /// The body of the response, where it is not made from the message.
     pub(super) body: Option<&'static str>,
 }
 
-impl Mistake {
+impl RequestError {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), body: None }
     }
 }
 
-impl Asked {
+impl ParsedRequest {
     /// Reads a request's body. `document` tells where in it a continuation stands.
-    pub(super) fn read(body: &[u8], document: &str, profile: ProviderProfile, path: &str) -> Result<Self, Mistake> {
-        let bad = |message: String| Mistake::new(StatusCode::BAD_REQUEST, message);
+    pub(super) fn read(
+        body: &[u8],
+        document: &str,
+        profile: ProviderProfile,
+        path: &str,
+    ) -> Result<Self, RequestError> {
+        let bad = |message: String| RequestError::new(StatusCode::BAD_REQUEST, message);
         let body: Value = serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
         let messages = match body.get("messages").and_then(Value::as_array) {
             Some(messages) if !messages.is_empty() => messages.as_slice(),
             _ => return Err(bad("`messages` is no array, or an empty one".into())),
         };
         if let Some(refusal) = profile.refusal(path, &body) {
-            return Err(Mistake { body: Some(refusal), ..bad(String::new()) });
+            return Err(RequestError { body: Some(refusal), ..bad(String::new()) });
         }
         let is_prefix = profile.continues(&body);
         let (messages, prefix) = match messages.split_last() {
@@ -119,7 +124,7 @@ impl Asked {
                 }
             },
             Some((_, None, _)) => {
-                return Err(Mistake::new(
+                return Err(RequestError::new(
                     StatusCode::UNPROCESSABLE_ENTITY,
                     "a continuation is asked for, but no assistant message before it has the delivered text",
                 ));
@@ -145,7 +150,7 @@ impl Asked {
             script,
             continuation,
             is_prefix,
-            thinks_not: thinks_not(&body),
+            reasoning_off: reasoning_off(&body),
             stream: flag(body.get("stream")),
             include_usage: flag(body.pointer("/stream_options/include_usage")),
             prompt_bytes: messages.iter().map(|message| message.to_string().len()).sum(),
@@ -154,13 +159,13 @@ impl Asked {
 }
 
 impl Continuation {
-    fn read(delivered: String, anchor: String, document: &str) -> Result<Self, Mistake> {
+    fn read(delivered: String, anchor: String, document: &str) -> Result<Self, RequestError> {
         let position = position(document, &delivered)?;
         let end = delivered.trim_end_matches(WHITE_SPACE).len();
         let begin = end.checked_sub(anchor.trim_end_matches(WHITE_SPACE).len());
         let gap = begin.and_then(|begin| delivered.get(begin..)?.strip_prefix(anchor.as_str()));
         let Some(gap) = gap.map(str::to_owned) else {
-            return Err(Mistake::new(
+            return Err(RequestError::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 format!("the overlap context is not the end of the delivered text: {:?}", tail(&anchor)),
             ));
@@ -170,7 +175,7 @@ impl Continuation {
 }
 
 /// How many bytes of `document` the text `delivered` has, whatever fence or preamble stands before its root.
-fn position(document: &str, delivered: &str) -> Result<usize, Mistake> {
+fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
     // A document that is no object or array has no opener to look for; then nothing may stand before it.
     let begin = document.len() - document.trim_start_matches(WHITE_SPACE).len();
     let (begin, root) = if document[begin..].starts_with(OPENERS) {
@@ -184,7 +189,7 @@ fn position(document: &str, delivered: &str) -> Result<usize, Mistake> {
     }
     let same = expected.bytes().zip(root.bytes()).take_while(|(a, b)| a == b).count();
     let shown = |text: &str| String::from_utf8_lossy(&text.as_bytes()[same..text.len().min(same + 24)]).into_owned();
-    Err(Mistake::new(
+    Err(RequestError::new(
         StatusCode::UNPROCESSABLE_ENTITY,
         format!(
             "the delivered text is no prefix of the document: at byte {} it has {:?} instead of {:?}",
@@ -240,7 +245,7 @@ fn own_script(text: &str) -> Option<String> {
 }
 
 /// Whether a request turns thinking off, in any provider's way.
-fn thinks_not(body: &Value) -> bool {
+fn reasoning_off(body: &Value) -> bool {
     let is = |pointer: &str, off: &[Value]| body.pointer(pointer).is_some_and(|value| off.contains(value));
     is("/thinking/type", &["disabled".into()])
         || is("/enable_thinking", &[false.into()])
@@ -283,9 +288,9 @@ mod tests {
 
     const DOCUMENT: &str = r#"{"a": [1, 2, 3], "b": "text"}"#;
 
-    fn ask(messages: &Value) -> Result<Asked, Mistake> {
+    fn ask(messages: &Value) -> Result<ParsedRequest, RequestError> {
         let body = json!({ "messages": messages }).to_string();
-        Asked::read(body.as_bytes(), DOCUMENT, ProviderProfile::OpenAi, "/v1/chat/completions")
+        ParsedRequest::read(body.as_bytes(), DOCUMENT, ProviderProfile::OpenAi, "/v1/chat/completions")
     }
 
     #[test]
@@ -321,10 +326,10 @@ mod tests {
         }
         assert_eq!(position(" \n[1, 2]", "[1").unwrap(), 4);
         assert_eq!(position("plain text", "plain").unwrap(), 5);
-        let mistake = position(DOCUMENT, r#"{"a": [1, 22, 3]"#).unwrap_err();
-        assert_eq!(mistake.status, StatusCode::UNPROCESSABLE_ENTITY);
+        let error = position(DOCUMENT, r#"{"a": [1, 22, 3]"#).unwrap_err();
+        assert_eq!(error.status, StatusCode::UNPROCESSABLE_ENTITY);
         assert_eq!(
-            mistake.message,
+            error.message,
             r#"the delivered text is no prefix of the document: at byte 11 it has "2, 3]" instead of ", 3], \"b\": \"text\"}""#,
         );
         assert!(position(DOCUMENT, &format!("{DOCUMENT}{DOCUMENT}")).is_err());
@@ -362,7 +367,7 @@ mod tests {
         assert!(with("plain").unwrap().script.is_none());
         let script = with("One [[script: 500 | exact]] document").unwrap().script.unwrap();
         assert_eq!(script.to_string(), "500 | exact");
-        let mistake = with("[[script: bogus]]").map(|_| ()).unwrap_err();
-        assert_eq!(mistake.message, "the prompt's script: no behaviour is called `bogus` (byte 1)");
+        let error = with("[[script: bogus]]").map(|_| ()).unwrap_err();
+        assert_eq!(error.message, "the prompt's script: no behaviour is called `bogus` (byte 1)");
     }
 }

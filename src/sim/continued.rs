@@ -110,7 +110,7 @@ mod tests {
             let expected = Continued { text: text.to_owned(), delivered, stops };
             assert_eq!(Continued::new(style, bytes, DOCUMENT, &asked), Some(expected), "{name}");
         }
-        let anew = Continued::new(ContinuationStyle::ElementAnew, None, DOCUMENT, &asked).unwrap();
+        let anew = Continued::new(ContinuationStyle::ElementReformatted, None, DOCUMENT, &asked).unwrap();
         assert_eq!((anew.delivered, anew.stops), (0, true));
         let again = Continued::new(ContinuationStyle::OnlyDelivered, None, DOCUMENT, &asked).unwrap();
         assert_eq!((again.delivered, again.stops), (0, false));

@@ -34,13 +34,13 @@
 //! | `epilogue` | the document, then prose | the anchor and what follows, then prose |
 //! | `garbage` | a few good bytes (8, or `@BYTES`), then illegal ones | the anchor, then the same |
 //! | `progress` | | a line `PROGRESS: n`, then as `anchor` |
-//! | `thoughts` | nothing but thoughts, up to the limit; as `answer` where thinking is turned off | the same, as `anchor` |
+//! | `reasoning` | nothing but reasoning, up to the limit; as `answer` where thinking is turned off | the same, as `anchor` |
 //! | `refusal` | "I'm sorry, but I can't help with that." | the same |
 //! | `empty` | no text | the same |
 //! | `drop` | the connection is dropped after the role chunk | the same |
-//! | `hangup` | the connection is closed before any byte of a response | the same |
+//! | `no-response` | the connection is closed before any byte of a response | the same |
 //! | `429`, `500`, `429~2` | an HTTP error; `~2` sends `Retry-After: 2` | the same |
-//! | a style's name: `element`, `root-anew`, `reroot`, … | | a fragment of that [`ContinuationStyle`](style::ContinuationStyle); `@BYTES` counts its bytes |
+//! | a style's name: `element`, `root-reformatted`, `new-root`, … | | a fragment of that [`ContinuationStyle`](style::ContinuationStyle); `@BYTES` counts its bytes |
 //!
 //! A style that does not apply at a cut is answered as `anchor`. What it writes is the same for the same document and
 //! cut. Once a client has taken up a text that is written in another way than the document, what it sends back is no
@@ -87,7 +87,7 @@ use std::time::Duration;
 
 pub use call::{Call, CallKind};
 pub use profile::ProviderProfile;
-pub use script::{Behaviour, End, Script, ScriptError, ScriptErrorKind, Step};
+pub use script::{AnswerEnd, Behaviour, Script, ScriptError, ScriptErrorKind, Step};
 pub use serve::Server;
 
 /// A model server that has yet to listen: its document and how it behaves.

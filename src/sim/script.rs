@@ -98,8 +98,8 @@ pub struct Step {
     pub behaviour: Behaviour,
     /// Bytes of the document's remaining text that it delivers, moved back to a character's edge; `None` is all.
     pub bytes: Option<usize>,
-    /// How it ends; `None` is [`End::Stop`] where it reached the document's end, [`End::Length`] where it was cut.
-    pub end: Option<End>,
+    /// How it ends; `None` is [`AnswerEnd::Stop`] where it reached the document's end, [`AnswerEnd::Length`] where it was cut.
+    pub end: Option<AnswerEnd>,
 }
 
 impl Step {
@@ -150,9 +150,9 @@ pub enum Behaviour {
     Garbage,
     /// As [`Anchor`](Self::Anchor), behind a line that says how much of the document there is. Continuations only.
     Progress,
-    /// Nothing but thoughts, until the limit on tokens is reached. Where the request turns thinking off, as
+    /// nothing but reasoning, until the limit on tokens is reached. Where the request turns thinking off, as
     /// [`Answer`](Self::Answer) or [`Anchor`](Self::Anchor).
-    Thoughts,
+    Reasoning,
     /// "I'm sorry, but I can't help with that."
     Refusal,
     /// A role and a finish, no text.
@@ -160,7 +160,7 @@ pub enum Behaviour {
     /// The connection is dropped before any text: after the role chunk, or after the head of a whole answer.
     Drop,
     /// The connection is closed before the first byte of a response.
-    Hangup,
+    NoResponse,
     /// An HTTP error, 400 to 599, with a JSON body.
     Status {
         /// The status code.
@@ -177,12 +177,12 @@ pub enum Behaviour {
 impl Behaviour {
     /// Whether `@BYTES` means something: only where the answer has text of the document.
     fn takes_bytes(self) -> bool {
-        !matches!(self, Self::Prose | Self::Repeat | Self::Refusal | Self::Empty | Self::Thoughts) && self.takes_end()
+        !matches!(self, Self::Prose | Self::Repeat | Self::Refusal | Self::Empty | Self::Reasoning) && self.takes_end()
     }
 
     /// Whether `!END` means something: not where the behaviour is an end itself.
     fn takes_end(self) -> bool {
-        !matches!(self, Self::Drop | Self::Hangup | Self::Status { .. })
+        !matches!(self, Self::Drop | Self::NoResponse | Self::Status { .. })
     }
 
     fn fits(self, side: Side) -> bool {
@@ -213,7 +213,7 @@ impl fmt::Display for Behaviour {
 /// How an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum End {
+pub enum AnswerEnd {
     /// `finish_reason: "length"`.
     Length,
     /// `finish_reason: "stop"`; a lie where the document goes on.
@@ -236,7 +236,7 @@ pub enum End {
     Stall,
 }
 
-impl fmt::Display for End {
+impl fmt::Display for AnswerEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Self::Reset(bytes) = self {
             return write!(f, "drop={bytes}");
@@ -354,7 +354,7 @@ fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
             return fail(ScriptErrorKind::UnexpectedEnd(behaviour), at);
         }
         step.end = Some(match end.split_once('=') {
-            Some(("drop", bytes)) => End::Reset(number(bytes, base + at + 1 + "drop=".len())?),
+            Some(("drop", bytes)) => AnswerEnd::Reset(number(bytes, base + at + 1 + "drop=".len())?),
             _ => match ENDS.iter().find(|(known, _)| *known == end) {
                 Some(&(_, end)) => end,
                 None => return fail(ScriptErrorKind::UnknownEnd(end.to_owned()), at + 1),
@@ -365,6 +365,7 @@ fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
 }
 
 fn behaviour(name: &str, offset: usize) -> Result<Behaviour, ScriptError> {
+    let name = OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |&(_, now)| now);
     if let Some(&(_, behaviour)) = BEHAVIOURS.iter().find(|(known, _)| *known == name) {
         return Ok(behaviour);
     }
@@ -408,25 +409,42 @@ const BEHAVIOURS: &[(&str, Behaviour)] = &[
     ("fence-open", Behaviour::FenceOpen),
     ("preamble", Behaviour::Preamble),
     ("progress", Behaviour::Progress),
-    ("thoughts", Behaviour::Thoughts),
+    ("reasoning", Behaviour::Reasoning),
     ("epilogue", Behaviour::Epilogue),
     ("garbage", Behaviour::Garbage),
     ("refusal", Behaviour::Refusal),
     ("empty", Behaviour::Empty),
     ("drop", Behaviour::Drop),
-    ("hangup", Behaviour::Hangup),
+    ("no-response", Behaviour::NoResponse),
+];
+
+/// Names that scripts used to have, and what they are called now: old scripts go on working.
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("thoughts", "reasoning"),
+    ("hangup", "no-response"),
+    ("value-anew", "value-reformatted"),
+    ("member-anew", "member-reformatted"),
+    ("element-anew", "element-reformatted"),
+    ("parent-anew", "parent-reformatted"),
+    ("root-anew", "root-reformatted"),
+    ("root-anew-fence", "root-reformatted-fence"),
+    ("reroot", "new-root"),
+    ("reroot-anew", "new-root-reformatted"),
+    ("reroot-last", "new-root-last"),
+    ("reroot-rest", "new-root-rest"),
+    ("reroot-without", "new-root-without"),
 ];
 
 /// Every end but the reset, by name.
-const ENDS: &[(&str, End)] = &[
-    ("length", End::Length),
-    ("stop", End::Stop),
-    ("filter", End::Filter),
-    ("drop", End::Drop),
-    ("eof", End::Eof),
-    ("done", End::Done),
-    ("error", End::Error),
-    ("stall", End::Stall),
+const ENDS: &[(&str, AnswerEnd)] = &[
+    ("length", AnswerEnd::Length),
+    ("stop", AnswerEnd::Stop),
+    ("filter", AnswerEnd::Filter),
+    ("drop", AnswerEnd::Drop),
+    ("eof", AnswerEnd::Eof),
+    ("done", AnswerEnd::Done),
+    ("error", AnswerEnd::Error),
+    ("stall", AnswerEnd::Stall),
 ];
 
 #[cfg(test)]
@@ -470,7 +488,7 @@ mod tests {
     #[test]
     fn names_of_styles_are_behaviours() {
         let read = |name| behaviour(name, 0).unwrap();
-        assert_eq!(read("element-anew"), Behaviour::Style(ContinuationStyle::ElementAnew));
+        assert_eq!(read("element-reformatted"), Behaviour::Style(ContinuationStyle::ElementReformatted));
         assert_eq!(read("anchor"), Behaviour::Anchor);
         let own: Vec<&str> = ContinuationStyle::ALL
             .iter()
@@ -478,6 +496,16 @@ mod tests {
             .filter(|&name| !matches!(read(name), Behaviour::Style(_)))
             .collect();
         assert_eq!(own, ["anchor", "exact", "empty", "refusal"]);
+    }
+
+    #[test]
+    fn old_names_are_read_as_the_new_ones() {
+        for (old, now) in OLD_NAMES {
+            assert_eq!(behaviour(old, 0).unwrap(), behaviour(now, 0).unwrap(), "{old}");
+            assert_eq!(behaviour(old, 0).unwrap().to_string(), *now);
+        }
+        let script: Script = "thoughts hangup | reroot@9!stop element-anew".parse().unwrap();
+        assert_eq!(script.to_string(), "reasoning no-response | new-root@9!stop element-reformatted");
     }
 
     #[test]

@@ -29,8 +29,8 @@ use tracing::{debug, warn};
 
 use super::Sim;
 use super::answer::{self, Answer, Events, Frames, Header};
-use super::call::{Asked, Call, CallKind, Mistake};
-use super::script::{Behaviour, End, Step};
+use super::call::{Call, CallKind, ParsedRequest, RequestError};
+use super::script::{AnswerEnd, Behaviour, Step};
 use super::state::State;
 use crate::Limits;
 use crate::socket::{Cut, Socket};
@@ -163,25 +163,25 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
 
 /// The connection is to be closed without a response. An error is how hyper is told so.
 #[derive(Debug)]
-struct Hangup;
+struct NoResponse;
 
-impl fmt::Display for Hangup {
+impl fmt::Display for NoResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the script hangs up")
     }
 }
 
-impl std::error::Error for Hangup {}
+impl std::error::Error for NoResponse {}
 
 type Reply = Response<Either<Full<Bytes>, Delivery>>;
 
-async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> Result<Reply, Hangup> {
+async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> Result<Reply, NoResponse> {
     let (parts, body) = request.into_parts();
     let (body, too_large) = match Limited::new(body, Limits::default().max_body_bytes).collect().await {
         Ok(body) => (body.to_bytes(), false),
         Err(error) if error.is::<LengthLimitError>() => (Bytes::new(), true),
         // The peer has left in the middle of its request.
-        Err(_) => return Err(Hangup),
+        Err(_) => return Err(NoResponse),
     };
     let mut call = Call {
         method: parts.method.clone(),
@@ -194,8 +194,8 @@ async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> R
         status: None,
     };
     let reply = if too_large {
-        let mistake = Mistake::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 32 MiB");
-        Ok(refuse(&mistake))
+        let error = RequestError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 32 MiB");
+        Ok(refuse(&error))
     } else {
         route(&shared, &cut, &parts, &body, &mut call)
     };
@@ -206,12 +206,12 @@ async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> R
     reply
 }
 
-fn route(shared: &Arc<Shared>, cut: &Cut, parts: &Parts, body: &[u8], call: &mut Call) -> Result<Reply, Hangup> {
+fn route(shared: &Arc<Shared>, cut: &Cut, parts: &Parts, body: &[u8], call: &mut Call) -> Result<Reply, NoResponse> {
     let path = parts.uri.path();
     if parts.method == Method::POST && path.ends_with("/chat/completions") {
-        return match Asked::read(body, &shared.sim.document, shared.sim.profile, path) {
-            Ok(asked) => complete(shared, cut, &asked, call),
-            Err(mistake) => Ok(refuse(&mistake)),
+        return match ParsedRequest::read(body, &shared.sim.document, shared.sim.profile, path) {
+            Ok(parsed) => complete(shared, cut, &parsed, call),
+            Err(error) => Ok(refuse(&error)),
         };
     }
     if parts.method == Method::GET && path.ends_with("/models") {
@@ -221,26 +221,26 @@ fn route(shared: &Arc<Shared>, cut: &Cut, parts: &Parts, body: &[u8], call: &mut
     if parts.method == Method::GET && path == "/healthz" {
         return Ok(json_reply(StatusCode::OK, &json!({"status": "ok"})));
     }
-    Ok(refuse(&Mistake::new(StatusCode::NOT_FOUND, format!("nothing answers {} {path}", parts.method))))
+    Ok(refuse(&RequestError::new(StatusCode::NOT_FOUND, format!("nothing answers {} {path}", parts.method))))
 }
 
 /// Takes the conversation's next step.
-fn complete(shared: &Arc<Shared>, cut: &Cut, asked: &Asked, call: &mut Call) -> Result<Reply, Hangup> {
+fn complete(shared: &Arc<Shared>, cut: &Cut, parsed: &ParsedRequest, call: &mut Call) -> Result<Reply, NoResponse> {
     let sim = &shared.sim;
-    let continuation = asked.continuation.as_ref();
-    let script = asked.script.as_ref().unwrap_or(&sim.script);
+    let continuation = parsed.continuation.as_ref();
+    let script = parsed.script.as_ref().unwrap_or(&sim.script);
     let (step, number) = {
         let mut state = shared.state();
         state.answers += 1;
-        (state.conversations.next(asked.conversation, continuation.is_some(), script), state.answers)
+        (state.conversations.next(parsed.conversation, continuation.is_some(), script), state.answers)
     };
     let spoken = match step.behaviour {
-        Behaviour::Thoughts if asked.thinks_not && continuation.is_some() => Behaviour::Anchor,
-        Behaviour::Thoughts if asked.thinks_not => Behaviour::Answer,
+        Behaviour::Reasoning if parsed.reasoning_off && continuation.is_some() => Behaviour::Anchor,
+        Behaviour::Reasoning if parsed.reasoning_off => Behaviour::Answer,
         behaviour => behaviour,
     };
     let mut answer = Answer::new(&Step { behaviour: spoken, ..step }, &sim.document, continuation);
-    if let Some(c) = continuation.filter(|_| asked.is_prefix && sim.profile.echoes()) {
+    if let Some(c) = continuation.filter(|_| parsed.is_prefix && sim.profile.echoes()) {
         answer.text.insert_str(0, &c.delivered);
     }
     call.step = Some(step);
@@ -248,25 +248,25 @@ fn complete(shared: &Arc<Shared>, cut: &Cut, asked: &Asked, call: &mut Call) -> 
     call.kind = continuation
         .map_or(CallKind::First, |c| CallKind::Continuation { anchor: c.anchor.clone(), position: c.position });
     match step.behaviour {
-        Behaviour::Hangup => return Err(Hangup),
+        Behaviour::NoResponse => return Err(NoResponse),
         Behaviour::Status { code, retry_after } => return Ok(status(code, retry_after)),
         _ => {}
     }
 
-    let header = Header { number, model: &sim.model, prompt_tokens: asked.prompt_bytes / 4 };
+    let header = Header { number, model: &sim.model, prompt_tokens: parsed.prompt_bytes / 4 };
     let ending = match answer.end {
-        End::Drop => Ending::Cut,
-        End::Stall => Ending::Stall,
+        AnswerEnd::Drop => Ending::Cut,
+        AnswerEnd::Stall => Ending::Stall,
         _ => Ending::Clean,
     };
     let left = match answer.end {
-        End::Reset(bytes) => Some(bytes),
+        AnswerEnd::Reset(bytes) => Some(bytes),
         _ => None,
     };
     let mut response = Response::builder();
-    let frames = if asked.stream {
+    let frames = if parsed.stream {
         response = response.header(CONTENT_TYPE, "text/event-stream").header(CACHE_CONTROL, "no-cache");
-        Frames::Events(Box::new(Events::new(answer, &header, sim.chunk, asked.include_usage)))
+        Frames::Events(Box::new(Events::new(answer, &header, sim.chunk, parsed.include_usage)))
     } else {
         let mut body = Bytes::from(answer::body(&answer, &header));
         // The length is that of the whole body, so that the peer can see that some is missing.
@@ -298,12 +298,12 @@ fn status(code: u16, retry_after: Option<u32>) -> Reply {
     reply
 }
 
-fn refuse(mistake: &Mistake) -> Reply {
-    if let Some(body) = mistake.body {
-        let response = Response::builder().status(mistake.status).header(CONTENT_TYPE, "application/json");
+fn refuse(error: &RequestError) -> Reply {
+    if let Some(body) = error.body {
+        let response = Response::builder().status(error.status).header(CONTENT_TYPE, "application/json");
         return built(response.body(Either::Left(Full::new(Bytes::from_static(body.as_bytes())))));
     }
-    json_reply(mistake.status, &answer::error("invalid_request_error", None, &mistake.message))
+    json_reply(error.status, &answer::error("invalid_request_error", None, &error.message))
 }
 
 fn json_reply(status: StatusCode, body: &Value) -> Reply {

@@ -17,10 +17,10 @@
 //! ```
 
 mod index;
+mod new_root;
 mod nothing;
 mod print;
 mod random;
-mod reroot;
 mod restart;
 mod spell;
 mod twist;
@@ -54,7 +54,7 @@ pub enum Group {
     /// From some start before the cut, or with one comma or closer too many or too few.
     Restart,
     /// In a new root that has the cut element and what follows.
-    Reroot,
+    NewRoot,
     /// Where it is mostly best to close the document and to say so.
     Rest,
 }
@@ -137,17 +137,17 @@ styles! {
     Parent = "parent" in Restart;
     /// The whole document.
     Root = "root" in Restart;
-    /// As `value`, laid out anew: other white space, other escapes, the members that were not delivered in another
+    /// As `value`, reformatted: other white space, other escapes, the members that were not delivered in another
     /// order.
-    ValueAnew = "value-anew" in Restart;
-    /// As `member`, laid out anew in the same way.
-    MemberAnew = "member-anew" in Restart;
-    /// As `element`, laid out anew, with all members of the cut element in another order.
-    ElementAnew = "element-anew" in Restart;
-    /// As `parent`, laid out anew in the same way.
-    ParentAnew = "parent-anew" in Restart;
-    /// As `root`, laid out anew in the same way.
-    RootAnew = "root-anew" in Restart;
+    ValueReformatted = "value-reformatted" in Restart;
+    /// As `member`, reformatted in the same way.
+    MemberReformatted = "member-reformatted" in Restart;
+    /// As `element`, reformatted, with all members of the cut element in another order.
+    ElementReformatted = "element-reformatted" in Restart;
+    /// As `parent`, reformatted in the same way.
+    ParentReformatted = "parent-reformatted" in Restart;
+    /// As `root`, reformatted in the same way.
+    RootReformatted = "root-reformatted" in Restart;
     /// Cut behind a comma: the comma once more, then the rest.
     CommaExtra = "comma-extra" in Restart;
     /// Cut before a comma: the rest without it. Not between two values that would grow together.
@@ -166,19 +166,19 @@ styles! {
     RootPreamble = "root-preamble" in Restart;
     /// `root` behind `<think>…</think>`.
     RootThink = "root-think" in Restart;
-    /// `root-anew` in a code fence.
-    RootAnewFence = "root-anew-fence" in Restart;
+    /// `root-reformatted` in a code fence.
+    RootReformattedFence = "root-reformatted-fence" in Restart;
     /// A new root: the path to the cut element again, the element in full, the rest. What was delivered beside the
     /// path is left out. As the document is laid out, or all in one line.
-    Reroot = "reroot" in Reroot;
-    /// The same laid out anew, as `element-anew` is.
-    RerootAnew = "reroot-anew" in Reroot;
-    /// As `reroot`, with one or two whole elements before the cut one.
-    RerootLast = "reroot-last" in Reroot;
-    /// As `reroot`, but the cut element begins with its cut member.
-    RerootRest = "reroot-rest" in Rest;
-    /// As `reroot`, but it begins with the element behind the cut one.
-    RerootWithout = "reroot-without" in Rest;
+    NewRoot = "new-root" in NewRoot;
+    /// The same reformatted, as `element-reformatted` is.
+    NewRootReformatted = "new-root-reformatted" in NewRoot;
+    /// As `new-root`, with one or two whole elements before the cut one.
+    NewRootLast = "new-root-last" in NewRoot;
+    /// As `new-root`, but the cut element begins with its cut member.
+    NewRootRest = "new-root-rest" in Rest;
+    /// As `new-root`, but it begins with the element behind the cut one.
+    NewRootWithout = "new-root-without" in Rest;
     /// The elements behind the cut one, in brackets of their own, and nothing more.
     BareList = "bare-list" in Rest;
     /// The same with the cut element in full first.
@@ -251,11 +251,11 @@ pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<Strin
         ContinuationStyle::Element => restart(Start::Element)?,
         ContinuationStyle::Parent => restart(Start::Parent)?,
         ContinuationStyle::Root => restart(Start::Root)?,
-        ContinuationStyle::ValueAnew => restart::anew(&site, Start::Value, random)?,
-        ContinuationStyle::MemberAnew => restart::anew(&site, Start::Member, random)?,
-        ContinuationStyle::ElementAnew => restart::anew(&site, Start::Element, random)?,
-        ContinuationStyle::ParentAnew => restart::anew(&site, Start::Parent, random)?,
-        ContinuationStyle::RootAnew => restart::anew(&site, Start::Root, random)?,
+        ContinuationStyle::ValueReformatted => restart::reformatted(&site, Start::Value, random)?,
+        ContinuationStyle::MemberReformatted => restart::reformatted(&site, Start::Member, random)?,
+        ContinuationStyle::ElementReformatted => restart::reformatted(&site, Start::Element, random)?,
+        ContinuationStyle::ParentReformatted => restart::reformatted(&site, Start::Parent, random)?,
+        ContinuationStyle::RootReformatted => restart::reformatted(&site, Start::Root, random)?,
         ContinuationStyle::CommaExtra => restart::comma_extra(&site)?,
         ContinuationStyle::CommaMissing => restart::comma_missing(&site)?,
         ContinuationStyle::CloserExtra => restart::closer_extra(&site, random)?,
@@ -265,16 +265,18 @@ pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<Strin
         ContinuationStyle::ElementPreamble => wrap::preamble(&restart(Start::Element)?, random),
         ContinuationStyle::RootPreamble => wrap::preamble(&restart(Start::Root)?, random),
         ContinuationStyle::RootThink => wrap::think(&restart(Start::Root)?, &site, random),
-        ContinuationStyle::RootAnewFence => wrap::fence(&restart::anew(&site, Start::Root, random)?, random),
-        ContinuationStyle::Reroot => reroot::element(&site, random)?,
-        ContinuationStyle::RerootAnew => reroot::anew(&site, random)?,
-        ContinuationStyle::RerootLast => reroot::last(&site, random)?,
-        ContinuationStyle::RerootRest => reroot::rest(&site, random)?,
-        ContinuationStyle::RerootWithout => reroot::without(&site, random)?,
-        ContinuationStyle::BareList => format!("[{}]", reroot::bare(&site, false)?),
-        ContinuationStyle::BareListCut => format!("[{}]", reroot::bare(&site, true)?),
-        ContinuationStyle::Bare => reroot::bare(&site, false)?,
-        ContinuationStyle::BareCut => reroot::bare(&site, true)?,
+        ContinuationStyle::RootReformattedFence => {
+            wrap::fence(&restart::reformatted(&site, Start::Root, random)?, random)
+        }
+        ContinuationStyle::NewRoot => new_root::element(&site, random)?,
+        ContinuationStyle::NewRootReformatted => new_root::reformatted(&site, random)?,
+        ContinuationStyle::NewRootLast => new_root::last(&site, random)?,
+        ContinuationStyle::NewRootRest => new_root::rest(&site, random)?,
+        ContinuationStyle::NewRootWithout => new_root::without(&site, random)?,
+        ContinuationStyle::BareList => format!("[{}]", new_root::bare(&site, false)?),
+        ContinuationStyle::BareListCut => format!("[{}]", new_root::bare(&site, true)?),
+        ContinuationStyle::Bare => new_root::bare(&site, false)?,
+        ContinuationStyle::BareCut => new_root::bare(&site, true)?,
         ContinuationStyle::Reopened => twist::reopened(&site)?,
         ContinuationStyle::DiffersElement => twist::differs(&site, Start::Element, random)?,
         ContinuationStyle::DiffersRoot => twist::differs(&site, Start::Root, random)?,

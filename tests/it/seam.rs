@@ -112,6 +112,6 @@ fn an_answer_as_it_was_asked_for_makes_up_for_any_other() {
 const RETRIED_SO_FAR: [(Group, bool, f64, f64); 4] = [
     (Group::Unasked, false, 99.15, 0.842),
     (Group::Restart, false, 99.59, 0.401),
-    (Group::Reroot, false, 98.46, 1.533),
+    (Group::NewRoot, false, 98.46, 1.533),
     (Group::Unasked, true, 98.66, 1.340),
 ];

@@ -274,8 +274,8 @@ async fn statuses() {
 }
 
 #[tokio::test]
-async fn a_hangup_sends_nothing() {
-    let server = serve("hangup").await;
+async fn no_response_sends_nothing() {
+    let server = serve("no-response").await;
     assert!(exchange(&server, &request("/v1/chat/completions", &first(true))).await.is_none());
     assert_eq!(server.calls()[0].status, None);
 }
@@ -574,7 +574,7 @@ async fn a_prefix_takes_the_conversation_s_next_step() {
 
 #[tokio::test]
 async fn thoughts_end_where_thinking_is_turned_off() {
-    let server = serve("thoughts | thoughts progress@3 progress").await;
+    let server = serve("reasoning | reasoning progress@3 progress").await;
     let got = post(&server, &first(true)).await;
     assert_eq!(got.summary(), (String::new(), "length [DONE] whole".into()));
     assert_eq!(got.body.matches("reasoning_content").count(), 1);

@@ -108,20 +108,23 @@ fn fragments_that_a_seed_decides() {
         ),
         ("exact-fence", "```json\nld\"},{\"id\":2,\"t\":\"x\"}]}\n```"),
         ("exact-preamble", "Sure, here is the rest:\n\nld\"},{\"id\":2,\"t\":\"x\"}]}"),
-        ("value-anew", r#""Hello world"}, {"id": 2, "t": "x"}]}"#),
-        ("member-anew", r#""t": "Hello world"}, {"id": 2, "t": "x"}]}"#),
-        ("element-anew", r#"{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#),
+        ("value-reformatted", r#""Hello world"}, {"id": 2, "t": "x"}]}"#),
+        ("member-reformatted", r#""t": "Hello world"}, {"id": 2, "t": "x"}]}"#),
+        ("element-reformatted", r#"{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#),
         (
-            "element-anew",
+            "element-reformatted",
             "{\n      \"t\": \"Hello world\",\n      \"id\": 1\n    },\n    {\n      \"id\": 2,\n      \"t\": \"x\"\n    }\n  ]\n}",
         ),
-        ("parent-anew", r#"[{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#),
-        ("root-anew", r#"{"s": [{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#),
+        ("parent-reformatted", r#"[{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#),
+        ("root-reformatted", r#"{"s": [{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#),
         (
-            "root-anew",
+            "root-reformatted",
             "{\n\t\"s\": [\n\t\t{\n\t\t\t\"t\": \"Hello world\",\n\t\t\t\"id\": 1\n\t\t},\n\t\t{\n\t\t\t\"id\": 2,\n\t\t\t\"t\": \"x\"\n\t\t}\n\t]\n}",
         ),
-        ("root-anew-fence", "```json\n{\"s\": [{\"t\": \"Hello world\", \"id\": 1}, {\"id\": 2, \"t\": \"x\"}]}\n```"),
+        (
+            "root-reformatted-fence",
+            "```json\n{\"s\": [{\"t\": \"Hello world\", \"id\": 1}, {\"id\": 2, \"t\": \"x\"}]}\n```",
+        ),
         ("closer-extra", r#"1,"t":"Hello world"},{"id":2,"t":"x"}]}]}"#),
         ("element-fence", "```json\n{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```"),
         ("root-fence", "```json\n{\"s\":[{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```"),
@@ -130,9 +133,9 @@ fn fragments_that_a_seed_decides() {
             "root-preamble",
             "Sure, here is the rest:\n\n{\"s\":[{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
         ),
-        ("reroot-rest", r#"{"s":[{"t":"Hello world"},{"id":2,"t":"x"}]}"#),
-        ("reroot-rest", r#"{"s": [{"t": "Hello world"}, {"id": 2, "t": "x"}]}"#),
-        ("reroot-without", r#"{"s":[{"id":2,"t":"x"}]}"#),
+        ("new-root-rest", r#"{"s":[{"t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        ("new-root-rest", r#"{"s": [{"t": "Hello world"}, {"id": 2, "t": "x"}]}"#),
+        ("new-root-without", r#"{"s":[{"id":2,"t":"x"}]}"#),
         ("differs-value", r#""maple world"},{"id":2,"t":"x"}]}"#),
         ("differs-element", r#"{"id":5,"t":"Hello world"},{"id":2,"t":"x"}]}"#),
         ("differs-root", r#"{"s":[{"id":3,"t":"river world"},{"id":2,"t":"x"}]}"#),
@@ -165,18 +168,18 @@ fn fragments_of_an_indented_document() {
         ("line", format!("      \"t\": \"Hello wor{rest}")),
         ("member", format!("\"t\": \"Hello wor{rest}")),
         ("element", format!("{{\n      \"id\": 1,\n      \"t\": \"Hello wor{rest}")),
-        ("element-anew", r#"{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#.to_owned()),
-        ("element-anew", r#"{"t":"Hello world","id":1},{"id":2,"t":"x"}]}"#.to_owned()),
+        ("element-reformatted", r#"{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#.to_owned()),
+        ("element-reformatted", r#"{"t":"Hello world","id":1},{"id":2,"t":"x"}]}"#.to_owned()),
         ("bare-list", "[{\n      \"id\": 2,\n      \"t\": \"x\"\n    }]".to_owned()),
-        ("reroot-rest", format!("{{\n  \"s\": [\n    {{\n      \"t\": \"Hello wor{rest}")),
-        ("reroot-rest", r#"{"s": [{"t": "Hello world"}, {"id": 2, "t": "x"}]}"#.to_owned()),
+        ("new-root-rest", format!("{{\n  \"s\": [\n    {{\n      \"t\": \"Hello wor{rest}")),
+        ("new-root-rest", r#"{"s": [{"t": "Hello world"}, {"id": 2, "t": "x"}]}"#.to_owned()),
         ("closer-missing", format!(" \"t\": \"Hello wor{}", rest.strip_suffix("}\n").unwrap())),
     ];
     for (name, fragment) in cases {
         let texts = all(name, &cut);
         assert!(texts.contains(&fragment), "{name}: none is\n{fragment}\nbut\n{}", texts.join("\n"));
     }
-    assert!(all("root-anew", &cut).iter().all(|text| text != PRETTY.trim()));
+    assert!(all("root-reformatted", &cut).iter().all(|text| text != PRETTY.trim()));
 }
 
 /// A new root leaves out what was delivered beside the path.
@@ -186,13 +189,13 @@ fn fragments_in_a_new_root() {
     let cut = behind(document, r#""u":[5"#, 9);
     // The innermost array is `[5,6]`, and the cut stands behind its whole element: the cut element is the fourth row.
     let cases = [
-        ("reroot", r#"{"s":[{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
-        ("reroot", r#"{"s": [{"id": 4, "t": "ab", "u": [5, 6]}, {"id": 7}], "w": true}"#),
-        ("reroot-last", r#"{"s":[{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
-        ("reroot-last", r#"{"s":[{"id":2},{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
-        ("reroot-rest", r#"{"s":[{"u":[5,6]},{"id":7}],"w":true}"#),
-        ("reroot-without", r#"{"s":[{"u":[6]},{"id":7}],"w":true}"#),
-        ("reroot-anew", r#"{"s": [{"u": [5, 6], "t": "ab", "id": 4}, {"id": 7}], "w": true}"#),
+        ("new-root", r#"{"s":[{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
+        ("new-root", r#"{"s": [{"id": 4, "t": "ab", "u": [5, 6]}, {"id": 7}], "w": true}"#),
+        ("new-root-last", r#"{"s":[{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
+        ("new-root-last", r#"{"s":[{"id":2},{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
+        ("new-root-rest", r#"{"s":[{"u":[5,6]},{"id":7}],"w":true}"#),
+        ("new-root-without", r#"{"s":[{"u":[6]},{"id":7}],"w":true}"#),
+        ("new-root-reformatted", r#"{"s": [{"u": [5, 6], "t": "ab", "id": 4}, {"id": 7}], "w": true}"#),
         ("bare", "6"),
         ("bare-list", "[6]"),
     ];
@@ -201,17 +204,17 @@ fn fragments_in_a_new_root() {
         assert!(texts.iter().any(|text| text == fragment), "{name}: none is\n{fragment}\nbut\n{}", texts.join("\n"));
     }
     let between = behind(document, r#"{"id":2},"#, 4);
-    let absent = ["reroot", "reroot-rest", "element", "bare-list-cut", "value", "reopened", "trimmed", "line"];
+    let absent = ["new-root", "new-root-rest", "element", "bare-list-cut", "value", "reopened", "trimmed", "line"];
     for name in absent {
         assert_eq!(all(name, &between), [""; 0], "{name}");
     }
     assert!(
-        all("reroot-without", &between)
+        all("new-root-without", &between)
             .contains(&r#"{"s":[{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#.to_owned())
     );
     // Nothing was delivered beside the path.
-    assert_eq!(all("reroot", &CUT), [""; 0]);
-    assert_eq!(all("reroot-last", &behind(DOCUMENT, r#""id":2,"#, 3)), [""; 0]);
+    assert_eq!(all("new-root", &CUT), [""; 0]);
+    assert_eq!(all("new-root-last", &behind(DOCUMENT, r#""id":2,"#, 3)), [""; 0]);
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn commas_and_spaces() {
 fn other_escapes() {
     let document = r#"["é\u00e9 a/b\/c \n\u000a 😀\ud83d\ude00 \u0041 \"\\ \ud800", 1]"#;
     let cut = behind(document, "[\"é", 4);
-    let anew = all("value-anew", &cut);
+    let anew = all("value-reformatted", &cut);
     for string in [
         r#""\u00e9\u00e9 a\/b\/c \u000a\u000a \ud83d\ude00\ud83d\ude00 A \"\\ \ud800""#,
         r#""éé a/b/c \n\n 😀😀 A \"\\ \ud800""#,
@@ -362,7 +365,7 @@ fn every_fragment_is_what_it_says() {
                         let inner = inner(style, &fragment);
                         assert!(joined(&cut, inner).iter().any(|(_, value)| *value == truth), "{shown}");
                     }
-                    _ if style.group() == Group::Reroot || style.name().starts_with("reroot-") => {
+                    _ if style.group() == Group::NewRoot || style.name().starts_with("new-root-") => {
                         let part: Value = serde_json::from_str(&fragment).unwrap_or_else(|_| panic!("{shown}"));
                         assert!(is_part(&part, &truth) && part != truth, "{shown}");
                     }
@@ -420,7 +423,7 @@ fn depth_is_no_recursion() {
     let depth = 200_000;
     let document = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let cut = Cut { document: &document, offset: depth / 2, anchor: depth / 2 - 10 };
-    let root = write(ContinuationStyle::RootAnew, &cut, 4);
+    let root = write(ContinuationStyle::RootReformatted, &cut, 4);
     assert!(root.is_none_or(|text| text.len() > document.len()));
     assert_eq!(write(ContinuationStyle::Root, &cut, 4).as_deref(), Some(document.as_str()));
 }

@@ -1,4 +1,4 @@
-//! Fragments that begin at a start before the cut, as it was or laid out anew, and those that have a comma or a closer
+//! Fragments that begin at a start before the cut, as it was or reformatted, and those that have a comma or a closer
 //! too many or too few.
 
 use std::collections::HashSet;
@@ -64,7 +64,7 @@ pub(super) fn verbatim(site: &Site<'_>, from: Start) -> Option<String> {
 }
 
 /// The same in another layout than the document's.
-pub(super) fn anew(site: &Site<'_>, from: Start, random: &mut Random) -> Option<String> {
+pub(super) fn reformatted(site: &Site<'_>, from: Start, random: &mut Random) -> Option<String> {
     let start = from.offset(site)?;
     let node = from.node(site)?;
     // In a cut key the value has not begun.

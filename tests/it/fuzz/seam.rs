@@ -192,7 +192,7 @@ impl Row<'_> {
             Group::Exact if !is_part => assert_eq!(text, wanted, "{}", show()),
             Group::Anchored if line.is_sure => assert!(wanted.starts_with(&text), "{}", show()),
             Group::Exact => assert!(wanted.starts_with(&text), "{}", show()),
-            Group::Unasked | Group::Restart | Group::Reroot
+            Group::Unasked | Group::Restart | Group::NewRoot
                 if is_whole && line.is_told && !is_said && !self.ambiguous =>
             {
                 assert!(node.is(self.truth), "{}", show());

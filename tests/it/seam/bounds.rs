@@ -24,10 +24,10 @@ pub(crate) const BOUNDS: [Bound; 9] = [
     Bound { name: "exact", rows: of(Group::Exact, ALL), right: 100.0, wrong: 0.0 },
     Bound { name: "restart", rows: of(Group::Restart, ALL), right: 90.0, wrong: 0.1 },
     Bound { name: "restart, elements differ", rows: of(Group::Restart, DIFFERENT), right: 97.0, wrong: 0.1 },
-    Bound { name: "reroot", rows: of(Group::Reroot, ALL), right: 0.0, wrong: 0.1 },
+    Bound { name: "new-root", rows: of(Group::NewRoot, ALL), right: 0.0, wrong: 0.1 },
     Bound {
-        name: "reroot, with id",
-        rows: Filter { identified: Some(true), ..of(Group::Reroot, ALL) },
+        name: "new-root, with id",
+        rows: Filter { identified: Some(true), ..of(Group::NewRoot, ALL) },
         right: 80.0,
         wrong: 0.1,
     },
@@ -41,8 +41,8 @@ pub(crate) const BOUNDS: [Bound; 9] = [
 const NOT_YET: [(&str, f64, f64); 6] = [
     ("restart", 88.74, 0.058),
     ("restart, elements differ", 96.29, 0.000),
-    ("reroot", 74.28, 1.685),
-    ("reroot, with id", 81.19, 1.034),
+    ("new-root", 74.28, 1.685),
+    ("new-root, with id", 81.19, 1.034),
     ("unasked", 85.53, 0.130),
     ("rest", 39.30, 1.370),
 ];

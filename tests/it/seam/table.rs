@@ -69,7 +69,7 @@ pub(crate) const GROUPS: [(Group, &str); 6] = [
     (Group::Exact, "exact"),
     (Group::Unasked, "unasked"),
     (Group::Restart, "restart"),
-    (Group::Reroot, "reroot"),
+    (Group::NewRoot, "new-root"),
     (Group::Rest, "rest"),
 ];
 
@@ -128,8 +128,8 @@ impl Table {
                         out += &self.sum(Filter { name: Some(line.name), ..filter }).line(&format!("  {}", line.name));
                     }
                 }
-                let reroot = Filter { group: Some(Group::Reroot), identified: Some(true), ..filter };
-                out += &self.sum(reroot).line("= reroot, with id");
+                let new_root = Filter { group: Some(Group::NewRoot), identified: Some(true), ..filter };
+                out += &self.sum(new_root).line("= new root, with id");
                 out += &self.sum(filter).line("= all");
             }
         }

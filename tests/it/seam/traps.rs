@@ -62,7 +62,7 @@ const TRAPS: [Trap; 75] = [
     ("pair: exact", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["\\uDE00y\"]"], Anchor, Either),
     ("pair: asked for", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["\\uDE00y\"]"], Exact, Right),
     ("pair: anchor", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["[\"x\\uD83D\\uDE00y\"]"], Anchor, Right),
-    ("pair: laid out anew", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["[\"x😀y\"]"], Anchor, Either),
+    ("pair: reformatted", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["[\"x😀y\"]"], Anchor, Either),
     ("half a pair's digits: asked for", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD8", &["3D\\uDE00y\"]"], Exact, Right),
     ("half a pair's digits: anchor", "[\"\\uD83D\\uDE00\"]", "[\"\\uD8", &["[\"\\uD83D\\uDE00\"]"], Anchor, Right),
     ("literal: exact", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["e,\"b\":1}"], Anchor, Either),

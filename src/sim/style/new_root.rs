@@ -72,8 +72,8 @@ pub(super) fn element(site: &Site<'_>, random: &mut Random) -> Option<String> {
     Kept::new(site, array, element).write(site, random)
 }
 
-/// The same laid out anew.
-pub(super) fn anew(site: &Site<'_>, random: &mut Random) -> Option<String> {
+/// The same reformatted.
+pub(super) fn reformatted(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let (array, element) = cut_element(site)?;
     let kept = Kept::new(site, array, element);
     if !kept.leaves_out(site) {
