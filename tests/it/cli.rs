@@ -11,7 +11,7 @@ use std::time::Duration;
 use restitch::cli::decode::{Dialect, Error, decode};
 use serde_json::{Value, json};
 
-use crate::support::corpus;
+use crate::support::{at_least, corpus_rows, grammar_files};
 
 /// What a command did.
 #[derive(Debug, PartialEq)]
@@ -209,23 +209,19 @@ fn check_takes_large_files_in_any_chunks() {
 
 #[test]
 fn check_knows_the_test_suite() {
-    let Some(suite) = corpus().map(|corpus| corpus.join("JSONTestSuite")) else { return };
-    let mut files = Vec::new();
-    for entry in fs::read_dir(&suite).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".json") && !name.starts_with("i_") {
-            files.push(name);
-        }
-    }
-    let args: Vec<&str> = ["check", "--json"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    let name = |file: &Path| file.file_name().unwrap().to_str().unwrap().to_owned();
+    let is_decided = |file: &PathBuf| name(file).ends_with(".json") && !name(file).starts_with("i_");
+    let files: Vec<PathBuf> = grammar_files().into_iter().filter(is_decided).collect();
+    let args: Vec<&str> =
+        ["check", "--json"].into_iter().chain(files.iter().map(|file| file.to_str().unwrap())).collect();
     let (mut good, mut bad) = (0, 0);
-    for answer in run(&suite, &args, b"").answers() {
+    for answer in run(Path::new("."), &args, b"").answers() {
         let accepted = answer["valid"] == true && answer["complete"] == true;
-        let expected = answer["file"].as_str().unwrap().starts_with("y_");
+        let expected = name(Path::new(answer["file"].as_str().unwrap())).starts_with("y_");
         assert_eq!(accepted, expected, "{answer}");
         if expected { good += 1 } else { bad += 1 }
     }
-    assert_eq!((good, bad), (95, 188));
+    assert!(good >= at_least(30, 125) && bad >= at_least(50, 238), "{good} {bad}");
     println!("covered: {good} texts to accept, {bad} to reject");
 }
 
@@ -750,10 +746,8 @@ fn decode_refuses_other_wires() {
 
 #[test]
 fn decode_agrees_with_the_index_of_recorded_bodies() {
-    let Some(folder) = corpus().map(|corpus| corpus.join("streams")) else { return };
-    let index = fs::read_to_string(folder.join("index.jsonl")).unwrap();
     let (mut chat, mut others) = (0, 0);
-    for row in index.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+    for (folder, row) in corpus_rows("streams/index.jsonl") {
         let file = row["file"].as_str().unwrap();
         let body = fs::read(folder.join(file)).unwrap();
         let decoded = decode(&body[..], Dialect::Auto);

@@ -1,7 +1,6 @@
 //! Recorded documents as chat streams that are cut and continued: the document must come out.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Duration;
 
 use restitch::Limits;
@@ -11,7 +10,7 @@ use restitch::splice::Expect;
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
 
-use crate::support::{Rng, corpus};
+use crate::support::{Rng, at_least, corpus_documents, corpus_rows};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -91,16 +90,8 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
 fn documents_cut_into_chat_streams_come_out_whole() {
     let mut documents: Vec<(String, String)> =
         OURS.iter().map(|text| ("ours".to_owned(), (*text).to_owned())).collect();
-    if let Some(corpus) = corpus() {
-        for entry in fs::read_dir(corpus.join("docs")).unwrap() {
-            let path = entry.unwrap().path();
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            let is_document = path.extension().is_some_and(|extension| extension == "json");
-            if is_document && text.trim_start().starts_with(['{', '[']) && text.len() <= 60_000 {
-                documents.push((path.file_name().unwrap().to_string_lossy().into_owned(), text));
-            }
-        }
-    }
+    let is_small_container = |text: &str| text.trim_start().starts_with(['{', '[']) && text.len() <= 60_000;
+    documents.extend(corpus_documents("docs").into_iter().filter(|(_, text)| is_small_container(text)));
     let mut rng = Rng::new(23);
     let mut table: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for (name, document) in &documents {
@@ -119,7 +110,7 @@ fn documents_cut_into_chat_streams_come_out_whole() {
                 table.entry(behaviour).or_default()[place] += 1;
                 assert!(place < 2, "{name} cut at {cut}, {behaviour}: wrong, and nobody says so");
                 if place == 1 {
-                    println!("{name} cut at {cut}, {behaviour}: closed before {:?}", &document[cut..]);
+                    println!("{name} cut at {cut}, {behaviour}: closed before {:.60?}", &document[cut..]);
                 }
                 assert!(right || behaviour == "exact", "{name} cut at {cut}, {behaviour}: closed");
             }
@@ -129,21 +120,16 @@ fn documents_cut_into_chat_streams_come_out_whole() {
     for (behaviour, [right, closed, wrong]) in &table {
         println!("{behaviour:<20} right {right:4}  closed {closed:3}  wrong {wrong}");
     }
-    // An answer that was asked for the anchor and goes on without it is taken where it can't be a repeat.
+    // An answer that was asked for the anchor and goes on without it is taken where it can't be a repeat. More of our
+    // own documents repeat themselves than of the recorded ones.
     let [right, closed, _] = table["exact"];
-    assert!(closed * 20 <= right, "{closed} of {} exact continuations were not taken", right + closed);
+    assert!(closed * at_least(10, 20) <= right, "{closed} of {} exact continuations were not taken", right + closed);
 }
 
 #[test]
 fn recorded_cuts_of_providers_come_out_whole() {
-    let Some(corpus) = corpus() else {
-        println!("skipped: RESTITCH_CORPUS is not set");
-        return;
-    };
-    let index = fs::read_to_string(corpus.join("length_cut/index.jsonl")).unwrap();
     let mut count = 0;
-    for line in index.lines() {
-        let row: Value = serde_json::from_str(line).unwrap();
+    for (_, row) in corpus_rows("length_cut/index.jsonl") {
         let [delivered, full, remaining] =
             ["delivered", "full", "remaining"].map(|member| row[member].as_str().unwrap().to_owned());
         if delivered.trim().is_empty() {
@@ -156,6 +142,7 @@ fn recorded_cuts_of_providers_come_out_whole() {
         }
         count += 1;
     }
+    assert!(count >= at_least(10, 40));
     println!("{count} recorded cuts");
 }
 

@@ -1,34 +1,25 @@
 //! The document: what it says is complete, and what would complete it, at every byte.
 
-use std::fs;
-use std::path::Path;
-
 use restitch::json::CutState;
 use restitch::{Document, SyntaxErrorKind, clean_encoding};
 use serde_json::Value;
 
 use crate::json::INLINE;
 use crate::reference::{Verdict, oracle_verdict};
-use crate::support::{Rng, corpus, random_cuts};
+use crate::support::{Rng, corpus_documents, random_cuts};
 
-/// The documents of the corpus up to a size, as (name, text), the text without white space around it.
-pub(crate) fn documents(folder: &Path, up_to: u64) -> Vec<(String, String)> {
-    let folders = ["docs", "bench"].map(|name| fs::read_dir(folder.join(name)).unwrap());
-    let files = folders.into_iter().flatten().map(|entry| entry.unwrap());
-    let mut found: Vec<_> = files
-        .filter(|file| file.path().extension().is_some_and(|e| e == "json") && file.metadata().unwrap().len() <= up_to)
-        .map(|file| {
-            let text = fs::read_to_string(file.path()).unwrap();
-            (file.file_name().to_string_lossy().into_owned(), text.trim().to_owned())
-        })
-        .collect();
+/// Returns the documents of the corpus of at most `up_to` bytes, as (name, text), the text without white space around it.
+pub(crate) fn documents(up_to: u64) -> Vec<(String, String)> {
+    let documents = ["docs", "bench"].into_iter().flat_map(corpus_documents);
+    let small = documents.filter(|(_, text)| text.len() as u64 <= up_to);
+    let mut found: Vec<_> = small.map(|(name, text)| (name, text.trim().to_owned())).collect();
     found.sort();
     found
 }
 
 /// The inline documents and the corpus's, with the number of the latter.
 pub(crate) fn all_documents(up_to: u64) -> (Vec<(String, String)>, usize) {
-    let recorded = corpus().map(|folder| documents(&folder, up_to)).unwrap_or_default();
+    let recorded = documents(up_to);
     let count = recorded.len();
     let inline = INLINE.iter().enumerate().map(|(n, text)| (format!("inline {n}"), (*text).to_owned()));
     (inline.chain(recorded).collect(), count)

@@ -1,7 +1,6 @@
 //! Subscriptions to places of a growing document.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use restitch::json::envelope::Roots;
 use restitch::json::walk::{Raw, ValueKind};
@@ -9,7 +8,7 @@ use restitch::paths::{Match, Paths, PatternErrorKind, Phase};
 use restitch::{Document, Trailing};
 use serde_json::Value;
 
-use crate::support::{Rng, chunks, corpus, random_cuts, splits};
+use crate::support::{Rng, at_least, chunks, corpus_documents, random_cuts, splits};
 use crate::tree::Tree;
 
 /// A match, with the parts of a string joined where it is whole.
@@ -481,13 +480,9 @@ fn a_clone_goes_on_where_a_document_was_set_back() {
 
 #[test]
 fn documents_of_the_corpus() {
-    let Some(corpus) = corpus() else { return };
     let mut rng = Rng::new(17);
     let (mut files, mut matches) = (0, 0);
-    let mut names: Vec<_> = fs::read_dir(corpus.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.sort();
-    for name in names.iter().filter(|name| name.extension().is_some_and(|extension| extension == "json")) {
-        let text = fs::read_to_string(name).unwrap();
+    for (name, text) in corpus_documents("docs") {
         if text.len() > 256 << 10 {
             continue;
         }
@@ -509,5 +504,5 @@ fn documents_of_the_corpus() {
         matches += expect.len();
     }
     println!("covered: {files} documents, {matches} matches");
-    assert!(files > 50);
+    assert!(files >= at_least(20, 70));
 }

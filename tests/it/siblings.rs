@@ -1,7 +1,6 @@
 //! The whole children of open containers, and what makes two values the same.
 
 use std::collections::HashMap;
-use std::fs;
 
 use restitch::json::envelope::Roots;
 use restitch::json::walk::{Raw, ValueKind};
@@ -11,7 +10,7 @@ use restitch::siblings::{KeyHash, Siblings, digest_of, same_value};
 use restitch::value::LiveValue;
 use restitch::{Document, Limits, Trailing};
 
-use crate::support::{Rng, corpus, random_cuts};
+use crate::support::{Rng, at_least, corpus_documents, random_cuts};
 use crate::tree::Tree;
 
 fn document() -> Document {
@@ -428,13 +427,9 @@ fn a_clone_goes_on_where_a_document_was_set_back() {
 /// Rows of documents: reformatted, they are found again.
 #[test]
 fn documents_of_the_corpus() {
-    let Some(corpus) = corpus() else { return };
     let mut rng = Rng::new(27);
-    let mut names: Vec<_> = fs::read_dir(corpus.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.sort();
     let (mut files, mut rows) = (0, 0);
-    for name in names.iter().filter(|name| name.extension().is_some_and(|extension| extension == "json")) {
-        let text = fs::read_to_string(name).unwrap();
+    for (name, text) in corpus_documents("docs") {
         let root = Raw::root(&text).unwrap();
         let tree = Tree::of(root);
         let variant = tree.shuffled(&mut rng).write(&mut rng);
@@ -460,7 +455,7 @@ fn documents_of_the_corpus() {
         files += 1;
     }
     println!("covered: {files} documents, {rows} rows");
-    assert!(files > 50);
+    assert!(files >= at_least(20, 70));
 }
 
 /// Whoever calls a sink by hand, with spans of nothing and in no order, finds nothing and breaks nothing.

@@ -8,10 +8,9 @@ use std::ops::Range;
 
 use restitch::Limits;
 use restitch::sse::{DecodeError, DecodeErrorKind, Decoder, Encoder};
-use serde_json::Value;
 
 use crate::fuzz::sse::{Record, assert_tiles, check as fuzz_body, decode};
-use crate::support::{Rng, base64, corpus, random_cuts, splits};
+use crate::support::{Rng, at_least, base64, corpus_rows, random_cuts, splits};
 
 /// Decodes `input` in every split and returns what all of them agree on.
 #[track_caller]
@@ -329,12 +328,13 @@ fn encoder_writes() {
 
 #[test]
 fn standard_cases() {
-    let Some(corpus) = corpus() else { return };
     let mut count = 0;
-    for row in fs::read_to_string(corpus.join("sse_cases.jsonl")).unwrap().lines() {
-        let case: Value = serde_json::from_str(row).unwrap();
+    for (_, case) in corpus_rows("sse_cases.jsonl") {
         let name = case["name"].as_str().unwrap();
-        let input = base64(case["input_b64"].as_str().unwrap());
+        let input = match case["input"].as_str() {
+            Some(text) => text.as_bytes().to_vec(),
+            None => base64(case["input_b64"].as_str().unwrap()),
+        };
         let record = over_splits(&Limits::default(), &input);
         // The standard drops an unterminated event.
         let events: Vec<_> = record.events.iter().filter(|event| event.terminated).collect();
@@ -350,20 +350,18 @@ fn standard_cases() {
         count += 1;
     }
     println!("covered: {count} cases of sse_cases.jsonl");
-    assert!(count >= 63);
+    assert!(count >= at_least(20, 83));
 }
 
 #[test]
 fn recorded_streams() {
-    let Some(corpus) = corpus() else { return };
     let (mut files, mut events) = (0, 0);
-    for row in fs::read_to_string(corpus.join("streams/index.jsonl")).unwrap().lines() {
-        let row: Value = serde_json::from_str(row).unwrap();
+    for (folder, row) in corpus_rows("streams/index.jsonl") {
         let file = row["file"].as_str().unwrap();
         if !file.ends_with(".sse") {
             continue;
         }
-        let input = fs::read(corpus.join("streams").join(file)).unwrap();
+        let input = fs::read(folder.join(file)).unwrap();
         let record = decode(&Limits::default(), &input, &[]);
         assert_eq!(record, twin::decode(&input), "{file}");
         assert_tiles(&record);
@@ -379,5 +377,5 @@ fn recorded_streams() {
         events += record.events.len();
     }
     println!("covered: {files} recorded streams with {events} events");
-    assert!(files > 300);
+    assert!(files >= at_least(10, 300));
 }

@@ -1,10 +1,12 @@
 //! What the tests share: random numbers that repeat, the ways to split an input, base64, the corpus.
 
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use restitch::Document;
 use restitch::json::{CloseOptions, Partial};
+use serde_json::Value;
 
 /// A seeded generator (splitmix64): a failure comes again with the same seed.
 pub(crate) struct Rng(u64);
@@ -108,14 +110,60 @@ pub(crate) fn base64(text: &str) -> Vec<u8> {
     out
 }
 
-/// The folder of recorded test data, which is no part of the crate: a test that needs it skips itself without.
+/// Returns the files of a folder of test data, sorted by path: those in `tests/corpus`, which are always there, and
+/// those in the folder that `RESTITCH_CORPUS` names, if it is set.
+pub(crate) fn corpus_files(folder: &str) -> Vec<PathBuf> {
+    let folders = corpora().into_iter().map(|corpus| corpus.join(folder)).filter(|folder| folder.is_dir());
+    let mut files: Vec<PathBuf> =
+        folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.is_file());
+    files.sort();
+    files
+}
+
+/// Returns the rows of a JSONL file of test data, each with the folder that the file is in. A row of `tests/corpus`
+/// comes first.
+pub(crate) fn corpus_rows(file: &str) -> Vec<(PathBuf, Value)> {
+    let files = corpora().into_iter().map(|corpus| corpus.join(file)).filter(|file| file.is_file());
+    let rows = |file: PathBuf| {
+        let text = fs::read_to_string(&file).unwrap();
+        let folder = file.parent().unwrap().to_owned();
+        let rows: Vec<_> = text.lines().map(|row| (folder.clone(), serde_json::from_str(row).unwrap())).collect();
+        rows
+    };
+    files.flat_map(rows).collect()
+}
+
+/// Returns the JSON documents of a folder of test data, `(file name, text)`, sorted.
+pub(crate) fn corpus_documents(folder: &str) -> Vec<(String, String)> {
+    let mut files = corpus_files(folder);
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
+    files.iter().map(|file| (name(file), fs::read_to_string(file).unwrap())).collect()
+}
+
+/// Returns strings that programs trip over, from arrays of JSON in `strings.json`, and in `blns.json` of recorded data.
+pub(crate) fn corpus_strings() -> Vec<String> {
+    let files = corpora().into_iter().flat_map(|corpus| ["strings.json", "blns.json"].map(|name| corpus.join(name)));
+    let arrays = files.filter(|file| file.is_file()).map(|file| fs::read_to_string(file).unwrap());
+    arrays.flat_map(|text| serde_json::from_str::<Vec<String>>(&text).unwrap()).collect()
+}
+
+/// Returns the files that a JSON parser must accept (`y_…`), must reject (`n_…`) or may do either with (`i_…`).
+pub(crate) fn grammar_files() -> Vec<PathBuf> {
+    ["grammar", "JSONTestSuite"].map(corpus_files).concat()
+}
+
+/// Returns how much a test must have covered: `own` in `tests/corpus` alone, `all` where `RESTITCH_CORPUS` is set.
+pub(crate) fn at_least(own: usize, all: usize) -> usize {
+    if corpora().len() == 1 { own } else { all }
+}
+
+/// The folders of test data: our own, and the large one of recorded data, which is no part of the crate.
 #[expect(clippy::disallowed_methods, reason = "the tests' data is named by the environment")]
-pub(crate) fn corpus() -> Option<PathBuf> {
-    let folder = std::env::var("RESTITCH_CORPUS").ok().map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: RESTITCH_CORPUS is not set");
-    }
-    folder
+fn corpora() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    [own].into_iter().chain(std::env::var("RESTITCH_CORPUS").ok().map(PathBuf::from)).collect()
 }
 
 #[test]

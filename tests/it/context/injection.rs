@@ -1,6 +1,5 @@
 //! Text that imitates what a prompt is made of changes no context's structure.
 
-use std::fs;
 use std::time::Duration;
 
 use restitch::context::{Sections, hierarchy_context_for_prompt};
@@ -9,7 +8,7 @@ use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Part, Prom
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
-use crate::support::corpus;
+use crate::support::corpus_strings;
 
 /// What a document may say, to be taken for something else.
 const TEXTS: [&str; 14] = [
@@ -114,10 +113,7 @@ fn a_request_has_its_structure_whatever_the_document_says() {
     let parts = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
     let prompt = parts.fold(Prompt::default(), |prompt, part| prompt.with(part, Some(words(part))).unwrap());
     let mut texts: Vec<String> = TEXTS.map(str::to_owned).into();
-    if let Some(corpus) = corpus() {
-        let naughty = fs::read_to_string(corpus.join("blns.json")).unwrap();
-        texts.extend(serde_json::from_str::<Vec<String>>(&naughty).unwrap());
-    }
+    texts.extend(corpus_strings());
     let body = r#"{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"U"}],"seed":7}"#;
     let mut numbered = 0;
     for text in &texts {

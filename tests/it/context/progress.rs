@@ -1,10 +1,8 @@
 //! The percentage that a model names, and what becomes of it.
 
-use std::fs;
-
 use restitch::context::{KPI_QUESTION, Progress, extract, validate};
 
-use crate::support::{Rng, corpus};
+use crate::support::{Rng, at_least, corpus_documents};
 
 #[test]
 fn the_question_asks_for_one_line() {
@@ -106,21 +104,15 @@ fn three_failures_in_a_row_are_the_end() {
 /// What stands in a document is no percentage, wherever a fragment of it begins and ends.
 #[test]
 fn fragments_of_documents_name_no_percentage() {
-    let Some(corpus) = corpus() else { return };
     let (mut rng, mut count) = (Rng::new(7), 0);
-    for entry in fs::read_dir(corpus.join("docs")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
-            continue;
-        }
-        let text = fs::read_to_string(&path).unwrap();
+    for (name, text) in corpus_documents("docs") {
         for _ in 0..200 {
             let (start, length) = (rng.below(text.len()), rng.below(3000));
             let Some(fragment) = text.get(start..text.len().min(start + length)) else { continue };
-            assert_eq!(extract(fragment), None, "{}: {fragment:?}", path.display());
+            assert_eq!(extract(fragment), None, "{name}: {fragment:?}");
             count += 1;
         }
     }
     println!("covered: {count} fragments");
-    assert!(count > 5000);
+    assert!(count > at_least(2000, 5000));
 }
