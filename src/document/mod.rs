@@ -46,6 +46,17 @@ pub struct Document {
     /// Where a root that is a number ended although no byte of the text says so: by [`finish`](Self::finish), or before
     /// a byte that was refused. They rise.
     ended: Vec<usize>,
+    dropped: Dropped,
+}
+
+/// What [`Document::forget_roots`] has dropped.
+#[derive(Clone, Copy, Debug, Default)]
+struct Dropped {
+    bytes: usize,
+    roots: usize,
+    /// Line feeds, and characters after the last one.
+    lines: usize,
+    columns: usize,
 }
 
 /// Where a text stops.
@@ -64,6 +75,8 @@ pub struct Cut {
 pub struct Checkpoint {
     length: usize,
     restored: u64,
+    /// Bytes that had been dropped before the text.
+    base: usize,
     parser: Parser,
 }
 
@@ -88,6 +101,7 @@ impl Document {
             restored: 0,
             forgotten: Vec::new(),
             ended: Vec::new(),
+            dropped: Dropped::default(),
         }
     }
 
@@ -113,6 +127,82 @@ impl Document {
             self.refuse(error.offset);
         }
         result
+    }
+
+    /// Appends text like [`push_with`](Self::push_with), but only up to the end of a root, and returns how many bytes of
+    /// it were taken: none where a number ended with the last byte of the push before.
+    ///
+    /// With [`forget_roots`](Self::forget_roots) it reads a stream of any number of roots in the memory of one:
+    ///
+    /// ```
+    /// use restitch::{Document, SyntaxError, Trailing, json, paths::Paths};
+    ///
+    /// let mut document = Document::with_options(16, json::envelope::Roots::Any, Trailing::Next);
+    /// let mut paths = Paths::completions(["/id"]).unwrap();
+    /// let mut found = Vec::new();
+    /// let mut rest = "{\"id\": 1}\n{\"id\": 2}\n{\"id\"";
+    /// while !rest.is_empty() {
+    ///     let taken = document.push_root_with(rest, &mut paths)?;
+    ///     rest = &rest[taken..];
+    ///     while let Some(value) = paths.poll_match() {
+    ///         found.push((document.base() + value.span.start, value.text(document.text()).to_owned()));
+    ///     }
+    ///     document.forget_roots();
+    /// }
+    /// assert_eq!(found, [(7, "1".to_owned()), (17, "2".to_owned())]);
+    /// assert_eq!(document.text(), "\n{\"id\"");
+    /// # Ok::<(), SyntaxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push).
+    pub fn push_root_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<usize, SyntaxError> {
+        let mut taken = 0;
+        while let Some(rest) = text.get(taken..).filter(|rest| !rest.is_empty()) {
+            let length = (1..=PIECE.min(rest.len())).rev().find(|&end| rest.is_char_boundary(end));
+            let piece = rest.get(..length.unwrap_or(rest.len())).unwrap_or(rest);
+            let before = self.text.len();
+            self.text.push_str(piece);
+            match self.parser.run_root(&self.text, before, sink) {
+                Ok(false) => taken += piece.len(),
+                Ok(true) => {
+                    let end = self.end();
+                    self.text.truncate(end);
+                    self.mark_end();
+                    return Ok(taken + end - before);
+                }
+                Err(error) => {
+                    self.refuse(error.offset);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Drops all text up to the end of the newest root, if that has ended. What is said from then on counts from the
+    /// start of the text that is left: [`base`](Self::base) is what stood before it. Checkpoints, and spans that sinks
+    /// have kept, are of text that is gone.
+    pub fn forget_roots(&mut self) {
+        let Some(end) = self.root_end() else { return };
+        let gone = self.text.get(..end).unwrap_or_default();
+        let dropped = &mut self.dropped;
+        if let Some(line) = memchr::memrchr(b'\n', gone.as_bytes()) {
+            dropped.lines += memchr::memchr_iter(b'\n', gone.as_bytes()).count();
+            dropped.columns = gone.get(line + 1..).unwrap_or_default().chars().count();
+        } else {
+            dropped.columns += gone.chars().count();
+        }
+        dropped.bytes += end;
+        self.dropped.roots = self.roots();
+        self.text.drain(..end);
+        self.parser = self.parser.behind_roots(self.dropped.roots);
+        self.ended.clear();
+    }
+
+    /// Bytes that [`forget_roots`](Self::forget_roots) has dropped: they stood before [`text`](Self::text).
+    pub fn base(&self) -> usize {
+        self.dropped.bytes
     }
 
     /// Forgets the text from `offset` on, but for what an excerpt shows of it.
@@ -154,10 +244,13 @@ impl Document {
         }
     }
 
-    /// Tells `sink` all that was told so far, as if the text came in one push: for a sink that comes late. Reads the
-    /// whole text again.
+    /// Tells `sink` all that was told so far of the text, as if it came in one push: for a sink that comes late. Reads
+    /// the whole text again; roots that were dropped are not told.
     pub fn replay<S: Sink + ?Sized>(&self, sink: &mut S) {
-        let mut parser = self.parser.rewound();
+        let mut parser = match self.dropped.roots {
+            0 => self.parser.rewound(),
+            before => self.parser.behind_roots(before),
+        };
         let mut start = 0;
         for end in self.ended.iter().copied().chain([self.text.len()]) {
             let text = self.text.get(..end).unwrap_or_default();
@@ -170,13 +263,18 @@ impl Document {
         }
     }
 
-    /// Where `error`, an error of this document, stands: line, column, and the text around it; the path is that of the
-    /// text's end, so ask before more is pushed. Costs a pass over the text before it.
+    /// Where `error`, an error of this document, stands in all that was pushed: line, column, and the text around it; the
+    /// path is that of the text's end, so ask before more is pushed. Costs a pass over the text before it.
     pub fn explain(&self, error: &SyntaxError) -> Place {
         let at = error.offset.min(self.text.len());
         let (before, behind) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
         let behind = if behind.is_empty() { &self.refused } else { behind };
-        Place::of(before, behind, error.offset, self.path().to_string())
+        let mut place = Place::of(before, behind, error.offset + self.dropped.bytes, self.path().to_string());
+        if place.line == 1 {
+            place.column += self.dropped.columns;
+        }
+        place.line += self.dropped.lines;
+        place
     }
 
     /// All text, fence and preamble included.
@@ -331,7 +429,12 @@ impl Document {
     /// A place to come back to. O(depth).
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint { length: self.text.len(), restored: self.restored, parser: self.parser.clone() }
+        Checkpoint {
+            length: self.text.len(),
+            restored: self.restored,
+            base: self.dropped.bytes,
+            parser: self.parser.clone(),
+        }
     }
 
     /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. One of text
@@ -342,6 +445,7 @@ impl Document {
         // Both columns rise: the first that is younger than the checkpoint went back farthest.
         let younger = self.forgotten.partition_point(|&(when, _)| when <= checkpoint.restored);
         let is_gone = self.forgotten.get(younger).is_some_and(|&(_, to)| to < checkpoint.length);
+        let is_gone = is_gone || checkpoint.base != self.dropped.bytes;
         if is_gone || !self.text.is_char_boundary(checkpoint.length) {
             return false;
         }
@@ -359,6 +463,9 @@ impl Document {
         self.text.truncate(length);
     }
 }
+
+/// Bytes of text that [`Document::push_root_with`] takes at once: what stands after the root in them is copied in vain.
+const PIECE: usize = 1024;
 
 /// Bytes as text: what is not UTF-8 is removed, and counted in bytes.
 pub fn clean_encoding(bytes: &[u8]) -> (Cow<'_, str>, usize) {

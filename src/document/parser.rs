@@ -45,26 +45,41 @@ impl Parser {
 
     /// Consumes `text` from `from` on, up to where it was consumed before.
     pub(super) fn run<S: Sink + ?Sized>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), SyntaxError> {
+        while self.run_root(text, from, sink)? {}
+        Ok(())
+    }
+
+    /// Like [`run`](Self::run), up to the end of one root: whether one has ended, and text may follow it.
+    pub(super) fn run_root<S: Sink + ?Sized>(
+        &mut self,
+        text: &str,
+        from: usize,
+        sink: &mut S,
+    ) -> Result<bool, SyntaxError> {
         if self.start.is_none() {
             match self.opening.feed(text.get(from..).unwrap_or_default()) {
                 Some(start) => self.begin(text, start)?,
-                None => return Ok(()),
+                None => return Ok(false),
             }
-        }
-        loop {
-            if !self.machine.is_done() {
-                self.machine.feed_text(text, sink)?;
-            }
-            if !self.machine.is_done() || self.trailing == Trailing::Stop {
-                return Ok(());
-            }
-            let Some((at, byte)) = self.behind(text, from) else { return Ok(()) };
+        } else if self.machine.is_done() {
+            let behind = if self.trailing == Trailing::Stop { None } else { self.behind(text, from) };
+            let Some((at, byte)) = behind else { return Ok(false) };
             if self.trailing == Trailing::Error || !self.roots.allows(byte) {
                 return Err(self.deviation(byte, at));
             }
             self.begin(text, at)?;
             self.before += 1;
         }
+        self.machine.feed_text(text, sink)?;
+        Ok(self.machine.is_done())
+    }
+
+    /// Behind `before` roots, the last of which has just ended; the text begins there.
+    pub(super) fn behind_roots(&self, before: usize) -> Self {
+        let before = before.saturating_sub(1);
+        let opening = self.opening.clone();
+        let machine = Machine::ended_at(0, self.depth);
+        Self { opening, start: Some(0), before, machine, ..self.rewound() }
     }
 
     /// Nothing is missing: the root is closed, or none is due.

@@ -143,7 +143,15 @@ impl Document {
             return Err(ResumeError::Digest);
         }
         let parser = saved.parser(&text)?;
-        Ok(Self { text, parser, refused: String::new(), restored: 0, forgotten: Vec::new(), ended: Vec::new() })
+        Ok(Self {
+            text,
+            parser,
+            refused: String::new(),
+            restored: 0,
+            forgotten: Vec::new(),
+            ended: Vec::new(),
+            dropped: super::Dropped::default(),
+        })
     }
 }
 

@@ -2,6 +2,13 @@
 
 use restitch::json::CutState;
 use restitch::{Document, SyntaxErrorKind, clean_encoding};
+
+use std::fs;
+use std::path::Path;
+
+use restitch::json::envelope::Roots;
+use restitch::json::{CutState, each};
+use restitch::{Document, SyntaxErrorKind, Trailing, clean_encoding};
 use serde_json::Value;
 
 use crate::json::INLINE;
@@ -355,4 +362,83 @@ fn what_is_not_utf_8_is_removed_and_counted() {
         let (cleaned, count) = clean_encoding(bytes);
         assert_eq!((cleaned.as_ref(), count), (text, removed));
     }
+}
+
+/// Events of roots, offsets in all text; `chunk` bytes a push, and the text that was kept at most.
+fn forgetting(text: &str, chunk: usize) -> (Vec<(String, usize, usize)>, usize, Document) {
+    let (mut log, mut most, base) = (Vec::new(), 0, std::cell::Cell::new(0));
+    let mut document = Document::with_options(16, Roots::Any, Trailing::Next);
+    let pieces = text.as_bytes().chunks(chunk).map(|piece| std::str::from_utf8(piece).unwrap());
+    for mut rest in pieces {
+        while !rest.is_empty() {
+            let taken = document
+                .push_root_with(
+                    rest,
+                    &mut each(|event, live| {
+                        let span = event.span();
+                        let path = format!("{} {}", event.name(), live.path());
+                        // Fragments differ with the chunks.
+                        if event.name() != "fragment" {
+                            log.push((path, span.start + base.get(), span.end + base.get()));
+                        }
+                    }),
+                )
+                .unwrap();
+            rest = &rest[taken..];
+            most = most.max(document.text().len());
+            document.forget_roots();
+            base.set(document.base());
+        }
+    }
+    (log, most, document)
+}
+
+#[test]
+fn roots_that_are_done_are_forgotten_and_places_stay() {
+    let rows: String = (0..200).map(|n| format!("{{\"id\": {n}, \"s\": \"a\\n{n}\"}}\n12 [{n}]\"x\" true\n")).collect();
+    let text = format!("```\n{rows}{{\"open\": [1");
+    let mut whole = Document::with_options(16, Roots::Any, Trailing::Next);
+    let mut told = Vec::new();
+    let mut sink = each(|event, live| {
+        if event.name() != "fragment" {
+            told.push((format!("{} {}", event.name(), live.path()), event.span().start, event.span().end));
+        }
+    });
+    whole.push_with(&text, &mut sink).unwrap();
+    for chunk in [1, 2, 7, 100, 5000, text.len()] {
+        let (log, most, document) = forgetting(&text, chunk);
+        assert_eq!(log, told, "{chunk}");
+        assert_eq!((document.roots(), document.base() + document.text().len()), (whole.roots(), text.len()));
+        assert!(most < 1200, "{chunk}: {most}");
+        assert_eq!(document.path().to_string(), "/open/0");
+        assert_eq!(document.complete().unwrap(), "{\"open\": []}");
+        let mut kept = Vec::new();
+        document.replay(&mut each(|event, _| kept.push(event.name())));
+        assert_eq!(kept, ["begin", "key", "begin"], "{chunk}");
+        // An error stands where it does in all text.
+        let (mut document, mut again) = (document, whole.clone());
+        let (error, expect) = (document.push("x").unwrap_err(), again.push("x").unwrap_err());
+        let (place, expect) = (document.explain(&error), again.explain(&expect));
+        assert_eq!(place, expect, "{chunk}");
+    }
+}
+
+#[test]
+fn checkpoints_of_forgotten_text_are_refused() {
+    let mut document = Document::with_options(16, Roots::Any, Trailing::Next);
+    let start = document.checkpoint();
+    document.push("[1").unwrap();
+    let open = document.checkpoint();
+    // Nothing has ended: nothing is forgotten.
+    document.forget_roots();
+    assert_eq!(document.text(), "[1");
+    document.push("] ").unwrap();
+    document.forget_roots();
+    assert_eq!((document.text(), document.base(), document.roots()), (" ", 3, 1));
+    assert!(!document.restore(&start) && !document.restore(&open));
+    let between = document.checkpoint();
+    document.push("[2, ").unwrap();
+    assert!(document.restore(&between));
+    document.push("3 ").unwrap();
+    assert_eq!((document.root(), document.roots()), (Some("3"), 2));
 }
