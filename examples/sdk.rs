@@ -13,9 +13,10 @@ use std::task::{Context, Poll, ready};
 use hyper::body::{Body as _, Incoming};
 use restitch::Limits;
 use restitch::client::{Body, Client, Upstream};
+use restitch::live::LiveExt;
 use restitch::sim::Sim;
 use restitch::sse::Decoder;
-use restitch::stream::{LiveExt, StitchText};
+use restitch::stream::StitchText;
 use serde::{Deserialize, Serialize};
 use tokio_stream::{Stream, StreamExt};
 

@@ -42,7 +42,8 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | none | the engine |
-//! | `stream` | adapters around any `Stream` of bytes or text deltas: whole, typed, while it comes |
+//! | `live` | events, snapshots and values of any `Stream` of JSON text, while it is received |
+//! | `stream` | adapters that make any `Stream` of bytes or text deltas whole; includes `live` |
 //! | `client` | an HTTP client for the providers |
 //! | `proxy` | the proxy |
 //! | `sim` | a scripted model server to test against |
@@ -72,6 +73,8 @@ pub mod session;
 // Layer 6
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "live")]
+pub mod live;
 #[cfg(any(feature = "proxy", feature = "sim"))]
 mod socket;
 #[cfg(feature = "stream")]

@@ -39,7 +39,7 @@ use crate::siblings::Siblings;
 pub use budget::{Rendering, hierarchy_context_for_prompt};
 pub use element::{cut_off_element, element_before_cutoff};
 pub use progress::{KPI_QUESTION, Progress, extract, validate};
-pub use sections::Sections;
+pub use sections::{Sections, sections_of};
 pub use summary::{Count, Section, merge_sections};
 
 /// Characters of values in the text as cut for a prompt, where nothing else is said.

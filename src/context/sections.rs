@@ -13,7 +13,7 @@ use crate::json::{Event, Frame, Kind, Live, Sink, Span, string};
 use list::List;
 pub(super) use list::{Entry, NAMES};
 
-use super::summary::Section;
+use super::summary::{Section, merge_sections};
 
 /// Follows the sections of a document, as a [`Sink`] beside others. Keeps spans and counts, no text: memory is for each
 /// section, up to a limit; of more the first and the newest are known.
@@ -68,8 +68,12 @@ impl Sections {
 
     /// The sections that are remembered, in the order in which they begin. O(sections).
     pub fn list(&self, document: &Document) -> Vec<Section> {
-        let list = self.current();
-        list.entries().map(|entry| Section::of(entry, document)).filter(|section| section.stands_in(document)).collect()
+        self.list_at(&end_of(document))
+    }
+
+    fn list_at(&self, end: &Live<'_>) -> Vec<Section> {
+        let sections = self.current().entries().map(|entry| Section::of(entry, end));
+        sections.filter(|section| section.is_in(end.text)).collect()
     }
 
     /// The `delivered_summary`: a line for each section. More than twenty become the first ten, a count, and the last
@@ -77,9 +81,10 @@ impl Sections {
     /// Takes no time for the lines that are left out.
     pub fn summary(&self, document: &Document) -> String {
         let (first, left_out, last) = self.current().ends(SHOWN);
+        let end = end_of(document);
         let line = |entry: &Entry| {
-            let section = Section::of(entry, document);
-            section.stands_in(document).then(|| section.line())
+            let section = Section::of(entry, &end);
+            section.is_in(end.text).then(|| section.line())
         };
         let count = (left_out > 0).then(|| format!("… {left_out} more sections …"));
         let lines = first.filter_map(line).chain(count).chain(last.filter_map(line));
@@ -139,6 +144,46 @@ impl Sections {
     fn lists(&mut self) -> impl Iterator<Item = &mut List> {
         [&mut self.named, &mut self.rows, &mut self.members].into_iter()
     }
+}
+
+/// Returns the sections of all roots in a document, in their order. Where the first section of a root continues the last
+/// one of the root before, they are one section ([`merge_sections`]). Reads the whole text once.
+///
+/// ```
+/// use restitch::{Document, context::sections_of};
+///
+/// let mut document = Document::new(64);
+/// document.push(r#"{"sections": [{"id": "a", "items": [1, 2]}, {"id": "b", "items": [3]}]}"#)?;
+/// let lines: Vec<_> = sections_of(&document).iter().map(|section| section.line()).collect();
+/// assert_eq!(lines, [r#"- section "a" with 2 items"#, r#"- section "b" with 1 items"#]);
+/// # Ok::<(), restitch::SyntaxError>(())
+/// ```
+pub fn sections_of(document: &Document) -> Vec<Section> {
+    let mut all = AllRoots::default();
+    document.replay(&mut all);
+    merge_sections(&mut all.before, all.newest.list(document));
+    all.before
+}
+
+/// Collects the sections of a root before those of the next root replace them.
+#[derive(Default)]
+struct AllRoots {
+    before: Vec<Section>,
+    newest: Sections,
+}
+
+impl Sink for AllRoots {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        if event.begins_value() && live.frames.is_empty() {
+            merge_sections(&mut self.before, self.newest.list_at(live));
+        }
+        self.newest.event(event, live);
+    }
+}
+
+/// The end of a document's text, and the containers that are open there.
+fn end_of(document: &Document) -> Live<'_> {
+    Live { text: document.text(), frames: document.machine().frames() }
 }
 
 /// Bytes of that key where all of it is escaped.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::sections::{Entry, NAMES, SECTIONS};
 use crate::document::Document;
 use crate::json::walk::Raw;
-use crate::json::{CloseOptions, Kind, Span, string};
+use crate::json::{CloseOptions, Kind, Live, Span, string};
 
 /// A section of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -51,13 +51,14 @@ const LENGTHS: [&str; 3] = ["items", "rows", "lines"];
 const SHOWN: usize = 80;
 
 impl Section {
-    pub(super) fn of(entry: &Entry, document: &Document) -> Self {
-        let text = document.text();
+    /// Describes `entry` as far as the text goes; `live` is the end of the text.
+    pub(super) fn of(entry: &Entry, live: &Live<'_>) -> Self {
+        let text = live.text;
         // What has ended may have been taken back.
         let complete = entry.span.end > 0 && entry.span.end <= text.len();
         let mut counted = entry.clone();
         if !complete {
-            count_open(&mut counted, document);
+            count_open(&mut counted, live);
         }
         let written = |name: &str| {
             let at = NAMES.iter().position(|known| *known == name)?;
@@ -79,8 +80,8 @@ impl Section {
     }
 
     /// It begins in the text that the document has now.
-    pub(super) fn stands_in(&self, document: &Document) -> bool {
-        self.span.start < document.text().len()
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.span.start < text.len()
     }
 
     /// Its value as valid JSON: as it is written, or, while it is open, its complete part. `None` where nothing of it
@@ -170,8 +171,8 @@ pub fn merge_sections(delivered: &mut Vec<Section>, fragment: Vec<Section>) {
 }
 
 /// Adds what is whole of the arrays that are open in a section.
-fn count_open(entry: &mut Entry, document: &Document) {
-    let frames = document.machine().frames();
+fn count_open(entry: &mut Entry, live: &Live<'_>) {
+    let frames = live.frames;
     // A section that is a container and open is a frame; another one has no arrays.
     if frames.get(entry.depth).is_none_or(|frame| frame.start != entry.span.start) {
         return;
@@ -182,9 +183,9 @@ fn count_open(entry: &mut Entry, document: &Document) {
             && frame.kind == Kind::Array
             && frame.start >= entry.span.start
         {
-            entry.add(around.key, frame.count, document.text());
+            entry.add(around.key, frame.count, live.text);
             // What is open in sections within it is counted there.
-            if string::key(around.key.of(document.text())) == SECTIONS {
+            if live.key(around.key) == SECTIONS {
                 break;
             }
         }

@@ -1,14 +1,17 @@
 //! What was found and waits to be polled.
 
+use std::fmt;
 use std::ops::Range;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::pattern::each;
 use crate::json::Span;
 
 /// What has happened to a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// It begins.
     Begin,
@@ -26,6 +29,12 @@ impl Phase {
             Self::Grow => "grow",
             Self::Complete => "complete",
         }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -2,10 +2,9 @@
 //!
 //! The adapters own the open call and nothing else. They poll it when they are polled, so a slow reader slows the
 //! upstream; dropping an adapter drops the call. Timers are tokio's; the adapters must be polled inside its runtime.
-//! [`live`] turns streams of JSON text into events and values, needs no timers and runs anywhere.
+//! [`live`](crate::live) turns streams of JSON text into events and values, needs no timers and runs anywhere.
 
 mod driver;
-pub mod live;
 
 use std::fmt;
 use std::future::Future;
@@ -20,7 +19,6 @@ use crate::Limits;
 use crate::session::relay::{self, Relay, TransportEnd};
 use crate::session::{self, CallEnd, ContinuationStrategy, Input, Outcome, Request, Session, Status};
 use driver::{Driver, Engine, Step};
-pub use live::LiveExt;
 
 /// A chat/completions event stream, made whole: bytes in, bytes out.
 ///

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of a module, by the first name below the crate's root.
-const NUMBERS: [(&str, u32); 24] = [
+const NUMBERS: [(&str, u32); 25] = [
     ("error", 0),
     ("limits", 0),
     ("sse", 1),
@@ -21,6 +21,7 @@ const NUMBERS: [(&str, u32); 24] = [
     ("splice", 4),
     ("session", 5),
     ("stream", 6),
+    ("live", 6),
     ("client", 6),
     ("socket", 6),
     ("config", 7),

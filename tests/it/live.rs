@@ -12,9 +12,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use restitch::json::Event;
 use restitch::json::envelope::Roots;
+use restitch::live::{AsText, Events, LiveError, LiveExt, Text};
 use restitch::session::{Request, Status};
-use restitch::stream::live::{AsText, Error, Events, Text};
-use restitch::stream::{LiveExt, StitchText};
+use restitch::stream::StitchText;
 use restitch::{Limits, Trailing};
 use serde::Deserialize;
 use tokio_stream::{Stream, StreamExt};
@@ -91,7 +91,7 @@ fn all<S: Stream + Unpin>(stream: &mut S) -> Vec<S::Item> {
 }
 
 /// All items as lines; an error stands behind an exclamation mark.
-fn lines<T: Debug, E: Display>(mut stream: impl Stream<Item = Result<T, Error<E>>> + Unpin) -> Vec<String> {
+fn lines<T: Debug, E: Display>(mut stream: impl Stream<Item = Result<T, LiveError<E>>> + Unpin) -> Vec<String> {
     let line = |item| match item {
         Ok(value) => format!("{value:?}"),
         Err(error) => format!("! {error}"),
@@ -137,7 +137,7 @@ fn report() -> Report {
 
 /// Events as lines, the parts of a string joined.
 fn log<E: Debug>(
-    events: &mut (impl Stream<Item = Result<restitch::stream::live::LiveEvent, Error<E>>> + Unpin),
+    events: &mut (impl Stream<Item = Result<restitch::live::LiveEvent, LiveError<E>>> + Unpin),
 ) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -308,7 +308,7 @@ fn an_element_that_does_not_fit_is_an_error_in_its_place() {
 
 #[test]
 fn items_may_be_text_or_bytes_bare_or_results() {
-    fn check<P: restitch::stream::live::Piece<Error: Display> + Unpin>(pieces: [P; 2]) {
+    fn check<P: restitch::live::Piece<Error: Display> + Unpin>(pieces: [P; 2]) {
         assert_eq!(lines(Source::of(pieces).completed::<String>("/*")), ["\"ä\"", "\"b\""]);
     }
     const A: &str = "[\"ä\", ";
@@ -349,7 +349,7 @@ fn what_was_read_before_an_error_comes_before_it() {
     let events = lines(lost(text).events());
     assert_eq!((events.len(), events[9].as_str()), (10, error), "{events:?}");
     let mut whole = lost(text).into_final::<Vec<Vec<u8>>>();
-    assert!(matches!(wait(&mut whole), Err(Error::Stream(Lost))));
+    assert!(matches!(wait(&mut whole), Err(LiveError::Stream(Lost))));
     assert_eq!(whole.document().text(), text);
 
     // Behind the root the stream is not asked, so that it can't fail.
@@ -372,10 +372,10 @@ fn a_stream_that_ends_early_says_where() {
         let Some(Err(error)) = all(&mut events).pop() else { panic!("{text} is not whole") };
         assert_eq!(error.to_string(), said);
         assert_eq!((error.path(), error.offset()), (Some(path), Some(text.len())));
-        let Error::Truncated(cut) = error else { panic!("{error} is not about the end") };
+        let LiveError::Truncated(cut) = error else { panic!("{error} is not about the end") };
         assert_eq!(cut, events.document().cut());
-        assert!(matches!(wait(Source::of([text]).into_final::<serde_json::Value>()), Err(Error::Truncated(_))));
-        assert!(matches!(all(&mut Source::of([text]).snapshots::<Report>()).pop(), Some(Err(Error::Truncated(_)))));
+        assert!(matches!(wait(Source::of([text]).into_final::<serde_json::Value>()), Err(LiveError::Truncated(_))));
+        assert!(matches!(all(&mut Source::of([text]).snapshots::<Report>()).pop(), Some(Err(LiveError::Truncated(_)))));
     }
 }
 
@@ -386,7 +386,7 @@ fn wherever_a_stream_ends_the_whole_elements_come_first() {
     for cut in 0..text.len() {
         let pieces = [&text.as_bytes()[..cut]];
         let mut found = all(&mut Source::of(pieces).completed::<Section>("/sections/*"));
-        let Some(Err(Error::Truncated(place))) = found.pop() else { panic!("{cut}: {found:?}") };
+        let Some(Err(LiveError::Truncated(place))) = found.pop() else { panic!("{cut}: {found:?}") };
         // Half a character is no text.
         assert_eq!(place.offset, (0..=cut).rev().find(|&at| text.is_char_boundary(at)).unwrap());
         let expected = ends.iter().filter(|&&end| end <= cut).count();
@@ -408,7 +408,7 @@ fn malformed_text_is_an_error_with_its_place() {
         );
         assert_eq!((error.path(), error.offset()), (Some("/a/2"), Some(14)));
         assert!(error.source().is_none());
-        assert!(matches!(error, Error::Syntax { .. }));
+        assert!(matches!(error, LiveError::Syntax { .. }));
     }
     let deep = lines(Source::of(["[[", "[1]]]"]).completed::<u8>("/*/*").depth(2));
     assert_eq!(
@@ -427,7 +427,7 @@ fn bytes_that_are_no_text_are_an_error_with_their_offset() {
         for cuts in splits(bytes.len()) {
             let mut items = all(&mut Source::of(chunks(bytes, &cuts)).completed::<u8>("/*"));
             let error = items.pop().unwrap().unwrap_err();
-            assert!(matches!(error, Error::Encoding { offset: at } if at == offset), "{error} {cuts:?}");
+            assert!(matches!(error, LiveError::Encoding { offset: at } if at == offset), "{error} {cuts:?}");
             assert_eq!(items.into_iter().map(Result::unwrap).collect::<Vec<_>>(), found);
         }
     }
@@ -445,7 +445,7 @@ fn a_pattern_that_is_none_is_the_only_item() {
     let source = Source::of(["[1]"]);
     let polls = Rc::clone(&source.polls);
     let mut found = all(&mut source.completed::<u8>("no slash"));
-    assert!(matches!(found.pop(), Some(Err(Error::Pattern(_)))) && found.is_empty());
+    assert!(matches!(found.pop(), Some(Err(LiveError::Pattern(_)))) && found.is_empty());
     assert_eq!(polls.get(), 0);
 }
 
@@ -521,7 +521,7 @@ fn a_future_can_be_polled_by_reference_and_resolves_once() {
     assert!(matches!(Pin::new(&mut whole).poll(cx), Poll::Ready(Ok(list)) if list == [1]));
     assert!(Pin::new(&mut whole).poll(cx).is_pending());
     assert!(
-        matches!(wait(Source::of(["[1]"]).into_final::<Report>()), Err(Error::Type(error)) if error.path().is_empty())
+        matches!(wait(Source::of(["[1]"]).into_final::<Report>()), Err(LiveError::Type(error)) if error.path().is_empty())
     );
 }
 
@@ -553,7 +553,7 @@ fn several_roots_one_behind_the_other() {
     // None is as good as several.
     assert!(lines(Source::of([" \n"]).events().trailing(Trailing::Next)).is_empty());
     let none = wait(Source::of([" \n"]).into_final::<u8>().trailing(Trailing::Next));
-    assert!(matches!(none, Err(Error::Truncated(_))));
+    assert!(matches!(none, Err(LiveError::Truncated(_))));
     // Half of one is not.
     let half = lines(Source::of(["[1] [2"]).completed::<u8>("/*").trailing(Trailing::Next));
     assert_eq!(half, ["1", "! the stream ended at /0 (byte 6)"]);
@@ -571,7 +571,7 @@ fn any_root_and_nothing_behind_it() {
     assert_eq!(strict("[1] \n"), ["1"]);
     assert_eq!(strict("[1] x"), ["1", "! text after the root, at `x`, line 1, column 5 (byte 4): `[1] →x`"]);
     let whole = wait(Source::of(["[1]", "[2]"]).into_final::<Vec<u8>>().trailing(Trailing::Error));
-    assert!(matches!(whole, Err(Error::Syntax { .. })));
+    assert!(matches!(whole, Err(LiveError::Syntax { .. })));
 
     // What models write around it.
     let fenced = "Here you are:\n```json\n[1, 2]\n```\nAnything else?";
@@ -666,7 +666,7 @@ fn a_type_is_read_to_a_depth_that_serde_has() {
         let whole = wait(Source::of([text]).into_final::<serde_json::Value>());
         for result in [found.into_iter().next().unwrap(), whole] {
             assert_eq!(result.is_ok(), fits, "{depth}");
-            assert!(fits || matches!(result, Err(Error::Type(_))), "{depth}");
+            assert!(fits || matches!(result, Err(LiveError::Type(_))), "{depth}");
         }
         // What the type does not look at may be of any depth.
         assert!(wait(Source::of([nested(500)]).into_final::<serde::de::IgnoredAny>()).is_ok());
@@ -698,7 +698,7 @@ fn a_chain_of_errors_says_everything_once() {
     let mut items = all(&mut Source::of(["[true]"]).snapshots::<Vec<u8>>());
     let error = items.pop().unwrap().unwrap_err();
     assert_eq!(chain(&error), "invalid type: boolean `true`, expected u8 (at /0)");
-    let Error::Type(error) = error else { panic!("{error} is not about a type") };
+    let LiveError::Type(error) = error else { panic!("{error} is not about a type") };
     assert_eq!(chain(&error), "invalid type: boolean `true`, expected u8 (at /0)");
 
     // What is behind the stream's own error is still there.

@@ -1,7 +1,7 @@
 //! The sections of a document: what counts as one, what is counted of it, what a summary shows.
 
 use restitch::Document;
-use restitch::context::{Count, Section, Sections, merge_sections};
+use restitch::context::{Count, Section, Sections, merge_sections, sections_of};
 use restitch::siblings::Siblings;
 use restitch::value::LiveValue;
 
@@ -192,6 +192,22 @@ fn a_section_that_is_continued_is_listed_once() {
     let mut nothing = Vec::new();
     merge_sections(&mut nothing, delivered);
     assert_eq!(nothing.len(), 2);
+}
+
+#[test]
+fn the_sections_of_a_document_are_those_of_all_its_roots() {
+    let mut document = Document::with_options(64, restitch::json::envelope::Roots::Any, restitch::Trailing::Next);
+    document.push("{\"sections\": [{\"id\": \"a\", \"items\": [1]}]}\n7 [{\"id\": \"b\"}]\n").unwrap();
+    document.push("{\"sections\": [{\"id\": \"b\", \"rows\": [2, 3]}, {\"id\": \"c\", \"items\": [4, 5").unwrap();
+    let lines: Vec<_> = sections_of(&document).iter().map(Section::line).collect();
+    assert_eq!(
+        lines,
+        ["- section \"a\" with 1 items", "- section \"b\" with 2 rows", "- section \"c\" with 1 items (incomplete)"]
+    );
+    assert!(sections_of(&Document::new(64)).is_empty());
+    // One root: what the sink says that followed the text.
+    let (document, sections) = read(r#"{"sections": [{"id": "a", "items": [1]}, {"id": "b", "rows": [1, 2, "#);
+    assert_eq!(sections_of(&document), sections.list(&document));
 }
 
 /// The sections of a whole document, found by walking its tree: the path of each, and its arrays that are no section's

@@ -13,7 +13,7 @@ use crate::value::SnapshotError;
 /// read before it has come before it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error<E> {
+pub enum LiveError<E> {
     /// The stream's own error.
     Stream(E),
     /// The text is no JSON.
@@ -36,7 +36,7 @@ pub enum Error<E> {
     Pattern(PatternError),
 }
 
-impl<E> Error<E> {
+impl<E> LiveError<E> {
     /// JSON Pointer of the value that was due or open, or that has another type. `None` where no value is concerned.
     pub fn path(&self) -> Option<&str> {
         match self {
@@ -58,7 +58,7 @@ impl<E> Error<E> {
     }
 }
 
-impl<E: fmt::Display> fmt::Display for Error<E> {
+impl<E: fmt::Display> fmt::Display for LiveError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stream(error) => write!(f, "the stream failed: {error}"),
@@ -77,7 +77,7 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
     }
 }
 
-impl<E: std::error::Error + 'static> std::error::Error for Error<E> {
+impl<E: std::error::Error + 'static> std::error::Error for LiveError<E> {
     /// What is behind the error that it holds: what that one says is said already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

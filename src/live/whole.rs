@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, adapter_methods};
-use super::{Error, LiveExt};
+use super::feed::{Adapter, Own, shell};
+use super::{LiveError, LiveExt};
 
 /// The whole root; [`LiveExt::into_final`] makes it.
 #[must_use = "futures do nothing unless polled"]
@@ -26,10 +26,10 @@ impl<S: LiveExt, T> IntoFinal<S, T> {
     }
 }
 
-adapter_methods!(IntoFinal<S, T>);
+shell!(IntoFinal<S, T>);
 
 impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
-    type Output = Result<T, Error<Own<S>>>;
+    type Output = Result<T, LiveError<Own<S>>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Adapter { feed, take } = &mut self.get_mut().0;
@@ -43,8 +43,8 @@ impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
             return Poll::Ready(Err(error));
         }
         let Some(root) = feed.document.root() else {
-            return Poll::Ready(Err(Error::Truncated(feed.document.cut())));
+            return Poll::Ready(Err(LiveError::Truncated(feed.document.cut())));
         };
-        Poll::Ready(serde_json::from_str(root).map_err(|error| Error::Type(TypeError::json("", error))))
+        Poll::Ready(serde_json::from_str(root).map_err(|error| LiveError::Type(TypeError::json("", error))))
     }
 }

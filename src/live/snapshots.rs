@@ -8,8 +8,8 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Items, Own, adapter_methods};
-use super::{Error, LiveExt};
+use super::feed::{Adapter, Own, Take, shell};
+use super::{LiveError, LiveExt};
 use crate::Document;
 use crate::json::{Event, Live, Sink};
 use crate::value::LiveValue;
@@ -36,10 +36,10 @@ impl<S: LiveExt, T> Snapshots<S, T> {
     }
 }
 
-adapter_methods!(Snapshots<S, T>);
+shell!(Snapshots<S, T>);
 
 impl<S: LiveExt, T: DeserializeOwned> Stream for Snapshots<S, T> {
-    type Item = Result<T, Error<Own<S>>>;
+    type Item = Result<T, LiveError<Own<S>>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().0.poll_next(cx)
@@ -91,7 +91,7 @@ impl<T: DeserializeOwned> Sink for Shown<T> {
     }
 }
 
-impl<T: DeserializeOwned> Items for Shown<T> {
+impl<T: DeserializeOwned> Take for Shown<T> {
     type Item = T;
 
     fn next(&mut self, _: &Document) -> Option<Result<T, TypeError>> {

@@ -1,18 +1,19 @@
 //! Every event, one by one.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::error::TypeError;
-use super::feed::{Adapter, Items, Own, adapter_methods};
-use super::{Error, LiveExt};
+use super::feed::{Adapter, Own, Take, shell};
+use super::{LiveError, LiveExt};
 use crate::Document;
-use crate::json::{Event, Live, Sink};
+use crate::json::{Event, Kind, Live, Sink};
 
 /// The events of a text; [`LiveExt::events`] makes it.
 #[must_use = "streams do nothing unless polled"]
@@ -34,16 +35,47 @@ pub struct LiveEvent {
     pub root: usize,
 }
 
+/// Writes the event's name, its path and its text: `fragment /title Ti`.
+impl fmt::Display for LiveEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.event.name(), self.path)?;
+        if self.text.is_empty() { Ok(()) } else { write!(f, " {}", self.text) }
+    }
+}
+
+/// Writes the fields of `restitch events --json`: `event`, `path`, `start` and `end` (its span in bytes); `kind` of a
+/// container; `value` of a key or fragment, `text` of a number, `true`, `false` or `null`; `root` after the first root.
+impl Serialize for LiveEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let span = self.event.span();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("event", self.event.name())?;
+        map.serialize_entry("path", &*self.path)?;
+        map.serialize_entry("start", &span.start)?;
+        map.serialize_entry("end", &span.end)?;
+        match self.event {
+            Event::Begin { kind, .. } | Event::End { kind, .. } => map.serialize_entry("kind", Kind::as_str(kind))?,
+            Event::Key(_) | Event::Fragment(_) => map.serialize_entry("value", &self.text)?,
+            Event::Scalar { .. } => map.serialize_entry("text", &self.text)?,
+            Event::StringBegin(_) | Event::StringEnd(_) => {}
+        }
+        if self.root > 0 {
+            map.serialize_entry("root", &self.root)?;
+        }
+        map.end()
+    }
+}
+
 impl<S: LiveExt> Events<S> {
     pub(super) fn new(stream: S) -> Self {
         Self(Adapter::new(stream, Log::default()))
     }
 }
 
-adapter_methods!(Events<S>);
+shell!(Events<S>);
 
 impl<S: LiveExt> Stream for Events<S> {
-    type Item = Result<LiveEvent, Error<Own<S>>>;
+    type Item = Result<LiveEvent, LiveError<Own<S>>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().0.poll_next(cx)
@@ -79,7 +111,7 @@ impl Sink for Log {
     }
 }
 
-impl Items for Log {
+impl Take for Log {
     type Item = LiveEvent;
 
     fn next(&mut self, _: &Document) -> Option<Result<LiveEvent, TypeError>> {

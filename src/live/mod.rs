@@ -1,12 +1,13 @@
 //! JSON that is used while it comes: events, snapshots and whole elements of any [`Stream`] of text.
 //!
 //! A stream may be of bytes, cut anywhere, or of text deltas, bare or as results: see [`Piece`]. A
-//! [`StitchText`](super::StitchText) is one, so a text that was cut is made whole and typed in one line; a
-//! [`Stitch`](super::Stitch) is none, since its bytes are a response's, not its text.
+//! [`StitchText`](crate::stream::StitchText) is one, so a text that was cut is made whole and typed in one line; a
+//! [`Stitch`](crate::stream::Stitch) is none, since its bytes are a response's, not its text.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-//! use restitch::stream::{LiveExt, StitchText};
+//! use restitch::live::LiveExt;
+//! use restitch::stream::StitchText;
 //! use tokio_stream::{StreamExt, iter};
 //!
 //! #[derive(serde::Deserialize)]
@@ -33,10 +34,10 @@
 //! * They end with the root, and poll the stream no more: [`into_inner`](Events::into_inner) gives it back, to be read
 //!   to its end (a `StitchText` knows its outcome there). With [`Trailing::Next`](crate::Trailing::Next) they end with
 //!   the stream, which may then hold no root at all.
-//! * Of a stream that fails or ends early, all that was read comes first, then the [`Error`], then `None` for good.
+//! * Of a stream that fails or ends early, all that was read comes first, then the [`LiveError`], then `None` for good.
 //! * The whole text is kept; [`document`](Events::document) shows it.
 //! * A type is read to a depth of its own: a value with more containers within each other than [`completed`] and
-//!   [`into_final`] (127, the limit of `serde_json`) or [`snapshots`] (128) lead a type through is an [`Error::Type`],
+//!   [`into_final`] (127, the limit of `serde_json`) or [`snapshots`] (128) lead a type through is an [`LiveError::Type`],
 //!   however deep the text may be. What a type does not look at does not count.
 //!
 //! [`completed`]: LiveExt::completed
@@ -55,7 +56,7 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 pub use completed::Completed;
-pub use error::{Error, TypeError};
+pub use error::{LiveError, TypeError};
 pub use events::{Events, LiveEvent};
 pub use piece::{AsText, Piece, Text};
 pub use snapshots::Snapshots;
@@ -68,7 +69,7 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// use restitch::{json::Event, stream::LiveExt};
+    /// use restitch::{json::Event, live::LiveExt};
     /// use tokio_stream::{StreamExt, iter};
     ///
     /// let mut events = iter([r#"{"title": "Ti"#, r#"des\n"}"#]).events();
@@ -88,7 +89,7 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
 
     /// The root so far as a `T`, after every piece that changed what it shows: closed where it stops, an open string as
     /// far as it has come. A state that is no `T` yet, since a field is missing that may still come, is passed over;
-    /// one that can't become one is an [`Error::Type`], and so is one that is missing something at the end of the root.
+    /// one that can't become one is an [`LiveError::Type`], and so is one that is missing something at the end of the root.
     /// Behind it the next state may fit again.
     ///
     /// Each `T` costs a pass over the whole value, so a long root in many pieces costs that many passes. The cheap way
@@ -97,7 +98,7 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// use restitch::stream::LiveExt;
+    /// use restitch::live::LiveExt;
     /// use tokio_stream::{StreamExt, iter};
     ///
     /// let mut lists = iter([r#"["one", "#, r#""tw"#, r#"o""#, r#"]"#]).snapshots::<Vec<String>>();
@@ -113,9 +114,9 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
     }
 
     /// Every value whose path matches `pattern`, as a `T`, as soon as its last byte is there. A value that is no `T` is
-    /// an [`Error::Type`] in its place, and so is one that holds more than 127 containers within each other, counted from
+    /// an [`LiveError::Type`] in its place, and so is one that holds more than 127 containers within each other, counted from
     /// the value itself: as deep as `serde_json` goes. A pattern that is none is the first and only item, an
-    /// [`Error::Pattern`].
+    /// [`LiveError::Pattern`].
     /// [`Paths`](crate::paths::Paths) says what patterns there are.
     fn completed<T: DeserializeOwned>(self, pattern: &str) -> Completed<Self, T> {
         Completed::new(self, pattern)
@@ -123,11 +124,11 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
 
     /// The root as a `T`, as soon as it is whole; with [`Trailing::Error`](crate::Trailing::Error) or
     /// [`Trailing::Next`](crate::Trailing::Next), at the end of the stream, the last one. When it has resolved it stays
-    /// pending. A root of more than 127 containers within each other is an [`Error::Type`]: `serde_json` goes no deeper.
+    /// pending. A root of more than 127 containers within each other is an [`LiveError::Type`]: `serde_json` goes no deeper.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// use restitch::stream::LiveExt;
+    /// use restitch::live::LiveExt;
     ///
     /// let list: Vec<u8> = tokio_stream::iter(["```json\n[1, ", "2]\n```"]).into_final().await.unwrap();
     /// assert_eq!(list, [1, 2]);

@@ -8,8 +8,8 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Items, Own, adapter_methods};
-use super::{Error, LiveExt};
+use super::feed::{Adapter, Own, Take, shell};
+use super::{LiveError, LiveExt};
 use crate::Document;
 use crate::json::{Event, Live, Sink};
 use crate::paths::Paths;
@@ -26,16 +26,16 @@ impl<S: LiveExt, T> Completed<S, T> {
         };
         let mut adapter = Adapter::new(stream, Found { paths, of: PhantomData });
         if let Some(error) = error {
-            adapter.feed.fail(Error::Pattern(error));
+            adapter.feed.fail(LiveError::Pattern(error));
         }
         Self(adapter)
     }
 }
 
-adapter_methods!(Completed<S, T>);
+shell!(Completed<S, T>);
 
 impl<S: LiveExt, T: DeserializeOwned> Stream for Completed<S, T> {
-    type Item = Result<T, Error<Own<S>>>;
+    type Item = Result<T, LiveError<Own<S>>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().0.poll_next(cx)
@@ -58,7 +58,7 @@ impl<T> Sink for Found<T> {
     }
 }
 
-impl<T: DeserializeOwned> Items for Found<T> {
+impl<T: DeserializeOwned> Take for Found<T> {
     type Item = T;
 
     fn next(&mut self, document: &Document) -> Option<Result<T, TypeError>> {

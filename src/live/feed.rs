@@ -8,7 +8,7 @@ use futures_core::Stream;
 
 use super::error::TypeError;
 use super::piece::{AsText, Piece, Text};
-use super::{Error, LiveExt};
+use super::{LiveError, LiveExt};
 use crate::json::Sink;
 use crate::json::envelope::Roots;
 use crate::{Document, Limits, SyntaxError, Trailing, Utf8, Utf8Error};
@@ -17,10 +17,10 @@ use crate::{Document, Limits, SyntaxError, Trailing, Utf8, Utf8Error};
 pub(super) type Own<S> = <<S as Stream>::Item as Piece>::Error;
 
 /// What polling an adapter gives.
-pub(super) type Next<S, T> = Poll<Option<Result<T, Error<Own<S>>>>>;
+pub(super) type Next<S, T> = Poll<Option<Result<T, LiveError<Own<S>>>>>;
 
 /// A sink that has something for the reader.
-pub(super) trait Items: Sink {
+pub(super) trait Take: Sink {
     type Item;
 
     /// The next item of what was taken so far.
@@ -39,12 +39,12 @@ impl<S: LiveExt, K> Adapter<S, K> {
     }
 }
 
-impl<S: LiveExt, K: Items> Adapter<S, K> {
+impl<S: LiveExt, K: Take> Adapter<S, K> {
     /// All that was taken goes out before the stream is asked for more, and before the error that ended it.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Next<S, K::Item> {
         loop {
             if let Some(item) = self.take.next(&self.feed.document) {
-                return Poll::Ready(Some(item.map_err(Error::Type)));
+                return Poll::Ready(Some(item.map_err(LiveError::Type)));
             }
             if self.feed.is_over {
                 return Poll::Ready(self.feed.error.take().map(Err));
@@ -63,7 +63,7 @@ pub(super) struct Feed<S: LiveExt> {
     /// The stream is not polled any more.
     pub(super) is_over: bool,
     /// Why.
-    pub(super) error: Option<Error<Own<S>>>,
+    pub(super) error: Option<LiveError<Own<S>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ impl<S: LiveExt> Feed<S> {
     }
 
     /// Ends with an error.
-    pub(super) fn fail(&mut self, error: Error<Own<S>>) {
+    pub(super) fn fail(&mut self, error: LiveError<Own<S>>) {
         (self.is_over, self.error) = (true, Some(error));
     }
 
@@ -116,7 +116,7 @@ impl<S: LiveExt> Feed<S> {
         let result = match ready!(self.stream.as_mut().poll_next(cx)) {
             Some(piece) => match piece.into_result() {
                 Ok(text) => self.push(text.as_text(), sink),
-                Err(error) => Err(Error::Stream(error)),
+                Err(error) => Err(LiveError::Stream(error)),
             },
             None => {
                 self.is_over = true;
@@ -129,7 +129,7 @@ impl<S: LiveExt> Feed<S> {
         Poll::Ready(())
     }
 
-    fn push<K: Sink>(&mut self, piece: Text<'_>, sink: &mut K) -> Result<(), Error<Own<S>>> {
+    fn push<K: Sink>(&mut self, piece: Text<'_>, sink: &mut K) -> Result<(), LiveError<Own<S>>> {
         let Self { document, utf8, options, is_over, .. } = self;
         let mut bytes = match piece {
             Text::Str(text) if utf8.open().is_empty() => {
@@ -145,26 +145,26 @@ impl<S: LiveExt> Feed<S> {
                 Ok(Some(text)) => document.push_with(text, sink).map_err(|error| syntax(document, error))?,
                 Ok(None) => break,
                 // All text before it is in the document.
-                Err(Utf8Error) => return Err(Error::Encoding { offset: document.text().len() }),
+                Err(Utf8Error) => return Err(LiveError::Encoding { offset: document.text().len() }),
             }
             *is_over = options.is_over(document);
         }
         Ok(())
     }
 
-    fn finish<K: Sink>(&mut self, sink: &mut K) -> Result<(), Error<Own<S>>> {
+    fn finish<K: Sink>(&mut self, sink: &mut K) -> Result<(), LiveError<Own<S>>> {
         if self.document.finish_with(sink).is_err() {
-            return Err(Error::Truncated(self.document.cut()));
+            return Err(LiveError::Truncated(self.document.cut()));
         }
         if self.utf8.open().is_empty() {
             return Ok(());
         }
-        Err(Error::Encoding { offset: self.document.text().len() })
+        Err(LiveError::Encoding { offset: self.document.text().len() })
     }
 }
 
-fn syntax<E>(document: &Document, error: SyntaxError) -> Error<E> {
-    Error::Syntax { error, place: document.explain(&error) }
+fn syntax<E>(document: &Document, error: SyntaxError) -> LiveError<E> {
+    LiveError::Syntax { error, place: document.explain(&error) }
 }
 
 // Not derived: streams need not be printed, and texts hold what users said.
@@ -180,7 +180,7 @@ impl<S: LiveExt> fmt::Debug for Feed<S> {
 }
 
 /// What every adapter has: options, views, `Debug`; and `Unpin`, since the stream alone is pinned, in a box.
-macro_rules! adapter_methods {
+macro_rules! shell {
     ($name:ident<S $(, $of:ident)?>) => {
         impl<S: LiveExt $(, $of)?> $name<S $(, $of)?> {
             /// Open containers; deeper text is an error. Default 1,024. Not changed once text was read.
@@ -229,4 +229,4 @@ macro_rules! adapter_methods {
     };
 }
 
-pub(super) use adapter_methods;
+pub(super) use shell;
