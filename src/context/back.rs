@@ -25,6 +25,7 @@ pub(super) struct Back<'a> {
 impl<'a> Back<'a> {
     /// Before `end`, down to `floor`.
     pub(super) fn new(text: &'a str, floor: usize, end: usize, reach: usize) -> Self {
+        debug_assert!(end <= text.len() && floor <= end, "{floor}..{end} is within the text");
         let bytes = text.as_bytes().get(..end).unwrap_or_default();
         Self { bytes, at: bytes.len(), floor: floor.min(bytes.len()), reach, bytes_examined: 0 }
     }

@@ -62,7 +62,9 @@ pub fn hierarchy_context_for_prompt(document: &Document, siblings: Option<&Sibli
     let (Some(start), Some(root)) = (document.root_start(), document.root()) else {
         return Rendering { text: String::new(), spent: 0, bytes_examined: 0 };
     };
-    let text = document.text().get(..start + root.len()).unwrap_or_default();
+    let text = document.text().get(..start + root.len());
+    debug_assert!(text.is_some(), "the root is in the text");
+    let text = text.unwrap_or_default();
     let reach = budget.saturating_mul(REACH_PER_CHARACTER);
     let mut rendering = Budget {
         text,
@@ -196,7 +198,9 @@ impl Budget<'_> {
         let mut text = String::new();
         let mut at = start;
         for (span, shown) in self.edits.iter().rev() {
-            text.push_str(self.text.get(at..span.start).unwrap_or_default());
+            let kept = self.text.get(at..span.start);
+            debug_assert!(kept.is_some(), "edits lie in order and between characters: {at}, {span}");
+            text.push_str(kept.unwrap_or_default());
             text.push_str(shown);
             at = span.end;
         }

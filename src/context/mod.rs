@@ -129,8 +129,11 @@ pub fn overlap_context(document: &Document, cap: usize) -> Overlap<'_> {
     let is_open = document.root_start().is_some() && !document.is_complete();
     let anchor = is_open.then(|| Anchor::of(document.text(), cap)).flatten();
     let ambiguous = anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
-    let text = anchor.and_then(|anchor| document.text().get(anchor.range)).unwrap_or_default();
-    Overlap { text, ambiguous }
+    let text = anchor.map(|anchor| anchor.range).and_then(|range| {
+        debug_assert!(document.text().get(range.clone()).is_some(), "the anchor {range:?} is in the text");
+        document.text().get(range)
+    });
+    Overlap { text: text.unwrap_or_default(), ambiguous }
 }
 
 /// The root as cut: with it the next fragment is joined. Without what stands around the root; empty before it. O(1).

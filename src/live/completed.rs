@@ -1,6 +1,6 @@
 //! Values as soon as they are whole.
 
-use std::marker::PhantomData;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -24,7 +24,7 @@ impl<S: LiveExt, T> Completed<S, T> {
             Ok(paths) => (Some(paths), None),
             Err(error) => (None, Some(error)),
         };
-        let mut adapter = Adapter::new(stream, Found { paths, of: PhantomData });
+        let mut adapter = Adapter::new(stream, Found { paths, read: VecDeque::new() });
         if let Some(error) = error {
             adapter.feed.fail(LiveError::Pattern(error));
         }
@@ -42,10 +42,18 @@ impl<S: LiveExt, T: DeserializeOwned> Stream for Completed<S, T> {
     }
 }
 
-/// Where the values are. They are read when they are asked for.
+/// Where the values are. They are read when they are asked for, or when their text is about to be dropped.
 struct Found<T> {
     paths: Option<Paths>,
-    of: PhantomData<fn() -> T>,
+    /// Values whose text was dropped.
+    read: VecDeque<Result<T, TypeError>>,
+}
+
+impl<T: DeserializeOwned> Found<T> {
+    fn read(&mut self, document: &Document) -> Option<Result<T, TypeError>> {
+        let found = self.paths.as_mut()?.poll_match()?;
+        Some(found.parse(document.text()).map_err(|error| TypeError::json(found.path, error)))
+    }
 }
 
 impl<T> Sink for Found<T> {
@@ -61,8 +69,13 @@ impl<T> Sink for Found<T> {
 impl<T: DeserializeOwned> Take for Found<T> {
     type Item = T;
 
+    fn settle(&mut self, document: &Document) {
+        while let Some(value) = self.read(document) {
+            self.read.push_back(value);
+        }
+    }
+
     fn next(&mut self, document: &Document) -> Option<Result<T, TypeError>> {
-        let found = self.paths.as_mut()?.poll_match()?;
-        Some(found.parse(document.text()).map_err(|error| TypeError::json(found.path, error)))
+        self.read.pop_front().or_else(|| self.read(document))
     }
 }

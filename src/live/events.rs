@@ -13,7 +13,7 @@ use super::error::TypeError;
 use super::feed::{Adapter, Own, Take, shell};
 use super::{LiveError, LiveExt};
 use crate::Document;
-use crate::json::{Event, Kind, Live, Sink};
+use crate::json::{Event, Kind, Live, Sink, Span};
 
 /// The events of a text; [`LiveExt::events`] makes it.
 #[must_use = "streams do nothing unless polled"]
@@ -23,7 +23,7 @@ pub struct Events<S: LiveExt>(Adapter<S, Log>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LiveEvent {
-    /// What happens. Its spans are of the text of [`Events::document`].
+    /// What happens. Its spans count from the start of the stream's text.
     pub event: Event,
     /// JSON Pointer of the value that it is about; of a key, that of the member it begins. Events with the same path
     /// one behind the other share it.
@@ -90,6 +90,8 @@ struct Log {
     path: Arc<str>,
     printed: String,
     root: usize,
+    /// Bytes of text that the document has dropped.
+    base: usize,
 }
 
 impl Sink for Log {
@@ -106,6 +108,7 @@ impl Sink for Log {
             Event::Scalar { span, .. } => span.of(live.text).to_owned(),
             Event::Begin { .. } | Event::End { .. } | Event::StringBegin(_) | Event::StringEnd(_) => String::new(),
         };
+        let event = moved(event, self.base);
         self.events.push_back(LiveEvent { event, path: Arc::clone(&self.path), text, root: self.root });
         self.root += usize::from(event.ends_value() && live.frames.is_empty());
     }
@@ -114,7 +117,26 @@ impl Sink for Log {
 impl Take for Log {
     type Item = LiveEvent;
 
+    fn settle(&mut self, document: &Document) {
+        // The document drops its text up to the end of the root.
+        self.base = document.base() + document.root_end().unwrap_or_default();
+    }
+
     fn next(&mut self, _: &Document) -> Option<Result<LiveEvent, TypeError>> {
         self.events.pop_front().map(Ok)
+    }
+}
+
+/// The event with its spans moved by `base` bytes.
+fn moved(event: Event, base: usize) -> Event {
+    let span = |span: Span| Span { start: span.start + base, end: span.end + base };
+    match event {
+        Event::Begin { kind, at } => Event::Begin { kind, at: at + base },
+        Event::End { kind, count, span: own } => Event::End { kind, count, span: span(own) },
+        Event::Key(own) => Event::Key(span(own)),
+        Event::StringBegin(at) => Event::StringBegin(at + base),
+        Event::Fragment(own) => Event::Fragment(span(own)),
+        Event::StringEnd(own) => Event::StringEnd(span(own)),
+        Event::Scalar { kind, span: own } => Event::Scalar { kind, span: span(own) },
     }
 }

@@ -19,9 +19,15 @@ pub(super) type Own<S> = <<S as Stream>::Item as Piece>::Error;
 /// What polling an adapter gives.
 pub(super) type Next<S, T> = Poll<Option<Result<T, LiveError<Own<S>>>>>;
 
-/// A sink that has something for the reader.
+/// A sink that collects items for the reader.
 pub(super) trait Take: Sink {
+    /// What the reader gets.
     type Item;
+
+    /// Reads what needs the text of a root that has ended: the document is about to drop it.
+    fn settle(&mut self, document: &Document) {
+        let _ = document;
+    }
 
     /// The next item of what was taken so far.
     fn next(&mut self, document: &Document) -> Option<Result<Self::Item, TypeError>>;
@@ -112,15 +118,15 @@ impl<S: LiveExt> Feed<S> {
     }
 
     /// Takes one piece of the stream, or its end. Must not be called when it is over.
-    pub(super) fn poll<K: Sink>(&mut self, cx: &mut Context<'_>, sink: &mut K) -> Poll<()> {
+    pub(super) fn poll<K: Take>(&mut self, cx: &mut Context<'_>, take: &mut K) -> Poll<()> {
         let result = match ready!(self.stream.as_mut().poll_next(cx)) {
             Some(piece) => match piece.into_result() {
-                Ok(text) => self.push(text.as_text(), sink),
+                Ok(text) => self.push(text.as_text(), take),
                 Err(error) => Err(LiveError::Stream(error)),
             },
             None => {
                 self.is_over = true;
-                self.finish(sink)
+                self.finish(take)
             }
         };
         if let Err(error) = result {
@@ -129,42 +135,66 @@ impl<S: LiveExt> Feed<S> {
         Poll::Ready(())
     }
 
-    fn push<K: Sink>(&mut self, piece: Text<'_>, sink: &mut K) -> Result<(), LiveError<Own<S>>> {
-        let Self { document, utf8, options, is_over, .. } = self;
+    fn push<K: Take>(&mut self, piece: Text<'_>, take: &mut K) -> Result<(), LiveError<Own<S>>> {
         let mut bytes = match piece {
-            Text::Str(text) if utf8.open().is_empty() => {
-                document.push_with(text, sink).map_err(|error| syntax(document, error))?;
-                *is_over = options.is_over(document);
-                return Ok(());
-            }
+            Text::Str(text) if self.utf8.open().is_empty() => return self.push_text(text, take),
             Text::Str(text) => text.as_bytes(),
             Text::Bytes(bytes) => bytes,
         };
-        while !*is_over {
+        // `push_text` needs the rest of the feed while the decoder lends the text.
+        let mut utf8 = std::mem::take(&mut self.utf8);
+        while !self.is_over {
             match utf8.next_text(&mut bytes) {
-                Ok(Some(text)) => document.push_with(text, sink).map_err(|error| syntax(document, error))?,
+                Ok(Some(text)) => self.push_text(text, take)?,
                 Ok(None) => break,
                 // All text before it is in the document.
-                Err(Utf8Error) => return Err(LiveError::Encoding { offset: document.text().len() }),
+                Err(Utf8Error) => return Err(LiveError::Encoding { offset: self.length() }),
             }
-            *is_over = options.is_over(document);
         }
+        self.utf8 = utf8;
         Ok(())
     }
 
-    fn finish<K: Sink>(&mut self, sink: &mut K) -> Result<(), LiveError<Own<S>>> {
-        if self.document.finish_with(sink).is_err() {
-            return Err(LiveError::Truncated(self.document.cut()));
+    /// Appends text. Roots that have ended are dropped before the next one is read, so that a stream of any number of
+    /// roots takes the memory of one.
+    fn push_text<K: Take>(&mut self, text: &str, take: &mut K) -> Result<(), LiveError<Own<S>>> {
+        let Self { document, options, is_over, .. } = self;
+        let mut rest = text;
+        while options.trailing == Trailing::Next && !rest.is_empty() {
+            if document.is_complete() {
+                take.settle(document);
+                document.forget_roots();
+            }
+            let taken = document.push_root_with(rest, take).map_err(|error| syntax(document, error))?;
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        document.push_with(rest, take).map_err(|error| syntax(document, error))?;
+        *is_over = options.is_over(document);
+        Ok(())
+    }
+
+    fn finish<K: Take>(&mut self, take: &mut K) -> Result<(), LiveError<Own<S>>> {
+        if self.document.finish_with(take).is_err() {
+            let mut cut = self.document.cut();
+            cut.offset += self.document.base();
+            return Err(LiveError::Truncated(cut));
         }
         if self.utf8.open().is_empty() {
             return Ok(());
         }
-        Err(LiveError::Encoding { offset: self.document.text().len() })
+        Err(LiveError::Encoding { offset: self.length() })
+    }
+
+    /// Bytes of all text so far, dropped roots included.
+    fn length(&self) -> usize {
+        self.document.base() + self.document.text().len()
     }
 }
 
-fn syntax<E>(document: &Document, error: SyntaxError) -> LiveError<E> {
-    LiveError::Syntax { error, place: document.explain(&error) }
+fn syntax<E>(document: &Document, mut error: SyntaxError) -> LiveError<E> {
+    let place = document.explain(&error);
+    error.offset += document.base();
+    LiveError::Syntax { error, place }
 }
 
 // Not derived: streams need not be printed, and texts hold what users said.
@@ -203,7 +233,8 @@ macro_rules! shell {
                 self
             }
 
-            /// All text so far, where it stops, its complete part.
+            /// The text so far, where it stops, its complete part. With [`Trailing::Next`]($crate::Trailing::Next), the
+            /// text from the newest root on: the roots before it are dropped.
             pub fn document(&self) -> &$crate::Document {
                 &self.0.feed.document
             }

@@ -8,8 +8,10 @@ use std::task::{Context, Poll, ready};
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, shell};
+use super::feed::{Adapter, Own, Take, shell};
 use super::{LiveError, LiveExt};
+use crate::Document;
+use crate::json::{Event, Live, Sink};
 
 /// The whole root; [`LiveExt::into_final`] makes it.
 #[must_use = "futures do nothing unless polled"]
@@ -17,16 +19,45 @@ pub struct IntoFinal<S: LiveExt, T>(Adapter<S, Final<T>>);
 
 struct Final<T> {
     is_given: bool,
+    /// The newest root whose text was dropped.
+    last: Option<String>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<S: LiveExt, T> IntoFinal<S, T> {
     pub(super) fn new(stream: S) -> Self {
-        Self(Adapter::new(stream, Final { is_given: false, of: PhantomData }))
+        Self(Adapter::new(stream, Final { is_given: false, last: None, of: PhantomData }))
     }
 }
 
 shell!(IntoFinal<S, T>);
+
+impl<T> Sink for Final<T> {
+    fn event(&mut self, _: Event, _: &Live<'_>) {}
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+}
+
+impl<T> Take for Final<T> {
+    type Item = T;
+
+    fn settle(&mut self, document: &Document) {
+        if let Some(root) = newest(document) {
+            root.clone_into(self.last.get_or_insert_default());
+        }
+    }
+
+    fn next(&mut self, _: &Document) -> Option<Result<T, TypeError>> {
+        None
+    }
+}
+
+/// The text of the newest root, unless it was dropped.
+fn newest(document: &Document) -> Option<&str> {
+    document.root().filter(|root| !root.is_empty())
+}
 
 impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
     type Output = Result<T, LiveError<Own<S>>>;
@@ -34,7 +65,7 @@ impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Adapter { feed, take } = &mut self.get_mut().0;
         while !feed.is_over {
-            ready!(feed.poll(cx, &mut ()));
+            ready!(feed.poll(cx, take));
         }
         if std::mem::replace(&mut take.is_given, true) {
             return Poll::Pending;
@@ -42,7 +73,7 @@ impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
         if let Some(error) = feed.error.take() {
             return Poll::Ready(Err(error));
         }
-        let Some(root) = feed.document.root() else {
+        let Some(root) = newest(&feed.document).or(take.last.as_deref()) else {
             return Poll::Ready(Err(LiveError::Truncated(feed.document.cut())));
         };
         Poll::Ready(serde_json::from_str(root).map_err(|error| LiveError::Type(TypeError::json("", error))))

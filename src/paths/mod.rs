@@ -172,7 +172,9 @@ impl Paths {
             self.work += alive.count_ones() as usize;
         }
         let child = Live { text, frames: std::slice::from_ref(frame) };
-        child.path().tokens().next().map_or(0, |token| self.patterns.step(alive, depth, &token))
+        let token = child.path().tokens().next();
+        debug_assert!(token.is_some(), "a container with an open child has a path");
+        token.map_or(0, |token| self.patterns.step(alive, depth, &token))
     }
 
     /// The levels are those of `frames`, as far as the innermost one tells.

@@ -101,7 +101,9 @@ impl Queue {
         };
         self.taken += 1;
         let Queued { pattern, phase, ref path, span, root } = *next;
-        Some(Match { pattern, phase, path: self.paths.get(path.clone()).unwrap_or_default(), span, root })
+        let path = self.paths.get(path.clone());
+        debug_assert!(path.is_some(), "the path of a match that waits is kept");
+        Some(Match { pattern, phase, path: path.unwrap_or_default(), span, root })
     }
 
     /// Adds the path of matches that come next, which `write` appends; returns where it is.

@@ -58,6 +58,7 @@ impl Index {
     /// Makes `at` the head of a chain; returns the one before.
     fn chain(&mut self, hash: u32, at: u32) -> u32 {
         let bucket = self.bucket(hash);
+        debug_assert!(bucket < self.heads.len(), "there are chains before there are positions");
         self.heads.get_mut(bucket).map_or(NONE, |head| std::mem::replace(head, at))
     }
 

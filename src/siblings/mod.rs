@@ -111,7 +111,9 @@ impl Siblings {
     pub fn children(&self, depth: usize) -> &[Child] {
         let Some(level) = self.levels.get(depth) else { return &[] };
         let end = self.levels.get(depth + 1).map_or(self.children.len(), |next| next.first);
-        self.children.get(level.first..end).unwrap_or_default()
+        let children = self.children.get(level.first..end);
+        debug_assert!(children.is_some(), "the children of level {depth} are {}..{end}", level.first);
+        children.unwrap_or_default()
     }
 
     /// Every whole child of the open container at this depth is remembered. Not so where the limit was reached or

@@ -63,6 +63,7 @@ impl<'a> Nodes<'a> {
 
     /// The children of a container.
     fn children(&self, of: usize) -> impl Iterator<Item = usize> + Clone {
+        debug_assert!(of < self.list.len(), "a container is in the list");
         let end = self.list.get(of).map_or(0, |node| node.end);
         let next = move |&at: &usize| self.list.get(at).map(|node| node.end);
         std::iter::successors(Some(of + 1), next).take_while(move |&at| at < end)

@@ -6,7 +6,7 @@ use serde::forward_to_deserialize_any;
 use super::name::{Key, Variant};
 use super::number::TEXT;
 use super::view::Children;
-use super::{Number, SnapshotError, ValueKind, View};
+use super::{Node, Number, SnapshotError, ValueKind, View};
 use crate::json::Kind;
 
 /// A view, and how many containers serde was led into before it.
@@ -37,14 +37,15 @@ impl<'de> Deep<'de> {
     }
 
     fn any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        let view = self.view;
-        match view.kind() {
-            ValueKind::Null => visitor.visit_unit(),
-            ValueKind::Bool => visitor.visit_bool(view.as_bool().unwrap_or_default()),
-            ValueKind::Number => Number::visit(view.as_number().unwrap_or(Number::new("0")), visitor),
-            ValueKind::String => visitor.visit_borrowed_str(view.as_str().unwrap_or_default()),
-            ValueKind::Array => self.container(visitor, Kind::Array),
-            ValueKind::Object => self.container(visitor, Kind::Object),
+        let live = self.view.live;
+        match self.view.node() {
+            Node::Null => visitor.visit_unit(),
+            Node::Bool(value) => visitor.visit_bool(value),
+            Node::Number { start, end } => Number::new(live.text(start, end)).visit(visitor),
+            Node::Key { start, end, .. } | Node::String { start, end, .. } => {
+                visitor.visit_borrowed_str(live.text(start, end))
+            }
+            Node::Container { kind, .. } => self.container(visitor, kind),
         }
     }
 

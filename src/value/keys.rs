@@ -107,7 +107,11 @@ pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
 fn exact(value: &LiveValue, node: usize) -> Cow<'_, [u8]> {
     match value.nodes.get(node) {
         Some(&Node::Key { start, end, is_raw: true }) => string::exact(value.text(start, end)),
-        _ => Cow::Borrowed(key_at(value, node).unwrap_or_default().as_bytes()),
+        _ => {
+            let key = key_at(value, node);
+            debug_assert!(key.is_some(), "node {node} is a key");
+            Cow::Borrowed(key.unwrap_or_default().as_bytes())
+        }
     }
 }
 

@@ -216,7 +216,9 @@ impl LiveValue {
 
     /// What stands between two offsets of the value's text.
     fn text(&self, start: usize, end: usize) -> &str {
-        self.text.get(start..end).unwrap_or_default()
+        let text = self.text.get(start..end);
+        debug_assert!(text.is_some(), "a node is within the text: {start}..{end}");
+        text.unwrap_or_default()
     }
 
     /// The node behind the value (or the key) at `at` and all that it holds.

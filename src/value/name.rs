@@ -14,7 +14,7 @@ pub(super) struct Key<'a>(&'a str);
 
 impl<'a> Key<'a> {
     pub(super) fn of(view: View<'a>) -> Self {
-        Self(view.key().unwrap_or_default())
+        Self(view.member_key())
     }
 }
 

@@ -28,6 +28,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn node(self) -> Node {
+        debug_assert!(self.at < self.live.nodes.len(), "a view is at a node");
         self.live.nodes.get(self.at).copied().unwrap_or(Node::Null)
     }
 
@@ -142,11 +143,18 @@ impl<'a> View<'a> {
         key_at(self.live, self.at.checked_sub(1)?)
     }
 
+    /// The key of a value that is known to be a member.
+    pub(super) fn member_key(self) -> &'a str {
+        let key = self.key();
+        debug_assert!(key.is_some(), "a member has a key");
+        key.unwrap_or_default()
+    }
+
     /// The members of an object that have a value, in the order of the document; none of anything else. A key that
     /// comes again comes again here.
     pub fn members(self) -> impl Iterator<Item = (&'a str, View<'a>)> + Clone + use<'a> {
         let is_object = self.kind() == ValueKind::Object;
-        self.children().take_while(move |_| is_object).map(|value| (value.key().unwrap_or_default(), value))
+        self.children().take_while(move |_| is_object).map(|value| (value.member_key(), value))
     }
 
     /// The elements of an array; none of anything else.

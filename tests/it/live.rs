@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use restitch::json::Event;
 use restitch::json::envelope::Roots;
-use restitch::live::{AsText, Events, LiveError, LiveExt, Text};
+use restitch::live::{AsText, Completed, Events, IntoFinal, LiveError, LiveExt, Snapshots, Text};
 use restitch::session::{Request, Status};
 use restitch::stream::StitchText;
 use restitch::{Limits, Trailing};
@@ -532,12 +532,16 @@ fn several_roots_one_behind_the_other() {
         let pieces = || Source::of(chunks(text.as_bytes(), &cuts));
         assert_eq!(lines(pieces().completed::<u8>("/n").trailing(Trailing::Next)), ["1", "2", "3"]);
         let events = all(&mut pieces().events().trailing(Trailing::Next));
-        let numbers: Vec<_> = events
-            .into_iter()
-            .map(Result::unwrap)
-            .filter(|event| event.event.name() == "number")
-            .map(|event| (event.root, event.text))
-            .collect();
+        let events: Vec<_> = events.into_iter().map(Result::unwrap).collect();
+        // Spans are of all text, also of roots that were dropped.
+        assert!(
+            events
+                .iter()
+                .filter(|event| event.event.name() == "number")
+                .all(|event| { event.event.span().of(text) == event.text })
+        );
+        let numbers = events.into_iter().filter(|event| event.event.name() == "number");
+        let numbers: Vec<_> = numbers.map(|event| (event.root, event.text)).collect();
         assert_eq!(numbers, [(0, "1".into()), (1, "2".into()), (2, "3".into())]);
         // Each root's last state is shown, even where its last and the next one's first byte come together.
         #[derive(Debug, Deserialize)]
@@ -557,6 +561,96 @@ fn several_roots_one_behind_the_other() {
     // Half of one is not.
     let half = lines(Source::of(["[1] [2"]).completed::<u8>("/*").trailing(Trailing::Next));
     assert_eq!(half, ["1", "! the stream ended at /0 (byte 6)"]);
+}
+
+/// Rows of NDJSON, made when they are asked for; all of one length.
+struct Rows(std::ops::Range<usize>);
+
+impl Stream for Rows {
+    type Item = String;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<String>> {
+        Poll::Ready(self.0.next().map(|n| format!("{{\"n\": {}, \"text\": \"a row of text\"}}\n", 100_000 + n)))
+    }
+}
+
+/// A stream of roots without end takes the memory of one of them.
+#[test]
+fn memory_does_not_grow_with_the_roots() {
+    #[derive(Deserialize)]
+    struct Row {
+        n: usize,
+    }
+    let last = |count| {
+        let rows = || Rows(0..count);
+        let mut events = rows().events().trailing(Trailing::Next);
+        while let Poll::Ready(Some(event)) = poll(&mut events) {
+            assert!(event.unwrap().root < count);
+            assert!(events.document().text().len() < 100 && events.document().roots() <= count);
+        }
+        let mut found = rows().completed::<Row>("").trailing(Trailing::Next);
+        let mut shown = rows().snapshots::<Row>().trailing(Trailing::Next);
+        for n in 100_000..100_000 + count {
+            assert!(matches!(poll(&mut found), Poll::Ready(Some(Ok(row))) if row.n == n));
+            assert!(matches!(poll(&mut shown), Poll::Ready(Some(Ok(row))) if row.n == n));
+        }
+        assert_eq!(wait(rows().into_final::<Row>().trailing(Trailing::Next)).unwrap().n, 100_000 + count - 1);
+    };
+    let most = [100, 10_000].map(|count| allocation_counter::measure(|| last(count)).bytes_max);
+    assert_eq!(most[0], most[1]);
+}
+
+/// What is wrong is told by its place in the whole stream.
+#[test]
+fn places_count_from_the_start_of_the_stream() {
+    let next = |text: &'static str| lines(Source::of([text]).completed::<u8>("/*").trailing(Trailing::Next));
+    let place = "! a value is expected, at `]`, /1, line 3, column 4 (byte 11): `[3,→]`";
+    assert_eq!(next("[1]\n [2]\n[3,]\n")[..], ["1", "2", "3", place]);
+    let text = "[1]\n [2]\n[3, ";
+    let mut found = Source::of(text.as_bytes().chunks(3)).completed::<u8>("/*").trailing(Trailing::Next);
+    let Some(Err(error)) = all(&mut found).pop() else { panic!("it is cut") };
+    assert_eq!((error.offset(), error.path()), (Some(text.len()), Some("/1")));
+    assert_eq!(
+        lines(Source::of([b"[1]\n[2]\xff"]).completed::<u8>("/*").trailing(Trailing::Next))[2],
+        "! not UTF-8 (byte 7)"
+    );
+}
+
+/// The adapters can be named where they are kept.
+#[test]
+fn adapters_are_fields_of_a_struct() {
+    type Body = Pin<Box<dyn Stream<Item = Result<Bytes, Lost>> + Send>>;
+    struct View {
+        sections: Completed<Body, Section>,
+        events: Events<Body>,
+        states: Snapshots<Body, Report>,
+        report: Option<IntoFinal<Body, Report>>,
+    }
+    let body = || -> Body { Box::pin(tokio_stream::iter([Ok(Bytes::from(REPORT))])) };
+    let mut view = View {
+        sections: body().completed("/sections/*"),
+        events: body().events(),
+        states: body().snapshots(),
+        report: Some(body().into_final()),
+    };
+    assert_eq!(all(&mut view.sections).into_iter().map(Result::unwrap).collect::<Vec<_>>(), sections());
+    assert!(matches!(poll(&mut view.events), Poll::Ready(Some(Ok(event))) if event.to_string() == "begin "));
+    assert!(matches!(poll(&mut view.states), Poll::Ready(Some(Ok(state))) if state == report()));
+    assert_eq!(wait(view.report.take().unwrap()).unwrap(), report());
+}
+
+#[test]
+fn events_are_printed_and_serialized() {
+    let events = all(&mut Source::of(["{\"a\": [1, \"t\\n\"]} [null]"]).events().trailing(Trailing::Next));
+    let events: Vec<_> = events.into_iter().map(Result::unwrap).collect();
+    let printed: Vec<_> = events.iter().map(ToString::to_string).collect();
+    assert_eq!(printed[..5], ["begin ", "key /a a", "begin /a", "number /a/0 1", "string_begin /a/1"]);
+    let written: Vec<_> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+    assert_eq!(written[0], r#"{"event":"begin","path":"","start":0,"end":1,"kind":"object"}"#);
+    assert_eq!(written[1], r#"{"event":"key","path":"/a","start":2,"end":3,"value":"a"}"#);
+    assert_eq!(written[3], r#"{"event":"number","path":"/a/0","start":7,"end":8,"text":"1"}"#);
+    assert_eq!(written[5], r#"{"event":"fragment","path":"/a/1","start":11,"end":14,"value":"t\n"}"#);
+    assert_eq!(written[10], r#"{"event":"null","path":"/0","start":19,"end":23,"text":"null","root":1}"#);
 }
 
 #[test]
