@@ -604,7 +604,7 @@ fn memory_does_not_grow_with_the_roots() {
 #[test]
 fn places_count_from_the_start_of_the_stream() {
     let next = |text: &'static str| lines(Source::of([text]).completed::<u8>("/*").trailing(Trailing::Next));
-    let place = "! a value is expected, at `]`, /1, line 3, column 4 (byte 11): `[3,→]`";
+    let place = "! unexpected `]`, line 3, column 4 (byte 12), at /1: `[3,→]`";
     assert_eq!(next("[1]\n [2]\n[3,]\n")[..], ["1", "2", "3", place]);
     let text = "[1]\n [2]\n[3, ";
     let mut found = Source::of(text.as_bytes().chunks(3)).completed::<u8>("/*").trailing(Trailing::Next);
