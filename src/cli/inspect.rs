@@ -7,9 +7,7 @@ use serde::Serialize;
 use super::console::count;
 use super::parsed::{Answers, Input, Parsed};
 use super::{Console, epilogue};
-use crate::context::{self, Contexts, Options, Sections};
-use crate::json::{Event, Live, Sink};
-use crate::siblings::Siblings;
+use crate::context::{self, ContextIndex, ContextOptions, Contexts};
 use crate::{Document, Limits};
 
 /// Arguments of `restitch inspect`.
@@ -64,41 +62,28 @@ impl Cut {
     }
 }
 
-/// Follows the sections, and the children of open containers.
-pub(super) struct Followed {
-    sections: Sections,
-    siblings: Siblings,
-}
-
-impl Default for Followed {
-    fn default() -> Self {
-        Self { sections: Sections::default(), siblings: Siblings::new(Limits::default().max_children) }
-    }
-}
-
-impl Sink for Followed {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
-        (&mut self.sections, &mut self.siblings).event(event, live);
-    }
-}
-
 impl Answers for Args {
-    type Sink = Followed;
+    type Sink = ContextIndex;
     type Answer<'a> = Answer<'a>;
 
-    fn answer<'a>(&self, parsed: &'a Parsed<Followed>) -> Answer<'a> {
-        let Followed { sections, siblings } = &parsed.sink;
+    fn answer<'a>(&self, parsed: &'a Parsed<ContextIndex>) -> Answer<'a> {
         let document = &parsed.document;
-        let options = Options { budget: self.budget, siblings: Some(siblings), ..Options::default() };
+        let options = ContextOptions::default().budget(self.budget);
         Answer {
             cut: Cut::of(document),
-            contexts: Contexts::of(document, sections, &options),
+            contexts: Contexts::of(document, &parsed.sink, &options),
             complete: document.is_complete(),
         }
     }
 
     /// Aligned, each text on one line, of the long one its size and end.
-    fn print(&self, file: &str, are_several: bool, parsed: &Parsed<Followed>, console: &mut Console) -> io::Result<()> {
+    fn print(
+        &self,
+        file: &str,
+        are_several: bool,
+        parsed: &Parsed<ContextIndex>,
+        console: &mut Console,
+    ) -> io::Result<()> {
         if are_several {
             console.line(format_args!("file             {file}"))?;
         }

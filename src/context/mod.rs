@@ -5,12 +5,12 @@
 //! document, but for the search of the anchor. docs/contexts.md has them on one page.
 //!
 //! ```
-//! use restitch::context::{Contexts, Options, Sections};
+//! use restitch::context::{ContextIndex, ContextOptions, Contexts};
 //! use restitch::Document;
 //!
-//! let (mut document, mut sections) = (Document::new(64), Sections::default());
-//! document.push_with(r#"{"sections": [{"id": "s1", "items": [1, 2]}, {"id": "s2", "ite"#, &mut sections)?;
-//! let contexts = Contexts::of(&document, &sections, &Options::default());
+//! let (mut document, mut index) = (Document::new(64), ContextIndex::default());
+//! document.push_with(r#"{"sections": [{"id": "s1", "items": [1, 2]}, {"id": "s2", "ite"#, &mut index)?;
+//! let contexts = Contexts::of(&document, &index, &ContextOptions::default());
 //! assert_eq!(contexts.complete_part.unwrap().to_string(), r#"{"sections": [{"id": "s1", "items": [1, 2]}, {"id": "s2"}]}"#);
 //! assert_eq!(contexts.cut_off_element, Some(r#"{"id": "s2", "ite"#));
 //! assert_eq!(contexts.element_before_cutoff, Some(r#"{"id": "s1", "items": [1, 2]}"#));
@@ -23,21 +23,20 @@
 mod back;
 mod budget;
 mod element;
+mod parts;
 mod progress;
 mod sections;
 mod summary;
 
-use std::fmt;
-
 use serde::{Serialize, Serializer};
 
 use crate::document::Document;
-use crate::json::CloseOptions;
+use crate::json::{Event, Live, Sink};
 use crate::limits::Limits;
-use crate::overlap::Anchor;
 use crate::siblings::Siblings;
 pub use budget::{Rendering, hierarchy_context_for_prompt};
 pub use element::{cut_off_element, element_before_cutoff};
+pub use parts::{CompletePart, Overlap, complete_part, hierarchy_context, overlap_context};
 pub use progress::{KPI_QUESTION, Progress, extract, validate};
 pub use sections::{Sections, sections_of};
 pub use summary::{Count, Section, merge_sections};
@@ -45,22 +44,79 @@ pub use summary::{Count, Section, merge_sections};
 /// Characters of values in the text as cut for a prompt, where nothing else is said.
 pub const BUDGET: usize = 500;
 
-/// What contexts are made with.
-#[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
-    /// Characters of values in `hierarchy_context_for_prompt`. Default 500.
-    pub budget: usize,
-    /// Characters of the longest anchor ([`Limits::max_anchor_chars`]).
-    pub anchor: usize,
-    /// The whole children of the document's open containers, which tell where large values begin. Default none.
-    pub siblings: Option<&'a Siblings>,
-    /// The last fragment as it was received. Default none: there was one, the text of the document.
-    pub last_raw_json: Option<&'a str>,
+/// What the contexts of a document are read from, beside its text: a [`Sink`] to lend to every push.
+///
+/// Follows the document's sections and the whole children of its open containers. Keeps spans and counts, no text. Where a
+/// document is [set back](Document::restore), a clone that was taken together with the checkpoint goes on.
+#[derive(Clone, Debug)]
+pub struct ContextIndex {
+    sections: Sections,
+    children: Siblings,
 }
 
-impl Default for Options<'_> {
+impl ContextIndex {
+    /// Remembers as many children as `limits` allow, and 4,096 sections.
+    pub fn new(limits: &Limits) -> Self {
+        Self { sections: Sections::default(), children: Siblings::new(limits.max_children) }
+    }
+
+    /// Returns the sections that are remembered, in the order in which they begin. O(sections).
+    pub fn sections(&self, document: &Document) -> Vec<Section> {
+        self.sections.list(document)
+    }
+
+    /// Returns the `delivered_summary`: a line for each section.
+    pub fn summary(&self, document: &Document) -> String {
+        self.sections.summary(document)
+    }
+}
+
+impl Default for ContextIndex {
     fn default() -> Self {
-        Self { budget: BUDGET, anchor: Limits::default().max_anchor_chars, siblings: None, last_raw_json: None }
+        Self::new(&Limits::default())
+    }
+}
+
+impl Sink for ContextIndex {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        (&mut self.sections, &mut self.children).event(event, live);
+    }
+}
+
+/// What contexts are made with.
+#[derive(Clone, Copy, Debug)]
+pub struct ContextOptions<'a> {
+    budget: usize,
+    max_anchor: usize,
+    last_raw_json: Option<&'a str>,
+}
+
+impl Default for ContextOptions<'_> {
+    fn default() -> Self {
+        Self { budget: BUDGET, max_anchor: Limits::default().max_anchor_chars, last_raw_json: None }
+    }
+}
+
+impl<'a> ContextOptions<'a> {
+    /// Sets the characters of values in `hierarchy_context_for_prompt`. Default 500.
+    #[must_use]
+    pub fn budget(mut self, characters: usize) -> Self {
+        self.budget = characters;
+        self
+    }
+
+    /// Sets the characters of the longest overlap context. Default: that of [`Limits`].
+    #[must_use]
+    pub fn max_anchor(mut self, characters: usize) -> Self {
+        self.max_anchor = characters;
+        self
+    }
+
+    /// Sets the last fragment as it was received. Default: there was one, the text of the document.
+    #[must_use]
+    pub fn last_raw_json(mut self, fragment: &'a str) -> Self {
+        self.last_raw_json = Some(fragment);
+        self
     }
 }
 
@@ -93,9 +149,10 @@ pub struct Contexts<'a> {
 }
 
 impl<'a> Contexts<'a> {
-    /// The contexts of a document. `sections` followed all of its text.
-    pub fn of(document: &'a Document, sections: &Sections, options: &Options<'a>) -> Self {
-        let overlap = overlap_context(document, options.anchor);
+    /// Reads the contexts of a document, all of whose text `index` has followed.
+    pub fn of(document: &'a Document, index: &ContextIndex, options: &ContextOptions<'a>) -> Self {
+        let children = Some(&index.children);
+        let overlap = overlap_context(document, options.max_anchor);
         let complete_part = complete_part(document);
         Self {
             overlap_context: overlap.text,
@@ -103,72 +160,14 @@ impl<'a> Contexts<'a> {
             json_parsing_success: complete_part.is_some(),
             complete_part,
             hierarchy_context: hierarchy_context(document),
-            hierarchy_context_for_prompt: hierarchy_context_for_prompt(document, options.siblings, options.budget).text,
-            delivered_summary: sections.summary(document),
+            hierarchy_context_for_prompt: hierarchy_context_for_prompt(document, children, options.budget).text,
+            delivered_summary: index.summary(document),
             cut_off_element: cut_off_element(document),
-            element_before_cutoff: element_before_cutoff(document, options.siblings),
+            element_before_cutoff: element_before_cutoff(document, children),
             last_raw_json: options.last_raw_json.unwrap_or_else(|| document.text()),
             kpi_question: KPI_QUESTION,
         }
     }
-}
-
-/// The end of the delivered text that a continuation is asked to repeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overlap<'a> {
-    /// Empty where nothing is to be continued: the root is closed, or has not begun.
-    pub text: &'a str,
-    /// It stands elsewhere, too, or goes on as it began.
-    pub ambiguous: bool,
-}
-
-/// The anchor ([`Anchor::of`], rule 3 of the specification), of at most about `cap` characters. Searches the text: ask
-/// once a cut.
-pub fn overlap_context(document: &Document, cap: usize) -> Overlap<'_> {
-    // A closed root needs no continuation; before a root there is nothing that one could repeat.
-    let is_open = document.root_start().is_some() && !document.is_complete();
-    let anchor = is_open.then(|| Anchor::of(document.text(), cap)).flatten();
-    let ambiguous = anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
-    let text = anchor.map(|anchor| anchor.range).and_then(|range| {
-        debug_assert!(document.text().get(range.clone()).is_some(), "the anchor {range:?} is in the text");
-        document.text().get(range)
-    });
-    Overlap { text: text.unwrap_or_default(), ambiguous }
-}
-
-/// The root as cut: with it the next fragment is joined. Without what stands around the root; empty before it. O(1).
-pub fn hierarchy_context(document: &Document) -> &str {
-    document.root().unwrap_or_default()
-}
-
-/// The complete part, as a view: the text up to its last safe point, and what closes it. Prints as the whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompletePart<'a> {
-    /// From the first byte of the root on.
-    pub text: &'a str,
-    /// Goes behind it.
-    pub suffix: String,
-}
-
-impl fmt::Display for CompletePart<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text)?;
-        f.write_str(&self.suffix)
-    }
-}
-
-impl Serialize for CompletePart<'_> {
-    /// As one string.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// The document's complete part ([`Document::complete_into`]). `None` before the first safe point. O(depth).
-pub fn complete_part(document: &Document) -> Option<CompletePart<'_>> {
-    let mut suffix = String::new();
-    let end = document.complete_into(CloseOptions::default(), &mut suffix)?;
-    Some(CompletePart { text: document.text().get(document.root_start()?..end)?, suffix })
 }
 
 fn part_or_empty<S: Serializer>(part: &Option<CompletePart<'_>>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,11 +1,5 @@
 //! The document: what it says is complete, and what would complete it, at every byte.
 
-use restitch::json::CutState;
-use restitch::{Document, SyntaxErrorKind, clean_encoding};
-
-use std::fs;
-use std::path::Path;
-
 use restitch::json::envelope::Roots;
 use restitch::json::{CutState, each};
 use restitch::{Document, SyntaxErrorKind, Trailing, clean_encoding};

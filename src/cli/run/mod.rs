@@ -19,12 +19,11 @@ use super::proxy::configured;
 use super::{Console, Exit, block_on, epilogue, interrupted, settings};
 use crate::client::{Client, Upstream};
 use crate::config::Config;
-use crate::context::{Contexts, Options, Sections, complete_part};
+use crate::context::{ContextIndex, ContextOptions, Contexts, complete_part};
 use crate::provider::{Delta, chat};
 use crate::proxy::Proxy;
 use crate::session::Part;
 use crate::session::relay::Output;
-use crate::siblings::Siblings;
 use crate::sse::Decoder;
 use crate::{Document, Limits};
 use ask::{Patience, ask};
@@ -285,7 +284,7 @@ fn keep(args: &Args, document: &Document, console: &Console) -> Result<(), Faile
 /// The answer's text while it comes.
 struct Text {
     document: Document,
-    sinks: (Sections, Siblings),
+    index: ContextIndex,
     limits: Limits,
     /// The calls whose contexts have been traced.
     traced: u32,
@@ -297,9 +296,9 @@ struct Text {
 impl Text {
     fn new(limits: &Limits, is_live: bool) -> Self {
         let (decoder, reader) = (Decoder::new(limits), chat::Reader::new());
-        let sinks = (Sections::default(), Siblings::new(limits.max_children));
+        let index = ContextIndex::new(limits);
         let (document, limits) = (Document::new(limits.max_depth), limits.clone());
-        Self { document, sinks, limits, traced: 1, decoder, reader, progress: Progress::new(is_live) }
+        Self { document, index, limits, traced: 1, decoder, reader, progress: Progress::new(is_live) }
     }
 
     /// Reads the answer to its end; the document goes to standard output as it comes, if that is where it is wanted.
@@ -341,11 +340,10 @@ impl Text {
         let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
         let made = std::mem::replace(&mut self.traced, calls)..calls;
         let Some(trace) = trace.filter(|_| !made.is_empty()) else { return };
-        let (sections, siblings) = &self.sinks;
         // As the request has them.
-        let (budget, anchor) = (self.limits.context_budget_chars, self.limits.max_anchor_chars);
-        let options = Options { budget, anchor, siblings: Some(siblings), ..Options::default() };
-        let contexts = Contexts::of(&self.document, sections, &options);
+        let options =
+            ContextOptions::default().budget(self.limits.context_budget_chars).max_anchor(self.limits.max_anchor_chars);
+        let contexts = Contexts::of(&self.document, &self.index, &options);
         // There is nothing in it that JSON can't say.
         let contexts = serde_json::to_vec_pretty(&contexts).unwrap_or_default();
         made.for_each(|call| trace.write(call, "contexts.json", &contexts));
@@ -363,7 +361,7 @@ impl Text {
             });
         }
         // Text that is no JSON is told of at the end.
-        let _ = self.document.push_with(&new, &mut self.sinks);
+        let _ = self.document.push_with(&new, &mut self.index);
         Ok(())
     }
 }

@@ -3,9 +3,8 @@
 use std::{fs, path::Path};
 
 use restitch::Document;
-use restitch::context::{Contexts, Options, Sections};
+use restitch::context::{ContextIndex, ContextOptions, Contexts};
 use restitch::json::envelope::Roots;
-use restitch::siblings::Siblings;
 use serde_json::Value;
 
 use crate::support::text_cuts;
@@ -42,12 +41,12 @@ fn contexts_are_as_their_files_say() {
 /// The contexts of a text that comes in pieces, as they are written.
 fn contexts(text: &str, cuts: &[usize], budget: usize, fragment: Option<&str>) -> Value {
     let mut document = Document::with_roots(64, Roots::Any);
-    let mut sinks = (Sections::default(), Siblings::new(1 << 16));
+    let mut index = ContextIndex::default();
     let mut start = 0;
     for end in cuts.iter().copied().chain([text.len()]) {
-        document.push_with(&text[start..end], &mut sinks).unwrap();
+        document.push_with(&text[start..end], &mut index).unwrap();
         start = end;
     }
-    let options = Options { budget, siblings: Some(&sinks.1), last_raw_json: fragment, ..Options::default() };
-    serde_json::to_value(Contexts::of(&document, &sinks.0, &options)).unwrap()
+    let options = ContextOptions::default().budget(budget).last_raw_json(fragment.unwrap_or(text));
+    serde_json::to_value(Contexts::of(&document, &index, &options)).unwrap()
 }

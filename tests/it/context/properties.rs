@@ -2,7 +2,7 @@
 
 use restitch::Document;
 use restitch::context::{
-    Contexts, Options, Sections, complete_part, cut_off_element, element_before_cutoff, hierarchy_context,
+    ContextIndex, ContextOptions, Contexts, complete_part, cut_off_element, element_before_cutoff, hierarchy_context,
     hierarchy_context_for_prompt, overlap_context,
 };
 use restitch::json::CutState;
@@ -94,7 +94,7 @@ fn has_long_border(text: &str) -> bool {
     text.char_indices().skip(least).any(|(at, _)| text.ends_with(&text[..at]))
 }
 
-fn check(document: &Document, sections: &Sections, siblings: &Siblings, rng: &mut Rng, seen: &mut Seen) {
+fn check(document: &Document, index: &ContextIndex, siblings: &Siblings, rng: &mut Rng, seen: &mut Seen) {
     let text = document.text();
     seen.cuts += 1;
     match complete_part(document) {
@@ -173,13 +173,12 @@ fn check(document: &Document, sections: &Sections, siblings: &Siblings, rng: &mu
             assert!(between.ends_with(before));
         }
     }
-    for section in sections.list(document) {
+    for section in index.sections(document) {
         if let Some(closed) = section.closed(document) {
             assert!(serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_ok(), "{closed}");
         }
     }
-    let options = Options { siblings: Some(siblings), ..Options::default() };
-    let contexts = Contexts::of(document, sections, &options);
+    let contexts = Contexts::of(document, index, &ContextOptions::default());
     assert_eq!(contexts.json_parsing_success, contexts.complete_part.is_some());
     assert!(contexts.delivered_summary.lines().count() <= 21);
     assert!(contexts.delivered_summary.lines().all(|line| line.starts_with("- ") || line.starts_with("… ")));
@@ -188,7 +187,7 @@ fn check(document: &Document, sections: &Sections, siblings: &Siblings, rng: &mu
 /// All cuts of a short text, some of a long one.
 fn cuts(text: &str, most: usize, rng: &mut Rng, seen: &mut Seen) {
     let (mut document, mut sinks) =
-        (Document::with_roots(1024, Roots::Any), (Sections::default(), Siblings::new(1 << 16)));
+        (Document::with_roots(1024, Roots::Any), (ContextIndex::default(), Siblings::new(1 << 16)));
     let mut start = 0;
     let all = text.len() <= most;
     let mut ends: Vec<usize> =

@@ -1,0 +1,67 @@
+//! What is read off the text at a cut: its overlap context, the root as cut, its complete part.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::document::Document;
+use crate::json::CloseOptions;
+use crate::overlap::Anchor;
+
+/// The end of the delivered text that a continuation is asked to repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlap<'a> {
+    /// Empty where nothing is to be continued: the root is closed, or has not begun.
+    pub text: &'a str,
+    /// It stands elsewhere, too, or goes on as it began.
+    pub ambiguous: bool,
+}
+
+/// The anchor ([`Anchor::of`], rule 3 of the specification), of at most about `cap` characters. Searches the text: ask
+/// once a cut.
+pub fn overlap_context(document: &Document, cap: usize) -> Overlap<'_> {
+    // A closed root needs no continuation; before a root there is nothing that one could repeat.
+    let is_open = document.root_start().is_some() && !document.is_complete();
+    let anchor = is_open.then(|| Anchor::of(document.text(), cap)).flatten();
+    let ambiguous = anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
+    let text = anchor.map(|anchor| anchor.range).and_then(|range| {
+        debug_assert!(document.text().get(range.clone()).is_some(), "the anchor {range:?} is in the text");
+        document.text().get(range)
+    });
+    Overlap { text: text.unwrap_or_default(), ambiguous }
+}
+
+/// The root as cut: with it the next fragment is joined. Without what stands around the root; empty before it. O(1).
+pub fn hierarchy_context(document: &Document) -> &str {
+    document.root().unwrap_or_default()
+}
+
+/// The complete part, as a view: the text up to its last safe point, and what closes it. Prints as the whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletePart<'a> {
+    /// From the first byte of the root on.
+    pub text: &'a str,
+    /// Goes behind it.
+    pub suffix: String,
+}
+
+impl fmt::Display for CompletePart<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)?;
+        f.write_str(&self.suffix)
+    }
+}
+
+impl Serialize for CompletePart<'_> {
+    /// As one string.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The document's complete part ([`Document::complete_into`]). `None` before the first safe point. O(depth).
+pub fn complete_part(document: &Document) -> Option<CompletePart<'_>> {
+    let mut suffix = String::new();
+    let end = document.complete_into(CloseOptions::default(), &mut suffix)?;
+    Some(CompletePart { text: document.text().get(document.root_start()?..end)?, suffix })
+}
