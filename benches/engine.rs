@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use restitch::children::ChildIndex;
 use restitch::context::{
     Sections, complete_part, element_before_cutoff, hierarchy_context_for_prompt, overlap_context,
 };
@@ -15,7 +16,6 @@ use restitch::json::{self, Machine, Sink};
 use restitch::overlap::Anchor;
 use restitch::paths::Paths;
 use restitch::session::relay::{Output, Relay};
-use restitch::siblings::Siblings;
 use restitch::splice::{Expect, Slot, Splice};
 use restitch::sse::Decoder;
 use restitch::value::{LiveValue, View};
@@ -147,16 +147,16 @@ fn sinks(c: &mut Criterion) {
             bytes
         });
     });
-    group.bench_function("siblings, 4-byte pushes", |b| {
+    group.bench_function("child index, 4-byte pushes", |b| {
         b.iter(|| {
-            let mut siblings = Siblings::new(Limits::default().max_children);
-            push_all(&pushes, &mut siblings, |_| {});
-            siblings.root()
+            let mut index = ChildIndex::new(Limits::default().max_children);
+            push_all(&pushes, &mut index, |_| {});
+            index.root()
         });
     });
-    group.bench_function("siblings and sections, 4-byte pushes", |b| {
+    group.bench_function("child index and sections, 4-byte pushes", |b| {
         b.iter(|| {
-            let mut both = (Siblings::new(Limits::default().max_children), Sections::new(16));
+            let mut both = (ChildIndex::new(Limits::default().max_children), Sections::new(16));
             push_all(&pushes, &mut both, |_| {});
             both.1.count()
         });
@@ -170,15 +170,15 @@ fn contexts(c: &mut Criterion) {
     for (size, bytes) in [("1 KiB", 1 << 10), ("1 MiB", 1 << 20), ("100 MiB", 100 << 20)] {
         let text = sections(bytes);
         let cut = text.rfind("paragraph goes").unwrap();
-        let (mut document, mut sinks) = (Document::new(64), (Sections::default(), Siblings::new(1 << 16)));
+        let (mut document, mut sinks) = (Document::new(64), (Sections::default(), ChildIndex::new(1 << 16)));
         document.push_with(&text[..cut], &mut sinks).unwrap();
-        let (sections, siblings) = &sinks;
+        let (sections, index) = &sinks;
         group.bench_function(format!("{size}, anchor"), |b| b.iter(|| overlap_context(black_box(&document), 2048)));
         group.bench_function(format!("{size}, 500 characters of the text as cut"), |b| {
-            b.iter(|| hierarchy_context_for_prompt(black_box(&document), Some(siblings), 500));
+            b.iter(|| hierarchy_context_for_prompt(black_box(&document), Some(index), 500));
         });
         group.bench_function(format!("{size}, the element before the cut"), |b| {
-            b.iter(|| element_before_cutoff(black_box(&document), Some(siblings)).map(str::len));
+            b.iter(|| element_before_cutoff(black_box(&document), Some(index)).map(str::len));
         });
         group.bench_function(format!("{size}, summary"), |b| b.iter(|| sections.summary(black_box(&document))));
         group.sample_size(10).bench_function(format!("{size}, serde_json of the closed document"), |b| {

@@ -12,7 +12,7 @@
 //!   with its raw     usage, error)       fragment begin?)   machine)   continue,   of the first response)
 //!   byte range)                                         │              retry,
 //!                                                       │              give up)
-//!                                                       └─▶ json::Sink: value, paths, siblings, or your own
+//!                                                       └─▶ json::Sink: value, paths, children, or your own
 //! ```
 //!
 //! The engine does no I/O: it is pushed bytes and the time, and says what is to be done. A document is cut and goes
@@ -62,8 +62,8 @@ pub mod sse;
 mod document;
 pub mod provider;
 // Layer 3
+pub mod children;
 pub mod paths;
-pub mod siblings;
 pub mod value;
 // Layer 4
 pub mod context;

@@ -7,9 +7,9 @@ mod level;
 
 use std::borrow::Cow;
 
+use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Frame, Kind, Span};
-use crate::siblings::Siblings;
 use level::{Level, Style};
 
 /// The text as cut within a budget, and what it took to find.
@@ -47,7 +47,7 @@ const REACH_PER_CHARACTER: usize = 16;
 /// are (`<str>`), containers nearer the root by their keys, long ones by a count. With a budget that nothing exceeds it
 /// is the text itself. Empty before the root; of a closed root the end counts as the cut.
 ///
-/// `siblings` tell where large values begin without reading them; without them less may be shown. Costs O(depth + budget).
+/// `index` tell where large values begin without reading them; without them less may be shown. Costs O(depth + budget).
 ///
 /// ```
 /// use restitch::{Document, context};
@@ -58,7 +58,7 @@ const REACH_PER_CHARACTER: usize = 16;
 /// assert_eq!(rendering.text, r#"{"id": …, "title": …, "rows": [{"n": …}, {"n": <number>, "text": "It fell in tor"#);
 /// # Ok::<(), restitch::SyntaxError>(())
 /// ```
-pub fn hierarchy_context_for_prompt(document: &Document, siblings: Option<&Siblings>, budget: usize) -> Rendering {
+pub fn hierarchy_context_for_prompt(document: &Document, index: Option<&ChildIndex>, budget: usize) -> Rendering {
     let (Some(start), Some(root)) = (document.root_start(), document.root()) else {
         return Rendering { text: String::new(), spent: 0, bytes_examined: 0 };
     };
@@ -68,7 +68,7 @@ pub fn hierarchy_context_for_prompt(document: &Document, siblings: Option<&Sibli
     let reach = budget.saturating_mul(REACH_PER_CHARACTER);
     let mut rendering = Budget {
         text,
-        siblings,
+        index,
         left: budget,
         is_out: false,
         spent: 0,
@@ -89,7 +89,7 @@ pub fn hierarchy_context_for_prompt(document: &Document, siblings: Option<&Sibli
 struct Budget<'a> {
     /// All text up to the cut.
     text: &'a str,
-    siblings: Option<&'a Siblings>,
+    index: Option<&'a ChildIndex>,
     /// Characters of values.
     left: usize,
     /// It ran out: keys and hints alone are shown.

@@ -1,9 +1,9 @@
 //! The element that holds the cut, and the one before it.
 
 use super::back::Back;
+use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Frame, Kind, Span};
-use crate::siblings::Siblings;
 
 /// The innermost array element that holds the cut, as far as it has come. `None` where the cut lies in none: outside of
 /// arrays, between elements, behind the root. O(depth).
@@ -24,7 +24,7 @@ pub fn cut_off_element(document: &Document) -> Option<&str> {
 
 /// The last whole sibling of the element that holds the cut; where the cut lies between the elements of the innermost
 /// container and no element is around it, the last of them. `None` where there is none. Costs O(depth + its length).
-pub fn element_before_cutoff<'a>(document: &'a Document, siblings: Option<&Siblings>) -> Option<&'a str> {
+pub fn element_before_cutoff<'a>(document: &'a Document, index: Option<&ChildIndex>) -> Option<&'a str> {
     let frames = document.machine().frames();
     let last = frames.len().checked_sub(1);
     let depth = match holder(document) {
@@ -32,7 +32,7 @@ pub fn element_before_cutoff<'a>(document: &'a Document, siblings: Option<&Sibli
         None => last.filter(|&last| frames.get(last).is_some_and(|frame| frame.kind == Kind::Array))?,
     };
     let frame = frames.get(depth).filter(|frame| frame.count > 0)?;
-    let span = last_child(document.text(), siblings, depth, frame)?;
+    let span = last_child(document.text(), index, depth, frame)?;
     Some(span.of(document.text()))
 }
 
@@ -50,14 +50,14 @@ fn holder(document: &Document) -> Option<(usize, usize)> {
 }
 
 /// The last whole child of an open container.
-fn last_child(text: &str, siblings: Option<&Siblings>, depth: usize, frame: &Frame) -> Option<Span> {
-    let known = siblings.and_then(|siblings| known_child(siblings, depth, frame.end));
+fn last_child(text: &str, index: Option<&ChildIndex>, depth: usize, frame: &Frame) -> Option<Span> {
+    let known = index.and_then(|index| known_child(index, depth, frame.end));
     known.or_else(|| Back::new(text, frame.start + 1, frame.end, usize::MAX).value())
 }
 
 /// The remembered child of the open container at this depth that ends here.
-pub(super) fn known_child(siblings: &Siblings, depth: usize, end: usize) -> Option<Span> {
-    let children = siblings.children(depth);
+pub(super) fn known_child(index: &ChildIndex, depth: usize, end: usize) -> Option<Span> {
+    let children = index.children(depth);
     let at = children.partition_point(|child| child.span.end < end);
     children.get(at).map(|child| child.span).filter(|span| span.end == end)
 }

@@ -30,10 +30,10 @@ mod summary;
 
 use serde::{Serialize, Serializer};
 
+use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Event, Live, Sink};
 use crate::limits::Limits;
-use crate::siblings::Siblings;
 pub use budget::{Rendering, hierarchy_context_for_prompt};
 pub use element::{cut_off_element, element_before_cutoff};
 pub use parts::{CompletePart, Overlap, complete_part, hierarchy_context, overlap_context};
@@ -51,13 +51,13 @@ pub const BUDGET: usize = 500;
 #[derive(Clone, Debug)]
 pub struct ContextIndex {
     sections: Sections,
-    children: Siblings,
+    children: ChildIndex,
 }
 
 impl ContextIndex {
     /// Remembers as many children as `limits` allow, and 4,096 sections.
     pub fn new(limits: &Limits) -> Self {
-        Self { sections: Sections::default(), children: Siblings::new(limits.max_children) }
+        Self { sections: Sections::default(), children: ChildIndex::new(limits.max_children) }
     }
 
     /// Returns the sections that are remembered, in the order in which they begin. O(sections).

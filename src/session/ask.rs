@@ -38,17 +38,17 @@ impl Session {
     }
 
     fn turn_in_words(&self, anchor: &str) -> Turn {
-        let (document, siblings) = (self.slot.document(), Some(self.slot.siblings()));
+        let (document, index) = (self.slot.document(), Some(self.slot.child_index()));
         let full = self.limits.max_verbatim_context;
         let (budget, is_long) = (self.limits.context_budget_chars, document.text().len() > full);
-        let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, siblings, budget).text);
+        let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         let summary = self.sections.summary(document);
         // What is longer is no help: the end of it is the anchor.
         let short = |text: &&str| text.len() <= full;
         let parts = Parts {
             hierarchy_context: rendering.as_deref(),
             delivered_summary: Some(summary.as_str()).filter(|summary| !summary.is_empty()),
-            element_before_cutoff: context::element_before_cutoff(document, siblings).filter(short),
+            element_before_cutoff: context::element_before_cutoff(document, index).filter(short),
             cut_off_element: context::cut_off_element(document).filter(short),
             ..Parts::new(document.text(), anchor)
         };

@@ -72,7 +72,7 @@ impl Earlier {
 /// texts.
 fn has_equal_elements(slot: &Slot) -> bool {
     let arrays = slot.frames().iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array);
-    arrays.map(|(depth, _)| slot.siblings().children(depth)).any(|children| {
+    arrays.map(|(depth, _)| slot.child_index().children(depth)).any(|children| {
         let digests: HashSet<u64> = children.iter().map(|child| child.digest).collect();
         digests.len() < children.len()
     })

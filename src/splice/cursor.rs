@@ -11,8 +11,8 @@
 
 use super::flow::{Late, is_in_key};
 use super::slot::Slot;
+use crate::children::{Child, ChildIndex, KeyHash, same_value};
 use crate::json::{CutState, Event, Frame, Kind, Live, Scalar, Span, string};
-use crate::siblings::{Child, KeyHash, Siblings, same_value};
 
 /// What stands at the cut, in the innermost open container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub(super) struct Sides<'a> {
     pub(super) tip: &'a Tip,
     pub(super) live: &'a Live<'a>,
     /// The whole children of the fragment.
-    pub(super) children: &'a Siblings,
+    pub(super) children: &'a ChildIndex,
 }
 
 impl Sides<'_> {
@@ -356,7 +356,7 @@ impl Cursor {
         if let (Some(level), Some(place)) = (open.levels.last_mut(), place) {
             level.pairing = Pairing::One(vec![place]);
             // What stands before the first child was left out.
-            let first = sides.slot.siblings().children(depth).get(place).filter(|_| !is_first && place > 0);
+            let first = sides.slot.child_index().children(depth).get(place).filter(|_| !is_first && place > 0);
             if let Some(first) = first {
                 (open.is_reentry, open.from) = (true, first.span.start);
             }
@@ -481,8 +481,8 @@ impl Cursor {
 
     /// A whole child of an array has ended: which of the delivered ones is it?
     fn end_of_some(&mut self, own: Child, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) {
-        let delivered = sides.slot.siblings().children(depth);
-        if !sides.slot.siblings().remembers_all(depth) || delivered.len() < frame.count {
+        let delivered = sides.slot.child_index().children(depth);
+        if !sides.slot.child_index().remembers_all(depth) || delivered.len() < frame.count {
             return self.die(None);
         }
         let delivered = delivered.get(..frame.count).unwrap_or_default();
@@ -496,7 +496,7 @@ impl Cursor {
         let Some(level) = self.levels.last_mut() else { return };
         let places = match &level.pairing {
             Pairing::Unknown => {
-                let found = sides.slot.siblings().find(depth, own.digest);
+                let found = sides.slot.child_index().find(depth, own.digest);
                 // They stand in the order of the text.
                 let place = |child: &Child| delivered.partition_point(|other| other.span.start < child.span.start);
                 let found = found.map(place);

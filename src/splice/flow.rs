@@ -9,9 +9,9 @@ use memchr::{memchr, memchr2};
 
 use super::seam::{Repair, Rule};
 use super::slot::Slot;
+use crate::children::{KeyHash, same_value};
 use crate::error::SyntaxError;
 use crate::json::{CutState, Frame, Kind, Machine, Sink};
-use crate::siblings::{KeyHash, same_value};
 
 /// What text flows to.
 pub(super) trait Target {

@@ -2,8 +2,8 @@
 
 use super::cursor::{Base, Cursor, Sides, State, Tip};
 use super::slot::Slot;
+use crate::children::ChildIndex;
 use crate::json::{Event, Kind, Live, Machine, Sink};
-use crate::siblings::Siblings;
 
 /// One way to read the content: as values in a row, or as members in a row.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub(super) struct Reader {
     /// A bracket that the fragment does not have, and the content.
     text: String,
     machine: Machine,
-    children: Siblings,
+    children: ChildIndex,
     cursors: Vec<Cursor>,
     is_over: bool,
 }
@@ -50,7 +50,7 @@ impl Reader {
     }
 
     fn new(slot: &Slot, bracket: char, bases: &[Base], limit: usize) -> Self {
-        let mut children = Siblings::with_room_of(slot.siblings(), limit);
+        let mut children = ChildIndex::with_room_of(slot.child_index(), limit);
         let mut machine = Machine::new(usize::MAX);
         let text = String::from(bracket);
         let cursors = bases.iter().map(|&base| Cursor::new(base, slot)).collect::<Vec<_>>();
@@ -108,7 +108,7 @@ impl Reader {
 struct Following<'a> {
     slot: &'a Slot,
     tip: &'a Tip,
-    children: &'a mut Siblings,
+    children: &'a mut ChildIndex,
     cursors: &'a mut Vec<Cursor>,
 }
 

@@ -48,8 +48,8 @@ mod tests {
         assert_eq!(slot.document().cut(), fresh.document().cut(), "{cut}");
         assert_eq!(slot.document().root_start(), fresh.document().root_start(), "{cut}");
         for depth in 0..slot.frames().len() {
-            assert_eq!(slot.siblings().children(depth), fresh.siblings().children(depth), "{cut}");
-            assert!(slot.siblings().remembers_all(depth));
+            assert_eq!(slot.child_index().children(depth), fresh.child_index().children(depth), "{cut}");
+            assert!(slot.child_index().remembers_all(depth));
         }
     }
 
@@ -86,7 +86,7 @@ mod tests {
             let mut document = slot.document().clone();
             assert!(!document.restore(&checkpoint));
             slot.push(&text[kept..]).unwrap();
-            assert_eq!((slot.text(), slot.siblings().root()), (text, whole.siblings().root()), "{cut}");
+            assert_eq!((slot.text(), slot.child_index().root()), (text, whole.child_index().root()), "{cut}");
         }
         assert_eq!(whole.rewind(), None);
         assert_eq!(Slot::new(&limits).rewind(), None);

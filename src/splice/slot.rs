@@ -1,11 +1,11 @@
 //! What was delivered, and what is known of it.
 
+use crate::children::{Child, ChildIndex, KeyHash};
 use crate::document::Document;
 use crate::error::SyntaxError;
 use crate::json::envelope::Roots;
 use crate::json::{Frame, Kind, Sink};
 use crate::limits::Limits;
-use crate::siblings::{Child, KeyHash, Siblings};
 
 /// One text channel of a response: its [`Document`], and the whole children of its open containers, by which a
 /// continuation that writes them again is recognised.
@@ -16,13 +16,13 @@ use crate::siblings::{Child, KeyHash, Siblings};
 /// let mut slot = Slot::new(&Limits::default());
 /// slot.push(r#"{"rows": [{"id": 1}, {"id"#)?;
 /// assert_eq!(slot.document().cut().path, "/rows/1");
-/// assert_eq!(slot.siblings().children(1).len(), 1);
+/// assert_eq!(slot.child_index().children(1).len(), 1);
 /// # Ok::<(), restitch::SyntaxError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Slot {
     document: Document,
-    siblings: Siblings,
+    child_index: ChildIndex,
 }
 
 impl Slot {
@@ -33,14 +33,17 @@ impl Slot {
 
     /// An empty slot that takes the given roots.
     pub fn with_roots(limits: &Limits, roots: Roots) -> Self {
-        Self { document: Document::with_roots(limits.max_depth, roots), siblings: Siblings::new(limits.max_children) }
+        Self {
+            document: Document::with_roots(limits.max_depth, roots),
+            child_index: ChildIndex::new(limits.max_children),
+        }
     }
 
-    /// A slot around a document that was written elsewhere. Reads its text once more, for the siblings.
+    /// A slot around a document that was written elsewhere. Reads its text once more, for its index of children.
     pub fn of(document: Document, limits: &Limits) -> Self {
-        let mut siblings = Siblings::new(limits.max_children);
-        document.replay(&mut siblings);
-        Self { document, siblings }
+        let mut index = ChildIndex::new(limits.max_children);
+        document.replay(&mut index);
+        Self { document, child_index: index }
     }
 
     /// Appends text, as [`Document::push`] does.
@@ -56,7 +59,7 @@ impl Slot {
     /// # Errors
     /// Those of [`Document::push_with`].
     pub fn push_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
-        self.document.push_with(text, &mut (&mut self.siblings, sink))
+        self.document.push_with(text, &mut (&mut self.child_index, sink))
     }
 
     /// Tells the document that its text is whole, as [`Document::finish`] does.
@@ -64,7 +67,7 @@ impl Slot {
     /// # Errors
     /// Those of [`Document::finish`].
     pub fn finish(&mut self) -> Result<(), SyntaxError> {
-        self.document.finish_with(&mut self.siblings)
+        self.document.finish_with(&mut self.child_index)
     }
 
     /// The text and its machine.
@@ -73,8 +76,8 @@ impl Slot {
     }
 
     /// The whole children of its open containers.
-    pub fn siblings(&self) -> &Siblings {
-        &self.siblings
+    pub fn child_index(&self) -> &ChildIndex {
+        &self.child_index
     }
 
     /// The document alone.
@@ -87,7 +90,7 @@ impl Slot {
         self.document.drop_tail();
     }
 
-    /// For text to be taken back: the siblings notice it with the next event.
+    /// For text to be taken back: the index of children notices it with the next event.
     pub(super) fn document_mut(&mut self) -> &mut Document {
         &mut self.document
     }
@@ -103,6 +106,6 @@ impl Slot {
     /// The whole member of the open object at this depth that has this key and was delivered before `cut`.
     pub(super) fn member(&self, depth: usize, key: KeyHash, cut: usize) -> Option<&Child> {
         self.frames().get(depth).filter(|frame| frame.kind == Kind::Object)?;
-        self.siblings.member(depth, key).filter(|child| child.span.end <= cut)
+        self.child_index.member(depth, key).filter(|child| child.span.end <= cut)
     }
 }

@@ -7,9 +7,9 @@ use super::flow::is_space;
 use super::seam::Alignment;
 use super::slot::Slot;
 use super::trial::{Claim, Owed, Weight};
+use crate::children::Child;
 use crate::json::Kind;
 use crate::overlap::{Anchor, EVIDENCE, is_unbordered, longest_border};
-use crate::siblings::Child;
 
 /// What is the same for all claims at one cut.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ fn is_identified(slot: &Slot, tip: &Tip, depth: usize, arrival: &Arrival) -> boo
     };
     let start = value_start(slot, depth + 1);
     let Some(element) = text.get(start..certain).map(str::trim_end) else { return false };
-    let before = slot.siblings().children(depth);
+    let before = slot.child_index().children(depth);
     let is_like = |child: &Child| child.span.start < start && child.span.of(text).starts_with(element);
     // The same in another layout: one answer may have another one than the one before it.
     let is_said = || {
@@ -107,7 +107,7 @@ fn said_by_element<'a>(slot: &'a Slot, tip: &Tip, depth: usize) -> Vec<&'a str> 
     let mut said = Vec::new();
     for (depth, frame) in slot.frames().iter().enumerate().skip(depth + 1) {
         let mut from = frame.start + 1;
-        for child in slot.siblings().children(depth) {
+        for child in slot.child_index().children(depth) {
             let member = text.get(from..child.span.end).unwrap_or_default();
             said.push(member.trim_start_matches(|c| is_space(c) || c == ','));
             from = child.span.end;
@@ -145,7 +145,7 @@ pub(super) fn is_row(slot: &Slot, at: usize) -> bool {
     let end = slot.text().trim_end().len();
     slot.frames().iter().enumerate().rev().any(|(depth, frame)| {
         let start = value_start(slot, depth + 1).min(end);
-        let rows = slot.siblings().children(depth);
+        let rows = slot.child_index().children(depth);
         let row = at.checked_sub(end - start);
         let is_one = |row: &usize| rows.binary_search_by_key(row, |child| child.span.start).is_ok();
         let begun = slot.text().get(start..end);
@@ -180,15 +180,15 @@ pub(super) fn fits(slot: &Slot, tip: &Tip, text: &str) -> bool {
 
 /// Among the newest elements of an open array are some that have been there before: more of them may come.
 pub(super) fn rows_recur(slot: &Slot) -> bool {
-    let siblings = slot.siblings();
+    let index = slot.child_index();
     let recurs = |depth: usize| {
-        let newest = siblings.children(depth).iter().rev().take(ROWS);
+        let newest = index.children(depth).iter().rev().take(ROWS);
         // That a number comes again says nothing.
         let is_row = |child: &Child| {
             let row = child.span.of(slot.text());
             row.len() >= if row.starts_with(['{', '[']) { LONG / 2 } else { LONG }
         };
-        newest.clone().any(|child| is_row(child) && siblings.find(depth, child.digest).nth(1).is_some())
+        newest.clone().any(|child| is_row(child) && index.find(depth, child.digest).nth(1).is_some())
     };
     let arrays = slot.frames().iter().enumerate().rev().filter(|(_, frame)| frame.kind == Kind::Array);
     arrays.take(ARRAYS).any(|(depth, _)| recurs(depth))
@@ -206,14 +206,14 @@ const ROWS: usize = 64;
 fn leaves_empty(slot: &Slot) -> bool {
     let Some(depth) = slot.frames().len().checked_sub(2) else { return false };
     let is_new = slot.frames().last().is_some_and(|frame| frame.count == 0);
-    let mut rows = slot.siblings().children(depth).iter().rev().take(ROWS).peekable();
+    let mut rows = slot.child_index().children(depth).iter().rev().take(ROWS).peekable();
     is_new && rows.peek().is_some() && rows.all(|row| row.span.len() > "{ }".len())
 }
 
 fn looks_like_a_row(slot: &Slot, text: &str, first: char) -> bool {
     let Some(depth) = slot.frames().len().checked_sub(1) else { return true };
     let is_array = slot.frames().get(depth).is_some_and(|frame| frame.kind == Kind::Array);
-    let children = slot.siblings().children(depth);
+    let children = slot.child_index().children(depth);
     if !is_array || children.is_empty() || matches!(first, ']' | '}') {
         return true;
     }
@@ -242,7 +242,7 @@ fn begins_as_ancestor(slot: &Slot, depth: usize, text: &str) -> bool {
     };
     let objects = slot.frames().iter().take(depth).rev().filter(|frame| frame.kind == Kind::Object);
     let has_key = |child: &Child| child.span.of(slot.text()).contains(key);
-    let is_own = || slot.siblings().children(depth).iter().rev().take(ROWS).any(has_key);
+    let is_own = || slot.child_index().children(depth).iter().rev().take(ROWS).any(has_key);
     objects.take(ARRAYS).any(|frame| begins(frame.start)) && !is_own()
 }
 
@@ -254,8 +254,8 @@ fn is_deeper(slot: &Slot, depth: usize, first: char) -> bool {
         return false;
     }
     let holds_none = |row: &str| row.get(1..).is_some_and(|row| !row.contains(['{', '[']));
-    let mut rows = slot.siblings().children(around).iter().rev().take(ROWS).map(|child| child.span.of(slot.text()));
-    let own = || slot.siblings().children(depth).iter().rev().take(ROWS).map(|child| child.span.of(slot.text()));
+    let mut rows = slot.child_index().children(around).iter().rev().take(ROWS).map(|child| child.span.of(slot.text()));
+    let own = || slot.child_index().children(depth).iter().rev().take(ROWS).map(|child| child.span.of(slot.text()));
     rows.len() > 1
         && rows.all(|row| row.starts_with('[') && holds_none(row))
         && own().all(|own| !own.starts_with(['{', '[']))

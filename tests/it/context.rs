@@ -9,20 +9,20 @@ mod sections;
 mod work;
 
 use restitch::Document;
+use restitch::children::ChildIndex;
 use restitch::context::hierarchy_context_for_prompt;
-use restitch::siblings::Siblings;
 
 /// A text as a document, and the children of its open containers.
-fn read(text: &str) -> (Document, Siblings) {
-    let (mut document, mut siblings) = (Document::new(usize::MAX), Siblings::new(1 << 16));
-    document.push_with(text, &mut siblings).unwrap();
-    (document, siblings)
+fn read(text: &str) -> (Document, ChildIndex) {
+    let (mut document, mut index) = (Document::new(usize::MAX), ChildIndex::new(1 << 16));
+    document.push_with(text, &mut index).unwrap();
+    (document, index)
 }
 
-/// The rendering, which is the same with and without siblings where nothing is out of reach.
+/// The rendering, which is the same with and without index where nothing is out of reach.
 fn rendered(text: &str, budget: usize) -> String {
-    let (document, siblings) = read(text);
-    let with = hierarchy_context_for_prompt(&document, Some(&siblings), budget);
+    let (document, index) = read(text);
+    let with = hierarchy_context_for_prompt(&document, Some(&index), budget);
     let without = hierarchy_context_for_prompt(&document, None, budget);
     assert_eq!((&with.text, with.spent), (&without.text, without.spent), "{text}");
     with.text

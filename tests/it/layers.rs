@@ -15,7 +15,7 @@ const NUMBERS: [(&str, u32); 25] = [
     ("value", 3),
     ("paths", 3),
     ("sections", 3),
-    ("siblings", 3),
+    ("children", 3),
     ("context", 4),
     ("shape", 4),
     ("splice", 4),

@@ -6,6 +6,7 @@ mod bad_input;
 mod capability;
 mod cases;
 mod chat;
+mod children;
 #[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "cli")]
@@ -37,7 +38,6 @@ mod saved;
 #[cfg(feature = "sim")]
 mod seam;
 mod session;
-mod siblings;
 #[cfg(feature = "sim")]
 mod sim;
 mod splice;

@@ -2,10 +2,10 @@
 //! came before, and all grow with the text and no faster.
 
 use allocation_counter::{AllocationInfo, measure};
+use restitch::children::ChildIndex;
 use restitch::json::envelope::Roots;
 use restitch::json::{CloseOptions, CutState, Event, Live, Machine, Sink, Span};
 use restitch::paths::Paths;
-use restitch::siblings::Siblings;
 use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits, Trailing};
 
@@ -180,8 +180,8 @@ fn sinks_allocate_for_what_they_keep_alone() {
 
         // The children, and what finds them by what they say and by their keys: five stores that double seven times each,
         // and once more.
-        let siblings = behind_warm_up(&text, size, Siblings::new(1 << 20), |_, _| {});
-        assert!(siblings <= text_alone + 40, "{siblings} in pushes of {size}, {text_alone} for the text");
+        let index = behind_warm_up(&text, size, ChildIndex::new(1 << 20), |_, _| {});
+        assert!(index <= text_alone + 40, "{index} in pushes of {size}, {text_alone} for the text");
     }
 }
 
@@ -464,10 +464,10 @@ fn what_sinks_allocate_grows_with_the_text_and_no_faster() {
                     let paths = with_sink(&text, size, n + 1, Paths::new(patterns).unwrap(), |paths| {
                         while paths.poll_match().is_some() {}
                     });
-                    let siblings = with_sink(&text, size, n + 1, Siblings::new(1 << 20), |_| {});
-                    [value, paths, siblings]
+                    let index = with_sink(&text, size, n + 1, ChildIndex::new(1 << 20), |_| {});
+                    [value, paths, index]
                 });
-            for (sink, (once, twice)) in ["value", "paths", "siblings"].iter().zip(costs[0].iter().zip(costs[1])) {
+            for (sink, (once, twice)) in ["value", "paths", "index"].iter().zip(costs[0].iter().zip(costs[1])) {
                 assert!(twice <= 2 * once + 8192, "{sink} of {} in {size}: {once}, {twice}", family.name);
             }
         }

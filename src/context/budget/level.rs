@@ -232,7 +232,7 @@ impl<'w, 'a> Level<'w, 'a> {
 
     /// The child of the open container that ends here, if it is remembered.
     fn known(&self, end: usize) -> Option<Span> {
-        known_child(self.budget.siblings?, self.depth?, end).filter(|span| span.start > self.start)
+        known_child(self.budget.index?, self.depth?, end).filter(|span| span.start > self.start)
     }
 
     /// Behind the beginning of a value: passes its key and the comma before it.

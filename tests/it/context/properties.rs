@@ -1,6 +1,7 @@
 //! What holds of the contexts at every cut.
 
 use restitch::Document;
+use restitch::children::ChildIndex;
 use restitch::context::{
     ContextIndex, ContextOptions, Contexts, complete_part, cut_off_element, element_before_cutoff, hierarchy_context,
     hierarchy_context_for_prompt, overlap_context,
@@ -8,7 +9,6 @@ use restitch::context::{
 use restitch::json::CutState;
 use restitch::json::envelope::Roots;
 use restitch::overlap::{Anchor, Hit, Matcher};
-use restitch::siblings::Siblings;
 
 use crate::support::{Rng, at_least, corpus_documents};
 use crate::tree::Tree;
@@ -94,7 +94,7 @@ fn has_long_border(text: &str) -> bool {
     text.char_indices().skip(least).any(|(at, _)| text.ends_with(&text[..at]))
 }
 
-fn check(document: &Document, index: &ContextIndex, siblings: &Siblings, rng: &mut Rng, seen: &mut Seen) {
+fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: &mut Rng, seen: &mut Seen) {
     let text = document.text();
     seen.cuts += 1;
     match complete_part(document) {
@@ -104,12 +104,12 @@ fn check(document: &Document, index: &ContextIndex, siblings: &Siblings, rng: &m
             assert!(document.machine().frames().is_empty());
         }
     }
-    let unlimited = hierarchy_context_for_prompt(document, Some(siblings), usize::MAX);
+    let unlimited = hierarchy_context_for_prompt(document, Some(children), usize::MAX);
     assert_eq!(unlimited.text, hierarchy_context(document));
     assert_eq!(hierarchy_context_for_prompt(document, None, text.len() + 50).text, unlimited.text);
 
     let budget = [0, 30, 60, 100, 500, 2000][rng.below(6)];
-    let limited = hierarchy_context_for_prompt(document, Some(siblings), budget);
+    let limited = hierarchy_context_for_prompt(document, Some(children), budget);
     // A key that is open reads like a value; what follows "…" in a cut value is its end.
     let machine = document.machine();
     let in_key =
@@ -160,7 +160,7 @@ fn check(document: &Document, index: &ContextIndex, siblings: &Siblings, rng: &m
     }
 
     let held = cut_off_element(document);
-    let before = element_before_cutoff(document, Some(siblings));
+    let before = element_before_cutoff(document, Some(children));
     assert_eq!(before, element_before_cutoff(document, None));
     if let Some(held) = held {
         assert!(text.ends_with(held));
@@ -187,7 +187,7 @@ fn check(document: &Document, index: &ContextIndex, siblings: &Siblings, rng: &m
 /// All cuts of a short text, some of a long one.
 fn cuts(text: &str, most: usize, rng: &mut Rng, seen: &mut Seen) {
     let (mut document, mut sinks) =
-        (Document::with_roots(1024, Roots::Any), (ContextIndex::default(), Siblings::new(1 << 16)));
+        (Document::with_roots(1024, Roots::Any), (ContextIndex::default(), ChildIndex::new(1 << 16)));
     let mut start = 0;
     let all = text.len() <= most;
     let mut ends: Vec<usize> =

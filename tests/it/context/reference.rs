@@ -282,11 +282,11 @@ fn the_rendering_is_what_the_rule_says() {
         let step = 1 + text.len() / 150;
         for cut in (1..text.len()).filter(|cut| cut % step == 0 && text.is_char_boundary(*cut)) {
             let text = &text[..cut];
-            let (document, siblings) = read(text);
+            let (document, index) = read(text);
             for budget in [0, 1 + rng.below(49), 50 + rng.below(30), 80 + rng.below(200)] {
                 let expect = reference(text, budget, &mut met);
-                for siblings in [None, Some(&siblings)] {
-                    let found = hierarchy_context_for_prompt(&document, siblings, budget);
+                for index in [None, Some(&index)] {
+                    let found = hierarchy_context_for_prompt(&document, index, budget);
                     assert_eq!(found.text, expect, "{text} at {budget}");
                     assert!(found.spent <= budget);
                 }

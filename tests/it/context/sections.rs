@@ -1,8 +1,8 @@
 //! The sections of a document: what counts as one, what is counted of it, what a summary shows.
 
 use restitch::Document;
+use restitch::children::ChildIndex;
 use restitch::context::{Count, Section, Sections, merge_sections, sections_of};
-use restitch::siblings::Siblings;
 use restitch::value::LiveValue;
 
 use crate::support::{Rng, chunks, text_cuts};
@@ -312,7 +312,7 @@ fn sections_are_what_a_walk_over_the_tree_finds() {
         }
         let text = tree.write(&mut rng);
         let (mut document, mut sinks) =
-            (Document::new(64), (Siblings::new(100), Sections::default(), LiveValue::new()));
+            (Document::new(64), (ChildIndex::new(100), Sections::default(), LiveValue::new()));
         for chunk in chunks(text.as_bytes(), &text_cuts(&text, &mut rng)) {
             document.push_with(std::str::from_utf8(chunk).unwrap(), &mut sinks).unwrap();
         }

@@ -2,32 +2,32 @@
 
 use allocation_counter::measure;
 use restitch::Document;
+use restitch::children::ChildIndex;
 use restitch::context::{
     Rendering, Sections, complete_part, cut_off_element, element_before_cutoff, hierarchy_context,
     hierarchy_context_for_prompt,
 };
-use restitch::siblings::Siblings;
 
 struct Read {
     document: Document,
     sections: Sections,
-    siblings: Siblings,
+    index: ChildIndex,
 }
 
 impl Read {
     fn new(text: &str) -> Self {
         let mut read =
-            Self { document: Document::new(1 << 20), sections: Sections::default(), siblings: Siblings::new(1 << 16) };
+            Self { document: Document::new(1 << 20), sections: Sections::default(), index: ChildIndex::new(1 << 16) };
         read.push(text);
         read
     }
 
     fn push(&mut self, text: &str) {
-        self.document.push_with(text, &mut (&mut self.sections, &mut self.siblings)).unwrap();
+        self.document.push_with(text, &mut (&mut self.sections, &mut self.index)).unwrap();
     }
 
     fn rendering(&self, budget: usize) -> [Rendering; 2] {
-        [None, Some(&self.siblings)].map(|siblings| hierarchy_context_for_prompt(&self.document, siblings, budget))
+        [None, Some(&self.index)].map(|index| hierarchy_context_for_prompt(&self.document, index, budget))
     }
 
     /// Bytes that all contexts but the anchor allocate, and what the rendering looked at.
@@ -37,7 +37,7 @@ impl Read {
             let part = complete_part(&self.document).unwrap();
             assert!(part.text.len() <= hierarchy_context(&self.document).len());
             assert!(cut_off_element(&self.document).is_some());
-            assert!(element_before_cutoff(&self.document, Some(&self.siblings)).is_some());
+            assert!(element_before_cutoff(&self.document, Some(&self.index)).is_some());
             assert!(element_before_cutoff(&self.document, None).is_some());
             bytes_examined = self.rendering(500).iter().map(|rendering| rendering.bytes_examined).max().unwrap();
             assert!(!self.sections.summary(&self.document).is_empty());
@@ -59,12 +59,12 @@ fn grows(small: usize, large: usize, row: &str, end: &str) {
         }
         let mut ended = Read { document: Document::new(16), ..read };
         std::mem::swap(&mut ended.document, &mut read.document);
-        let kept = (ended.document.checkpoint(), ended.sections.clone(), ended.siblings.clone());
+        let kept = (ended.document.checkpoint(), ended.sections.clone(), ended.index.clone());
         ended.push(end);
         costs.push(ended.cost());
         println!("{size} bytes: {:?} bytes allocated and looked at", costs.last().unwrap());
         assert!(ended.document.restore(&kept.0));
-        read = Read { document: ended.document, sections: kept.1, siblings: kept.2 };
+        read = Read { document: ended.document, sections: kept.1, index: kept.2 };
     }
     let ratio = |before: f64, after: f64| after / before;
     assert!(ratio(costs[0].0 as f64, costs[1].0 as f64) <= 1.2, "{costs:?}");
@@ -79,7 +79,7 @@ fn contexts_cost_the_same_at_any_size() {
     grows(8 << 10, 16 << 20, "{\"id\": 1, \"items\": [1, 2], \"text\": \"abcdefghijkl\"}, ", "{\"id\": 1, \"te");
 }
 
-/// Whatever stands before the cut: bounded by the budget and a constant, also without siblings.
+/// Whatever stands before the cut: bounded by the budget and a constant, also without index.
 #[test]
 fn no_text_costs_more_than_the_budget_allows() {
     let big = 1 << 20;
@@ -121,7 +121,7 @@ fn no_text_costs_more_than_the_budget_allows() {
 fn what_is_out_of_reach() {
     let big = "v".repeat(1 << 20);
     let show = |text: &str| Read::new(text).rendering(100).map(|rendering| rendering.text);
-    // Siblings know where a large value begins; nobody knows what is deep in it.
+    // ChildIndex know where a large value begins; nobody knows what is deep in it.
     let text = format!("{{\"first\": 1, \"a\": {{\"b\": [\"{big}\", 2]}}, \"c\": \"cut");
     let near = ", 2]}, \"c\": \"cut";
     assert_eq!(

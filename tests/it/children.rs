@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use restitch::children::{ChildIndex, KeyHash, digest_of, same_value};
 use restitch::json::envelope::Roots;
 use restitch::json::walk::{Raw, ValueKind};
 use restitch::json::{self, Event, Kind, Live, Scalar, Sink, Span};
 use restitch::paths::Paths;
-use restitch::siblings::{KeyHash, Siblings, digest_of, same_value};
 use restitch::value::LiveValue;
 use restitch::{Document, Limits, Trailing};
 
@@ -18,10 +18,8 @@ fn document() -> Document {
 }
 
 /// The children's text at each depth.
-fn texts<'a>(siblings: &Siblings, text: &'a str) -> Vec<Vec<&'a str>> {
-    (0..siblings.depth())
-        .map(|depth| siblings.children(depth).iter().map(|child| child.span.of(text)).collect())
-        .collect()
+fn texts<'a>(index: &ChildIndex, text: &'a str) -> Vec<Vec<&'a str>> {
+    (0..index.depth()).map(|depth| index.children(depth).iter().map(|child| child.span.of(text)).collect()).collect()
 }
 
 /// The slow way: the containers that are open at `cut` of a whole text, and of each the children that are whole there,
@@ -45,7 +43,7 @@ fn expected<'a>(text: &'a str, cut: usize) -> Vec<Vec<(Option<String>, Raw<'a>)>
 
 #[test]
 fn the_children_of_open_containers_are_known() {
-    let (mut document, mut siblings) = (document(), Siblings::new(100));
+    let (mut document, mut index) = (document(), ChildIndex::new(100));
     let rows: [(&str, &[&[&str]]); 9] = [
         ("  ", &[]),
         ("{\"a\": ", &[&[]]),
@@ -58,20 +56,20 @@ fn the_children_of_open_containers_are_known() {
         ("[0,", &[&["0"]]),
     ];
     for (push, expect) in rows {
-        document.push_with(push, &mut siblings).unwrap();
-        assert_eq!(texts(&siblings, document.text()), expect, "{push}");
-        assert!((0..siblings.depth()).all(|depth| siblings.remembers_all(depth)));
-        assert!(!siblings.remembers_all(siblings.depth()));
+        document.push_with(push, &mut index).unwrap();
+        assert_eq!(texts(&index, document.text()), expect, "{push}");
+        assert!((0..index.depth()).all(|depth| index.remembers_all(depth)));
+        assert!(!index.remembers_all(index.depth()));
     }
 }
 
 #[test]
 fn keys_are_known_by_what_they_say() {
-    let (mut document, mut siblings) = (document(), Siblings::new(100));
-    document.push_with(r#"{"a": 1, "\u0061": 2, "\\u0061": 3, "": 4, "x": [5, "#, &mut siblings).unwrap();
-    let keys: Vec<_> = siblings.children(0).iter().map(|child| child.key).collect();
+    let (mut document, mut index) = (document(), ChildIndex::new(100));
+    document.push_with(r#"{"a": 1, "\u0061": 2, "\\u0061": 3, "": 4, "x": [5, "#, &mut index).unwrap();
+    let keys: Vec<_> = index.children(0).iter().map(|child| child.key).collect();
     assert_eq!(keys, ["a", "a", "\\u0061", ""].map(|key| Some(KeyHash::of(key))));
-    assert_eq!(siblings.children(1)[0].key, None);
+    assert_eq!(index.children(1)[0].key, None);
     assert_eq!(
         ["a", "b", "", "\\u0061"].map(KeyHash::of).into_iter().collect::<std::collections::HashSet<_>>().len(),
         4
@@ -80,11 +78,11 @@ fn keys_are_known_by_what_they_say() {
 
 #[test]
 fn a_value_that_comes_again_is_found() {
-    let (mut document, mut siblings) = (document(), Siblings::new(100));
-    document.push_with("[[1, [1, 2], 1, {\"a\": 1}], 1, [1, 2], [", &mut siblings).unwrap();
-    document.push_with("1, 2, 1, [1,2], ", &mut siblings).unwrap();
+    let (mut document, mut index) = (document(), ChildIndex::new(100));
+    document.push_with("[[1, [1, 2], 1, {\"a\": 1}], 1, [1, 2], [", &mut index).unwrap();
+    document.push_with("1, 2, 1, [1,2], ", &mut index).unwrap();
     let found = |depth, text| -> Vec<usize> {
-        siblings.find(depth, digest_of(text).unwrap()).map(|child| child.span.start).collect()
+        index.find(depth, digest_of(text).unwrap()).map(|child| child.span.start).collect()
     };
     assert_eq!(found(0, "1"), [27]);
     assert_eq!(found(0, "[1,2]"), [30]);
@@ -150,9 +148,9 @@ fn a_collision_is_decided_by_the_text() {
     let (a, b) = (r#"{"a": 1, "a": 2}"#, r#"{"a": 2, "a": 1}"#);
     assert_eq!(digest_of(a), digest_of(b));
     assert!(!same_value(a, b));
-    let (mut document, mut siblings) = (document(), Siblings::new(100));
-    document.push_with(&format!("[{a}, {a}, 0, "), &mut siblings).unwrap();
-    let hits: Vec<_> = siblings.find(0, digest_of(b).unwrap()).map(|child| child.span.of(document.text())).collect();
+    let (mut document, mut index) = (document(), ChildIndex::new(100));
+    document.push_with(&format!("[{a}, {a}, 0, "), &mut index).unwrap();
+    let hits: Vec<_> = index.find(0, digest_of(b).unwrap()).map(|child| child.span.of(document.text())).collect();
     assert_eq!(hits, [a, a]);
     assert!(hits.iter().all(|hit| !same_value(hit, b)));
 }
@@ -183,31 +181,31 @@ fn depth_is_no_recursion_and_size_no_square() {
 #[test]
 fn the_limit_is_of_all_open_containers_together() {
     assert_eq!(Limits::default().max_children, 65_536);
-    let (mut document, mut siblings) = (document(), Siblings::new(3));
-    document.push_with("[1, 2, [3, 4,", &mut siblings).unwrap();
-    assert_eq!(texts(&siblings, document.text()), [vec!["1", "2"], vec!["3"]]);
-    assert_eq!([0, 1].map(|depth| siblings.remembers_all(depth)), [true, false]);
+    let (mut document, mut index) = (document(), ChildIndex::new(3));
+    document.push_with("[1, 2, [3, 4,", &mut index).unwrap();
+    assert_eq!(texts(&index, document.text()), [vec!["1", "2"], vec!["3"]]);
+    assert_eq!([0, 1].map(|depth| index.remembers_all(depth)), [true, false]);
     // The children of a container that ends make room, and its own digest lacks nothing.
-    document.push_with("5], 6,", &mut siblings).unwrap();
-    assert_eq!(texts(&siblings, document.text()), [vec!["1", "2", "[3, 4,5]"]]);
-    assert_eq!(siblings.find(0, digest_of("[3,4,5]").unwrap()).count(), 1);
-    assert!(!siblings.remembers_all(0));
-    document.push_with("[]]", &mut siblings).unwrap();
-    assert_eq!(siblings.root(), digest_of("[1,2,[3,4,5],6,[]]"));
+    document.push_with("5], 6,", &mut index).unwrap();
+    assert_eq!(texts(&index, document.text()), [vec!["1", "2", "[3, 4,5]"]]);
+    assert_eq!(index.find(0, digest_of("[3,4,5]").unwrap()).count(), 1);
+    assert!(!index.remembers_all(0));
+    document.push_with("[]]", &mut index).unwrap();
+    assert_eq!(index.root(), digest_of("[1,2,[3,4,5],6,[]]"));
 }
 
 /// Of a document with a hundred thousand values, no more is remembered than what is open.
 #[test]
 fn children_of_closed_containers_are_forgotten() {
-    let (mut document, mut siblings) = (document(), Siblings::new(1 << 16));
-    document.push_with("{\"rows\": [", &mut siblings).unwrap();
+    let (mut document, mut index) = (document(), ChildIndex::new(1 << 16));
+    document.push_with("{\"rows\": [", &mut index).unwrap();
     for n in 0..1000 {
-        document.push_with(&format!("[{}],", vec!["0"; 100].join(",")), &mut siblings).unwrap();
-        assert_eq!((siblings.children(0).len(), siblings.children(1).len(), siblings.depth()), (0, n + 1, 2));
+        document.push_with(&format!("[{}],", vec!["0"; 100].join(",")), &mut index).unwrap();
+        assert_eq!((index.children(0).len(), index.children(1).len(), index.depth()), (0, n + 1, 2));
     }
-    let digest = siblings.children(1)[0].digest;
-    assert_eq!(siblings.find(1, digest).count(), 1000);
-    assert_eq!(siblings.find(1, digest_of("0").unwrap()).count(), 0);
+    let digest = index.children(1)[0].digest;
+    assert_eq!(index.find(1, digest).count(), 1000);
+    assert_eq!(index.find(1, digest_of("0").unwrap()).count(), 0);
 }
 
 /// Every cut of random documents, against what a walk of the whole document says.
@@ -218,27 +216,27 @@ fn children_at_every_cut() {
     let (mut canonical, mut digests) = (HashMap::new(), HashMap::new());
     for _ in 0..300 {
         let text = Tree::random(&mut rng, 5).write(&mut rng);
-        let (mut document, mut siblings) = (document(), Siblings::new(1000));
+        let (mut document, mut index) = (document(), ChildIndex::new(1000));
         for (at, c) in text.char_indices() {
             let cut = at + c.len_utf8();
-            document.push_with(&text[at..cut], &mut siblings).unwrap();
+            document.push_with(&text[at..cut], &mut index).unwrap();
             let expect = expected(&text, cut);
-            assert_eq!(siblings.depth(), expect.len(), "{text} {cut}");
+            assert_eq!(index.depth(), expect.len(), "{text} {cut}");
             for (depth, expect) in expect.into_iter().enumerate() {
-                assert!(siblings.remembers_all(depth));
-                assert_eq!(siblings.children(depth).len(), expect.len(), "{text} {cut}");
-                for (child, (key, raw)) in siblings.children(depth).iter().zip(expect) {
+                assert!(index.remembers_all(depth));
+                assert_eq!(index.children(depth).len(), expect.len(), "{text} {cut}");
+                for (child, (key, raw)) in index.children(depth).iter().zip(expect) {
                     assert_eq!(child.span.range(), raw.range());
                     assert_eq!(child.key, key.as_deref().map(KeyHash::of));
                     let own = canonical_sum(&Tree::of(raw));
                     assert_eq!(*canonical.entry(child.digest).or_insert_with(|| own.clone()), own);
                     assert_eq!(*digests.entry(own).or_insert(child.digest), child.digest);
-                    let mut found = siblings.find(depth, child.digest);
+                    let mut found = index.find(depth, child.digest);
                     assert!(found.any(|found| found == child));
                 }
             }
         }
-        assert_eq!(siblings.root(), digest_of(&text));
+        assert_eq!(index.root(), digest_of(&text));
     }
     assert!(canonical.len() > 300, "{}", canonical.len());
 }
@@ -263,15 +261,15 @@ fn any_chunking_gives_the_same() {
         let tree = Tree::random(&mut rng, 5);
         let text = format!("[{}, ", tree.write(&mut rng));
         let mut document = document();
-        let mut siblings = Siblings::new(1000);
+        let mut index = ChildIndex::new(1000);
         let mut at = 0;
         for cut in random_cuts(text.len(), &mut rng).into_iter().chain([text.len()]) {
             if text.is_char_boundary(cut) {
-                document.push_with(&text[at..cut], &mut siblings).unwrap();
+                document.push_with(&text[at..cut], &mut index).unwrap();
                 at = cut;
             }
         }
-        assert_eq!(siblings.children(0)[0].digest, digest_of(&text[1..text.len() - 2]).unwrap(), "{text}");
+        assert_eq!(index.children(0)[0].digest, digest_of(&text[1..text.len() - 2]).unwrap(), "{text}");
     }
 }
 
@@ -321,41 +319,41 @@ fn a_late_sink_knows_what_it_lacks() {
     for _ in 0..100 {
         let text = Tree::random(&mut rng, 5).write(&mut rng);
         for late in (0..=text.len()).filter(|&late| text.is_char_boundary(late)) {
-            let (mut document, mut siblings) = (document(), Siblings::new(1000));
+            let (mut document, mut index) = (document(), ChildIndex::new(1000));
             document.push(&text[..late]).unwrap();
             for (at, c) in text[late..].char_indices() {
                 let (at, cut) = (late + at, late + at + c.len_utf8());
-                document.push_with(&text[at..cut], &mut siblings).unwrap();
-                if siblings.depth() == 0 {
+                document.push_with(&text[at..cut], &mut index).unwrap();
+                if index.depth() == 0 {
                     // Nothing was told yet, or all is closed.
                     continue;
                 }
                 let expect = expected(&text, cut);
-                assert_eq!(siblings.depth(), expect.len());
+                assert_eq!(index.depth(), expect.len());
                 for (depth, expect) in expect.iter().enumerate() {
-                    let children = siblings.children(depth);
+                    let children = index.children(depth);
                     assert!(children.is_sorted_by_key(|child| child.span.start));
                     for child in children {
                         let (_, raw) = expect.iter().find(|(_, raw)| raw.range() == child.span.range()).unwrap();
                         assert_eq!(Some(child.digest), digest_of(raw.as_str()), "{text} {late} {cut}");
                     }
                     let lacks = children.len() < expect.len();
-                    assert_eq!(siblings.remembers_all(depth), !lacks, "{text} {late} {cut}");
+                    assert_eq!(index.remembers_all(depth), !lacks, "{text} {late} {cut}");
                 }
             }
-            let whole = siblings.root();
+            let whole = index.root();
             assert!(whole.is_none() || whole == digest_of(&text), "{text} {late}");
         }
     }
-    let (mut document, mut siblings) = (document(), Siblings::new(100));
+    let (mut document, mut index) = (document(), ChildIndex::new(100));
     document.push("[1, [2, {\"a\": ").unwrap();
-    document.push_with("3}, 4], [5, 6], ", &mut siblings).unwrap();
-    assert_eq!(texts(&siblings, document.text()), [vec!["[5, 6]"]]);
-    assert!(!siblings.remembers_all(0));
-    assert_eq!(siblings.find(0, digest_of("[5,6]").unwrap()).count(), 1);
-    document.push_with("7]\n[[", &mut siblings).unwrap();
-    assert_eq!(siblings.root(), None);
-    assert!(siblings.remembers_all(0) && siblings.remembers_all(1));
+    document.push_with("3}, 4], [5, 6], ", &mut index).unwrap();
+    assert_eq!(texts(&index, document.text()), [vec!["[5, 6]"]]);
+    assert!(!index.remembers_all(0));
+    assert_eq!(index.find(0, digest_of("[5,6]").unwrap()).count(), 1);
+    document.push_with("7]\n[[", &mut index).unwrap();
+    assert_eq!(index.root(), None);
+    assert!(index.remembers_all(0) && index.remembers_all(1));
 }
 
 /// Lent now and then, it is right about what it remembers, and knows where that is not all.
@@ -365,7 +363,7 @@ fn gaps_do_no_harm() {
     let (mut lacking, mut whole) = (0, 0);
     for _ in 0..1000 {
         let text = Tree::random(&mut rng, 5).write(&mut rng);
-        let (mut document, mut siblings) = (document(), Siblings::new(1000));
+        let (mut document, mut index) = (document(), ChildIndex::new(1000));
         let mut at = 0;
         for cut in random_cuts(text.len(), &mut rng).into_iter().chain([text.len()]) {
             if !text.is_char_boundary(cut) {
@@ -381,47 +379,47 @@ fn gaps_do_no_harm() {
             let noticing = json::each(|event, _| {
                 is_noticed |= event.ends_value() || matches!(event, Event::Begin { .. });
             });
-            document.push_with(piece, &mut (&mut siblings, noticing)).unwrap();
+            document.push_with(piece, &mut (&mut index, noticing)).unwrap();
             if !is_noticed {
                 continue;
             }
             let expect = expected(&text, cut);
-            assert_eq!(siblings.depth(), expect.len(), "{text} {cut}");
+            assert_eq!(index.depth(), expect.len(), "{text} {cut}");
             for (depth, expect) in expect.iter().enumerate() {
-                let children = siblings.children(depth);
+                let children = index.children(depth);
                 for child in children {
                     let is_one = |(_, raw): &(_, Raw<'_>)| raw.range() == child.span.range();
                     assert!(expect.iter().any(is_one), "{text} {cut}");
                     assert_eq!(Some(child.digest), digest_of(child.span.of(&text)), "{text} {cut}");
                 }
                 let is_all = children.len() == expect.len();
-                assert_eq!(siblings.remembers_all(depth), is_all, "{text} {cut}");
+                assert_eq!(index.remembers_all(depth), is_all, "{text} {cut}");
                 (lacking, whole) = (lacking + usize::from(!is_all), whole + usize::from(is_all));
             }
-            let root = siblings.root();
+            let root = index.root();
             assert!(root.is_none() || root == digest_of(&text), "{text}");
         }
     }
     assert!(lacking > 100 && whole > 100, "{lacking} {whole}");
     // The last child alone is missing, and its container ends.
-    let (mut document, mut siblings) = (document(), Siblings::new(100));
-    document.push_with(r#"[["a""#, &mut siblings).unwrap();
+    let (mut document, mut index) = (document(), ChildIndex::new(100));
+    document.push_with(r#"[["a""#, &mut index).unwrap();
     document.push(r#","b""#).unwrap();
-    document.push_with("], 1 ", &mut siblings).unwrap();
-    assert_eq!(texts(&siblings, document.text()), [["1"]]);
-    assert!(!siblings.remembers_all(0));
+    document.push_with("], 1 ", &mut index).unwrap();
+    assert_eq!(texts(&index, document.text()), [["1"]]);
+    assert!(!index.remembers_all(0));
 }
 
 #[test]
 fn a_clone_goes_on_where_a_document_was_set_back() {
-    let (mut document, mut siblings) = (document(), Siblings::new(100));
-    document.push_with("[1, [2, ", &mut siblings).unwrap();
-    let (checkpoint, kept) = (document.checkpoint(), siblings.clone());
-    document.push_with("3, 4], 5, [6, ", &mut siblings).unwrap();
+    let (mut document, mut index) = (document(), ChildIndex::new(100));
+    document.push_with("[1, [2, ", &mut index).unwrap();
+    let (checkpoint, kept) = (document.checkpoint(), index.clone());
+    document.push_with("3, 4], 5, [6, ", &mut index).unwrap();
     assert!(document.restore(&checkpoint));
-    siblings = kept;
-    document.push_with("7], 8]", &mut siblings).unwrap();
-    assert_eq!(siblings.root(), digest_of("[1, [2, 7], 8]"));
+    index = kept;
+    document.push_with("7], 8]", &mut index).unwrap();
+    assert_eq!(index.root(), digest_of("[1, [2, 7], 8]"));
 }
 
 /// Rows of documents: reformatted, they are found again.
@@ -442,13 +440,13 @@ fn documents_of_the_corpus() {
             assert_ne!(digest_of(&text), digest_of(&changed), "{name:?}");
         }
         let cut = text[..text.trim_end().len() - 1].trim_end().len();
-        let (mut document, mut siblings) = (document(), Siblings::new(1 << 16));
+        let (mut document, mut index) = (document(), ChildIndex::new(1 << 16));
         for piece in text[..cut].split_inclusive(['e', '"', '\\', ' ']) {
-            document.push_with(piece, &mut siblings).unwrap();
+            document.push_with(piece, &mut index).unwrap();
         }
         for (_, raw) in expected(&text, cut).into_iter().next().unwrap_or_default() {
             let variant = Tree::of(raw).shuffled(&mut rng).write(&mut rng);
-            let mut found = siblings.find(0, digest_of(&variant).unwrap());
+            let mut found = index.find(0, digest_of(&variant).unwrap());
             assert!(found.any(|child| child.span.range() == raw.range()), "{name:?} {:?}", raw.range());
             rows += 1;
         }
@@ -466,7 +464,7 @@ fn no_event_is_a_panic() {
     for _ in 0..300 {
         let text = Tree::random(&mut rng, 4).write(&mut rng);
         let (limit, mut rng) = (rng.below(20), Rng::new(rng.next()));
-        let mut siblings = Siblings::new(limit);
+        let mut index = ChildIndex::new(limit);
         let (mut value, mut paths) = (LiveValue::new(), Paths::new(["/*", "/a/0", "/0/*/b", ""]).unwrap());
         let mut odd = json::each(|_, live| {
             let mut offset = || offsets[rng.below(offsets.len())];
@@ -483,10 +481,10 @@ fn no_event_is_a_panic() {
                 _ => Event::Scalar { kind: [Scalar::Number, Scalar::Null][rng.below(2)], span },
             };
             let frames = &live.frames[..rng.below(live.frames.len() + 1)];
-            (&mut siblings, &mut value, &mut paths).event(event, &Live { text: live.text, frames });
+            (&mut index, &mut value, &mut paths).event(event, &Live { text: live.text, frames });
         });
         document().push_with(&text, &mut odd).unwrap();
-        let found = (0..siblings.depth()).map(|depth| siblings.children(depth).len()).sum::<usize>();
+        let found = (0..index.depth()).map(|depth| index.children(depth).len()).sum::<usize>();
         assert!(found <= 20);
         while paths.poll_match().is_some_and(|found| found.text(&text).len() <= text.len()) {}
         // An event shows at most the whole text, each byte of it as an escape.
@@ -494,5 +492,5 @@ fn no_event_is_a_panic() {
         assert!(shown <= (text.len() + 1) * (6 * text.len() + 4));
         assert!(value.duplicates().iter().all(|one| value.path_of(one).len() < 1000));
     }
-    Siblings::new(1).event(Event::StringEnd(Span { start: 0, end: 0 }), &Live { text: "", frames: &[] });
+    ChildIndex::new(1).event(Event::StringEnd(Span { start: 0, end: 0 }), &Live { text: "", frames: &[] });
 }

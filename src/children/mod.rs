@@ -7,15 +7,15 @@
 //!
 //! ```
 //! use restitch::Document;
-//! use restitch::siblings::{Siblings, digest_of, same_value};
+//! use restitch::children::{ChildIndex, digest_of, same_value};
 //!
-//! let (mut document, mut siblings) = (Document::new(64), Siblings::new(65_536));
-//! document.push_with(r#"{"rows": [{"id": 1, "x": "é"}, {"id": 2}, {"id"#, &mut siblings)?;
-//! assert_eq!(siblings.children(1).len(), 2);
+//! let (mut document, mut index) = (Document::new(64), ChildIndex::new(65_536));
+//! document.push_with(r#"{"rows": [{"id": 1, "x": "é"}, {"id": 2}, {"id"#, &mut index)?;
+//! assert_eq!(index.children(1).len(), 2);
 //!
 //! let again = r#"{"x":"\u00e9","id":1}"#;
 //! let digest = digest_of(again).unwrap();
-//! let row = siblings.find(1, digest).find(|row| same_value(row.span.of(document.text()), again)).unwrap();
+//! let row = index.find(1, digest).find(|row| same_value(row.span.of(document.text()), again)).unwrap();
 //! assert_eq!(row.span.of(document.text()), r#"{"id": 1, "x": "é"}"#);
 //! # Ok::<(), restitch::SyntaxError>(())
 //! ```
@@ -39,7 +39,7 @@ pub use same::same_value;
 /// sees, and knows [where that is not all](Self::remembers_all); from then on it must be lent for all pushes. Where a
 /// document is [set back](crate::Document::restore), a clone that was taken together with the checkpoint goes on.
 #[derive(Clone, Debug)]
-pub struct Siblings {
+pub struct ChildIndex {
     /// The open containers.
     levels: Vec<Level>,
     /// The children of the first level, then those of the second, and so on.
@@ -78,7 +78,7 @@ struct Level {
     is_remembered: bool,
 }
 
-impl Siblings {
+impl ChildIndex {
     /// Remembers at most `limit` children over all open containers ([`Limits::max_children`](crate::Limits::max_children)); of
     /// a container with more, the first ones.
     pub fn new(limit: usize) -> Self {
@@ -226,7 +226,7 @@ impl Level {
     }
 }
 
-impl Sink for Siblings {
+impl Sink for ChildIndex {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         match event {
             Event::Begin { at, .. } => {
@@ -253,16 +253,16 @@ impl Sink for Siblings {
 /// on every machine, but may be another in another version.
 ///
 /// ```
-/// use restitch::siblings::digest_of;
+/// use restitch::children::digest_of;
 ///
 /// assert_eq!(digest_of(r#"{"a": [1], "b": "\u00e9"}"#), digest_of(r#"{"b":"é","a":[1]}"#));
 /// assert_ne!(digest_of("1"), digest_of("1.0"));
 /// assert_eq!(digest_of("[1"), None);
 /// ```
 pub fn digest_of(text: &str) -> Option<u64> {
-    let mut siblings = Siblings::new(0);
-    same::run(text, &mut siblings)?;
-    siblings.root
+    let mut index = ChildIndex::new(0);
+    same::run(text, &mut index)?;
+    index.root
 }
 
 /// Where a child of the container at this depth is found.

@@ -12,11 +12,11 @@ impl KeyHash {
     /// Of a key with its escapes read.
     ///
     /// ```
-    /// use restitch::siblings::{KeyHash, Siblings};
+    /// use restitch::children::{KeyHash, ChildIndex};
     ///
-    /// let (mut document, mut siblings) = (restitch::Document::new(16), Siblings::new(100));
-    /// document.push_with(r#"{"\u00e9": 1, "b": 2, "c": "#, &mut siblings)?;
-    /// let keys: Vec<_> = siblings.children(0).iter().map(|child| child.key).collect();
+    /// let (mut document, mut index) = (restitch::Document::new(16), ChildIndex::new(100));
+    /// document.push_with(r#"{"\u00e9": 1, "b": 2, "c": "#, &mut index)?;
+    /// let keys: Vec<_> = index.children(0).iter().map(|child| child.key).collect();
     /// assert_eq!(keys, [Some(KeyHash::of("é")), Some(KeyHash::of("b"))]);
     /// # Ok::<(), restitch::SyntaxError>(())
     /// ```
