@@ -250,7 +250,7 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
     let ways = [known, PrefillForm::Turn, PrefillForm::Flag, PrefillForm::Partial, PrefillForm::Final];
     let mut found = Prefill {
         model: model.to_owned(),
-        prefill: PrefillForm::None.as_str(),
+        prefix: PrefillForm::None.as_str(),
         returns_prefill: false,
         known: known.as_str(),
         tried: vec![],
@@ -273,7 +273,7 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
         let goes_on = is_whole && text.strip_prefix(PREFILL).unwrap_or(text).trim_start().starts_with('5');
         found.tried.push(Tried { prefix: way.as_str(), status, answer: short(&answer) });
         if goes_on {
-            found.prefill = way.as_str();
+            found.prefix = way.as_str();
             return found;
         }
     }
