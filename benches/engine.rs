@@ -281,7 +281,7 @@ fn events(c: &mut Criterion) {
     let body = bytes::Bytes::from(body);
     group.bench_function("relay, a healthy stream in reads of 16 KiB", |b| {
         b.iter(|| {
-            let mut relay = Relay::new(Limits::default(), false);
+            let mut relay = Relay::new(Limits::default());
             let mut forwarded = 0;
             let mut at = 0;
             while at < body.len() {

@@ -297,11 +297,6 @@ impl Document {
         self.root_end().unwrap_or(self.text.len())
     }
 
-    /// Which roots it takes.
-    pub(crate) fn root_kinds(&self) -> Roots {
-        self.parser.roots
-    }
-
     /// How many roots have ended. More than one come with [`Trailing::Next`] alone; all else here is about the newest.
     pub fn roots(&self) -> usize {
         self.parser.before + usize::from(self.is_complete())

@@ -90,6 +90,7 @@ impl Conversation {
         let first = self.frames(first);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
+        let give_up = self.proxy.give_up;
         let (limits, has_stop, strategy) = (self.limits.clone(), self.request.has_stop, self.strategy());
         let proxy = Arc::clone(&self.proxy);
         let conversation = Arc::new(self);
@@ -99,6 +100,7 @@ impl Conversation {
         };
         let stitch = Stitch::with(first, reopen, limits, has_stop)
             .strategy(strategy)
+            .give_up(give_up)
             .on_rejection(|refused: &Refused| refused.0.clone())
             .observe(move |output| proxy.observed(output));
         Response::from_parts(parts, Body::stream(stitch))
@@ -113,6 +115,11 @@ impl Conversation {
                 Err(Refused(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
             }
         }
+    }
+
+    fn body_relay(&self) -> BodyRelay {
+        let relay = BodyRelay::new(self.limits.clone()).strategy(self.strategy()).give_up(self.proxy.give_up);
+        if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 
     /// In which way the model is asked for the rest.
@@ -212,7 +219,7 @@ impl Conversation {
     async fn whole(self, response: Response<Incoming>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let limits = &self.limits;
-        let mut whole = BodyRelay::new(limits.clone(), self.request.has_stop).strategy(self.strategy());
+        let mut whole = self.body_relay();
         let origin = Instant::now();
         let mut answer = Bytes::new();
         let patience = Some((limits.first_byte_timeout.max(limits.idle_timeout), limits.idle_timeout));
@@ -254,7 +261,7 @@ impl Conversation {
                     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
                     answer = body;
                 }
-                Output::Done { outcome, .. } if outcome.status == Status::Failed => {
+                Output::Done { outcome, .. } if outcome.status() == Status::Failed => {
                     parts.status = StatusCode::BAD_GATEWAY;
                 }
                 _ => {}

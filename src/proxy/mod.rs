@@ -27,7 +27,7 @@ use crate::Limits;
 use crate::client::Client;
 use crate::provider::capability::{Capability, CapabilityCache, CapabilityHint, Table};
 use crate::session::relay::Output;
-use crate::session::{CallEnd, Event, FailureReason, Prompt};
+use crate::session::{CallEnd, CutCause, Event, FailureReason, GiveUp, Prompt};
 
 /// What a proxy does.
 ///
@@ -52,6 +52,7 @@ pub struct Proxy {
     adapts: bool,
     raise: u32,
     /// What answers have taught of models.
+    give_up: GiveUp,
     cache: Arc<Mutex<CapabilityCache>>,
     observer: Option<Observer>,
     tap: Option<Arc<dyn Tap>>,
@@ -79,6 +80,7 @@ impl Proxy {
             capabilities: Table::default(),
             adapts: false,
             raise: 1,
+            give_up: GiveUp::Leave,
             cache: Arc::default(),
             observer: None,
             tap: None,
@@ -89,6 +91,14 @@ impl Proxy {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets what is delivered when the rest can't be had. Default: [`GiveUp::Leave`], so that a client sees the failure that
+    /// it would have seen without the proxy.
+    #[must_use]
+    pub fn give_up(mut self, give_up: GiveUp) -> Self {
+        self.give_up = give_up;
         self
     }
 
@@ -189,10 +199,11 @@ impl Proxy {
             }
             Output::Event(Event::Failed { reason, .. }) => tracing::warn!(%reason, "a call failed"),
             Output::Done { outcome, .. } => tracing::info!(
-                status = outcome.status.as_str(),
-                continuations = outcome.continuations,
-                failures = outcome.failures,
-                filled = outcome.synthesized.len(),
+                status = outcome.status().as_str(),
+                cause = outcome.cause().map(CutCause::as_str),
+                continuations = outcome.tally().continuations,
+                failures = outcome.tally().failures,
+                synthesized = outcome.synthesized().len(),
                 "done"
             ),
             Output::Event(_) | Output::Bytes(_) => {}

@@ -1,7 +1,7 @@
 //! How the rest of a document is asked for: by its prefix, or in words that say what is known at the cut.
 
 use super::returned_prefill::ReturnedPrefill;
-use super::{ContinuationMode, Parts, Phase, Session, Turn};
+use super::{ContinuationMode, Parts, Session, Turn};
 use crate::context;
 use crate::splice::{Expect, Splice};
 
@@ -12,35 +12,40 @@ impl Session {
         let text = document.text();
         let kept = text.trim_end().len();
         let in_string = document.machine().in_string();
-        let prefix =
-            self.strategy.prefill.filter(|prefix| !(prefix.rejects_trailing_space && in_string && kept < text.len()));
+        let prefix = self
+            .settings
+            .strategy
+            .prefill
+            .filter(|prefix| !(prefix.rejects_trailing_space && in_string && kept < text.len()));
         let expect = match prefix {
             Some(_) => Expect::Exact,
-            None if !self.strategy.prompt.has_anchor() && self.expect == Expect::Anchor => Expect::Any,
-            None => self.expect,
+            None if !self.settings.strategy.prompt.has_anchor() && self.settings.expect == Expect::Anchor => {
+                Expect::Any
+            }
+            None => self.settings.expect,
         };
-        let splice = Splice::new(&self.slot, expect, &self.limits).with_earlier(self.earlier.clone());
+        let splice = Splice::new(&self.slot, expect, &self.settings.limits).with_earlier(self.streaks.earlier.clone());
         let anchor = splice.anchor().and_then(|anchor| text.get(anchor.range.clone())).unwrap_or_default();
         let (turn, mode) = match prefix {
             Some(prefix) => {
                 let white = if prefix.rejects_trailing_space { kept } else { text.len() };
-                self.returned_prefill = ReturnedPrefill::new(text, white, prefix.returns_prefill);
+                self.call.returned_prefill = ReturnedPrefill::new(text, white, prefix.returns_prefill);
                 (Turn::prefill(&Parts::new(text.get(..white).unwrap_or(text), anchor)), ContinuationMode::Prefill)
             }
             None => {
-                self.returned_prefill = None;
+                self.call.returned_prefill = None;
                 (self.turn_in_words(anchor), ContinuationMode::Reprompt)
             }
         };
-        self.mode = mode;
-        self.phase = Phase::Waiting(Box::new(splice));
+        self.call.mode = mode;
+        self.wait_for(splice);
         turn
     }
 
     fn turn_in_words(&self, anchor: &str) -> Turn {
         let (document, index) = (self.slot.document(), Some(self.slot.child_index()));
-        let full = self.limits.max_verbatim_context;
-        let (budget, is_long) = (self.limits.context_budget_chars, document.text().len() > full);
+        let full = self.settings.limits.max_verbatim_context;
+        let (budget, is_long) = (self.settings.limits.context_budget_chars, document.text().len() > full);
         let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         let summary = self.sections.summary(document);
         // What is longer is no help: the end of it is the anchor.
@@ -52,6 +57,6 @@ impl Session {
             cut_off_element: context::cut_off_element(document).filter(short),
             ..Parts::new(document.text(), anchor)
         };
-        Turn::reprompt(&self.strategy.prompt, &parts, full)
+        Turn::reprompt(&self.settings.strategy.prompt, &parts, full)
     }
 }

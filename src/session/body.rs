@@ -8,10 +8,10 @@ use std::time::Duration;
 
 pub use super::wire::{Output, TransportEnd};
 use super::wire::{failure, finish_reason};
-use super::{CallEnd, ContinuationStrategy, Input, Outcome, Session, Status};
+use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::limits::Limits;
 use crate::provider::chat::{read_body, write_body};
-use crate::provider::{Delta, add_usage, answer_tokens};
+use crate::provider::{Delta, Finish, add_usage, answer_tokens};
 
 /// A chat/completions body, made whole: [`Output::Bytes`] is the response's body, and comes once. Drain [`poll_output`](Self::poll_output) after every input.
 #[derive(Debug)]
@@ -26,11 +26,24 @@ pub struct BodyRelay {
 }
 
 impl BodyRelay {
-    /// Before the first body. `has_stop`: the request names stop sequences.
-    pub fn new(limits: Limits, has_stop: bool) -> Self {
-        let mut session = Session::new(limits);
-        session.has_stop(has_stop);
+    /// Returns a relay before the first body.
+    pub fn new(limits: Limits) -> Self {
+        let session = Session::new(limits);
         Self { session, first: None, usages: None, last_error: None, outputs: VecDeque::new() }
+    }
+
+    /// Believes a `stop`; see [`Session::trust_stop`].
+    #[must_use]
+    pub fn trust_stop(mut self) -> Self {
+        self.session.trust_stop();
+        self
+    }
+
+    /// Sets what is delivered when the rest can't be had.
+    #[must_use]
+    pub fn give_up(mut self, give_up: GiveUp) -> Self {
+        self.session.set_give_up(give_up);
+        self
     }
 
     /// Asks for continuations in this way.
@@ -110,12 +123,15 @@ impl BodyRelay {
     /// The first answer's body, edited by spans; as it came where the answer passed.
     fn body(&mut self, outcome: &Outcome) -> String {
         let report = outcome.report();
-        if outcome.status == Status::Failed {
-            return failure(&report, self.last_error.as_deref());
+        if let Outcome::Failed { .. } = outcome {
+            let began = self.session.document().root_start().is_some();
+            return failure(&report, began, self.last_error.as_deref());
         }
         let first = self.first.take().unwrap_or_default();
-        let Some(reason) = finish_reason(outcome).filter(|_| outcome.status != Status::PassedThrough) else {
-            return first;
+        let reason = match outcome {
+            Outcome::PassedThrough { .. } => return first,
+            // A cut answer must not look whole, even where the upstream gave no reason.
+            _ => finish_reason(outcome).unwrap_or(Finish::Length.as_str()),
         };
         let text = self.session.document().text();
         write_body(&first, text, reason, self.usages.as_deref(), Some(&report)).unwrap_or(first)

@@ -60,7 +60,7 @@ pub enum Event {
         /// It is not further than it was: so many times in a row.
         strikes: u32,
     },
-    /// The loop gives up: what has come is closed.
+    /// The loop gives up; see [`GiveUp`](super::GiveUp).
     Fallback {
         /// Why.
         stop: StopReason,
@@ -79,7 +79,7 @@ impl Event {
     pub fn to_json(&self) -> Value {
         match self {
             Self::Cut { call, end, offset, path } => {
-                json!({"event": "cut", "call": call, "end": end.as_str(), "offset": offset, "path": path})
+                json!({"event": "cut", "call": call, "end": end.as_str(), "cause": end.cause(), "offset": offset, "path": path})
             }
             Self::Requested { call, mode, anchor, at } => json!({
                 "event": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
@@ -97,14 +97,13 @@ impl Event {
                 json!({"event": "progress", "call": call, "percentage": percentage, "strikes": strikes})
             }
             Self::Fallback { stop, offset, synthesized } => {
-                json!({"event": "fallback", "stop": stop.as_str(), "offset": offset, "filled": synthesized})
+                json!({"event": "fallback", "stop": stop.as_str(), "offset": offset, "synthesized": synthesized, "filled": synthesized})
             }
-            Self::Done(outcome) => json!({
-                "event": "done", "status": outcome.status.as_str(), "stop": outcome.stop.map(StopReason::as_str),
-                "continuations": outcome.continuations, "failures": outcome.failures,
-                "ambiguous": outcome.ambiguous, "filled": outcome.synthesized, "tokens": outcome.tokens,
-                "repairs": outcome.repairs, "percentage": outcome.percentage,
-            }),
+            Self::Done(outcome) => {
+                let mut line = json!(outcome);
+                line["event"] = "done".into();
+                line
+            }
         }
     }
 }

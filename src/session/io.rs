@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Event, Outcome, Request};
+use super::{CutCause, Event, Outcome, Request};
 use crate::provider::Finish;
 use crate::splice::SpliceError;
 
@@ -60,6 +60,20 @@ impl CallEnd {
             Self::Error(_) => "error",
             Self::TimedOut => "silent",
             Self::Rejected { .. } | Self::PrefillRejected(_) => "rejected",
+        }
+    }
+
+    /// Returns why text that ends so is cut. `None` where a finish reason is not about a cut, and for a call that was
+    /// refused.
+    pub fn cause(&self) -> Option<CutCause> {
+        match self {
+            Self::Finished(Finish::Length) => Some(CutCause::Length),
+            Self::Finished(Finish::Stop) => Some(CutCause::PrematureStop),
+            Self::Closed => Some(CutCause::Eof),
+            Self::Dropped => Some(CutCause::Drop),
+            Self::Error(_) => Some(CutCause::InBand),
+            Self::TimedOut => Some(CutCause::Idle),
+            Self::Finished(_) | Self::Rejected { .. } | Self::PrefillRejected(_) => None,
         }
     }
 }

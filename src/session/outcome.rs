@@ -1,35 +1,95 @@
 //! How an answer came about.
 
 use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::provider::Finish;
 
-/// How the answer came about.
+/// How an answer ended, with the data of the case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// How it ended.
-    pub status: Status,
+#[non_exhaustive]
+pub enum Outcome {
+    /// The first answer was delivered as it came: it was whole, is not JSON, or is not to be continued.
+    PassedThrough {
+        /// The finish reason of the answer, if it gave one.
+        finish: Option<Finish>,
+        /// What the calls brought.
+        tally: Tally,
+    },
+    /// The document is whole.
+    Complete {
+        /// The finish reason of the last call, if it gave one.
+        finish: Option<Finish>,
+        /// What the calls brought.
+        tally: Tally,
+    },
+    /// The document was given up and closed by the shortest legal completion. Elements may be missing.
+    Closed {
+        /// Why the loop ended.
+        reason: StopReason,
+        /// Why the delivered text ended where it did.
+        cause: Option<CutCause>,
+        /// JSON Pointers of values that nobody wrote; see
+        /// [`Completion::synthesized`](crate::json::Completion::synthesized).
+        synthesized: Vec<String>,
+        /// The finish reason that ended the loop, if one did.
+        finish: Option<Finish>,
+        /// What the calls brought.
+        tally: Tally,
+    },
+    /// The document was given up, and nothing was added to it.
+    Incomplete {
+        /// Why the loop ended.
+        reason: StopReason,
+        /// Why the delivered text ended where it did.
+        cause: Option<CutCause>,
+        /// The finish reason of the call that the delivered text ends with, if it gave one.
+        finish: Option<Finish>,
+        /// What the calls brought.
+        tally: Tally,
+    },
+    /// Nothing of a document was delivered, or a document was given up and
+    /// [`GiveUp::Error`](super::GiveUp::Error) was asked for.
+    Failed {
+        /// Why the loop ended; `None` where there was no loop.
+        reason: Option<StopReason>,
+        /// Why the delivered text ended where it did.
+        cause: Option<CutCause>,
+        /// What the calls brought.
+        tally: Tally,
+    },
+}
+
+/// What the calls of an answer brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Tally {
     /// Calls after the first.
     pub continuations: u32,
     /// How many of all calls failed.
     pub failures: u32,
-    /// Seams that rest on an anchor that may stand elsewhere, too (rule 3 of the specification): where the text
-    /// repeats itself all over, nobody can tell.
+    /// Seams that rest on an anchor that may occur elsewhere, too. Where the text repeats itself everywhere, no anchor
+    /// is unique.
     pub ambiguous: u32,
-    /// JSON Pointers of values that were invented to close the document; see
-    /// [`Completion::synthesized`](crate::json::Completion::synthesized).
-    pub synthesized: Vec<String>,
-    /// The finish reason of the last call, if it gave one.
-    pub finish: Option<Finish>,
-    /// Why the loop ended before the document was whole; `None` where it was, or nothing was to be continued.
-    pub stop: Option<StopReason>,
-    /// Tokens of the answer of each call, the first one first; `None` where the provider told none.
+    /// Tokens of the answer of each call, the first one first; `None` where the provider named none.
     pub tokens: Vec<Option<u64>>,
     /// What was changed in the continuations' text: how often, by the name of the rule.
-    pub repairs: BTreeMap<&'static str, u32>,
-    /// How much of the document there is, as the model said: the last percentage that rose; see
+    pub repairs: BTreeMap<String, u32>,
+    /// How much of the document is delivered, as the model said: the last percentage that rose; see
     /// [`Progress`](crate::context::Progress).
+    #[serde(rename = "last_kpi")]
     pub percentage: Option<u8>,
+}
+
+impl Tally {
+    /// Tokens of all answers together, as far as the provider named them.
+    pub fn total_tokens(&self) -> u64 {
+        // A server may name any number.
+        self.tokens.iter().flatten().fold(0, |sum, tokens| sum.saturating_add(*tokens))
+    }
 }
 
 /// Why a loop ended before the document was whole.
@@ -44,16 +104,17 @@ pub enum StopReason {
     Continuations,
     /// All answers together have [`Limits::max_total_tokens`](crate::Limits::max_total_tokens).
     Tokens,
-    /// It has taken [`Limits::max_total_time`](crate::Limits::max_total_time).
+    /// The answer has taken [`Limits::max_total_time`](crate::Limits::max_total_time).
     Time,
-    /// The model says that it gets no further: [`Limits::max_stalled_reports`](crate::Limits::max_stalled_reports) times in a row.
+    /// The model reported no progress
+    /// [`Limits::max_stalled_reports`](crate::Limits::max_stalled_reports) times in a row.
     Progress,
     /// A call ended with a reason that is not to be continued.
     Finish,
 }
 
 impl StopReason {
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failures => "failures",
@@ -67,48 +128,200 @@ impl StopReason {
     }
 }
 
-/// How an answer ended.
+/// Why text ended before its document was whole: the one vocabulary of outcomes, events and logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CutCause {
+    /// The limit on output tokens was reached.
+    Length,
+    /// The connection was lost.
+    Drop,
+    /// The stream ended cleanly, without a finish reason.
+    Eof,
+    /// Nothing came for the idle time.
+    Idle,
+    /// The server reported an error inside the stream.
+    InBand,
+    /// The model stopped, as if the document were whole.
+    PrematureStop,
+    /// The text left the grammar, or contradicted what was delivered.
+    Malformed,
+}
+
+impl CutCause {
+    /// Returns the name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Length => "length",
+            Self::Drop => "drop",
+            Self::Eof => "eof",
+            Self::Idle => "idle",
+            Self::InBand => "in_band",
+            Self::PrematureStop => "premature_stop",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// How an answer ended, without the data of the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Status {
-    /// The first answer stands as it came: it was whole, or not JSON, or not to be continued.
+    /// See [`Outcome::PassedThrough`].
     PassedThrough,
-    /// The document is whole.
+    /// See [`Outcome::Complete`].
     Complete,
-    /// The document was given up and closed; what was invented is listed.
+    /// See [`Outcome::Closed`].
     Closed,
-    /// Nothing of a document was delivered.
+    /// See [`Outcome::Incomplete`].
+    Incomplete,
+    /// See [`Outcome::Failed`].
     Failed,
 }
 
 impl Status {
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PassedThrough => "passed",
             Self::Complete => "complete",
             Self::Closed => "closed",
+            Self::Incomplete => "incomplete",
             Self::Failed => "failed",
         }
     }
 }
 
+/// `Display` and `Serialize` of a name in reports.
+macro_rules! named {
+    ($($name:ident),+) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    )+};
+}
+
+named!(StopReason, CutCause, Status);
+
 impl Outcome {
-    /// The `restitch` member of the last chunk: status, counts, why it stopped, what was synthesized, and how many seams are
-    /// ambiguous, if any; as JSON.
+    /// Returns how the answer ended, without the data of the case.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::PassedThrough { .. } => Status::PassedThrough,
+            Self::Complete { .. } => Status::Complete,
+            Self::Closed { .. } => Status::Closed,
+            Self::Incomplete { .. } => Status::Incomplete,
+            Self::Failed { .. } => Status::Failed,
+        }
+    }
+
+    /// Returns what the calls brought.
+    pub fn tally(&self) -> &Tally {
+        match self {
+            Self::PassedThrough { tally, .. }
+            | Self::Complete { tally, .. }
+            | Self::Closed { tally, .. }
+            | Self::Incomplete { tally, .. }
+            | Self::Failed { tally, .. } => tally,
+        }
+    }
+
+    /// Returns why the loop ended before the document was whole, if it did.
+    pub fn reason(&self) -> Option<StopReason> {
+        match self {
+            Self::Closed { reason, .. } | Self::Incomplete { reason, .. } => Some(*reason),
+            Self::Failed { reason, .. } => *reason,
+            Self::PassedThrough { .. } | Self::Complete { .. } => None,
+        }
+    }
+
+    /// Returns why the delivered text ended before the document was whole, if it did.
+    pub fn cause(&self) -> Option<CutCause> {
+        match self {
+            Self::Closed { cause, .. } | Self::Incomplete { cause, .. } | Self::Failed { cause, .. } => *cause,
+            Self::PassedThrough { .. } | Self::Complete { .. } => None,
+        }
+    }
+
+    /// Returns the JSON Pointers of values that were synthesized to close the document.
+    pub fn synthesized(&self) -> &[String] {
+        if let Self::Closed { synthesized, .. } = self { synthesized } else { &[] }
+    }
+
+    /// Returns the finish reason that goes with the delivered text, if a call gave one.
+    pub fn finish(&self) -> Option<&Finish> {
+        match self {
+            Self::PassedThrough { finish, .. }
+            | Self::Complete { finish, .. }
+            | Self::Closed { finish, .. }
+            | Self::Incomplete { finish, .. } => finish.as_ref(),
+            Self::Failed { .. } => None,
+        }
+    }
+
+    /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop stopped, what was
+    /// synthesized, and how many seams are ambiguous, if any are.
     pub fn report(&self) -> String {
+        let tally = self.tally();
         let mut report = serde_json::json!({
-            "status": self.status.as_str(), "continuations": self.continuations, "failures": self.failures,
+            "status": self.status(), "continuations": tally.continuations, "failures": tally.failures,
         });
-        if self.ambiguous > 0 {
-            report["ambiguous"] = self.ambiguous.into();
+        if tally.ambiguous > 0 {
+            report["ambiguous"] = tally.ambiguous.into();
         }
-        if let Some(stop) = self.stop {
-            report["stop"] = stop.as_str().into();
+        if let Some(reason) = self.reason() {
+            report["stop"] = reason.as_str().into();
         }
-        if self.status != Status::Complete {
-            report["filled"] = self.synthesized.clone().into();
+        if let Some(cause) = self.cause() {
+            report["cause"] = cause.as_str().into();
+        }
+        if let Self::Closed { synthesized, .. } = self {
+            // Elements that were never written can't be listed.
+            report["elements_may_be_missing"] = true.into();
+            report["synthesized"] = synthesized.clone().into();
+            // The name before; it goes with the next release.
+            report["filled"] = synthesized.clone().into();
         }
         report.to_string()
+    }
+}
+
+/// "complete after 2 continuations, 1 failure", and why the loop ended.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { continuations, failures, .. } = self.tally();
+        let plural = |count: u32| if count == 1 { "" } else { "s" };
+        write!(f, "{} after {continuations} continuation{}", self.status(), plural(*continuations))?;
+        write!(f, ", {failures} failure{}", plural(*failures))?;
+        if let Some(reason) = self.reason() {
+            write!(f, ": stopped by {reason}")?;
+        }
+        if let Some(cause) = self.cause() {
+            write!(f, ", cut by {cause}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The members of the report, and those of the tally.
+impl Serialize for Outcome {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let tally = self.tally();
+        serde_json::json!({
+            "status": self.status(), "stop": self.reason(), "cause": self.cause(),
+            "continuations": tally.continuations, "failures": tally.failures, "ambiguous": tally.ambiguous,
+            "synthesized": self.synthesized(), "filled": self.synthesized(),
+            "finish": self.finish().map(Finish::as_str),
+            "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
+        })
+        .serialize(serializer)
     }
 }

@@ -1,13 +1,13 @@
-//! Event streams through a session: what is healthy passes as it came, the rest is written anew.
+//! Event streams through a session: a healthy stream is forwarded as it came, the rest is written.
 //!
 //! ```text
-//!  Healthy ──▶ the upstream's bytes, whole blocks at a time
+//!  Open, first call ──▶ the upstream's bytes, whole blocks at a time
 //!     │ a terminal event before the root is closed
 //!     ▼
 //!  Withheld ─▶ nothing; the rest of the call is read for its usage
 //!     │ the call is over
 //!     ▼
-//!  Continuing ─▶ chunks of ours with the first answer's id; comments while nothing comes
+//!  Open, further call ─▶ chunks with the first answer's id; comments while nothing comes
 //!     │ the session is done
 //!     ▼
 //!  Done ─▶ one finish, one usage, one `[DONE]`
@@ -15,6 +15,7 @@
 //! A relay does no I/O and has no clock. Drain [`poll_output`](Relay::poll_output) after every input.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -22,7 +23,7 @@ use bytes::{Bytes, BytesMut};
 use super::event_summary::{EventSummary, last_block, unfinished};
 pub use super::wire::{Output, TransportEnd};
 use super::wire::{failure, finish_reason};
-use super::{CallEnd, ContinuationStrategy, Input, Outcome, Session, Status};
+use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session, Tally};
 use crate::limits::Limits;
 use crate::provider::chat::{Reader, Writer};
 use crate::provider::{Finish, add_usage, answer_tokens};
@@ -37,7 +38,7 @@ use crate::sse::{DecodeError, Decoder, Encoder};
 /// use restitch::Limits;
 ///
 /// let now = Duration::ZERO;
-/// let mut relay = Relay::new(Limits::default(), false);
+/// let mut relay = Relay::new(Limits::default());
 /// let chunk = |text: &str| format!("data: {{\"id\":\"a\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{text:?}}}}}]}}\n\n");
 /// relay.handle_bytes(now, chunk("[1, 2").into());
 /// assert!(matches!(relay.poll_output(), Some(Output::Bytes(bytes)) if bytes == chunk("[1, 2")));
@@ -54,102 +55,164 @@ use crate::sse::{DecodeError, Decoder, Encoder};
 #[derive(Debug)]
 pub struct Relay {
     session: Session,
-    decoder: Decoder,
-    reader: Reader,
-    writer: Writer,
-    event_summary: EventSummary,
     limits: Limits,
     phase: Phase,
-    /// Raw bytes of the open call that have not left: first the rest of the chunks before, then the chunk that is being
-    /// read. They begin at `forwarded`.
-    pending: BytesMut,
-    chunk: Bytes,
-    forwarded: u64,
-    /// A chunk with a choice has left: the client knows the answer's id and role.
-    introduced: bool,
-    /// A finish reason, or `[DONE]`, has left as it came.
-    finish_sent: bool,
-    done_sent: bool,
-    /// The text is not all of the answer: tool calls, a refusal, several choices.
-    opaque: bool,
-    /// The call that ended last lost its connection.
-    dropped: bool,
-    /// How the call that is open is going to end, once its last events have been read.
-    end: Option<CallEnd>,
-    /// Usage of the call that is open, and of all before it.
-    usage: Option<String>,
+    call: OpenCall,
+    client: Client,
+    writer: Writer,
+    /// What the event that is being read holds.
+    event_summary: EventSummary,
+    /// Usage of all calls before the open one.
     usages: Option<String>,
-    /// Usage came in a chunk of its own.
-    usage_apart: bool,
     /// What the upstream said last when it failed.
     last_error: Option<String>,
-    /// Bytes of the call that is open have come.
-    opened: bool,
-    /// When something left last.
-    sent_at: Duration,
     outputs: VecDeque<Output>,
 }
 
+/// What is done with the events of the open call. Whether the call is the first one, the session knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Events leave as they come; with another call's identity where the original request was sent again.
-    Healthy {
-        adopt: bool,
-    },
-    /// A terminal event is kept back.
+    /// Events of a first call are forwarded; the text of a further call is joined.
+    Open,
+    /// A terminal event of a first call is kept back.
     Withheld,
-    /// A continuation is waited for or read.
-    Continuing,
-    /// Events are no longer looked at.
+    /// The stream can't be decoded and is forwarded unread.
     Blind,
     Done,
 }
 
-impl Relay {
-    /// A relay whose first call has answered. `has_stop`: the request names stop sequences.
-    pub fn new(limits: Limits, has_stop: bool) -> Self {
-        let mut session = Session::new(limits.clone());
-        session.has_stop(has_stop);
+/// The call that was asked for, or is open.
+#[derive(Debug)]
+struct OpenCall {
+    decoder: Decoder,
+    reader: Reader,
+    raw: RawBytes,
+    /// The original request was sent again after a chunk had left: its chunks get the identity of the first answer.
+    adopts: bool,
+    /// Bytes have come.
+    opened: bool,
+    /// How the call is going to end, once its last events have been read.
+    end: Option<CallEnd>,
+    usage: Option<String>,
+    /// Usage came in a chunk of its own.
+    usage_apart: bool,
+}
+
+impl OpenCall {
+    fn new(limits: &Limits) -> Self {
         Self {
-            session,
-            decoder: Decoder::new(&limits),
+            decoder: Decoder::new(limits),
             reader: Reader::new(),
+            raw: RawBytes::default(),
+            adopts: false,
+            opened: false,
+            end: None,
+            usage: None,
+            usage_apart: false,
+        }
+    }
+}
+
+/// Raw bytes of the open call that have not left: first the rest of the chunks before, then the chunk that is being read.
+#[derive(Debug, Default)]
+struct RawBytes {
+    pending: BytesMut,
+    chunk: Bytes,
+    /// Bytes of the call that have left: the offset at which `pending` begins.
+    forwarded: u64,
+}
+
+impl RawBytes {
+    /// Adds a chunk that is about to be read.
+    fn push(&mut self, bytes: &Bytes) {
+        // Usually nothing waits, and the chunk leaves as it is.
+        if self.pending.is_empty() {
+            self.chunk = bytes.clone();
+        } else {
+            self.pending.extend_from_slice(bytes);
+        }
+    }
+
+    /// Keeps what has not left of the chunk. Returns how many bytes wait.
+    fn keep_chunk(&mut self) -> usize {
+        self.pending.extend_from_slice(&std::mem::take(&mut self.chunk));
+        self.pending.len()
+    }
+
+    /// Takes the bytes up to an absolute offset.
+    fn take_to(&mut self, to: u64) -> [Bytes; 2] {
+        let length = usize::try_from(to.saturating_sub(self.forwarded)).unwrap_or(usize::MAX);
+        let waiting = length.min(self.pending.len());
+        let read = (length - waiting).min(self.chunk.len());
+        self.forwarded += (waiting + read) as u64;
+        [self.pending.split_to(waiting).freeze(), self.chunk.split_to(read)]
+    }
+
+    /// Returns the offset of the block that ends at an absolute offset.
+    fn start_of_block(&self, end: u64) -> u64 {
+        let raw = if self.pending.is_empty() { &self.chunk[..] } else { &self.pending[..] };
+        let length = usize::try_from(end.saturating_sub(self.forwarded)).unwrap_or(usize::MAX).min(raw.len());
+        self.forwarded + last_block(&raw[..length]) as u64
+    }
+
+    fn clear(&mut self) {
+        self.pending.clear();
+        self.chunk.clear();
+    }
+}
+
+/// What the client has received.
+#[derive(Debug, Default)]
+struct Client {
+    /// A chunk with a choice: the client knows the answer's id and role.
+    introduced: bool,
+    /// A finish reason or `[DONE]`, as it came.
+    finish: bool,
+    /// `[DONE]`, as it came.
+    done: bool,
+    /// When something left last.
+    sent_at: Duration,
+}
+
+impl Relay {
+    /// Returns a relay whose first call has answered.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            session: Session::new(limits.clone()),
+            phase: Phase::Open,
+            call: OpenCall { opened: true, ..OpenCall::new(&limits) },
+            limits,
+            client: Client::default(),
             writer: Writer::new(),
             event_summary: EventSummary::default(),
-            limits,
-            phase: Phase::Healthy { adopt: false },
-            pending: BytesMut::new(),
-            chunk: Bytes::new(),
-            forwarded: 0,
-            introduced: false,
-            finish_sent: false,
-            done_sent: false,
-            opaque: false,
-            dropped: false,
-            end: None,
-            usage_apart: false,
-            last_error: None,
-            usage: None,
             usages: None,
-            opened: true,
-            sent_at: Duration::ZERO,
+            last_error: None,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Believes a `stop`; see [`Session::trust_stop`].
+    #[must_use]
+    pub fn trust_stop(mut self) -> Self {
+        self.session.trust_stop();
+        self
     }
 
     /// Asks for continuations in this way.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.set_strategy(strategy);
+        self.session.set_strategy(strategy);
         self
     }
 
-    /// Asks for continuations in this way from the next one on.
-    pub fn set_strategy(&mut self, strategy: ContinuationStrategy) {
-        self.session.set_strategy(strategy);
+    /// Sets what is delivered when the rest can't be had.
+    #[must_use]
+    pub fn give_up(mut self, give_up: GiveUp) -> Self {
+        self.session.set_give_up(give_up);
+        self
     }
 
-    /// The session, for a look at the document.
+    /// Returns the session, for a look at the document.
     pub fn session(&self) -> &Session {
         &self.session
     }
@@ -164,44 +227,35 @@ impl Relay {
         self.end_call(now, end);
     }
 
-    /// Bytes of the open call.
+    /// Takes bytes of the open call.
     pub fn handle_bytes(&mut self, now: Duration, bytes: Bytes) {
-        self.opened = true;
+        self.call.opened = true;
         match self.phase {
             Phase::Done => return,
             Phase::Blind => return self.send(now, bytes),
-            _ => self.session.handle_input(now, Input::Activity),
+            Phase::Open | Phase::Withheld => self.session.handle_input(now, Input::Activity),
         }
-        if matches!(self.phase, Phase::Healthy { adopt: false }) {
-            // Usually nothing waits, and the chunk leaves as it is.
-            if self.pending.is_empty() {
-                self.chunk = bytes.clone();
-            } else {
-                self.pending.extend_from_slice(&bytes);
-            }
+        if self.is_forwarding() {
+            self.call.raw.push(&bytes);
         }
         let mut input: &[u8] = &bytes;
-        while !matches!(self.phase, Phase::Done | Phase::Blind) {
-            let adopt = matches!(self.phase, Phase::Healthy { adopt: true });
-            let (end, data) = match self.decoder.next_event(&mut input) {
+        while matches!(self.phase, Phase::Open | Phase::Withheld) {
+            let adopts = self.phase == Phase::Open && self.call.adopts;
+            let OpenCall { decoder, reader, .. } = &mut self.call;
+            let (end, data) = match decoder.next_event(&mut input) {
                 Ok(None) => break,
-                Ok(Some(event)) => {
-                    (event.range.end, self.event_summary.read(&mut self.reader, &mut self.writer, event, adopt))
-                }
+                Ok(Some(event)) => (event.range.end, self.event_summary.read(reader, &mut self.writer, event, adopts)),
                 Err(error) => return self.undecodable(now, &error),
             };
-            let call = self.session.calls();
-            self.event(now, end, data);
-            if self.session.calls() != call {
-                // The call is over: what else it sent belongs to nobody.
+            if self.event(now, end, data).is_break() {
+                // What else the call sent belongs to nobody.
                 break;
             }
         }
-        if matches!(self.phase, Phase::Healthy { adopt: false }) {
-            self.forward(now, self.decoder.boundary());
-            self.pending.extend_from_slice(&std::mem::take(&mut self.chunk));
+        if self.is_forwarding() {
+            self.forward(now, self.call.decoder.boundary());
             // A block without end that is made of comments alone reaches no cap of the decoder's.
-            if self.pending.len() > self.limits.max_event_bytes.saturating_mul(2) {
+            if self.call.raw.keep_chunk() > self.limits.max_event_bytes.saturating_mul(2) {
                 self.go_blind(now);
             }
         }
@@ -212,50 +266,49 @@ impl Relay {
         match self.phase {
             Phase::Done => return,
             Phase::Blind => return self.passed(now, transport_end),
-            _ => {}
+            Phase::Open | Phase::Withheld => {}
         }
         let mut torn = false;
         if transport_end == TransportEnd::Closed {
-            // Several servers end without the last blank line: what stands there is an event all the same.
-            let adopt = matches!(self.phase, Phase::Healthy { adopt: true });
-            if let Ok(Some(event)) = self.decoder.finish() {
+            // Several servers end without the last blank line: the text before the end is an event all the same.
+            let adopts = self.phase == Phase::Open && self.call.adopts;
+            let OpenCall { decoder, reader, .. } = &mut self.call;
+            if let Ok(Some(event)) = decoder.finish() {
                 let end = event.range.end;
-                let data = self.event_summary.read(&mut self.reader, &mut self.writer, event, adopt);
+                let data = self.event_summary.read(reader, &mut self.writer, event, adopts);
                 torn = self.event_summary.chunk;
-                let call = self.session.calls();
-                self.event(now, end, data);
-                if self.session.calls() != call || self.phase == Phase::Done {
+                if self.event(now, end, data).is_break() {
                     return;
                 }
             }
         }
         let transport = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
-        let raw = matches!(self.phase, Phase::Healthy { adopt: false });
-        let passes = self.finish_sent || raw && !self.session.would_continue(&transport);
+        let forwards = self.is_forwarding();
+        let passes = self.client.finish || forwards && !self.session.would_continue(&transport);
         let is_text = !self.event_summary.text.is_empty() && self.session.document().is_json();
-        if torn && raw && !self.finish_sent && (is_text || !passes) {
-            // What it says counts: it leaves with the blank line that it lacks, without which a client drops it.
-            self.forward_all(now);
+        if torn && forwards && !self.client.finish && (is_text || !passes) {
+            // The event counts: it leaves with the blank line that it lacks, without which a client drops it.
+            self.forward(now, u64::MAX);
             self.send(now, Bytes::from_static(b"\n\n"));
         }
-        if passes && matches!(self.phase, Phase::Healthy { .. }) {
+        if passes && self.is_first_open() {
             self.passed(now, transport_end);
         } else {
             // How the call ended may be known from its last event.
-            let end = self.end.take().unwrap_or(transport);
+            let end = self.call.end.take().unwrap_or(transport);
             self.end_call(now, end);
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, unless something comes.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless something comes.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let waits = match self.phase {
-            Phase::Withheld | Phase::Continuing => true,
-            // The original request is going to be sent again; before its answer the client hears from nobody else.
-            Phase::Healthy { .. } => !self.opened,
+            Phase::Withheld => true,
+            // A call for the rest, or the original request again: the client hears from nobody else.
+            Phase::Open => !self.session.is_first() || !self.call.opened,
             Phase::Blind | Phase::Done => false,
         };
-        let keep_alive = Some(self.sent_at.saturating_add(self.limits.keep_alive_interval))
+        let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.keep_alive_interval))
             // Without a pause in between there would be nothing but comments.
             .filter(|_| waits && !self.limits.keep_alive_interval.is_zero());
         let silence = self.silence();
@@ -265,227 +318,294 @@ impl Relay {
     /// Time has passed: the client is told that the stream lives, or a silent call is over.
     pub fn handle_timeout(&mut self, now: Duration) {
         if self.silence().is_some_and(|due| now >= due) {
-            if matches!(self.phase, Phase::Healthy { adopt: false }) && self.is_whole() {
+            if self.is_forwarding() && self.is_whole() {
                 return self.passed(now, TransportEnd::Dropped);
             }
-            let end = self.end.take().unwrap_or(CallEnd::TimedOut);
+            let end = self.call.end.take().unwrap_or(CallEnd::TimedOut);
             self.end_call(now, end);
         } else if self.poll_timeout().is_some_and(|due| now >= due) {
             self.keep_alive(now);
         }
     }
 
-    /// What is to be done next. `None`: nothing, until there is more input.
+    /// Returns what is to be done next. `None`: nothing, until there is more input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
+    /// Returns when the open call counts as silent.
     fn silence(&self) -> Option<Duration> {
         let idle = || Some(self.session.heard_at()?.saturating_add(self.limits.idle_timeout));
         match self.phase {
             // The document is there: an upstream that forgets to say so ends, too.
-            Phase::Healthy { .. } if self.is_whole() => idle(),
-            Phase::Healthy { .. } if self.finish_sent => None,
-            Phase::Healthy { .. } | Phase::Continuing => self.session.poll_timeout(self.opened),
+            Phase::Open if self.session.is_first() && self.is_whole() => idle(),
+            Phase::Open if self.session.is_first() && self.client.finish => None,
+            Phase::Open => self.session.poll_timeout(self.call.opened),
             Phase::Withheld => idle(),
             Phase::Blind | Phase::Done => None,
         }
     }
 
-    /// Of an answer that is more than its text, or that is not read any more, nobody knows what is missing.
-    fn is_whole(&self) -> bool {
-        self.session.document().is_complete() && !self.opaque && self.phase != Phase::Blind
+    /// Returns whether events are those of a first call and none was kept back.
+    fn is_first_open(&self) -> bool {
+        self.phase == Phase::Open && self.session.is_first()
     }
 
-    /// One event, as the digest has it. It ended at `end`; `data` is its text where it must be written anew.
-    fn event(&mut self, now: Duration, end: u64, data: Option<String>) {
-        if self.event_summary.usage.is_some() {
-            self.usage = self.event_summary.usage.take();
-            self.usage_apart = self.event_summary.finish.is_none() && self.event_summary.text.is_empty();
+    /// Returns whether the raw bytes of the open call leave as they come.
+    fn is_forwarding(&self) -> bool {
+        self.is_first_open() && !self.call.adopts
+    }
+
+    /// Returns whether the document is whole, and is all of the answer: of an answer that holds more than its text, or is
+    /// not read any more, nobody knows what is missing.
+    fn is_whole(&self) -> bool {
+        self.session.document().is_complete() && !self.session.is_passing() && self.phase != Phase::Blind
+    }
+
+    /// Takes one event that was read and that ended at `end`; `data` is its text where it must be written. Breaks when
+    /// the call is over.
+    fn event(&mut self, now: Duration, end: u64, data: Option<String>) -> ControlFlow<()> {
+        let event = &mut self.event_summary;
+        if event.usage.is_some() {
+            self.call.usage = event.usage.take();
+            self.call.usage_apart = event.finish.is_none() && event.text.is_empty();
         }
-        if self.event_summary.error.is_some() {
-            self.last_error.clone_from(&self.event_summary.error);
+        if event.error.is_some() {
+            self.last_error.clone_from(&event.error);
         }
-        if self.event_summary.reasoning {
+        if event.reasoning {
             self.session.handle_input(now, Input::Reasoning);
         }
         match self.phase {
-            Phase::Healthy { .. } => self.healthy_event(now, end, data),
-            Phase::Withheld => {
-                if self.event_summary.done || self.event_summary.error.is_some() {
-                    let end = self.end.take().unwrap_or(CallEnd::Closed);
-                    self.end_call(now, end);
-                }
+            Phase::Open if self.session.is_first() => return self.first_event(now, end, data),
+            Phase::Open => return self.further_event(now),
+            Phase::Withheld if event.done || event.error.is_some() => {
+                let end = self.call.end.take().unwrap_or(CallEnd::Closed);
+                self.end_call(now, end);
+                return ControlFlow::Break(());
             }
-            Phase::Continuing => {
-                if !self.event_summary.text.is_empty() {
-                    self.session.handle_input(now, Input::Text(&self.event_summary.text));
-                    self.drain(now);
-                }
-                match self.event_summary.end() {
-                    // Usage and `[DONE]` are still to come.
-                    Some(end @ CallEnd::Finished(_)) => self.end = self.end.take().or(Some(end)),
-                    Some(end) => {
-                        let end = self.end.take().unwrap_or(end);
-                        self.end_call(now, end);
-                    }
-                    None => {}
-                }
-            }
-            Phase::Blind | Phase::Done => {}
+            Phase::Withheld | Phase::Blind | Phase::Done => {}
         }
+        ControlFlow::Continue(())
     }
 
-    fn healthy_event(&mut self, now: Duration, at: u64, data: Option<String>) {
-        self.done_sent |= self.event_summary.done && data.is_none();
-        if self.finish_sent {
-            return;
+    /// Takes an event of a call for the rest.
+    fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
+        if !self.event_summary.text.is_empty() {
+            self.session.handle_input(now, Input::Text(&self.event_summary.text));
+            self.drain(now);
+        }
+        match self.event_summary.end() {
+            // Usage and `[DONE]` are still to come.
+            Some(end @ CallEnd::Finished(_)) => self.call.end = self.call.end.take().or(Some(end)),
+            Some(end) => {
+                let end = self.call.end.take().unwrap_or(end);
+                self.end_call(now, end);
+                return ControlFlow::Break(());
+            }
+            None => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes an event of a first call.
+    fn first_event(&mut self, now: Duration, at: u64, data: Option<String>) -> ControlFlow<()> {
+        self.client.done |= self.event_summary.done && data.is_none();
+        if self.client.finish {
+            return ControlFlow::Continue(());
         }
         if self.event_summary.opaque {
-            self.opaque = true;
             self.session.pass();
         }
         if !self.event_summary.text.is_empty() {
             self.session.handle_input(now, Input::Text(&self.event_summary.text));
         }
         let Some(end) = self.event_summary.end() else {
-            self.introduced |= self.writer.has_seen_choice();
+            self.client.introduced |= self.writer.has_seen_choice();
             if let Some(data) = data.filter(|_| !self.event_summary.is_empty()) {
                 self.write(now, |writer, out| writer.adopt(out, &data));
             }
-            return;
+            return ControlFlow::Continue(());
         };
-        let continued = self.session.would_continue(&end);
+        let continues = self.session.would_continue(&end);
         match data {
-            None if !continued => {
-                self.finish_sent = true;
-                self.end = Some(end);
-                return;
+            None if !continues => {
+                self.client.finish = true;
+                self.call.end = Some(end);
+                return ControlFlow::Continue(());
             }
-            // The terminal event is kept back; text that came with it is not.
-            None => {
-                self.forward_blocks(now, at);
-                if !self.event_summary.text.is_empty() {
-                    let text = std::mem::take(&mut self.event_summary.text);
-                    self.write(now, |writer, out| writer.text(out, &text));
-                    self.introduced = true;
-                }
-            }
-            Some(data) => match &end {
-                CallEnd::Finished(_)
-                    if self.event_summary.opaque || self.event_summary.other || !self.event_summary.text.is_empty() =>
-                {
-                    self.write(now, |writer, out| writer.adopt(out, &unfinished(&data)));
-                }
-                CallEnd::Error(_) if !continued => self.write(now, |writer, out| writer.adopt(out, &data)),
-                _ => {}
-            },
+            None => self.forward_text_of_last_event(now, at),
+            Some(data) => self.adopt_last_event(now, &data, &end, continues),
         }
-        self.pending.clear();
-        self.chunk.clear();
+        self.call.raw.clear();
         self.phase = Phase::Withheld;
-        if matches!(end, CallEnd::Finished(_)) {
-            self.end = Some(end);
-        } else {
-            self.end_call(now, end);
+        if let CallEnd::Finished(_) = end {
+            self.call.end = Some(end);
+            return ControlFlow::Continue(());
+        }
+        self.end_call(now, end);
+        ControlFlow::Break(())
+    }
+
+    /// Forwards what precedes a terminal event, and the text that came with it; the event itself is kept back.
+    fn forward_text_of_last_event(&mut self, now: Duration, at: u64) {
+        // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
+        self.forward(now, self.call.raw.start_of_block(at));
+        if !self.event_summary.text.is_empty() {
+            let text = std::mem::take(&mut self.event_summary.text);
+            self.write(now, |writer, out| writer.text(out, &text));
+            self.client.introduced = true;
         }
     }
 
-    /// The open call is over: the session decides.
+    /// Writes a terminal event of a request that was sent again, as far as the client is to see it.
+    fn adopt_last_event(&mut self, now: Duration, data: &str, end: &CallEnd, continues: bool) {
+        let EventSummary { opaque, other, text, .. } = &self.event_summary;
+        match end {
+            CallEnd::Finished(_) if *opaque || *other || !text.is_empty() => {
+                self.write(now, |writer, out| writer.adopt(out, &unfinished(data)));
+            }
+            CallEnd::Error(_) if !continues => self.write(now, |writer, out| writer.adopt(out, data)),
+            _ => {}
+        }
+    }
+
+    /// Ends the open call: the session decides what follows.
     fn end_call(&mut self, now: Duration, end: CallEnd) {
-        if let Some(usage) = self.usage.take() {
+        if let Some(usage) = self.call.usage.take() {
             if let Some(tokens) = answer_tokens(&usage) {
                 self.session.handle_input(now, Input::Tokens(tokens));
             }
             add_usage(&mut self.usages, &usage);
         }
-        self.end = None;
-        self.dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
+        self.call.end = None;
+        let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
         self.session.handle_input(now, Input::CallEnd(end));
-        self.drain(now);
+        if let Some(outcome) = self.drain(now) {
+            self.finalize(now, outcome, was_dropped);
+        }
     }
 
-    fn drain(&mut self, now: Duration) {
+    /// Acts on what the session says. Returns the outcome if the session is done.
+    fn drain(&mut self, now: Duration) -> Option<Outcome> {
+        let mut done = None;
         while let Some(output) = self.session.poll_output() {
             match output {
                 super::Output::Text(text) => self.write(now, |writer, out| writer.text(out, &text)),
                 super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
-                    self.decoder = Decoder::new(&self.limits);
-                    self.reader = Reader::new();
-                    self.pending.clear();
-                    self.chunk.clear();
-                    self.forwarded = 0;
-                    self.opened = false;
-                    if !self.introduced {
+                    let usage_apart = self.call.usage_apart;
+                    self.call = OpenCall { usage_apart, ..OpenCall::new(&self.limits) };
+                    self.phase = Phase::Open;
+                    if self.client.introduced {
+                        self.call.adopts = self.session.is_first();
+                    } else {
                         // What was kept back has given the answer no name.
                         self.writer = Writer::new();
                     }
-                    self.phase = match self.session.is_first() {
-                        true => Phase::Healthy { adopt: self.introduced },
-                        false => Phase::Continuing,
-                    };
                     if at > now {
                         self.keep_alive(now);
                     }
                     self.outputs.push_back(Output::Call { request, at });
                 }
-                super::Output::Done(outcome) => self.finalize(now, outcome),
+                super::Output::Done(outcome) => done = Some(outcome),
             }
         }
+        done
     }
 
-    /// The session is done: what ends the stream is written.
-    fn finalize(&mut self, now: Duration, outcome: Outcome) {
-        let mut transport_end = TransportEnd::Closed;
-        let report = outcome.report();
-        let usages = self.usages.take();
+    /// Writes what ends the stream of a session that is done.
+    fn finalize(&mut self, now: Duration, outcome: Outcome, was_dropped: bool) {
         let mut out = Vec::new();
-        if let Some(reason) = finish_reason(&outcome) {
-            if let Some(fence) = self.session.document().open_fence().filter(|_| outcome.finish.is_none()) {
-                self.writer.text(&mut out, &fence);
-            }
-            let report = Some(report.as_str());
-            // Where the upstream has it on the finish, a client need not expect a chunk without choices.
-            let (beside, apart) = if self.usage_apart { (None, usages) } else { (usages, None) };
-            self.writer.finish(&mut out, reason, beside.as_deref(), report.filter(|_| apart.is_none()));
-            if let Some(usages) = &apart {
-                self.writer.usage(&mut out, usages, report);
-            }
-            self.writer.done(&mut out);
-        } else if outcome.status == Status::Failed {
-            Encoder::event(&mut out, None, None, &failure(&report, self.last_error.as_deref()));
-        } else if self.dropped {
-            transport_end = TransportEnd::Dropped;
-        } else if self.event_summary.done {
-            self.writer.done(&mut out);
-        }
+        let report = outcome.report();
+        let transport_end = match &outcome {
+            Outcome::Failed { .. } => self.write_failure(&mut out, &report),
+            Outcome::Incomplete { .. } => self.leave(&mut out, &outcome, &report),
+            _ => match finish_reason(&outcome) {
+                Some(reason) => {
+                    if let Some(fence) = self.session.document().open_fence().filter(|_| outcome.finish().is_none()) {
+                        self.writer.text(&mut out, &fence);
+                    }
+                    self.write_finish(&mut out, reason, &report);
+                    TransportEnd::Closed
+                }
+                None if was_dropped => TransportEnd::Dropped,
+                None => {
+                    if self.event_summary.done {
+                        self.writer.done(&mut out);
+                    }
+                    TransportEnd::Closed
+                }
+            },
+        };
         self.send(now, out.into());
         self.end_with(outcome, transport_end);
     }
 
-    /// The first answer stands as it came.
+    fn write_finish(&mut self, out: &mut Vec<u8>, reason: &str, report: &str) {
+        let (usages, report) = (self.usages.take(), Some(report));
+        // Where the upstream has it on the finish, a client need not expect a chunk without choices.
+        let (beside, apart) = if self.call.usage_apart { (None, usages) } else { (usages, None) };
+        self.writer.finish(out, reason, beside.as_deref(), report.filter(|_| apart.is_none()));
+        if let Some(usages) = &apart {
+            self.writer.usage(out, usages, report);
+        }
+        self.writer.done(out);
+    }
+
+    fn write_failure(&self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
+        let began = self.session.document().root_start().is_some();
+        Encoder::event(out, None, None, &failure(report, began, self.last_error.as_deref()));
+        TransportEnd::Closed
+    }
+
+    /// Ends the stream as the call ended whose text the client has last, so that a client sees the failure which it would
+    /// have seen without a continuation.
+    fn leave(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
+        match self.session.cut_end() {
+            Some(CallEnd::Finished(reason)) => {
+                let reason = reason.as_str().to_owned();
+                self.write_finish(out, &reason, report);
+                TransportEnd::Closed
+            }
+            Some(CallEnd::Error(message)) => {
+                Encoder::event(out, None, None, &failure(report, true, Some(message)));
+                TransportEnd::Closed
+            }
+            // There is no finish to say it: the report is a chunk of its own.
+            Some(CallEnd::Closed) => {
+                self.writer.report(out, report);
+                TransportEnd::Closed
+            }
+            _ => {
+                debug_assert!(outcome.reason().is_some(), "{outcome}");
+                self.writer.report(out, report);
+                TransportEnd::Dropped
+            }
+        }
+    }
+
+    /// Ends a stream whose first answer passes through.
     fn passed(&mut self, now: Duration, transport_end: TransportEnd) {
-        let whole = self.is_whole();
         let mut transport_end = transport_end;
-        if transport_end == TransportEnd::Dropped && whole {
+        if transport_end == TransportEnd::Dropped && self.is_whole() {
             // Only the end of the stream was lost, nothing of the document.
             let mut out = Vec::new();
-            if !self.finish_sent {
+            if !self.client.finish {
                 if let Some(fence) = self.session.document().open_fence() {
                     self.writer.text(&mut out, &fence);
                 }
                 self.writer.finish(&mut out, Finish::Stop.as_str(), None, None);
             }
-            if !self.done_sent {
+            if !self.client.done {
                 self.writer.done(&mut out);
             }
             self.send(now, out.into());
             transport_end = TransportEnd::Closed;
         } else {
-            self.forward_all(now);
+            self.forward(now, u64::MAX);
         }
-        let end = self.end.take().unwrap_or(CallEnd::Closed);
+        let end = self.call.end.take().unwrap_or(CallEnd::Closed);
         self.session.pass();
         self.session.handle_input(now, Input::CallEnd(end));
         let mut outcome = None;
@@ -496,7 +616,9 @@ impl Relay {
                 super::Output::Text(_) | super::Output::Call { .. } => {}
             }
         }
-        let outcome = outcome.unwrap_or_else(|| self.session.outcome(Status::PassedThrough));
+        debug_assert!(outcome.is_some(), "a session that passes is done at the end of its call");
+        let tally = || Tally::clone(self.session.tally());
+        let outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough { finish: None, tally: tally() });
         self.end_with(outcome, transport_end);
     }
 
@@ -505,44 +627,26 @@ impl Relay {
         self.outputs.push_back(Output::Done { outcome, transport_end });
     }
 
-    /// The stream of the open call can't be decoded: a healthy one goes on unseen, a continuation is over.
+    /// The stream of the open call can't be decoded: a healthy one is forwarded unread, a continuation is over.
     fn undecodable(&mut self, now: Duration, error: &DecodeError) {
-        if matches!(self.phase, Phase::Healthy { adopt: false }) {
+        if self.is_forwarding() {
             self.go_blind(now);
         } else {
-            let end = self.end.take().unwrap_or_else(|| CallEnd::Error(error.to_string()));
+            let end = self.call.end.take().unwrap_or_else(|| CallEnd::Error(error.to_string()));
             self.end_call(now, end);
         }
     }
 
     fn go_blind(&mut self, now: Duration) {
         self.phase = Phase::Blind;
-        self.forward_all(now);
-    }
-
-    /// Lets raw bytes go, up to an absolute offset.
-    fn forward(&mut self, now: Duration, to: u64) {
-        let length = usize::try_from(to.saturating_sub(self.forwarded)).unwrap_or(usize::MAX);
-        let waiting = length.min(self.pending.len());
-        let read = (length - waiting).min(self.chunk.len());
-        self.forwarded += (waiting + read) as u64;
-        let bytes = self.pending.split_to(waiting).freeze();
-        self.send(now, bytes);
-        let bytes = self.chunk.split_to(read);
-        self.send(now, bytes);
-    }
-
-    fn forward_all(&mut self, now: Duration) {
         self.forward(now, u64::MAX);
     }
 
-    /// Lets the raw bytes go that stand before the block which ends at an absolute offset: other blocks before it, and
-    /// the end of a line break whose beginning has left.
-    fn forward_blocks(&mut self, now: Duration, end: u64) {
-        let raw = if self.pending.is_empty() { &self.chunk[..] } else { &self.pending[..] };
-        let length = usize::try_from(end.saturating_sub(self.forwarded)).unwrap_or(usize::MAX).min(raw.len());
-        let start = last_block(&raw[..length]);
-        self.forward(now, self.forwarded + start as u64);
+    /// Forwards raw bytes, up to an absolute offset.
+    fn forward(&mut self, now: Duration, to: u64) {
+        for bytes in self.call.raw.take_to(to) {
+            self.send(now, bytes);
+        }
     }
 
     fn write(&mut self, now: Duration, write: impl FnOnce(&Writer, &mut Vec<u8>)) {
@@ -559,7 +663,7 @@ impl Relay {
 
     fn send(&mut self, now: Duration, bytes: Bytes) {
         if !bytes.is_empty() {
-            self.sent_at = now;
+            self.client.sent_at = now;
             self.outputs.push_back(Output::Bytes(bytes));
         }
     }

@@ -1,21 +1,21 @@
 //! A session as data that outlives its process.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContinuationStrategy, Phase, Session};
+use super::{ContinuationStrategy, GiveUp, Phase, Session, Tally};
 use crate::context::Progress;
-use crate::document::{Document, ResumeError, Saved};
+use crate::error::SyntaxError;
+use crate::json::envelope::Roots;
 use crate::limits::Limits;
-use crate::splice::{Expect, Rule, Slot};
+use crate::splice::Expect;
 
-/// Where a session stands: [`Session::snapshot`] makes one, [`Session::restore`] takes it.
+/// A session as data: [`Session::snapshot`] makes one, [`Session::restore`] takes it.
 ///
-/// It has the text and the counters. What the text implies (the anchor, the complete part, the contexts) is not in it,
-/// and neither is what a call had brought that was not yet certain.
+/// A snapshot holds the text and the counters. What the text implies (the anchor, the complete part, the contexts) is not
+/// in it, and neither is text of the open call whose place was not yet decided.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,66 +42,74 @@ pub struct Snapshot {
     // All else may be absent, so that a version that lacks it is refused by its number and not by what it lacks.
     #[serde(default)]
     text: String,
+    /// `containers` or `any`: what counts as a root.
     #[serde(default)]
-    document: Option<Saved>,
+    roots: String,
+    /// Version 1 had `roots` in here.
+    #[serde(default, skip_serializing)]
+    document: Option<DocumentV1>,
     /// `anchor`, `exact` or `any`.
     #[serde(default)]
     expect: String,
-    /// The root's end came, or the loop gave up: nothing follows.
+    /// `close`, `leave` or `error`; version 1 always closed.
+    #[serde(default)]
+    give_up: String,
+    /// The session has ended.
     #[serde(default)]
     done: bool,
-    /// The answer passes as it came.
+    /// The answer passes through as it came.
     #[serde(default)]
     opaque: bool,
     #[serde(default)]
     has_stop: bool,
     #[serde(default)]
     spliced: bool,
-    #[serde(default)]
-    continuations: u32,
-    #[serde(default)]
-    failures: u32,
+    #[serde(flatten)]
+    tally: Tally,
     #[serde(default)]
     failures_in_a_row: u32,
     #[serde(default)]
     repeats_in_a_row: u32,
-    #[serde(default)]
-    ambiguous: u32,
-    #[serde(default)]
-    tokens: Vec<Option<u64>>,
-    #[serde(default)]
-    repairs: BTreeMap<String, u32>,
-    /// The last percentage that was accepted, and failures of it in a row.
-    #[serde(default)]
-    last_kpi: Option<u8>,
+    /// Reports in a row that the percentage did not rise.
     #[serde(default)]
     strikes: u32,
-    /// Since the first input.
+    /// Milliseconds since the first input.
     #[serde(default)]
     spent_ms: u64,
 }
 
-/// The version of the form that is written and read here.
-const VERSION: u64 = 1;
+/// The part of a document's saved form of version 1 that is still read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct DocumentV1 {
+    roots: String,
+}
+
+/// The version that is written.
+const VERSION: u64 = 2;
+
+/// The versions that are read.
+const READ: std::ops::RangeInclusive<u64> = 1..=VERSION;
 
 /// Why a snapshot was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// It is of this version, which is not known here.
+    /// The snapshot is of this version, which is not known here.
     Version(u64),
-    /// It lacks this part, or that says something unknown.
+    /// The snapshot lacks this part, or the part says something unknown.
     Part(&'static str),
-    /// Its text is not the one that its document was saved with.
-    Document(ResumeError),
+    /// The snapshot's text breaks the grammar, or a limit.
+    Text(SyntaxError),
 }
 
 impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Version(version) => write!(f, "a snapshot of version {version}, and only version {VERSION} is known"),
+            Self::Version(version) => {
+                write!(f, "a snapshot of version {version}, and only versions up to {VERSION} are known")
+            }
             Self::Part(part) => write!(f, "the snapshot has no `{part}` that makes sense"),
-            Self::Document(error) => write!(f, "the snapshot's document: {error}"),
+            Self::Text(error) => write!(f, "the snapshot's text: {error}"),
         }
     }
 }
@@ -109,66 +117,66 @@ impl fmt::Display for RestoreError {
 impl std::error::Error for RestoreError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Document(error) => Some(error),
+            Self::Text(error) => Some(error),
             _ => None,
         }
     }
 }
 
 impl Session {
-    /// What another process needs to go on here. Costs a copy of the text and a digest of it.
+    /// Returns what another process needs to go on here. Costs a copy of the text.
     pub fn snapshot(&self) -> Snapshot {
-        let document = self.slot.document();
-        let expect = match self.expect {
+        let expect = match self.settings.expect {
             Expect::Anchor => "anchor",
             Expect::Exact => "exact",
             Expect::Any => "any",
         };
-        let repairs = self.repairs.iter().map(|(&rule, &count)| (rule.to_owned(), count));
+        let roots = match self.settings.roots {
+            Roots::Containers => "containers",
+            Roots::Any => "any",
+        };
+        let spent = self.clock.spent(self.clock.heard_at.unwrap_or_default());
         Snapshot {
             version: VERSION,
-            text: document.text().to_owned(),
-            document: Some(document.save()),
+            text: self.slot.document().text().to_owned(),
+            roots: roots.to_owned(),
+            document: None,
             expect: expect.to_owned(),
+            give_up: self.settings.give_up.as_str().to_owned(),
             done: self.is_done(),
-            opaque: self.opaque || self.malformed.is_some(),
-            has_stop: self.has_stop,
-            spliced: self.spliced,
-            continuations: self.continuations,
-            failures: self.failures,
-            failures_in_a_row: self.failures_in_a_row,
-            repeats_in_a_row: self.repeats_in_a_row,
-            ambiguous: self.ambiguous,
-            tokens: self.tokens.clone(),
-            repairs: repairs.collect(),
-            last_kpi: self.progress.last_kpi(),
-            strikes: self.progress.strikes(),
-            spent_ms: u64::try_from(self.spent(self.heard_at.unwrap_or_default()).as_millis()).unwrap_or(u64::MAX),
+            opaque: self.is_passing(),
+            has_stop: self.settings.trusts_stop,
+            spliced: self.is_continued,
+            tally: self.tally.clone(),
+            failures_in_a_row: self.streaks.failures,
+            repeats_in_a_row: self.streaks.no_progress,
+            strikes: self.streaks.progress.strikes(),
+            spent_ms: u64::try_from(spent.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
-    /// A session that goes on where another one was: the call that was open then counts as lost, though not as a failure,
-    /// and the rest is asked for at once. Reads the text twice.
+    /// Returns a session that goes on where another one was. The call that was open then counts as lost, but not as a
+    /// failure, and the rest is asked for at once. Reads the text once.
     ///
-    /// It asks in the usual words; see [`restore_asking`](Self::restore_asking).
+    /// The session asks in the usual words; see [`restore_with`](Self::restore_with).
     ///
     /// # Errors
-    /// The snapshot is of another version, or contradicts itself.
+    /// Fails when the snapshot is of an unknown version, or contradicts itself.
     pub fn restore(now: Duration, snapshot: &Snapshot, limits: Limits) -> Result<Self, RestoreError> {
-        Self::restore_asking(now, snapshot, limits, ContinuationStrategy::default())
+        Self::restore_with(now, snapshot, limits, ContinuationStrategy::default())
     }
 
-    /// The same, for a session that [asks](Self::ask) in this way, from the call on that is asked for at once.
+    /// Returns a session like [`restore`](Self::restore) does, that asks with this strategy from the first call on.
     ///
     /// # Errors
     /// See [`restore`](Self::restore).
-    pub fn restore_asking(
+    pub fn restore_with(
         now: Duration,
         snapshot: &Snapshot,
         limits: Limits,
         strategy: ContinuationStrategy,
     ) -> Result<Self, RestoreError> {
-        if snapshot.version != VERSION {
+        if !READ.contains(&snapshot.version) {
             return Err(RestoreError::Version(snapshot.version));
         }
         let expect = match snapshot.expect.as_str() {
@@ -177,32 +185,32 @@ impl Session {
             "any" => Expect::Any,
             _ => return Err(RestoreError::Part("expect")),
         };
-        let saved = snapshot.document.as_ref().ok_or(RestoreError::Part("document"))?;
-        let document = Document::resume(&snapshot.text, saved).map_err(RestoreError::Document)?;
-        let mut session = Self::with(limits, expect, document.root_kinds());
-        session.strategy = strategy;
-        session.slot = Slot::of(document, &session.limits);
-        session.slot.document().replay(&mut session.sections);
-        session.progress = Progress::resume(session.limits.max_stalled_reports, snapshot.last_kpi, snapshot.strikes);
-        session.opaque = snapshot.opaque;
-        session.has_stop = snapshot.has_stop;
-        session.spliced = snapshot.spliced;
-        session.continuations = snapshot.continuations;
-        session.failures = snapshot.failures;
-        session.failures_in_a_row = snapshot.failures_in_a_row;
-        session.repeats_in_a_row = snapshot.repeats_in_a_row;
-        session.ambiguous = snapshot.ambiguous;
-        if !snapshot.tokens.is_empty() {
-            session.tokens.clone_from(&snapshot.tokens);
+        let roots = match snapshot.document.as_ref().map_or(&snapshot.roots, |document| &document.roots).as_str() {
+            "containers" => Roots::Containers,
+            "any" => Roots::Any,
+            _ => return Err(RestoreError::Part("roots")),
+        };
+        let mut session = Self::with(limits, expect, roots);
+        session.settings.give_up = match snapshot.give_up.as_str() {
+            "" => GiveUp::Close,
+            name => name.parse().map_err(|_| RestoreError::Part("give_up"))?,
+        };
+        session.settings.strategy = strategy;
+        session.settings.trusts_stop = snapshot.has_stop;
+        session.slot.push_with(&snapshot.text, &mut session.sections).map_err(RestoreError::Text)?;
+        session.phase = Phase::First { is_final: snapshot.opaque };
+        session.is_continued = snapshot.spliced;
+        session.tally = snapshot.tally.clone();
+        if session.tally.tokens.is_empty() {
+            session.tally.tokens.push(None);
         }
-        for (rule, count) in &snapshot.repairs {
-            // Rules that are not known here were another version's.
-            let known = Rule::ALL.into_iter().find(|known| known.as_str() == rule);
-            known.into_iter().for_each(|rule| *session.repairs.entry(rule.as_str()).or_default() += count);
-        }
-        session.spent = Duration::from_millis(snapshot.spent_ms);
-        session.started_at = Some(now);
-        session.heard_at = Some(now);
+        session.streaks.failures = snapshot.failures_in_a_row;
+        session.streaks.no_progress = snapshot.repeats_in_a_row;
+        let stalled = session.settings.limits.max_stalled_reports;
+        session.streaks.progress = Progress::resume(stalled, snapshot.tally.percentage, snapshot.strikes);
+        session.clock.spent_before = Duration::from_millis(snapshot.spent_ms);
+        session.clock.started_at = Some(now);
+        session.clock.heard_at = Some(now);
         if snapshot.done {
             session.phase = Phase::Done;
         } else {

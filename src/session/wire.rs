@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Event, Outcome, Request, Status};
+use super::{Event, Outcome, Request};
 use crate::json::string::quoted;
 use crate::provider::Finish;
 
@@ -41,23 +41,25 @@ pub enum Output {
     },
 }
 
-/// The finish reason that the client is told; `None` where there is none to tell.
+/// Returns the finish reason that the client is told; `None` where there is none to tell.
 pub(super) fn finish_reason(outcome: &Outcome) -> Option<&str> {
-    match (outcome.status, &outcome.finish) {
-        (Status::Failed, _) | (Status::PassedThrough, None) => None,
-        (Status::Closed, Some(Finish::ContentFilter)) => Some(Finish::ContentFilter.as_str()),
-        (Status::Closed, _) => Some(Finish::Length.as_str()),
-        (_, Some(reason)) => Some(reason.as_str()),
-        (Status::Complete, None) => Some(Finish::Stop.as_str()),
+    match outcome {
+        Outcome::Closed { finish: Some(Finish::ContentFilter), .. } => Some(Finish::ContentFilter.as_str()),
+        Outcome::Closed { .. } => Some(Finish::Length.as_str()),
+        Outcome::Complete { finish: None, .. } => Some(Finish::Stop.as_str()),
+        _ => outcome.finish().map(Finish::as_str),
     }
 }
 
-/// The error that ends an answer of which nothing came; `reason` is what the upstream said last.
-pub(super) fn failure(report: &str, reason: Option<&str>) -> String {
+/// Returns the error that ends an answer; `reason` is what the upstream said last. `began`: text was delivered.
+pub(super) fn failure(report: &str, began: bool, reason: Option<&str>) -> String {
     let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-    let message = format!("the upstream delivered nothing of an answer, although it was asked again{reason}");
-    let message = quoted(&message);
+    let (what, code) = match began {
+        true => ("the answer was cut, and its rest could not be had", "incomplete"),
+        false => ("the upstream delivered nothing of an answer, although it was asked again", "nothing_delivered"),
+    };
+    let message = quoted(&format!("{what}{reason}"));
     format!(
-        r#"{{"error":{{"message":{message},"type":"upstream_error","param":null,"code":"nothing_delivered"}},"restitch":{report}}}"#
+        r#"{{"error":{{"message":{message},"type":"upstream_error","param":null,"code":"{code}"}},"restitch":{report}}}"#
     )
 }

@@ -17,7 +17,7 @@ use futures_core::Stream;
 
 use crate::Limits;
 use crate::session::relay::{self, Relay, TransportEnd};
-use crate::session::{self, CallEnd, ContinuationStrategy, Input, Outcome, Request, Session, Status};
+use crate::session::{self, CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Request, Session, Status};
 use driver::{Driver, Engine, Step};
 
 /// A chat/completions event stream, made whole: bytes in, bytes out.
@@ -76,7 +76,7 @@ pub struct Stitch<S, F, Fut, E>(Driver<Relay, S, F, Fut, E>);
 ///     text.push_str(&delta.unwrap());
 /// }
 /// assert_eq!(text, "{\"title\": \"Hello\"}");
-/// assert_eq!(stream.outcome().unwrap().status, Status::Complete);
+/// assert_eq!(stream.outcome().unwrap().status(), Status::Complete);
 /// # });
 /// ```
 pub struct StitchText<S, F, Fut, E>(Driver<Deltas, S, F, Fut, E>);
@@ -94,13 +94,20 @@ where
 
     /// With other limits. `has_stop`: the request names stop sequences, so that `stop` is not taken for a lie.
     pub fn with(first: S, reopen: F, limits: Limits, has_stop: bool) -> Self {
-        Self(Driver::new(Relay::new(limits, has_stop), first, reopen))
+        Self(Driver::new(if has_stop { Relay::new(limits).trust_stop() } else { Relay::new(limits) }, first, reopen))
     }
 
     /// Asks for continuations in this way.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.0.engine.set_strategy(strategy);
+        self.0.engine = self.0.engine.strategy(strategy);
+        self
+    }
+
+    /// Sets what is delivered when the rest can't be had.
+    #[must_use]
+    pub fn give_up(mut self, give_up: GiveUp) -> Self {
+        self.0.engine = self.0.engine.give_up(give_up);
         self
     }
 
@@ -264,9 +271,9 @@ impl Deltas {
     fn done(&self, outcome: Outcome) -> relay::Output {
         // An error of an answer that is not continued, or of which nothing came, is the reader's to see; a clean end
         // is not changed.
-        let lost = match outcome.status {
+        let lost = match outcome.status() {
             Status::PassedThrough => !self.session.document().is_complete(),
-            status => status == Status::Failed,
+            status => matches!(status, Status::Failed | Status::Incomplete),
         };
         relay::Output::Done { outcome, transport_end: if lost { TransportEnd::Dropped } else { TransportEnd::Closed } }
     }

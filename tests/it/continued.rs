@@ -53,7 +53,7 @@ fn answer(behaviour: &str, anchor: &str, rest: &str) -> String {
 /// Cuts a document at `cut`, continues it, and returns the text that a client read and how it came about.
 fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, Status) {
     // All of the text is sent back, however long it is.
-    let mut relay = Relay::new(Limits { max_verbatim_context: usize::MAX, ..Limits::default() }, false);
+    let mut relay = Relay::new(Limits { max_verbatim_context: usize::MAX, ..Limits::default() });
     let first = stream("first", &document[..cut], "length", rng);
     relay.handle_bytes(NOW, first.into());
     relay.handle_transport_end(NOW, TransportEnd::Closed);
@@ -72,7 +72,7 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
                 relay.handle_bytes(NOW, stream("next", &answer(behaviour, &anchor, rest), "stop", rng).into());
                 relay.handle_transport_end(NOW, TransportEnd::Closed);
             }
-            Output::Done { outcome, .. } => status = Some(outcome.status),
+            Output::Done { outcome, .. } => status = Some(outcome.status()),
             _ => {}
         }
     }

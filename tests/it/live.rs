@@ -714,7 +714,7 @@ async fn a_cut_text_is_made_whole_and_typed() {
     assert_eq!(found.document().root(), Some(rest));
     let mut text = found.into_inner();
     assert!(text.next().await.is_none());
-    assert_eq!(text.outcome().unwrap().status, Status::Complete);
+    assert_eq!(text.outcome().unwrap().status(), Status::Complete);
 
     let whole: Report = stitched(first, &[rest], &asked).into_final().await.unwrap();
     assert_eq!((whole.sections.len(), whole.whom.as_str()), (3, "x"));
@@ -736,7 +736,7 @@ async fn a_cut_text_is_made_whole_and_typed() {
     assert_eq!(seen, [section("One", &[1, 2]), section("Tw", &[])]);
     let mut text = found.into_inner();
     while text.next().await.is_some() {}
-    assert_eq!(text.outcome().unwrap().status, Status::Closed);
+    assert_eq!(text.outcome().unwrap().status(), Status::Closed);
 }
 
 #[test]

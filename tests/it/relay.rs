@@ -68,7 +68,7 @@ impl Ended {
 
 /// Feeds the replies, one a call, each in one piece.
 fn run(replies: &[Reply]) -> Ended {
-    run_with(&mut Relay::new(Limits::default(), false), replies, |body| vec![body.to_vec()])
+    run_with(&mut Relay::new(Limits::default()), replies, |body| vec![body.to_vec()])
 }
 
 fn run_with(relay: &mut Relay, replies: &[Reply], mut split: impl FnMut(&[u8]) -> Vec<Vec<u8>>) -> Ended {
@@ -220,7 +220,7 @@ fn what_is_not_continued_passes_unchanged() {
     for (name, reply) in cases {
         let Reply::Body(body, transport_end) = &reply else { panic!("a stream is expected") };
         for round in 0..40 {
-            let mut relay = Relay::new(Limits::default(), false);
+            let mut relay = Relay::new(Limits::default());
             let ended = run_with(&mut relay, std::slice::from_ref(&reply), |body| match round {
                 0 => vec![body.to_vec()],
                 1 => body.iter().map(|&byte| vec![byte]).collect(),
@@ -228,8 +228,8 @@ fn what_is_not_continued_passes_unchanged() {
             });
             assert_eq!(ended.body, *body, "{name}");
             assert_eq!(ended.transport_end, *transport_end, "{name}");
-            assert_eq!(ended.outcome.status, Status::PassedThrough, "{name}");
-            assert_eq!((ended.outcome.continuations, ended.outcome.failures), (0, 0), "{name}");
+            assert_eq!(ended.outcome.status(), Status::PassedThrough, "{name}");
+            assert_eq!((ended.outcome.tally().continuations, ended.outcome.tally().failures), (0, 0), "{name}");
         }
     }
 }
@@ -237,11 +237,11 @@ fn what_is_not_continued_passes_unchanged() {
 #[test]
 fn a_stop_is_believed_where_the_request_has_stop_sequences() {
     let body = text("a", "[1, 2") + &finish("a", "stop") + DONE;
-    let mut relay = Relay::new(Limits::default(), true);
+    let mut relay = Relay::new(Limits::default()).trust_stop();
     let ended = run_with(&mut relay, &[closed(body.clone())], |body| vec![body.to_vec()]);
     assert_eq!(ended.body, body);
-    assert_eq!(ended.outcome.status, Status::PassedThrough);
-    assert_eq!((ended.outcome.continuations, ended.outcome.finish), (0, Some(Finish::Stop)));
+    assert_eq!(ended.outcome.status(), Status::PassedThrough);
+    assert_eq!((ended.outcome.tally().continuations, ended.outcome.finish().cloned()), (0, Some(Finish::Stop)));
 }
 
 /// Whatever ends the first answer, and however its bytes are split, the client gets the same bytes.
@@ -282,12 +282,12 @@ fn chunking_is_invisible() {
             let context = format!("{newline:?} {first:?}\n{}", whole.body);
             assert_eq!(whole.text(), "{\"k\": \"v\", \"list\": [10, 20]}", "{context}");
             assert_eq!(whole.finishes(), ["stop"], "{context}");
-            assert_eq!(whole.outcome.status, Status::Complete, "{context}");
+            assert_eq!(whole.outcome.status(), Status::Complete, "{context}");
             assert_eq!(whole.count("[DONE]"), 1, "{context}");
             // The lines of an event end as the upstream ends them, and no half of a line end is lost at a seam.
             assert!(!whole.body.contains("\r\n\rdata"), "{context}");
             for round in 0..60 {
-                let mut relay = Relay::new(Limits::default(), false);
+                let mut relay = Relay::new(Limits::default());
                 let split = run_with(&mut relay, &replies, |body| match round {
                     0 => body.iter().map(|&byte| vec![byte]).collect(),
                     _ => chunks(body, &random_cuts(body.len(), &mut rng)).iter().map(|piece| piece.to_vec()).collect(),
@@ -454,7 +454,7 @@ fn an_open_fence_is_closed_behind_the_root() {
     for rest in [whole.clone(), format!("```json\n{whole}\n```"), format!("```json\n{whole}")] {
         let ended = run(&[first.clone(), closed(role("b") + &text("b", &rest) + &finish("b", "stop") + DONE)]);
         assert_eq!(ended.text(), format!("```json\n{whole}\n```"), "{rest}");
-        assert_eq!(ended.outcome.status, Status::Complete);
+        assert_eq!(ended.outcome.status(), Status::Complete);
     }
     let nothing = || closed(role("b") + &finish("b", "stop") + DONE);
     let ended = run(&[first, nothing(), nothing(), nothing()]);
@@ -481,19 +481,19 @@ fn what_cannot_be_read_passes_unseen() {
         (text("a", "[1]") + &huge[..250], TransportEnd::Dropped),
     ] {
         for size in [1, 7, 64, 10_000] {
-            let mut relay = Relay::new(limits.clone(), false);
+            let mut relay = Relay::new(limits.clone());
             let reply = Reply::Body(body.clone(), transport_end);
             let ended = run_with(&mut relay, &[reply], |body| body.chunks(size).map(<[u8]>::to_vec).collect());
             assert_eq!((ended.body.as_str(), ended.transport_end), (body.as_str(), transport_end), "{size}");
-            assert_eq!((ended.outcome.status, ended.outcome.continuations), (Status::PassedThrough, 0));
+            assert_eq!((ended.outcome.status(), ended.outcome.tally().continuations), (Status::PassedThrough, 0));
         }
     }
     // In a continuation it is one failure.
-    let mut relay = Relay::new(limits, false);
+    let mut relay = Relay::new(limits);
     let whole = text("b", "[1, 20]") + &finish("b", "stop") + DONE;
     let replies = [dropped(text("a", "[1, 2")), closed(huge), closed(whole)];
     let ended = run_with(&mut relay, &replies, |body| vec![body.to_vec()]);
-    assert_eq!((ended.text().as_str(), ended.outcome.failures), ("[1, 20]", 1));
+    assert_eq!((ended.text().as_str(), ended.outcome.tally().failures), ("[1, 20]", 1));
 }
 
 /// "Never" is a legal patience.
@@ -506,7 +506,7 @@ fn limits_at_their_ends() {
         max_backoff: Duration::MAX,
         ..Limits::default()
     };
-    let mut relay = Relay::new(never, false);
+    let mut relay = Relay::new(never);
     let now = Duration::from_secs(7);
     relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
     assert!(relay.poll_timeout().is_some_and(|due| due > Duration::from_secs(1 << 40)));
@@ -516,7 +516,7 @@ fn limits_at_their_ends() {
     assert!(relay.poll_timeout().is_some_and(|due| due > Duration::from_secs(1 << 40)));
 
     // No time between two comments would be a stream of nothing else.
-    let mut relay = Relay::new(Limits { keep_alive_interval: Duration::ZERO, ..Limits::default() }, false);
+    let mut relay = Relay::new(Limits { keep_alive_interval: Duration::ZERO, ..Limits::default() });
     relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
     relay.handle_transport_end(now, TransportEnd::Dropped);
     assert!(relay.poll_timeout().is_some_and(|due| due > now));
@@ -526,7 +526,7 @@ fn limits_at_their_ends() {
 #[test]
 fn comments_come_while_a_resend_is_waited_for() {
     let busy = CallEnd::Rejected { reason: "busy".into(), transient: true, retry_after: Some(Duration::from_secs(8)) };
-    let mut relay = Relay::new(Limits::default(), false);
+    let mut relay = Relay::new(Limits::default());
     relay.handle_transport_end(NOW, TransportEnd::Dropped);
     relay.handle_rejection(NOW, busy);
     let comments = |relay: &mut Relay| {
@@ -564,7 +564,7 @@ fn a_fault_at_every_byte_of_a_continuation() {
         for at in 0..2400 {
             for transport_end in [TransportEnd::Dropped, TransportEnd::Closed] {
                 // Two faults right behind the anchor bring nothing new twice; that ends the loop elsewhere.
-                let mut relay = Relay::new(Limits { max_no_progress: 3, ..Limits::default() }, false);
+                let mut relay = Relay::new(Limits { max_no_progress: 3, ..Limits::default() });
                 relay.handle_bytes(NOW, Bytes::from(first.as_bytes()[..cut].to_vec()));
                 relay.handle_transport_end(NOW, TransportEnd::Dropped);
                 let (mut body, mut calls, mut ended) = (Vec::new(), 0, None);
@@ -601,7 +601,7 @@ fn a_fault_at_every_byte_of_a_continuation() {
                 let ended = Ended { body, requests: Vec::new(), outcome, transport_end };
                 assert_eq!(ended.text(), document, "at {at}, fence {fence}\n{}", ended.body);
                 assert_eq!(
-                    (ended.outcome.status, ended.transport_end),
+                    (ended.outcome.status(), ended.transport_end),
                     (Status::Complete, TransportEnd::Closed),
                     "at {at}"
                 );
@@ -619,17 +619,17 @@ fn the_caps_end_the_loop() {
         |n: u32| dropped(text("b", &format!("[{}", (1..n + 2).map(|n| n.to_string()).collect::<Vec<_>>().join(", "))));
     let replies: Vec<_> = std::iter::once(first()).chain((1..=8).map(more)).collect();
     let ended = run(&replies);
-    assert_eq!(ended.outcome.status, Status::Closed);
-    assert_eq!((ended.outcome.continuations, ended.finishes()), (8, vec!["length".to_owned()]));
+    assert_eq!(ended.outcome.status(), Status::Closed);
+    assert_eq!((ended.outcome.tally().continuations, ended.finishes()), (8, vec!["length".to_owned()]));
     assert_eq!(ended.text(), "[1, 2, 3, 4, 5, 6, 7, 8, 9]");
 
-    let mut relay = Relay::new(Limits { max_continuations: 0, ..Limits::default() }, false);
+    let mut relay = Relay::new(Limits { max_continuations: 0, ..Limits::default() });
     let ended = run_with(&mut relay, &[first()], |body| vec![body.to_vec()]);
-    assert_eq!((ended.text().as_str(), ended.outcome.status), ("[1]", Status::Closed));
+    assert_eq!((ended.text().as_str(), ended.outcome.status()), ("[1]", Status::Closed));
 
     // Nothing at all, ever: an error, and no invented document.
     let ended = run(&[dropped(""), dropped(""), dropped("")]);
-    assert_eq!((ended.outcome.status, ended.outcome.failures), (Status::Failed, 3));
+    assert_eq!((ended.outcome.status(), ended.outcome.tally().failures), (Status::Failed, 3));
     assert!(ended.body.starts_with("data: {\"error\":"), "{}", ended.body);
     assert!(ended.finishes().is_empty() && !ended.body.contains("[DONE]"));
 }
@@ -648,7 +648,7 @@ fn recorded_streams_pass_unchanged() {
                 1 if body.len() < 1 << 16 => (1..body.len()).collect(),
                 _ => random_cuts(body.len(), &mut rng),
             };
-            let mut relay = Relay::new(Limits::default(), false);
+            let mut relay = Relay::new(Limits::default());
             let (mut out, mut over) = (Vec::new(), None);
             let mut drain = |relay: &mut Relay, over: &mut Option<TransportEnd>| {
                 while let Some(output) = relay.poll_output() {
@@ -700,7 +700,7 @@ fn a_piece_of_the_anchor_is_no_continuation() {
         ];
         let ended = run(&replies);
         assert_eq!(ended.text(), whole, "{length} bytes of {anchor:?}");
-        assert_eq!(ended.outcome.status, Status::Complete);
+        assert_eq!(ended.outcome.status(), Status::Complete);
     }
 }
 
@@ -746,7 +746,7 @@ fn usage_is_told_where_the_upstream_tells_it() {
 fn an_answer_of_which_nothing_came_says_what_the_upstream_said() {
     let error = "data: {\"error\": {\"message\": \"maximum context length is 8192\"}}\n\n";
     let ended = run(&[closed(error), closed(error), closed(error)]);
-    assert_eq!((ended.outcome.status, ended.outcome.failures), (Status::Failed, 3));
+    assert_eq!((ended.outcome.status(), ended.outcome.tally().failures), (Status::Failed, 3));
     let chunks = ended.chunks();
     let message = chunks.last().unwrap()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.ends_with("maximum context length is 8192"), "{message}");
@@ -766,7 +766,7 @@ fn a_whole_body_that_passes_after_a_failure_is_not_touched() {
         r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
         r#"{"choices":[{"message":{"content":"Just prose."},"finish_reason":"length"}]}"#,
     ] {
-        let mut whole = BodyRelay::new(Limits::default(), false);
+        let mut whole = BodyRelay::new(Limits::default());
         whole.handle_end(NOW, CallEnd::Dropped);
         whole.handle_body(NOW, body);
         let outputs: Vec<Output> = std::iter::from_fn(|| whole.poll_output()).collect();

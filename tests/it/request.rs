@@ -138,7 +138,7 @@ fn continued(session: &mut Session, text: &str) {
 fn outcome(session: &mut Session) -> (Status, u32, u32) {
     while let Some(output) = session.poll_output() {
         if let Output::Done(outcome) = output {
-            return (outcome.status, outcome.continuations, outcome.failures);
+            return (outcome.status(), outcome.tally().continuations, outcome.tally().failures);
         }
     }
     panic!("it goes on");
@@ -368,7 +368,7 @@ fn wires_know_thoughts_and_ways() {
     let chunk = |delta: Value, finish: Value| {
         format!("data: {}\n\n", json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
     };
-    let mut relay = Relay::new(Limits::default(), false).strategy(strategy());
+    let mut relay = Relay::new(Limits::default()).strategy(strategy());
     relay.handle_bytes(NOW, chunk(json!({"role": "assistant", "reasoning_content": "Hm"}), Value::Null).into());
     relay.handle_bytes(NOW, chunk(json!({}), json!("length")).into());
     relay.handle_transport_end(NOW, TransportEnd::Closed);
@@ -377,7 +377,7 @@ fn wires_know_thoughts_and_ways() {
         .collect();
     assert!(matches!(&calls[..], [Request { reduce_reasoning: true, turn: None, .. }]), "{calls:?}");
 
-    let mut whole = BodyRelay::new(Limits::default(), false).strategy(strategy());
+    let mut whole = BodyRelay::new(Limits::default()).strategy(strategy());
     let answer = |message: Value, finish: &str| {
         json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": finish}]}).to_string()
     };

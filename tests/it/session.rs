@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use restitch::json::envelope::Roots;
 use restitch::provider::Finish;
-use restitch::session::{CallEnd, Event, FailureReason, Input, Outcome, Output, Request, Session, Status, stitch};
+use restitch::session::{
+    CallEnd, CutCause, Event, FailureReason, GiveUp, Input, Outcome, Output, Request, Session, Status, StopReason,
+    stitch,
+};
 use restitch::splice::{Alignment, Expect, SpliceError};
 use restitch::{Limits, SyntaxErrorKind};
 use serde_json::Value;
@@ -77,7 +80,10 @@ impl Driver {
     #[track_caller]
     fn ended(&self, status: Status, continuations: u32, failures: u32) -> &Outcome {
         let outcome = self.outcome.as_ref().expect("it has ended");
-        assert_eq!((outcome.status, outcome.continuations, outcome.failures), (status, continuations, failures));
+        assert_eq!(
+            (outcome.status(), outcome.tally().continuations, outcome.tally().failures),
+            (status, continuations, failures)
+        );
         assert_eq!(self.failures.len(), failures as usize);
         outcome
     }
@@ -213,10 +219,67 @@ fn three_failures_in_a_row_end_it() {
     driver.goes_on(3, 2);
     driver.call("I can't.", stop());
     let outcome = driver.ended(Status::Closed, 3, 3);
-    assert_eq!((driver.client.as_str(), &outcome.synthesized[..]), ("{\"a\": [1, null]}", &["/a/1".to_owned()][..]));
+    assert_eq!((driver.client.as_str(), outcome.synthesized()), ("{\"a\": [1, null]}", &["/a/1".to_owned()][..]));
     let report: Value = serde_json::from_str(&outcome.report()).unwrap();
-    let expect = r#"{"status":"closed","continuations":3,"failures":3,"stop":"failures","filled":["/a/1"]}"#;
+    let expect = r#"{"status":"closed","continuations":3,"failures":3,"stop":"failures","cause":"length",
+        "elements_may_be_missing":true,"synthesized":["/a/1"],"filled":["/a/1"]}"#;
     assert_eq!(report, serde_json::from_str::<Value>(expect).unwrap());
+}
+
+/// What a client has, and how the answer ended, where the rest of `{"a": [1, ` can't be had.
+fn given_up(give_up: GiveUp, end: CallEnd) -> (String, Outcome) {
+    let mut driver = Driver::new(Limits::default());
+    driver.session.set_give_up(give_up);
+    driver.call("```json\n{\"a\": [1, ", end);
+    for _ in 0..3 {
+        driver.call("I can't.", stop());
+    }
+    (driver.client.clone(), driver.outcome.clone().expect("three failures end it"))
+}
+
+#[test]
+fn leaving_adds_nothing_and_ends_as_the_text_was_cut() {
+    let ends = [
+        (CallEnd::Finished(Finish::Length), CutCause::Length, Some(Finish::Length)),
+        (CallEnd::Finished(Finish::Stop), CutCause::PrematureStop, Some(Finish::Stop)),
+        (CallEnd::Dropped, CutCause::Drop, None),
+        (CallEnd::Closed, CutCause::Eof, None),
+        (CallEnd::TimedOut, CutCause::Idle, None),
+        (CallEnd::Error("overloaded".to_owned()), CutCause::InBand, None),
+    ];
+    for (end, cause, finish) in ends {
+        let (client, outcome) = given_up(GiveUp::Leave, end);
+        assert_eq!(client, "```json\n{\"a\": [1, ", "{cause}: not even the fence is closed");
+        let Outcome::Incomplete { reason, cause: found, finish: ended, tally } = outcome else { panic!("{outcome}") };
+        assert_eq!((reason, found, ended), (StopReason::Failures, Some(cause), finish));
+        assert_eq!((tally.continuations, tally.failures), (3, 3));
+    }
+}
+
+#[test]
+fn an_error_that_is_asked_for_says_why_the_rest_is_missing() {
+    let (client, outcome) = given_up(GiveUp::Error, length());
+    assert_eq!(client, "```json\n{\"a\": [1, ");
+    assert_eq!((outcome.status(), outcome.cause()), (Status::Failed, Some(CutCause::Length)));
+    assert_eq!(outcome.to_string(), "failed after 3 continuations, 3 failures: stopped by failures, cut by length");
+}
+
+#[test]
+fn closing_closes_the_fence_too() {
+    let (client, outcome) = given_up(GiveUp::Close, length());
+    assert_eq!(
+        (client.as_str(), outcome.synthesized()),
+        ("```json\n{\"a\": [1, null]}\n```", &["/a/1".to_owned()][..])
+    );
+}
+
+#[test]
+fn a_continuation_that_leaves_the_grammar_is_a_malformed_cut() {
+    let mut driver = Driver::new(Limits { max_continuations: 1, ..Limits::default() });
+    driver.session.set_give_up(GiveUp::Leave);
+    driver.call("{\"a\": [1, ", length()).call("{\"a\": [1, 2, }", length());
+    let outcome = driver.ended(Status::Incomplete, 1, 1);
+    assert_eq!((outcome.cause(), driver.client.as_str()), (Some(CutCause::Malformed), "{\"a\": [1, 2, "));
 }
 
 #[test]
@@ -240,7 +303,7 @@ fn the_number_of_continuations_is_capped() {
     assert_eq!(driver.client, "[1, 2, 3, null]");
     let mut driver = Driver::new(Limits { max_continuations: 0, ..Limits::default() });
     driver.call("[1, \"a", length());
-    assert!(driver.ended(Status::Closed, 0, 0).synthesized.is_empty());
+    assert!(driver.ended(Status::Closed, 0, 0).synthesized().is_empty());
     assert_eq!(driver.client, "[1, \"a\"]");
 }
 
@@ -349,21 +412,25 @@ fn some_ends_are_not_continued() {
     let unknown = Finish::Other("paused".to_owned());
     for (finish, has_stop) in [(Finish::ContentFilter, false), (unknown, false), (Finish::Stop, true)] {
         let mut driver = Driver::new(Limits::default());
-        driver.session.has_stop(has_stop);
+        if has_stop {
+            driver.session.trust_stop();
+        }
         driver.call(open, CallEnd::Finished(finish.clone()));
-        assert_eq!(driver.ended(Status::PassedThrough, 0, 0).finish, Some(finish.clone()));
+        assert_eq!(driver.ended(Status::PassedThrough, 0, 0).finish().cloned(), Some(finish.clone()));
         assert_eq!(driver.client, open);
         // As the end of a continuation they close what is there.
         let mut driver = Driver::new(Limits::default());
-        driver.session.has_stop(has_stop);
+        if has_stop {
+            driver.session.trust_stop();
+        }
         driver.call(open, length()).call("{\"a\": [1, 2, ", CallEnd::Finished(finish.clone()));
-        assert_eq!(driver.ended(Status::Closed, 1, 0).finish, Some(finish));
+        assert_eq!(driver.ended(Status::Closed, 1, 0).finish().cloned(), Some(finish));
         assert_eq!(driver.client, "{\"a\": [1, 2, null]}");
     }
     // A stop sequence does not make a dropped connection or a token limit an end.
     for end in [length(), CallEnd::Dropped] {
         let mut driver = Driver::new(Limits::default());
-        driver.session.has_stop(true);
+        driver.session.trust_stop();
         driver.call(open, end).goes_on(1, 0);
     }
     // Somebody has said that this answer holds more than one text.
@@ -385,7 +452,7 @@ fn what_is_no_json_passes() {
             driver.session.handle_input(START, Input::CallEnd(end.clone()));
             let outputs: Vec<Output> = std::iter::from_fn(|| driver.session.poll_output()).collect();
             let [Output::Event(Event::Done(_)), Output::Done(outcome)] = outputs.as_slice() else { panic!("{text}") };
-            assert_eq!((outcome.status, outcome.continuations), (Status::PassedThrough, 0));
+            assert_eq!((outcome.status(), outcome.tally().continuations), (Status::PassedThrough, 0));
         }
     }
     // An empty answer that says it is finished is one.
@@ -487,13 +554,13 @@ fn random_scripts_end_within_the_caps() {
             }
         }
         let outcome = driver.outcome.expect("forty calls are more than any cap allows");
-        assert!(outcome.continuations <= 8);
+        assert!(outcome.tally().continuations <= 8);
         let document = driver.session.document();
-        match outcome.status {
+        match outcome.status() {
             Status::Complete | Status::Closed => {
                 assert!(document.is_complete());
                 assert!(crate::fuzz::against_serde::parses_or_is_beyond_serde(document.root().unwrap()));
-                seen[if outcome.status == Status::Closed { 0 } else { 1 }] += 1;
+                seen[if outcome.status() == Status::Closed { 0 } else { 1 }] += 1;
             }
             Status::Failed => seen[2] += 1,
             _ => seen[3] += 1,

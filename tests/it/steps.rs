@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use restitch::provider::Finish;
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, Event, Input, Outcome, Output, Part, PrefillOptions, Prompt,
-    RestoreError, Session, Snapshot, Status, StopReason,
+    CallEnd, ContinuationMode, ContinuationStrategy, Event, GiveUp, Input, Outcome, Output, Part, PrefillOptions,
+    Prompt, RestoreError, Session, Snapshot, Status, StopReason,
 };
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
         if interrupted && rng.below(3) == 0 {
             let row = serde_json::to_string(&session.snapshot()).unwrap();
             let snapshot: Snapshot = serde_json::from_str(&row).unwrap();
-            session = Session::restore_asking(now, &snapshot, limits.clone(), strategy.clone()).unwrap();
+            session = Session::restore_with(now, &snapshot, limits.clone(), strategy.clone()).unwrap();
             let mut asked_again = false;
             while let Some(output) = session.poll_output() {
                 match output {
@@ -142,19 +142,19 @@ fn every_loop_ends_and_invents_nothing() {
         let Some(Event::Done(outcome)) = events.last() else { panic!("seed {seed}: {events:?}") };
         let done = events.iter().filter(|event| matches!(event, Event::Done(_))).count();
         assert_eq!(done, 1, "seed {seed}");
-        assert!(outcome.continuations <= 12 && session.poll_timeout(true).is_none(), "seed {seed}");
-        assert_eq!(outcome.tokens.len(), outcome.continuations as usize + 1, "seed {seed}");
-        match outcome.status {
-            Status::Complete => assert!(is_json(&client) && outcome.stop.is_none(), "seed {seed}: {client}"),
+        assert!(outcome.tally().continuations <= 12 && session.poll_timeout(true).is_none(), "seed {seed}");
+        assert_eq!(outcome.tally().tokens.len(), outcome.tally().continuations as usize + 1, "seed {seed}");
+        match outcome.status() {
+            Status::Complete => assert!(is_json(&client) && outcome.reason().is_none(), "seed {seed}: {client}"),
             Status::Closed => {
-                assert!(is_json(&client) && outcome.stop.is_some(), "seed {seed}: {client}");
+                assert!(is_json(&client) && outcome.reason().is_some(), "seed {seed}: {client}");
                 assert!(events.iter().any(|event| matches!(event, Event::Fallback { .. })), "seed {seed}");
             }
-            Status::Failed => assert!(!client.contains('{') && outcome.stop.is_some(), "seed {seed}: {client}"),
+            Status::Failed => assert!(!client.contains('{') && outcome.reason().is_some(), "seed {seed}: {client}"),
             _ => {}
         }
-        let stop = outcome.stop.map_or("none", StopReason::as_str);
-        *seen.entry(format!("{} {stop}", outcome.status.as_str())).or_default() += 1;
+        let stop = outcome.reason().map_or("none", StopReason::as_str);
+        *seen.entry(format!("{} {stop}", outcome.status().as_str())).or_default() += 1;
     }
     // Each way of ending has been seen.
     for way in [
@@ -197,12 +197,12 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     session.handle_input(Duration::from_secs(11), Input::CallEnd(CallEnd::Finished(Finish::Stop)));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
-    assert_eq!((outcome.status, outcome.continuations), (Status::Complete, 2));
-    assert_eq!(outcome.tokens, [Some(7), None, Some(9)]);
+    assert_eq!((outcome.status(), outcome.tally().continuations), (Status::Complete, 2));
+    assert_eq!(outcome.tally().tokens, [Some(7), None, Some(9)]);
     assert_eq!(session.document().text(), "{\"rows\": [1, 23, 4]}");
     // It asks as it is told to, from that call on.
     let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default());
-    let mut asked = Session::restore_asking(Duration::ZERO, &snapshot, Limits::default(), strategy).unwrap();
+    let mut asked = Session::restore_with(Duration::ZERO, &snapshot, Limits::default(), strategy).unwrap();
     let mut outputs = std::iter::from_fn(|| asked.poll_output());
     let is_prefix =
         |output| matches!(output, Output::Event(Event::Requested { mode: Some(ContinuationMode::Prefill), .. }));
@@ -224,7 +224,7 @@ fn the_time_of_all_processes_counts() {
     session.handle_input(Duration::from_secs(45), Input::CallEnd(CallEnd::Dropped));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
-    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Time)));
+    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Time)));
 }
 
 #[test]
@@ -238,12 +238,54 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
         let snapshot: Snapshot = serde_json::from_value(bad).unwrap();
         Session::restore(Duration::ZERO, &snapshot, Limits::default()).unwrap_err()
     };
-    assert_eq!(refused("version", json!(2)), RestoreError::Version(2));
+    assert_eq!(refused("version", json!(3)), RestoreError::Version(3));
+    assert_eq!(refused("version", json!(0)), RestoreError::Version(0));
     assert_eq!(refused("expect", json!("all")), RestoreError::Part("expect"));
-    assert_eq!(refused("document", Value::Null), RestoreError::Part("document"));
-    assert!(matches!(refused("text", json!("{\"b\": [1")), RestoreError::Document(_)));
-    let message = refused("version", json!(2)).to_string();
-    assert_eq!(message, "a snapshot of version 2, and only version 1 is known");
+    assert_eq!(refused("roots", json!("")), RestoreError::Part("roots"));
+    assert_eq!(refused("give_up", json!("perhaps")), RestoreError::Part("give_up"));
+    assert!(matches!(refused("text", json!("{\"b\": [1}")), RestoreError::Text(_)));
+    let message = refused("version", json!(3)).to_string();
+    assert_eq!(message, "a snapshot of version 3, and only versions up to 2 are known");
+}
+
+/// A snapshot as version 1 wrote it: after `{"a": [1, 2`, one call that failed, and one that is open.
+const VERSION_1: &str = r#"{
+    "version": 1, "text": "{\"a\": [1, 2",
+    "document": {"version": 1, "depth": 1024, "roots": "containers", "trailing": "stop", "length": 11,
+        "digest": "00000000", "roots_before": 0, "root": null},
+    "expect": "anchor", "done": false, "opaque": false, "has_stop": true, "spliced": true, "continuations": 2,
+    "failures": 1, "failures_in_a_row": 1, "repeats_in_a_row": 0, "ambiguous": 1, "tokens": [7, null, null],
+    "repairs": {"comma": 2}, "last_kpi": 40, "strikes": 1, "spent_ms": 1500}"#;
+
+#[test]
+fn a_snapshot_of_version_1_is_read() {
+    let snapshot: Snapshot = serde_json::from_str(VERSION_1).unwrap();
+    let mut session = Session::restore(Duration::ZERO, &snapshot, Limits::default()).unwrap();
+    assert_eq!(session.document().text(), "{\"a\": [1, 2");
+    let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
+    let called = |output: &Output| matches!(output, Output::Call { request, .. } if request.number == 3);
+    assert!(outputs.iter().any(called), "{outputs:?}");
+    session.handle_input(Duration::ZERO, Input::Text("{\"a\": [1, 2]}"));
+    session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Closed));
+    let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
+    let Some(Output::Done(Outcome::Complete { tally, .. })) = outputs.last() else { panic!("{outputs:?}") };
+    assert_eq!((tally.continuations, tally.failures, tally.ambiguous), (3, 1, 1));
+    assert_eq!((tally.tokens.len(), tally.percentage, tally.repairs.get("comma")), (4, Some(40), Some(&2)));
+}
+
+#[test]
+fn a_snapshot_keeps_what_is_delivered_on_giving_up() {
+    let mut session = Session::new(Limits::default());
+    session.set_give_up(GiveUp::Leave);
+    session.handle_input(Duration::ZERO, Input::Text("[1, "));
+    let row = serde_json::to_string(&session.snapshot()).unwrap();
+    let snapshot: Snapshot = serde_json::from_str(&row).unwrap();
+    assert_eq!(snapshot, session.snapshot());
+    let limits = Limits { max_continuations: 0, ..Limits::default() };
+    let mut session = Session::restore(Duration::ZERO, &snapshot, limits).unwrap();
+    let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
+    let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+    assert_eq!((outcome.status(), session.document().text()), (Status::Incomplete, "[1, "));
 }
 
 /// How a loop ends whose calls say these texts, each up to the limit on tokens; what the events tell of progress.
@@ -285,13 +327,13 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
     let many = Limits { max_continuations: 9, ..Limits::default() };
     let (outcome, said) = ended(many.clone(), ContinuationStrategy::with(on.clone()), &calls);
     let outcome = outcome.unwrap();
-    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Progress)));
-    assert_eq!((outcome.percentage, outcome.failures, outcome.continuations), (Some(41), 0, 8));
+    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Progress)));
+    assert_eq!((outcome.tally().percentage, outcome.tally().failures, outcome.tally().continuations), (Some(41), 0, 8));
     assert_eq!(said, [(40, 0), (40, 1), (39, 2), (41, 0), (41, 1), (41, 2), (41, 3)]);
     // Down to one.
     let strict = Limits { max_stalled_reports: 1, ..Limits::default() };
     let (outcome, _) = ended(strict, ContinuationStrategy::with(on), &calls[..3]);
-    assert_eq!(outcome.unwrap().stop, Some(StopReason::Progress));
+    assert_eq!(outcome.unwrap().reason(), Some(StopReason::Progress));
     // Who was not asked says nothing.
     assert_eq!(ended(many, ContinuationStrategy::default(), &calls), (None, Vec::new()));
 }
@@ -300,12 +342,15 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
 fn caps_take_every_number() {
     let calls = [("[10, 20", 5), ("[10, 20, 30", u64::MAX)];
     let limits = Limits { max_total_tokens: Some(10), ..Limits::default() };
-    assert_eq!(ended(limits, ContinuationStrategy::default(), &calls).0.unwrap().stop, Some(StopReason::Tokens));
+    assert_eq!(ended(limits, ContinuationStrategy::default(), &calls).0.unwrap().reason(), Some(StopReason::Tokens));
     // Text that is new is no repeat, even where none is allowed.
     let limits = Limits { max_no_progress: 0, ..Limits::default() };
     assert_eq!(ended(limits.clone(), ContinuationStrategy::default(), &calls).0, None);
     let again = [("[10, 20", 5), ("[10, 20", 5)];
-    assert_eq!(ended(limits, ContinuationStrategy::default(), &again).0.unwrap().stop, Some(StopReason::NoProgress));
+    assert_eq!(
+        ended(limits, ContinuationStrategy::default(), &again).0.unwrap().reason(),
+        Some(StopReason::NoProgress)
+    );
 }
 
 #[test]
@@ -320,7 +365,7 @@ fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
     session.handle_input(Duration::ZERO, Input::Tokens(2));
     session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Dropped));
     let Some(Output::Done(outcome)) = std::iter::from_fn(|| session.poll_output()).last() else { panic!() };
-    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Tokens)));
+    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Tokens)));
 
     let mut session = Session::new(Limits::default());
     session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
@@ -331,7 +376,7 @@ fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
     let (mut session, _) = restored(&serde_json::from_value(saved).unwrap());
     session.handle_input(Duration::from_secs(9), Input::CallEnd(CallEnd::Dropped));
     let Some(Output::Done(outcome)) = std::iter::from_fn(|| session.poll_output()).last() else { panic!() };
-    assert_eq!((outcome.failures, outcome.stop), (u32::MAX, Some(StopReason::Failures)));
+    assert_eq!((outcome.tally().failures, outcome.reason()), (u32::MAX, Some(StopReason::Failures)));
 }
 
 #[test]
@@ -358,7 +403,7 @@ fn a_call_for_the_rest_ends_with_the_time() {
     session.handle_input(Duration::from_secs(51), Input::CallEnd(CallEnd::TimedOut));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
-    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Time)));
+    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Time)));
     // What had come of it stands; the number may have been longer.
     assert_eq!(session.document().text(), "[1, 2, 3]");
 }

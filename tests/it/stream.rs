@@ -508,7 +508,7 @@ async fn text_deltas() {
             seen.push_str(&delta.unwrap());
         }
         assert_eq!(seen, expected, "{scene}");
-        assert_eq!(stream.outcome().unwrap().status, status, "{scene}");
+        assert_eq!(stream.outcome().unwrap().status(), status, "{scene}");
         assert_eq!(calls.times(), times, "{scene}");
         assert_eq!(calls.open(), 0, "{scene}");
     }

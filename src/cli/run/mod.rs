@@ -22,8 +22,8 @@ use crate::config::Config;
 use crate::context::{ContextIndex, ContextOptions, Contexts, complete_part};
 use crate::provider::{Delta, chat};
 use crate::proxy::Proxy;
-use crate::session::Part;
 use crate::session::relay::Output;
+use crate::session::{GiveUp, Part};
 use crate::sse::Decoder;
 use crate::{Document, Limits};
 use ask::{Patience, ask};
@@ -241,7 +241,7 @@ async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Consol
         move |output: &Output| seen.lock().unwrap_or_else(PoisonError::into_inner).note(output)
     };
     let limits = config.limits.clone();
-    let mut proxy = configured(client, &config).observe(Arc::new(observer));
+    let mut proxy = configured(client, &config).give_up(GiveUp::Close).observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);
     }

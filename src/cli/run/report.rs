@@ -44,7 +44,7 @@ struct Answer<'a> {
     stop: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     percentage: Option<u8>,
-    repairs: &'a BTreeMap<&'static str, u32>,
+    repairs: &'a BTreeMap<String, u32>,
     /// Tokens of all answers together; not there where a provider told none.
     #[serde(skip_serializing_if = "Option::is_none")]
     completion_tokens: Option<u64>,
@@ -135,14 +135,14 @@ pub(super) fn report(
     let exit = exit_of(outcome, document);
     let kept = kept(document, seen);
     // What is written at the end has nothing synthesized.
-    let synthesized = if args.is_written_at_the_end() { &[][..] } else { &outcome.synthesized };
+    let synthesized = if args.is_written_at_the_end() { &[][..] } else { outcome.synthesized() };
     note_end(exit, document, outcome, synthesized, console);
     console.verdict(exit);
     if let Some(file) = args.output.as_deref().filter(|_| exit != Exit::Invalid) {
         write(file, &kept)?;
     }
     if args.json {
-        let tokens = &outcome.tokens;
+        let tokens = &outcome.tally().tokens;
         let iterations = seen.iterations.iter().map(|iteration| {
             let call = usize::try_from(iteration.call).unwrap_or(usize::MAX);
             let completion_tokens = tokens.get(call).copied().flatten();
@@ -150,19 +150,19 @@ pub(super) fn report(
         });
         let known = || tokens.iter().flatten();
         console.answer(&Answer {
-            status: outcome.status.as_str(),
+            status: outcome.status().as_str(),
             document: kept,
-            continuations: outcome.continuations,
-            failures: outcome.failures,
-            ambiguous: outcome.ambiguous,
+            continuations: outcome.tally().continuations,
+            failures: outcome.tally().failures,
+            ambiguous: outcome.tally().ambiguous,
             filled: synthesized,
             synthesized,
-            stop: outcome.stop.map(StopReason::as_str),
-            percentage: outcome.percentage,
-            repairs: &outcome.repairs,
+            stop: outcome.reason().map(StopReason::as_str),
+            percentage: outcome.tally().percentage,
+            repairs: &outcome.tally().repairs,
             completion_tokens: known().next().map(|_| known().fold(0, |sum: u64, tokens| sum.saturating_add(*tokens))),
             tokens,
-            finish: outcome.finish.as_ref().map(|finish| finish.as_str()),
+            finish: outcome.finish().map(|finish| finish.as_str()),
             iterations: &iterations.collect::<Vec<_>>(),
             removed_bytes,
         })?;
@@ -171,7 +171,7 @@ pub(super) fn report(
 }
 
 fn exit_of(outcome: &Outcome, document: &Document) -> Exit {
-    match outcome.status {
+    match outcome.status() {
         Status::Complete | Status::PassedThrough if document.is_complete() => Exit::Complete,
         Status::Closed => Exit::Cut,
         _ => Exit::Invalid,
@@ -204,7 +204,7 @@ fn note_calls(seen: &Seen, console: &Console) {
 fn note_end(exit: Exit, document: &Document, outcome: &Outcome, synthesized: &[String], console: &Console) {
     match exit {
         Exit::Cut => {
-            let why = outcome.stop.map_or("the end", StopReason::as_str);
+            let why = outcome.reason().map_or("the end", StopReason::as_str);
             let added = if synthesized.is_empty() {
                 String::new()
             } else {

@@ -87,6 +87,13 @@ impl Writer {
         close(out, restitch);
     }
 
+    /// Writes a chunk without choices that holds the report alone.
+    pub fn report(&self, out: &mut Vec<u8>, restitch: &str) {
+        self.open(out);
+        out.extend_from_slice(b"[]");
+        close(out, Some(restitch));
+    }
+
     /// Another answer's chunk as one of this answer: the members that are the same in all chunks are exchanged, every
     /// other byte stays.
     pub fn adopt(&self, out: &mut Vec<u8>, data: &str) {

@@ -281,7 +281,7 @@ fn a_reset_at_every_byte_gives_the_identical_document() {
     let response = stream("first", DOCUMENT);
     for at in 0..=response.len() {
         for transport_end in [TransportEnd::Dropped, TransportEnd::Closed] {
-            let mut relay = Relay::new(Limits::default(), false);
+            let mut relay = Relay::new(Limits::default());
             relay.handle_bytes(now, response.as_bytes()[..at].to_vec().into());
             relay.handle_transport_end(now, transport_end);
             let mut body = Vec::new();

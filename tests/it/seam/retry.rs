@@ -44,7 +44,7 @@ pub(crate) fn retried(row: &Row<'_>) -> Option<(Verdict, String)> {
             Output::Event(_) | Output::Text(_) => {}
             Output::Done(outcome) => {
                 let is_true = || read(session.document().text()).is_some_and(|node| node.is(row.case.truth));
-                let verdict = match outcome.status {
+                let verdict = match outcome.status() {
                     Status::Complete if is_true() => Verdict::Right,
                     Status::Complete => Verdict::Wrong,
                     _ => Verdict::Flagged,

@@ -1,0 +1,116 @@
+//! What is delivered when the rest can't be had.
+
+use super::{CallEnd, Event, Outcome, Output, Phase, Session, StopReason};
+use crate::provider::Finish;
+
+/// What becomes of a document whose rest can't be had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GiveUp {
+    /// Closes the document by the shortest legal completion and lists what was synthesized: [`Outcome::Closed`].
+    #[default]
+    Close,
+    /// Adds nothing, not even the end of a fence, and ends the answer as the call ended whose text was delivered last:
+    /// [`Outcome::Incomplete`]. A client that raises an error at a cut answer still does.
+    Leave,
+    /// Ends the answer with an error: [`Outcome::Failed`].
+    Error,
+}
+
+impl GiveUp {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Close, Self::Leave, Self::Error];
+
+    /// Returns the name in configuration and headers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Close => "close",
+            Self::Leave => "leave",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl std::fmt::Display for GiveUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A name of none of the [`GiveUp`]s.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveUpError(String);
+
+impl std::fmt::Display for GiveUpError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` is not one of `close`, `leave`, `error`", self.0)
+    }
+}
+
+impl std::error::Error for GiveUpError {}
+
+impl std::str::FromStr for GiveUp {
+    type Err = GiveUpError;
+
+    fn from_str(name: &str) -> Result<Self, GiveUpError> {
+        let found = Self::ALL.into_iter().find(|known| known.as_str() == name);
+        found.ok_or_else(|| GiveUpError(name.to_owned()))
+    }
+}
+
+impl Session {
+    /// Returns how the call ended that the delivered text ends with. `None` while nothing was cut.
+    pub(super) fn cut_end(&self) -> Option<&CallEnd> {
+        self.last_cut.as_ref().map(|cut| &cut.end)
+    }
+
+    /// Ends the loop: the rest can't be had. `finish`: the reason that ends it, if a call gave one.
+    pub(super) fn give_up(&mut self, reason: StopReason, finish: Option<Finish>) {
+        let cause = self.last_cut.as_ref().and_then(|cut| cut.cause);
+        let tally = self.tally.clone();
+        let document = self.slot.document();
+        let offset = document.text().len();
+        if document.root_start().is_none() {
+            return self.done(Outcome::Failed { reason: Some(reason), cause, tally });
+        }
+        let outcome = match self.settings.give_up {
+            GiveUp::Error => Outcome::Failed { reason: Some(reason), cause, tally },
+            GiveUp::Leave => {
+                let finish =
+                    if let Some(CallEnd::Finished(finish)) = self.cut_end() { Some(finish.clone()) } else { None };
+                Outcome::Incomplete { reason, cause, finish, tally }
+            }
+            GiveUp::Close => {
+                let completion = document.completion();
+                let pushed = self.slot.push(&completion.suffix);
+                debug_assert!(
+                    pushed.is_ok() && self.slot.document().is_complete(),
+                    "{pushed:?}: {}",
+                    completion.suffix
+                );
+                Outcome::Closed { reason, cause, synthesized: completion.synthesized, finish, tally }
+            }
+        };
+        self.is_continued = true;
+        self.event(Event::Fallback { stop: reason, offset, synthesized: outcome.synthesized().to_vec() });
+        self.give_out(offset);
+        self.done(outcome);
+    }
+
+    /// Ends the session.
+    pub(super) fn done(&mut self, outcome: Outcome) {
+        self.phase = Phase::Done;
+        let adds_nothing = matches!(outcome, Outcome::Incomplete { .. } | Outcome::Failed { .. });
+        if self.is_continued
+            && !adds_nothing
+            && let Some(fence) = self.slot.document().open_fence()
+        {
+            // The first answer's own fence can't come any more.
+            let before = self.slot.document().text().len();
+            let _ = self.slot.push(&fence);
+            self.give_out(before);
+        }
+        self.event(Event::Done(outcome.clone()));
+        self.outputs.push_back(Output::Done(outcome));
+    }
+}

@@ -1,0 +1,225 @@
+//! After a call: whether the document is whole, the call failed, or the next one is made.
+
+use std::time::Duration;
+
+use super::{
+    CallEnd, Continuation, ContinuationMode, CutCause, Event, FailureReason, LastCut, Outcome, Output, Phase, Request,
+    SECTIONS, Session, StopReason,
+};
+use crate::context::Sections;
+use crate::provider::Finish;
+use crate::splice::{Seam, Slot, Splice, SpliceError};
+
+impl Session {
+    /// The open call has ended.
+    pub(super) fn end(&mut self, now: Duration, end: CallEnd) {
+        // A call that was refused brought no reasoning: the next one is asked as it was.
+        if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. }) {
+            self.call.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
+        }
+        // Nothing of a prefill that was coming back is new.
+        self.call.returned_prefill = None;
+        match std::mem::replace(&mut self.phase, Phase::Done) {
+            first @ Phase::First { .. } => {
+                self.phase = first;
+                self.end_of_first(now, end);
+            }
+            Phase::Continuing(open) => self.end_of_continuation(now, &end, *open),
+            Phase::Done => {}
+        }
+        self.call.has_reasoning = false;
+    }
+
+    fn end_of_first(&mut self, now: Duration, end: CallEnd) {
+        if !self.would_continue(&end) {
+            let finish = if let CallEnd::Finished(reason) = end { Some(reason) } else { None };
+            return self.done_as_it_is(finish);
+        }
+        self.cut(now, &end);
+        self.last_cut = Some(LastCut { cause: end.cause(), end: end.clone() });
+        if self.slot.document().root_start().is_some() {
+            self.call(now, Duration::ZERO);
+        } else {
+            self.failed(now, FailureReason::Nothing(end.clone()), &end);
+        }
+    }
+
+    /// Ends the session without a further call: the document is whole, or the first answer passes through.
+    fn done_as_it_is(&mut self, finish: Option<Finish>) {
+        let tally = self.tally.clone();
+        let is_whole = tally.continuations > 0 && self.slot.document().is_complete();
+        self.done(match is_whole {
+            true => Outcome::Complete { finish, tally },
+            false => Outcome::PassedThrough { finish, tally },
+        });
+    }
+
+    fn end_of_continuation(&mut self, now: Duration, end: &CallEnd, open: Continuation) {
+        match end {
+            CallEnd::PrefillRejected(_) if self.call.mode == ContinuationMode::Prefill => {
+                self.settings.strategy.prefill = None;
+                self.tally.continuations -= 1;
+                self.tally.tokens.pop();
+                return self.call(now, Duration::ZERO);
+            }
+            CallEnd::Rejected { reason, .. } | CallEnd::PrefillRejected(reason) => {
+                return self.failed(now, FailureReason::Rejected(reason.clone()), end);
+            }
+            _ => {}
+        }
+        self.note_progress();
+        let Continuation { mut splice, delivered } = open;
+        let before = self.slot.document().text().len();
+        let was_joined = splice.seam().is_some();
+        let merged = splice.finish_with(&mut self.slot, &mut self.sections);
+        self.streaks.earlier = splice.take_undecided().or(self.streaks.earlier.take());
+        if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
+            self.joined(now, seam);
+        }
+        self.give_out(before);
+        self.repaired(splice.repairs());
+        let finish = if let CallEnd::Finished(reason) = end { Some(reason.clone()) } else { None };
+        if self.slot.document().is_complete() {
+            let tally = self.tally.clone();
+            return self.done(Outcome::Complete { finish, tally });
+        }
+        self.cut(now, end);
+        let has_grown = self.slot.document().text().len() > delivered;
+        if has_grown {
+            let cause = if left_the_document(&merged) { Some(CutCause::Malformed) } else { end.cause() };
+            self.last_cut = Some(LastCut { cause, end: end.clone() });
+        }
+        // A refusal says `stop` as well: it is a failure, whatever stop sequences there are.
+        let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
+        match finish.filter(|reason| !self.continues_after(reason) && !failed_to_merge) {
+            Some(reason) => self.give_up(StopReason::Finish, Some(reason)),
+            None => self.after_merge(now, end, merged, has_grown),
+        }
+    }
+
+    /// Decides what follows a continuation that did not close the root.
+    fn after_merge(&mut self, now: Duration, end: &CallEnd, merged: Result<Seam, SpliceError>, has_grown: bool) {
+        match merged {
+            Err(SpliceError::Empty) if !matches!(end, CallEnd::Finished(_)) => {
+                self.failed(now, FailureReason::Nothing(end.clone()), end);
+            }
+            Err(failure) => {
+                if self.call.mode == ContinuationMode::Prefill && failure != SpliceError::Empty {
+                    // Asked in the same way, it would say the same.
+                    self.settings.strategy.prefill = None;
+                }
+                self.failed(now, FailureReason::Merge(failure), end);
+            }
+            Ok(_) if !has_grown && matches!(end, CallEnd::Dropped | CallEnd::TimedOut | CallEnd::Error(_)) => {
+                // The call broke off before it could bring anything new.
+                self.failed(now, FailureReason::Nothing(end.clone()), end);
+            }
+            Ok(_) => {
+                self.streaks.failures = 0;
+                self.streaks.no_progress = if has_grown { 0 } else { self.streaks.no_progress.saturating_add(1) };
+                if self.streaks.no_progress >= self.settings.limits.max_no_progress.max(1) {
+                    self.give_up(StopReason::NoProgress, None);
+                } else {
+                    self.call(now, Duration::ZERO);
+                }
+            }
+        }
+    }
+
+    /// The open call has ended before the document was whole.
+    fn cut(&mut self, now: Duration, end: &CallEnd) {
+        self.clock.cut_at = now;
+        let document = self.slot.document();
+        let (offset, path) = (document.text().len(), document.cut().path);
+        self.event(Event::Cut { call: self.tally.continuations, end: end.clone(), offset, path });
+    }
+
+    /// Counts a failure. The next call waits if the end says so.
+    fn failed(&mut self, now: Duration, reason: FailureReason, end: &CallEnd) {
+        // The counts may come from a snapshot.
+        self.tally.failures = self.tally.failures.saturating_add(1);
+        self.streaks.failures = self.streaks.failures.saturating_add(1);
+        self.streaks.no_progress = 0;
+        let (call, in_a_row) = (self.tally.continuations, self.streaks.failures);
+        self.event(Event::Failed { call, reason, in_a_row });
+        if self.streaks.failures >= self.settings.limits.max_consecutive_failures {
+            return self.give_up(StopReason::Failures, None);
+        }
+        let wait = match end {
+            CallEnd::Rejected { transient: true, retry_after, .. } => {
+                let doubled = Duration::from_millis(200 << (self.streaks.failures - 1).min(10));
+                retry_after.unwrap_or(doubled).min(self.settings.limits.max_backoff)
+            }
+            _ => Duration::ZERO,
+        };
+        self.call(now, wait);
+    }
+
+    /// Asks for the next call, or gives up where a cap is reached.
+    fn call(&mut self, now: Duration, wait: Duration) {
+        let at = now.saturating_add(wait);
+        if let Some(stop) = self.cap(at) {
+            return self.give_up(stop, None);
+        }
+        self.tally.continuations += 1;
+        self.tally.tokens.push(None);
+        self.clock.heard_at = Some(at);
+        let turn = if self.slot.document().root_start().is_some() {
+            self.is_continued = true;
+            Some(self.turn())
+        } else {
+            if self.slot.document().text().is_empty() {
+                self.slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
+                self.sections = Sections::new(SECTIONS);
+                self.phase = Phase::First { is_final: false };
+            } else {
+                self.is_continued = true;
+                // White space or the opening of a fence was delivered: the root that belongs there is waited for.
+                self.wait_for(Splice::new(&self.slot, self.settings.expect, &self.settings.limits));
+            }
+            None
+        };
+        let (mode, anchor) = (turn.as_ref().map(|turn| turn.mode), turn.as_ref().map_or(0, |turn| turn.anchor.len()));
+        let number = self.tally.continuations;
+        self.event(Event::Requested { call: number, mode, anchor, at });
+        let request = Request { number, turn, reduce_reasoning: self.call.reduce_reasoning };
+        self.outputs.push_back(Output::Call { request, at });
+    }
+
+    /// Waits for an answer that `splice` joins.
+    pub(super) fn wait_for(&mut self, splice: Splice) {
+        let delivered = self.slot.document().text().len();
+        self.phase = Phase::Continuing(Box::new(Continuation { splice, delivered }));
+    }
+
+    /// Asks for the rest after another process had the call that was open, if there is a rest.
+    pub(super) fn go_on(&mut self, now: Duration) {
+        if !self.would_continue(&CallEnd::Dropped) {
+            return self.done_as_it_is(None);
+        }
+        self.cut(now, &CallEnd::Dropped);
+        self.last_cut = Some(LastCut { end: CallEnd::Dropped, cause: CallEnd::Dropped.cause() });
+        self.call(now, Duration::ZERO);
+    }
+
+    /// Returns the cap that a call at this time would break.
+    fn cap(&self, at: Duration) -> Option<StopReason> {
+        let limits = &self.settings.limits;
+        if self.tally.continuations >= limits.max_continuations {
+            Some(StopReason::Continuations)
+        } else if limits.max_total_tokens.is_some_and(|most| self.tally.total_tokens() >= most) {
+            Some(StopReason::Tokens)
+        } else if self.streaks.progress.strikes() >= limits.max_stalled_reports.max(1) {
+            Some(StopReason::Progress)
+        } else if limits.max_total_time.is_some_and(|most| self.clock.spent(at) >= most) {
+            Some(StopReason::Time)
+        } else {
+            None
+        }
+    }
+}
+
+/// Returns whether a continuation was joined, and then left the grammar or contradicted what was delivered.
+fn left_the_document(merged: &Result<Seam, SpliceError>) -> bool {
+    matches!(merged, Err(SpliceError::Malformed(_) | SpliceError::Overwrites(_) | SpliceError::Differs(_)))
+}
