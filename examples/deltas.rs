@@ -5,23 +5,17 @@
 use std::io::Error;
 use std::pin::Pin;
 
+use restitch::Stitcher;
 use restitch::session::Status;
-use restitch::stream::StitchText;
 use tokio_stream::{Stream, StreamExt, iter};
 
-type Deltas = Pin<Box<dyn Stream<Item = Result<String, Error>>>>;
+type Deltas = Pin<Box<dyn Stream<Item = Result<String, Error>> + Send>>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let question = vec![("user", "The three largest moons, as JSON.".to_owned())];
     let first = ask(question.clone()).await?;
-    let mut text = StitchText::new(first, |request| {
-        let mut messages = question.clone();
-        if let Some(turn) = request.turn {
-            messages.extend([("assistant", turn.delivered), ("user", turn.prompt)]);
-        }
-        ask(messages)
-    });
+    let mut text = Stitcher::new().text(first, |retry| ask(retry.messages(&question)));
     while let Some(delta) = text.next().await {
         show(&delta?);
     }

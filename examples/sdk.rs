@@ -11,12 +11,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body as _, Incoming};
-use restitch::Limits;
 use restitch::client::{Body, Client, Upstream};
 use restitch::live::LiveExt;
+use restitch::session::Event;
 use restitch::sim::Sim;
 use restitch::sse::Decoder;
-use restitch::stream::StitchText;
+use restitch::{Limits, Stitcher};
 use serde::{Deserialize, Serialize};
 use tokio_stream::{Stream, StreamExt};
 
@@ -40,22 +40,14 @@ struct Section {
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = Sim::new(REPORT, SCRIPT.parse()?).bind(([127, 0, 0, 1], 0).into()).await?;
     let sdk = Sdk::new(&server.url())?;
-    let question = vec![Message { role: "user", content: "A report on tides, as JSON.".to_owned() }];
-    let ask = async |messages| {
-        let chunks = sdk.create_stream(&Request { model: "sim", messages, stream: true }).await?;
-        Ok(chunks.map(|chunk| chunk.map(ChatCompletionChunk::into_text)))
-    };
-
-    let first = ask(question.clone()).await?;
-    let text = StitchText::new(first, |request| {
-        let mut messages = question.clone();
-        if let Some(turn) = request.turn {
-            show(&format!("  … cut behind {} bytes, asking for the rest", turn.delivered.len()));
-            messages.push(Message { role: "assistant", content: turn.delivered });
-            messages.push(Message { role: "user", content: turn.prompt });
-        }
-        ask(messages)
-    });
+    let question = vec![Message { role: "user".to_owned(), content: "A report on tides, as JSON.".to_owned() }];
+    let request = Request { model: "sim".to_owned(), messages: question, stream: true };
+    let text =
+        Stitcher::new().chat(request, async |request| sdk.create_stream(&request).await).await?.observe(|event| {
+            if let Event::Cut { offset, .. } = event {
+                show(&format!("  … cut after {offset} bytes, asking for the rest"));
+            }
+        });
     let mut sections = text.completed::<Section>("/sections/*");
     while let Some(section) = sections.next().await {
         let Section { title, pages, text } = section?;
@@ -106,38 +98,34 @@ impl Sdk {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Request {
-    model: &'static str,
+    model: String,
     messages: Vec<Message>,
     stream: bool,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Message {
-    role: &'static str,
+    role: String,
     content: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct ChatCompletionChunk {
     choices: Vec<Choice>,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Choice {
+    index: u32,
     delta: Delta,
+    finish_reason: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Delta {
     content: Option<String>,
-}
-
-impl ChatCompletionChunk {
-    fn into_text(self) -> String {
-        self.choices.into_iter().next().and_then(|choice| choice.delta.content).unwrap_or_default()
-    }
 }
 
 #[derive(Debug)]

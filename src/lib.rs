@@ -50,6 +50,7 @@
 //! | `config` | the configuration file |
 //! | `cli`, `app` | the commands; with the proxy and the model server |
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // Layer 0
 mod error;
@@ -93,6 +94,9 @@ pub mod cli;
 pub use document::{Checkpoint, Cut, Document, ResumeError, Saved, Trailing, Utf8, Utf8Error, clean_encoding};
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
 pub use limits::Limits;
+pub use session::{Message, Outcome, Retry};
+#[cfg(feature = "stream")]
+pub use stream::{Stitch, StitchText, Stitcher, TextDelta};
 
 /// The code of the README and the guide: it compiles.
 #[cfg(all(doctest, feature = "stream"))]

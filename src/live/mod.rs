@@ -7,7 +7,7 @@
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 //! use restitch::live::LiveExt;
-//! use restitch::stream::StitchText;
+//! use restitch::stream::Stitcher;
 //! use tokio_stream::{StreamExt, iter};
 //!
 //! #[derive(serde::Deserialize)]
@@ -18,7 +18,7 @@
 //! let call = |text: &'static str| iter([Ok::<_, std::io::Error>(text.to_owned())]);
 //! let first = call(r#"{"sections": [{"title": "One"}, {"title": "Tw"#);
 //! let whole = r#"{"sections": [{"title": "One"}, {"title": "Two"}]}"#;
-//! let text = StitchText::new(first, |_| async move { Ok(call(whole)) });
+//! let text = Stitcher::new().text(first, |_| async { Ok(call(whole)) });
 //! let mut sections = text.completed::<Section>("/sections/*");
 //! let mut titles = Vec::new();
 //! while let Some(section) = sections.next().await {

@@ -15,11 +15,11 @@ use super::upstream::{self, Head};
 use super::{Proxy, Tap};
 use crate::Limits;
 use crate::client::{Body, BodyError};
-use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, Switch};
+use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::chat;
 use crate::session::body::{BodyRelay, Output};
-use crate::session::{CallEnd, ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Status};
-use crate::stream::Stitch;
+use crate::session::{CallEnd, ContinuationStrategy, PrefillOptions, Request, Retry, Status};
+use crate::stream::Stitcher;
 
 /// A chat completion that the proxy can read and ask for again.
 #[derive(Clone, Debug)]
@@ -94,15 +94,16 @@ impl Conversation {
         let (limits, has_stop, strategy) = (self.limits.clone(), self.request.has_stop, self.strategy());
         let proxy = Arc::clone(&self.proxy);
         let conversation = Arc::new(self);
-        let reopen = move |request: Request| {
+        let reopen = move |retry: Retry| {
             let conversation = Arc::clone(&conversation);
-            async move { conversation.reopen(&request).await }
+            async move { conversation.reopen(retry.request()).await }
         };
-        let stitch = Stitch::with(first, reopen, limits, has_stop)
-            .strategy(strategy)
-            .give_up(give_up)
+        let stitcher = Stitcher::new().limits(limits).strategy(strategy).give_up(give_up);
+        let stitcher = if has_stop { stitcher.trust_stop() } else { stitcher };
+        let stitch = stitcher
+            .stream(first, reopen)
             .on_rejection(|refused: &Refused| refused.0.clone())
-            .observe(move |output| proxy.observed(output));
+            .observe_all(move |output| proxy.observed(output));
         Response::from_parts(parts, Body::stream(stitch))
     }
 
@@ -146,12 +147,13 @@ impl Conversation {
     async fn call(&self, request: &Request) -> Result<Response<Incoming>, CallEnd> {
         loop {
             let capability = self.proxy.capability(&self.request.model);
-            let is_prefix = request.turn.as_ref().is_some_and(|turn| turn.mode == ContinuationMode::Prefill);
+            let retry = self.retry(request, &capability);
+            let is_prefix = retry.is_prefill();
             if is_prefix && capability.prefill == PrefillForm::None {
                 return Err(CallEnd::PrefillRejected("another call has found that no prefix is continued".to_owned()));
             }
-            let switch = capability.reasoning_off.as_ref().filter(|_| is_prefix || request.reduce_reasoning);
-            let body = self.body_of(request, &capability, switch);
+            let switch = retry.reasoning_off();
+            let body = std::str::from_utf8(&self.body).ok().and_then(|body| retry.try_body(body)).map(Bytes::from);
             let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
             let head = self.head.again();
             let head = match capability.prefix_path.as_deref().filter(|_| is_prefix) {
@@ -188,19 +190,14 @@ impl Conversation {
         }
     }
 
-    /// The body of a further call; `None` where the first one's can't be continued.
-    fn body_of(&self, request: &Request, capability: &Capability, switch: Option<&Switch>) -> Option<Bytes> {
+    /// A further call, with more tokens where the operator allows them.
+    fn retry(&self, request: &Request, capability: &Capability) -> Retry {
+        let retry = Retry::new(request.clone(), Arc::new(capability.clone()));
         let raised = |cap: u64| cap.saturating_mul(u64::from(self.proxy.raise).saturating_pow(request.number));
-        let max_tokens = self.request.max_tokens.filter(|_| self.proxy.raise > 1).map(raised);
-        let rest = request.turn.as_ref().map(|turn| match turn.mode {
-            ContinuationMode::Reprompt => chat::Rest::Words { delivered: &turn.delivered, prompt: &turn.prompt },
-            ContinuationMode::Prefill => chat::Rest::Prefill { delivered: &turn.delivered, prefix: capability.prefill },
-        });
-        if rest.is_none() && switch.is_none() && max_tokens.is_none() {
-            return Some(self.body.clone());
+        match self.request.max_tokens.filter(|_| self.proxy.raise > 1) {
+            Some(cap) => retry.with_max_tokens(raised(cap)),
+            None => retry,
         }
-        let original = std::str::from_utf8(&self.body).ok()?;
-        chat::ask(original, rest.as_ref(), &chat::Changes { reasoning_off: switch, max_tokens }).map(Bytes::from)
     }
 
     /// What a refusal teaches.

@@ -9,6 +9,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 
 use crate::client::{Body, Client, Error};
+use crate::session::below;
 
 /// Sends a client's request to the upstream: its method, path and headers, with another body.
 pub(super) async fn send(client: &Client, head: &Head, body: Body) -> Result<Response<Incoming>, Error> {
@@ -55,9 +56,7 @@ impl Head {
     /// The same for a call below another path: `prefix` comes in front, in the place of `/v1`.
     pub(super) fn below(mut self, prefix: &str) -> Self {
         let path = self.0.uri.path_and_query().map_or("/", |path| path.as_str());
-        let rest = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(path);
-        let is_below = path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
-        if let Some(uri) = format!("{prefix}{rest}").parse().ok().filter(|_| !is_below) {
+        if let Some(uri) = below(prefix, path).and_then(|path| path.parse().ok()) {
             self.0.uri = uri;
         }
         self

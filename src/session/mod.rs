@@ -22,6 +22,7 @@ mod outcome;
 mod prompt;
 pub mod relay;
 mod request;
+mod retry;
 mod returned_prefill;
 mod snapshot;
 mod stitch;
@@ -39,6 +40,9 @@ pub use io::{CallEnd, FailureReason, Input, Output};
 pub use outcome::{CutCause, Outcome, Status, StopReason, Tally};
 pub use prompt::{Part, Parts, Prompt};
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
+#[cfg(feature = "proxy")]
+pub(crate) use retry::below;
+pub use retry::{Message, Retry};
 use returned_prefill::ReturnedPrefill;
 pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_with};

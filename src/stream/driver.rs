@@ -3,19 +3,26 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::Document;
+use crate::provider::capability::Capability;
 use crate::session::relay::{Output, TransportEnd};
-use crate::session::{CallEnd, Outcome, Request};
+use crate::session::{CallEnd, Outcome, Request, Retry};
 
 /// A sans-I/O engine, as an adapter drives it.
 pub(super) trait Engine {
+    /// What a call brings.
     type Chunk;
+    /// What the reader gets.
+    type Item;
 
+    fn document(&self) -> &Document;
     /// A call has answered; the first one before its first chunk is asked for.
     fn opened(&mut self, now: Duration);
     fn chunk(&mut self, now: Duration, chunk: Self::Chunk);
@@ -24,25 +31,35 @@ pub(super) trait Engine {
     /// When `timeout` is due.
     fn due(&self) -> Option<Duration>;
     fn timeout(&mut self, now: Duration);
-    fn step(&mut self) -> Option<Step<Self::Chunk>>;
+    fn step(&mut self) -> Option<Step<Self::Item>>;
 }
 
 /// An output: something for the reader, or something for the adapter.
-pub(super) enum Step<C> {
-    Item(C),
+pub(super) enum Step<T> {
+    Item(T),
     Other(Output),
 }
 
+/// The chunks of a call.
+pub(super) type Upstream<'a, C, E> = Pin<Box<dyn Stream<Item = Result<C, E>> + Send + 'a>>;
+
+/// A call that has not answered yet.
+pub(super) type Opening<'a, C, E> = Pin<Box<dyn Future<Output = Result<Upstream<'a, C, E>, E>> + Send + 'a>>;
+
+/// Makes a further call.
+pub(super) type Reopen<'a, C, E> = Box<dyn FnMut(Retry) -> Opening<'a, C, E> + Send + 'a>;
+
 /// Drives an engine. At most one of `upstream`, `opening` and `call` is there.
-pub(super) struct Driver<G, S, F, Fut, E> {
+pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) engine: G,
-    upstream: Option<Pin<Box<S>>>,
-    opening: Option<Pin<Box<Fut>>>,
+    capability: Arc<Capability>,
+    upstream: Option<Upstream<'a, G::Chunk, E>>,
+    opening: Option<Opening<'a, G::Chunk, E>>,
     /// A call that is to be made, and when.
     call: Option<(Request, Duration)>,
-    reopen: F,
-    pub(super) rejection: fn(&E) -> CallEnd,
-    pub(super) observer: Option<Observer>,
+    reopen: Reopen<'a, G::Chunk, E>,
+    pub(super) rejection: Box<dyn Fn(&E) -> CallEnd + Send + 'a>,
+    pub(super) observer: Option<Box<dyn FnMut(&Output) + Send + 'a>>,
     /// The error of the last call, for an answer that ends with it.
     error: Option<E>,
     pub(super) outcome: Option<Outcome>,
@@ -52,21 +69,28 @@ pub(super) struct Driver<G, S, F, Fut, E> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-pub(super) struct Observer(pub(super) Box<dyn FnMut(&Output) + Send>);
+// Nothing in it is pinned but what has a box of its own.
+impl<G: Engine, E> Unpin for Driver<'_, G, E> {}
 
-impl<G, S, F, Fut, E> Driver<G, S, F, Fut, E> {
-    pub(super) fn new(engine: G, first: S, reopen: F) -> Self {
+impl<'a, G: Engine, E> Driver<'a, G, E> {
+    pub(super) fn new(
+        engine: G,
+        capability: Arc<Capability>,
+        first: Upstream<'a, G::Chunk, E>,
+        reopen: Reopen<'a, G::Chunk, E>,
+    ) -> Self {
         Self {
             engine,
-            upstream: Some(Box::pin(first)),
+            capability,
+            upstream: Some(first),
             opening: None,
             call: None,
             reopen,
-            rejection: |_| CallEnd::Rejected {
+            rejection: Box::new(|_| CallEnd::Rejected {
                 reason: "the call failed".to_owned(),
                 transient: true,
                 retry_after: None,
-            },
+            }),
             observer: None,
             error: None,
             outcome: None,
@@ -75,16 +99,8 @@ impl<G, S, F, Fut, E> Driver<G, S, F, Fut, E> {
             timer: None,
         }
     }
-}
 
-impl<G, S, F, Fut, E> Driver<G, S, F, Fut, E>
-where
-    G: Engine,
-    S: Stream<Item = Result<G::Chunk, E>>,
-    F: FnMut(Request) -> Fut,
-    Fut: Future<Output = Result<S, E>>,
-{
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<G::Chunk, E>>> {
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<G::Item, E>>> {
         if !std::mem::replace(&mut self.started, true) {
             self.engine.opened(self.origin.elapsed());
         }
@@ -97,7 +113,8 @@ where
             }
             let now = self.origin.elapsed();
             if let Some((request, _)) = self.call.take_if(|(_, at)| *at <= now) {
-                self.opening = Some(Box::pin((self.reopen)(request)));
+                let retry = Retry::new(request, Arc::clone(&self.capability));
+                self.opening = Some((self.reopen)(retry));
             }
             if self.poll_call(cx, now) || self.poll_timer(cx, now) {
                 continue;
@@ -107,14 +124,14 @@ where
     }
 
     /// Acts on the engine's outputs up to the first that is for the reader.
-    fn drain(&mut self) -> Option<Result<G::Chunk, E>> {
+    fn drain(&mut self) -> Option<Result<G::Item, E>> {
         while let Some(step) = self.engine.step() {
             let output = match step {
                 Step::Item(item) => return Some(Ok(item)),
                 Step::Other(output) => output,
             };
             if let Some(observer) = &mut self.observer {
-                (observer.0)(&output);
+                observer(&output);
             }
             match output {
                 Output::Call { request, at } => {
@@ -149,7 +166,7 @@ where
             self.opening = None;
             match result {
                 Ok(upstream) => {
-                    self.upstream = Some(Box::pin(upstream));
+                    self.upstream = Some(upstream);
                     self.engine.opened(now);
                 }
                 Err(error) => {
@@ -200,7 +217,7 @@ where
     }
 }
 
-impl<G: fmt::Debug, S, F, Fut, E> fmt::Debug for Driver<G, S, F, Fut, E> {
+impl<G: Engine + fmt::Debug, E> fmt::Debug for Driver<'_, G, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver")
             .field("engine", &self.engine)

@@ -1,21 +1,19 @@
 //! JSON that is used while it comes: the live adapters around streams of text.
 
-use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::error::Error as _;
 use std::fmt::{self, Debug, Display};
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use restitch::json::Event;
 use restitch::json::envelope::Roots;
 use restitch::live::{AsText, Completed, Events, IntoFinal, LiveError, LiveExt, Snapshots, Text};
-use restitch::session::{Request, Status};
-use restitch::stream::StitchText;
-use restitch::{Limits, Trailing};
+use restitch::session::Status;
+use restitch::{Limits, StitchText, Stitcher, Trailing};
 use serde::Deserialize;
 use tokio_stream::{Stream, StreamExt};
 
@@ -25,13 +23,13 @@ use crate::support::{chunks, splits};
 /// behind its end.
 struct Source<P> {
     steps: VecDeque<Option<P>>,
-    polls: Rc<Cell<usize>>,
+    polls: Arc<AtomicUsize>,
     is_over: bool,
 }
 
 impl<P> Source<P> {
     fn new(steps: impl IntoIterator<Item = Option<P>>) -> Self {
-        Self { steps: steps.into_iter().collect(), polls: Rc::default(), is_over: false }
+        Self { steps: steps.into_iter().collect(), polls: Arc::default(), is_over: false }
     }
 
     fn of(pieces: impl IntoIterator<Item = P>) -> Self {
@@ -44,7 +42,7 @@ impl<P: Unpin> Stream for Source<P> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<P>> {
         assert!(!self.is_over, "polled behind its end");
-        self.polls.set(self.polls.get() + 1);
+        self.polls.fetch_add(1, Ordering::SeqCst);
         match self.steps.pop_front() {
             Some(Some(piece)) => Poll::Ready(Some(piece)),
             Some(None) => {
@@ -443,10 +441,10 @@ fn bytes_that_are_no_text_are_an_error_with_their_offset() {
 #[test]
 fn a_pattern_that_is_none_is_the_only_item() {
     let source = Source::of(["[1]"]);
-    let polls = Rc::clone(&source.polls);
+    let polls = Arc::clone(&source.polls);
     let mut found = all(&mut source.completed::<u8>("no slash"));
     assert!(matches!(found.pop(), Some(Err(LiveError::Pattern(_)))) && found.is_empty());
-    assert_eq!(polls.get(), 0);
+    assert_eq!(polls.load(Ordering::SeqCst), 0);
 }
 
 /// The stream is polled when its reader is, and only when all that came has been read.
@@ -454,15 +452,15 @@ fn a_pattern_that_is_none_is_the_only_item() {
 fn a_slow_reader_slows_the_stream() {
     let source = || {
         let source = Source::new([Some("[1, 2, 3, "), None, Some("4, "), Some(" "), Some("5]"), Some("never read")]);
-        (Rc::clone(&source.polls), source)
+        (Arc::clone(&source.polls), source)
     };
     let (polls, source_) = source();
     let mut found = source_.completed::<u8>("/*");
-    assert_eq!(polls.get(), 0);
+    assert_eq!(polls.load(Ordering::SeqCst), 0);
     let mut seen = Vec::new();
     loop {
         let item = poll(&mut found);
-        seen.push((item.map(|item| item.map(Result::unwrap)), polls.get()));
+        seen.push((item.map(|item| item.map(Result::unwrap)), polls.load(Ordering::SeqCst)));
         if seen.last().unwrap().0 == Poll::Ready(None) {
             break;
         }
@@ -486,9 +484,9 @@ fn a_slow_reader_slows_the_stream() {
     let (polls, source) = source();
     let mut shown = source.snapshots::<Vec<u8>>();
     assert_eq!(poll(&mut shown).map(|item| item.unwrap().unwrap()), Poll::Ready(vec![1, 2, 3]));
-    assert_eq!(polls.get(), 1);
+    assert_eq!(polls.load(Ordering::SeqCst), 1);
     assert_eq!(poll(&mut shown).map(|item| item.is_some()), Poll::Pending);
-    assert_eq!(polls.get(), 2);
+    assert_eq!(polls.load(Ordering::SeqCst), 2);
 }
 
 /// A `next()` that is dropped while it waits loses nothing: neither text, nor half a character, nor an item.
@@ -678,23 +676,17 @@ fn any_root_and_nothing_behind_it() {
 }
 
 type Call = Source<Result<String, Lost>>;
-type Answer = std::future::Ready<Result<Call, Lost>>;
-type Stitched = StitchText<Call, Box<dyn FnMut(Request) -> Answer>, Answer, Lost>;
-
-/// A cut answer behind which the rest is asked for; what was asked goes to `asked`.
-fn stitched(first: &str, answers: &[&str], asked: &Rc<RefCell<Vec<Request>>>) -> Stitched {
+/// A cut answer behind which the rest is asked for; `asked` counts how often.
+fn stitched(first: &str, answers: &[&str], asked: &Arc<AtomicUsize>) -> StitchText<'static, Lost> {
     let call =
         |text: &str| Source::of(text.as_bytes().chunks(4).map(|part| Ok(String::from_utf8(part.into()).unwrap())));
     let mut answers: VecDeque<Call> = answers.iter().map(|text| call(text)).collect();
-    let asked = Rc::clone(asked);
-    StitchText::with(
-        call(first),
-        Box::new(move |request| {
-            asked.borrow_mut().push(request);
-            std::future::ready(answers.pop_front().ok_or(Lost))
-        }),
-        Limits { max_backoff: std::time::Duration::ZERO, ..Limits::default() },
-    )
+    let asked = Arc::clone(asked);
+    let limits = Limits { max_backoff: std::time::Duration::ZERO, ..Limits::default() };
+    Stitcher::new().limits(limits).text(call(first), move |_| {
+        asked.fetch_add(1, Ordering::SeqCst);
+        std::future::ready(answers.pop_front().ok_or(Lost))
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -702,11 +694,11 @@ async fn a_cut_text_is_made_whole_and_typed() {
     let first = r#"{"sections": [{"title": "One", "rows": [1, 2]}, {"title": "Tw"#;
     let rest = r#"{"sections": [{"title": "One", "rows": [1, 2]}, {"title": "Two"}, {"title": "Three"}], "für": "x"}"#;
     let section = |title: &str, rows: &[i64]| Section { title: title.into(), rows: rows.into() };
-    let asked = Rc::default();
+    let asked = Arc::default();
     let mut found = stitched(first, &[rest], &asked).completed::<Section>("/sections/*");
     let mut seen = Vec::new();
     while let Some(item) = found.next().await {
-        seen.push((item.unwrap(), asked.borrow().len()));
+        seen.push((item.unwrap(), asked.load(Ordering::SeqCst)));
     }
     // The first one came before anything was asked for.
     let expected = [(section("One", &[1, 2]), 0), (section("Two", &[]), 1), (section("Three", &[]), 1)];
@@ -828,5 +820,5 @@ fn adapters_can_be_sent_moved_and_printed() {
     fn named<S: LiveExt>(stream: S) -> Events<S> {
         stream.events()
     }
-    assert_eq!(named(Source::of(["["])).get_ref().polls.get(), 0);
+    assert_eq!(named(Source::of(["["])).get_ref().polls.load(Ordering::SeqCst), 0);
 }

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use restitch::Limits;
-use restitch::session::{CallEnd, Request, Status};
-use restitch::stream::{Stitch, StitchText};
-use serde_json::json;
+use restitch::provider::Finish;
+use restitch::provider::capability::Table;
+use restitch::session::{CallEnd, Event, Status};
+use restitch::{Message, Retry, Stitch, StitchText, Stitcher, TextDelta};
+use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_stream::{Stream, StreamExt};
 
@@ -99,7 +101,7 @@ type Answer = (u64, Result<Vec<Step>, Lost>);
 #[derive(Clone)]
 struct Calls {
     origin: Instant,
-    made: Arc<Mutex<Vec<(u64, Request)>>>,
+    made: Arc<Mutex<Vec<(u64, Retry)>>>,
     open: Arc<AtomicUsize>,
     answers: Arc<Mutex<VecDeque<Answer>>>,
 }
@@ -119,8 +121,8 @@ impl Calls {
         Upstream { steps: steps.into(), pause: None, open: Arc::clone(&self.open) }
     }
 
-    async fn reopen(self, request: Request) -> Result<Upstream, Lost> {
-        self.made.lock().unwrap().push((self.elapsed(), request));
+    async fn reopen(self, retry: Retry) -> Result<Upstream, Lost> {
+        self.made.lock().unwrap().push((self.elapsed(), retry));
         // Counts as open from the call on, answered or not.
         let upstream = self.upstream(Vec::new());
         let (wait, answer) = self.answers.lock().unwrap().pop_front().expect("more is asked for than is answered");
@@ -158,11 +160,11 @@ type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T, Lost>> + std::marker::Send>>
 fn stitch(calls: &Calls, first: Vec<Step>, limits: Limits) -> Boxed<Bytes> {
     let calls = calls.clone();
     let first = Wire(calls.upstream(first));
-    let reopen = move |request| {
+    let reopen = move |retry| {
         let calls = calls.clone();
-        async move { calls.reopen(request).await.map(Wire) }
+        async move { calls.reopen(retry).await.map(Wire) }
     };
-    Box::pin(Stitch::with(first, reopen, limits, false).on_rejection(rejection))
+    Box::pin(Stitcher::new().limits(limits).stream(first, reopen).on_rejection(rejection))
 }
 
 /// Everything that comes, with the time at which it came.
@@ -418,17 +420,26 @@ async fn polls_can_be_abandoned() {
     assert_eq!(calls.times().len(), 2);
 }
 
+/// An adapter can be named and kept, and is no burden: it borrows where its user likes, and is `Send` and `Unpin`.
 #[test]
-fn adapters_can_be_sent() {
-    fn sent<T: std::marker::Send>(_: &T) {}
+fn adapters_can_be_named_and_sent() {
+    struct Answers {
+        bytes: Stitch<'static, Lost>,
+        text: StitchText<'static, Lost>,
+    }
+    fn sent<T: std::marker::Send + Unpin>(_: &T) {}
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
-        let calls = Calls::new(vec![]);
-        sent(&stitch(&calls, vec![], Limits::default()));
-        let first = || tokio_stream::iter([Ok::<_, std::io::Error>(Bytes::new())]);
-        let stream = Stitch::new(first(), move |_| async move { Ok(first()) });
-        sent(&stream);
-        assert!(stream.outcome().is_none() && format!("{stream:?}").contains("Driver"));
+        let first = || tokio_stream::iter([Ok(Bytes::new())]);
+        let bytes = Stitcher::new().stream(first(), move |_| async move { Ok(first()) });
+        let answers = Answers { bytes, text: stitch_text(&Calls::new(vec![]), vec![], Limits::default()) };
+        sent(&answers);
+        assert!(answers.text.outcome().is_none() && format!("{:?}", answers.bytes).contains("Driver"));
+        let body = String::from("{}");
+        sent(&Stitcher::new().stream(first(), async |retry| {
+            assert!(!retry.body(&body).is_empty());
+            Ok(first())
+        }));
     });
 }
 
@@ -436,17 +447,14 @@ fn texts(calls: &Calls, first: Vec<Step>, limits: Limits) -> Boxed<String> {
     Box::pin(stitch_text(calls, first, limits))
 }
 
-type Reopen = Box<dyn FnMut(Request) -> Reopening + std::marker::Send>;
-type Reopening = Pin<Box<dyn Future<Output = Result<Deltas, Lost>> + std::marker::Send>>;
-
-fn stitch_text(calls: &Calls, first: Vec<Step>, limits: Limits) -> StitchText<Deltas, Reopen, Reopening, Lost> {
+fn stitch_text(calls: &Calls, first: Vec<Step>, limits: Limits) -> StitchText<'static, Lost> {
     let calls = calls.clone();
     let first = Deltas(calls.upstream(first));
-    let reopen: Reopen = Box::new(move |request| {
+    let reopen = move |retry| {
         let calls = calls.clone();
-        Box::pin(async move { calls.reopen(request).await.map(Deltas) })
-    });
-    StitchText::with(first, reopen, limits).on_rejection(rejection)
+        async move { calls.reopen(retry).await.map(Deltas) }
+    };
+    Stitcher::new().limits(limits).text(first, reopen).on_rejection(rejection)
 }
 
 /// The loop's paths over text deltas: what comes, how it ends, and when the calls were made.
@@ -520,4 +528,193 @@ async fn text_deltas() {
     let calls = Calls::new(vec![(0, Ok(vec![Fail])), (0, Err(Lost::Forbidden))]);
     let items: Vec<_> = texts(&calls, vec![Fail], Limits::default()).collect().await;
     assert_eq!(items, [Err(Lost::Forbidden)]);
+}
+
+type Said = Vec<Result<TextDelta, Lost>>;
+
+/// Reads a text to its end: what came, how it ended, and how often the rest was asked for.
+async fn deltas(stitcher: Stitcher, first: Said, rest: &str) -> (String, Status, Option<Finish>, usize) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let mut text = stitcher.text(tokio_stream::iter(first), move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let rest = tokio_stream::iter(vec![Ok(TextDelta::new(rest).with_finish("stop"))]);
+        async move { Ok(rest) }
+    });
+    let mut seen = String::new();
+    while let Some(delta) = text.next().await {
+        seen.push_str(&delta.unwrap());
+    }
+    let outcome = text.into_outcome().unwrap();
+    (seen, outcome.status, outcome.finish, asked.load(Ordering::SeqCst))
+}
+
+/// Why an answer ended decides whether the rest is asked for.
+#[tokio::test(start_paused = true)]
+async fn a_finish_decides_whether_the_rest_is_asked_for() {
+    let cut = |finish: &str| vec![Ok(TextDelta::new("[1, 2").with_finish(finish))];
+    for (finish, asked) in [
+        ("length", 1),
+        ("max_tokens", 1),
+        ("MAX_TOKENS", 1),
+        ("max_output_tokens", 1),
+        ("stop", 1),
+        ("end_turn", 1),
+        ("content_filter", 0),
+        ("stop_sequence", 0),
+        ("tool_calls", 0),
+        ("SAFETY", 0),
+    ] {
+        let (text, _, _, calls) = deltas(Stitcher::new(), cut(finish), "[1, 20]").await;
+        assert_eq!((text.as_str(), calls), (if asked == 1 { "[1, 20]" } else { "[1, 2" }, asked), "{finish}");
+    }
+    let (text, status, finish, calls) = deltas(Stitcher::new().trust_stop(), cut("stop"), "[1, 20]").await;
+    assert_eq!((text.as_str(), status, finish, calls), ("[1, 2", Status::PassedThrough, Some(Finish::Stop), 0));
+
+    // What follows the finish belongs to the call, and an error behind it is none.
+    let first = vec![
+        Ok(TextDelta::from(("[1, 2".to_owned(), Some(Finish::ContentFilter)))),
+        Ok(TextDelta::default().with_tokens(7)),
+        Err(Lost::Connection),
+    ];
+    let mut text = Stitcher::new().text(tokio_stream::iter(first), |_| std::future::pending::<Result<_, Lost>>());
+    assert_eq!(text.next().await, Some(Ok("[1, 2".to_owned())));
+    let last = text.next().await;
+    assert_eq!(last, Some(Err(Lost::Connection)), "an answer that is not continued ends as its call did");
+    let outcome = text.into_outcome().unwrap();
+    assert_eq!((outcome.finish, outcome.tokens), (Some(Finish::ContentFilter), vec![Some(7)]));
+}
+
+/// Tool calls pass, reasoning keeps a call alive, strings are deltas.
+#[tokio::test(start_paused = true)]
+async fn deltas_that_are_no_text() {
+    let first = vec![Ok(TextDelta::tool_call()), Ok(TextDelta::new("[1, 2").with_finish("length"))];
+    assert_eq!(deltas(Stitcher::new(), first, "[1, 20]").await.3, 0);
+    let first =
+        vec![Ok(TextDelta::reasoning()), Ok("[1, ".into()), Ok(Some("2".to_owned()).into()), Err(Lost::Connection)];
+    let (text, status, ..) = deltas(Stitcher::new(), first, "[1, 20]").await;
+    assert_eq!((text.as_str(), status), ("[1, 20]", Status::Complete));
+}
+
+/// The first further call of an answer that is cut behind `text`.
+async fn retry_after(stitcher: Stitcher, text: &str) -> Retry {
+    let asked = Mutex::new(None);
+    let first = tokio_stream::iter(vec![Ok::<_, Lost>(text.to_owned())]);
+    let mut stream = stitcher.text(first, |retry| {
+        asked.lock().unwrap().get_or_insert(retry);
+        async { Err(Lost::Forbidden) }
+    });
+    while stream.next().await.is_some() {}
+    drop(stream);
+    asked.into_inner().unwrap().unwrap()
+}
+
+const BODY: &str =
+    r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"response_format":{"type":"json_object"}}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_applies_itself() {
+    let question = [("user", "Go".to_owned())];
+    let message = json!({"role": "user", "content": "Go"});
+
+    let resend = retry_after(Stitcher::new(), "").await;
+    assert_eq!(resend.body(BODY), BODY);
+    assert_eq!(resend.messages(&question), question);
+
+    let words = retry_after(Stitcher::new(), "[1, 2").await;
+    let body: Value = serde_json::from_str(&words.body(BODY)).unwrap();
+    let messages = words.messages(&question);
+    assert_eq!(messages[1], ("assistant", "[1, 2".to_owned()));
+    assert!(messages[2].0 == "user" && messages[2].1.contains("<overlap_context>"));
+    assert!(body.get("response_format").is_none());
+    assert_eq!(body["messages"], Value::from(words.messages(std::slice::from_ref(&message))));
+    assert_eq!(words.typed(&serde_json::from_str::<Value>(BODY).unwrap()), body);
+    assert_eq!(words.path("/v1/chat/completions"), "/v1/chat/completions");
+
+    // Where a prefill is continued, in the provider's own form.
+    let table = Table::default();
+    for (host, member, path) in [
+        ("api.deepseek.com", "prefix", "/beta/chat/completions"),
+        ("api.mistral.ai", "prefix", "/v1/chat/completions"),
+        ("api.moonshot.ai", "partial", "/v1/chat/completions"),
+    ] {
+        let prefill = retry_after(Stitcher::new().capability(table.of("m", Some(host))), "[1, 2").await;
+        let turn = json!({"role": "assistant", "content": "[1, 2", member: true});
+        let body: Value = serde_json::from_str(&prefill.body(BODY)).unwrap();
+        assert_eq!(body["messages"], json!([message, turn]), "{host}");
+        assert_eq!(prefill.messages(std::slice::from_ref(&message)), [message.clone(), turn], "{host}");
+        assert_eq!(prefill.path("/v1/chat/completions"), path);
+        assert!(prefill.is_prefill());
+    }
+
+    // What is no chat request is sent again as it is.
+    for other in ["", "[]", "{\"model\":1}", "{\"messages\":[}"] {
+        assert_eq!((words.body(other).as_str(), words.try_body(other)), (other, None));
+    }
+    assert_eq!(words.typed(&7), 7);
+}
+
+/// Messages of one's own.
+#[tokio::test(start_paused = true)]
+async fn messages_of_ones_own() {
+    #[derive(Clone, Debug, PartialEq)]
+    enum Turn {
+        Model(String),
+        Person(String),
+    }
+    impl Message for Turn {
+        fn assistant(content: String) -> Self {
+            Self::Model(content)
+        }
+
+        fn user(content: String) -> Self {
+            Self::Person(content)
+        }
+    }
+    let retry = retry_after(Stitcher::new(), "[1, 2").await;
+    let messages = retry.messages(&[Turn::Person("Go".to_owned())]);
+    assert_eq!(messages[1], Turn::Model("[1, 2".to_owned()));
+    assert!(matches!(&messages[2], Turn::Person(prompt) if prompt.contains("<overlap_context>")));
+    let retry = retry_after(Stitcher::new().capability(Table::default().of("claude-3-opus", None)), "[1, 2").await;
+    assert_eq!(retry.messages::<Turn>(&[]), [Turn::Model("[1, 2".to_owned())]);
+}
+
+/// An SDK's whole conversation: requests and chunks are whatever serde writes as the API's JSON.
+#[tokio::test(start_paused = true)]
+async fn one_call_for_an_sdk() {
+    let chunk =
+        |delta: Value, finish: Value| Ok(json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}));
+    let scenes = [
+        (json!(null), json!("length"), "[1, 20]", 2),
+        (json!(null), json!("stop"), "[1, 20]", 2),
+        (json!(["###"]), json!("stop"), "[1, 2", 1),
+        (json!(null), json!("content_filter"), "[1, 2", 1),
+    ];
+    for (stop, finish, expected, calls) in scenes {
+        let request = json!({"model": "m", "messages": [{"role": "user", "content": "Go"}], "stop": stop});
+        let asked = Mutex::new(Vec::new());
+        let answer = |request: Value| {
+            let is_first = request["messages"].as_array().unwrap().len() == 1;
+            asked.lock().unwrap().push(request);
+            let (text, finish) = if is_first { ("[1, 2", finish.clone()) } else { ("[1, 20]", json!("stop")) };
+            let usage = Ok(json!({"choices": [], "usage": {"completion_tokens": 3}}));
+            let chunks: Vec<Result<Value, Lost>> =
+                vec![chunk(json!({"content": text}), Value::Null), chunk(json!({}), finish), usage];
+            async move { Ok(tokio_stream::iter(chunks)) }
+        };
+        let steps = AtomicUsize::new(0);
+        let mut text = Stitcher::new().chat(request, answer).await.unwrap().observe(|event| {
+            steps.fetch_add(usize::from(matches!(event, Event::Done(_))), Ordering::SeqCst);
+        });
+        let mut seen = String::new();
+        while let Some(delta) = text.next().await {
+            seen.push_str(&delta.unwrap());
+        }
+        assert_eq!(seen, expected);
+        assert_eq!(text.into_outcome().unwrap().tokens, vec![Some(3); calls]);
+        assert_eq!((asked.into_inner().unwrap().len(), steps.into_inner()), (calls, 1));
+    }
+    let refused =
+        Stitcher::new().chat(json!({}), |_| async { Err::<tokio_stream::Empty<Result<Value, _>>, _>(Lost::Forbidden) });
+    assert_eq!(refused.await.unwrap_err(), Lost::Forbidden);
 }

@@ -53,6 +53,15 @@ impl PrefillForm {
         ("continue-final-message", Self::Final),
     ];
 
+    /// Returns the member of the message that tells a provider so with `true`, where there is one.
+    pub fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::Flag => Some("prefix"),
+            Self::Partial => Some("partial"),
+            Self::None | Self::Turn | Self::Final => None,
+        }
+    }
+
     /// The name in a configuration.
     pub fn as_str(self) -> &'static str {
         Self::NAMES.iter().find(|(_, prefix)| *prefix == self).map_or("none", |(name, _)| name)

@@ -145,11 +145,7 @@ fn turns(rest: &Rest<'_>) -> String {
             quoted(prompt)
         ),
         Rest::Prefill { delivered, prefix } => {
-            let flag = match prefix {
-                PrefillForm::Flag => r#","prefix":true"#,
-                PrefillForm::Partial => r#","partial":true"#,
-                PrefillForm::None | PrefillForm::Turn | PrefillForm::Final => "",
-            };
+            let flag = prefix.flag().map(|flag| format!(r#","{flag}":true"#)).unwrap_or_default();
             format!(r#"{{"role":"assistant","content":{}{flag}}}"#, quoted(delivered))
         }
     }

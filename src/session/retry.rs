@@ -1,0 +1,215 @@
+//! A further call as a provider takes it: the original request, edited.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{ContinuationMode, Request};
+use crate::provider::capability::{Capability, PrefillForm, Switch};
+use crate::provider::chat::{Changes, Rest, ask};
+
+/// A further call: applies itself to the original request.
+///
+/// The original request is sent again as it was where nothing of the document was delivered. Otherwise the rest is
+/// asked for, by a prefill where the provider continues one, else by a re-prompt.
+///
+/// ```
+/// use std::time::Duration;
+/// use restitch::provider::capability::Table;
+/// use restitch::session::{ContinuationStrategy, CallEnd, Input, Output, PrefillOptions, Retry, Session};
+///
+/// let now = Duration::ZERO;
+/// let mut session = Session::new(restitch::Limits::default());
+/// session.set_strategy(ContinuationStrategy::default().prefill(PrefillOptions::default()));
+/// session.handle_input(now, Input::Text("[1, 2"));
+/// session.handle_input(now, Input::CallEnd(CallEnd::Dropped));
+/// let request = std::iter::from_fn(|| session.poll_output()).find_map(|output| match output {
+///     Output::Call { request, .. } => Some(request),
+///     _ => None,
+/// });
+///
+/// let deepseek = Table::default().of("deepseek-chat", Some("api.deepseek.com"));
+/// let retry = Retry::new(request.unwrap(), deepseek.into());
+/// assert_eq!(
+///     retry.body(r#"{"model":"deepseek-chat","messages":[]}"#),
+///     r#"{"model":"deepseek-chat","messages":[{"role":"assistant","content":"[1, 2","prefix":true}],"thinking":{"type":"disabled"}}"#,
+/// );
+/// assert_eq!(retry.path("/v1/chat/completions"), "/beta/chat/completions");
+/// assert_eq!(retry.messages(&[("user", "Count.".to_owned())])[1], ("assistant", "[1, 2".to_owned()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retry {
+    request: Request,
+    capability: Arc<Capability>,
+    max_tokens: Option<u64>,
+}
+
+impl Retry {
+    /// Makes a call to a model with this capability of what a session asks for.
+    pub fn new(request: Request, capability: Arc<Capability>) -> Self {
+        Self { request, capability, max_tokens: None }
+    }
+
+    /// Sets another limit on the answer's tokens, where the original request has one.
+    #[must_use]
+    pub fn with_max_tokens(mut self, max_tokens: u64) -> Self {
+        self.max_tokens = Some(max_tokens);
+        self
+    }
+
+    /// Returns what the session asks for, in neutral terms.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Returns the call's number: the first call after the original one is 1.
+    pub fn number(&self) -> u32 {
+        self.request.number
+    }
+
+    /// Returns whether the delivered text is the last message, to be continued literally.
+    pub fn is_prefill(&self) -> bool {
+        self.request.turn.as_ref().is_some_and(|turn| turn.mode == ContinuationMode::Prefill)
+    }
+
+    /// Returns the member that turns reasoning off, where this call adds it: with a prefill, which no reasoning may
+    /// come before, or after a call that was all reasoning.
+    pub fn reasoning_off(&self) -> Option<&Switch> {
+        self.capability.reasoning_off.as_ref().filter(|_| self.is_prefill() || self.request.reduce_reasoning)
+    }
+
+    /// Returns the body of this call, made from the original body of a chat completions request. A body that is none
+    /// (no JSON object with an array `messages`) is returned as it is: its answer begins again, and is joined there.
+    pub fn body(&self, original: &str) -> String {
+        self.try_body(original).unwrap_or_else(|| original.to_owned())
+    }
+
+    /// Returns the body of this call like [`body`](Self::body); `None` where the original is no chat completions
+    /// request.
+    pub fn try_body(&self, original: &str) -> Option<String> {
+        let rest = self.request.turn.as_ref().map(|turn| match turn.mode {
+            ContinuationMode::Reprompt => Rest::Words { delivered: &turn.delivered, prompt: &turn.prompt },
+            ContinuationMode::Prefill => Rest::Prefill { delivered: &turn.delivered, prefix: self.capability.prefix },
+        });
+        let changes = Changes { reasoning_off: self.reasoning_off(), max_tokens: self.max_tokens };
+        ask(original, rest.as_ref(), &changes)
+    }
+
+    /// Returns the request of this call, made from an SDK's original request: a type that serde writes and reads as a
+    /// chat completions request. One that it does not is returned as it is. Members that the type does not know (such
+    /// as `"prefix": true`) are lost.
+    pub fn typed<R: Serialize + DeserializeOwned + Clone>(&self, original: &R) -> R {
+        let body = serde_json::to_string(original).ok().and_then(|body| self.try_body(&body));
+        body.and_then(|body| serde_json::from_str(&body).ok()).unwrap_or_else(|| original.clone())
+    }
+
+    /// Returns the messages of this call: the original ones, and the turns that ask for the rest.
+    ///
+    /// Take out what else forces a shape on the answer (`response_format`, tools): the rest of a document fits no
+    /// schema. [`body`](Self::body) and [`typed`](Self::typed) do so.
+    pub fn messages<M: Message + Clone>(&self, original: &[M]) -> Vec<M> {
+        let mut messages = original.to_vec();
+        let Some(turn) = &self.request.turn else { return messages };
+        match turn.mode {
+            ContinuationMode::Reprompt => {
+                messages.extend([M::assistant(turn.delivered.clone()), M::user(turn.prompt.clone())]);
+            }
+            ContinuationMode::Prefill => messages.push(M::prefill(turn.delivered.clone(), self.capability.prefix)),
+        }
+        messages
+    }
+
+    /// Returns the path of this call: another one than the original where the provider takes a prefill elsewhere.
+    pub fn path<'p>(&self, original: &'p str) -> Cow<'p, str> {
+        match self.capability.prefix_path.as_deref().filter(|_| self.is_prefill()) {
+            Some(prefix) => below(prefix, original).map_or(Cow::Borrowed(original), Cow::Owned),
+            None => Cow::Borrowed(original),
+        }
+    }
+}
+
+/// A path below `prefix`, which takes the place of `/v1`; `None` where it is below it already.
+pub(crate) fn below(prefix: &str, path: &str) -> Option<String> {
+    let rest = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(path);
+    let is_below = path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+    (!is_below).then(|| format!("{prefix}{rest}"))
+}
+
+/// A message of a conversation, as an SDK has it: see [`Retry::messages`].
+pub trait Message {
+    /// Makes the assistant's message.
+    fn assistant(content: String) -> Self;
+
+    /// Makes the user's message.
+    fn user(content: String) -> Self;
+
+    /// Makes the assistant's message that is to be continued literally. Override this where the provider is told so by
+    /// a member of the message.
+    fn prefill(content: String, form: PrefillForm) -> Self
+    where
+        Self: Sized,
+    {
+        let _ = form;
+        Self::assistant(content)
+    }
+}
+
+/// A role and a content.
+impl Message for (&str, String) {
+    fn assistant(content: String) -> Self {
+        ("assistant", content)
+    }
+
+    fn user(content: String) -> Self {
+        ("user", content)
+    }
+}
+
+/// A role and a content.
+impl Message for (String, String) {
+    fn assistant(content: String) -> Self {
+        ("assistant".to_owned(), content)
+    }
+
+    fn user(content: String) -> Self {
+        ("user".to_owned(), content)
+    }
+}
+
+/// An object with members `role` and `content`.
+impl Message for serde_json::Value {
+    fn assistant(content: String) -> Self {
+        serde_json::json!({"role": "assistant", "content": content})
+    }
+
+    fn user(content: String) -> Self {
+        serde_json::json!({"role": "user", "content": content})
+    }
+
+    fn prefill(content: String, form: PrefillForm) -> Self {
+        let mut message = Self::assistant(content);
+        if let Some(flag) = form.flag() {
+            message[flag] = true.into();
+        }
+        message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below;
+
+    #[test]
+    fn a_prefix_takes_the_place_of_v1() {
+        for (path, expected) in [
+            ("/v1/chat/completions", Some("/beta/chat/completions")),
+            ("/chat/completions", Some("/beta/chat/completions")),
+            ("/v1beta/chat", Some("/beta/v1beta/chat")),
+            ("/beta/chat/completions", None),
+        ] {
+            assert_eq!(below("/beta", path).as_deref(), expected);
+        }
+    }
+}

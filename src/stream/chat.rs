@@ -1,0 +1,80 @@
+//! SDKs whose requests and chunks are serde types: the whole conversation in one call.
+
+use std::future::Future;
+
+use futures_core::Stream;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::deltas::TextDelta;
+use super::stitcher::{Stitcher, mapped, opening};
+use super::{StitchText, driver::Upstream};
+use crate::provider::chat::{Reader, Request};
+use crate::provider::{Delta, answer_tokens};
+use crate::session::Retry;
+
+impl Stitcher {
+    /// Makes a chat completions call with an SDK, and its text whole.
+    ///
+    /// `call` is the SDK's streaming call: it is made once with `request`, and again with what is asked for further.
+    /// Both the request and the chunks are types that serde writes as the API's JSON, as those of `async-openai` and
+    /// most other SDKs are. Where the request names stop sequences, a finish of `stop` is taken for meant.
+    ///
+    /// With `async-openai`:
+    ///
+    /// ```ignore
+    /// let mut text = Stitcher::new().chat(request, async |request| client.chat().create_stream(request).await).await?;
+    /// while let Some(delta) = text.next().await {
+    ///     print!("{}", delta?);
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails when the first call does.
+    pub async fn chat<'a, R, S, C, Fut, E: 'a>(
+        self,
+        request: R,
+        mut call: impl FnMut(R) -> Fut + Send + 'a,
+    ) -> Result<StitchText<'a, E>, E>
+    where
+        R: Serialize + DeserializeOwned + Clone + Send + 'a,
+        S: Stream<Item = Result<C, E>> + Send + 'a,
+        C: Serialize + 'a,
+        Fut: Future<Output = Result<S, E>> + Send + 'a,
+    {
+        let body = serde_json::to_vec(&request).ok();
+        let has_stop = body.and_then(|body| Request::parse(&body)).is_some_and(|request| request.has_stop);
+        let first = chunks(call(request.clone()).await?);
+        let reopen = move |retry: Retry| call(retry.typed(&request));
+        Ok(self.trusting_stop(has_stop).deltas(first, opening(reopen, chunks)))
+    }
+}
+
+/// The deltas of a stream of chunks.
+fn chunks<'a, S, C, E>(stream: S) -> Upstream<'a, TextDelta, E>
+where
+    S: Stream<Item = Result<C, E>> + Send + 'a,
+    C: Serialize,
+{
+    let mut reader = Reader::new();
+    mapped(stream, move |chunk| delta(&mut reader, &chunk))
+}
+
+/// What a chunk says of the first choice.
+fn delta(reader: &mut Reader, chunk: &impl Serialize) -> TextDelta {
+    let mut read = TextDelta::default();
+    let Ok(data) = serde_json::to_string(chunk) else { return read };
+    let (mut finish, mut tokens) = (None, None);
+    reader.read("message", &data, |delta| match delta {
+        Delta::Text { choice: 0, text } => read.push_str(text),
+        Delta::Reasoning { choice: 0, .. } => read.add_reasoning(),
+        Delta::Finish { choice: 0, reason } => finish = Some(reason),
+        Delta::Usage { raw } => tokens = answer_tokens(raw),
+        Delta::Refusal { text: "", .. } => {}
+        Delta::Error { .. } | Delta::Done => {}
+        _ => read.add_other(),
+    });
+    let read = finish.into_iter().fold(read, TextDelta::with_finish);
+    tokens.into_iter().fold(read, TextDelta::with_tokens)
+}

@@ -1,0 +1,212 @@
+//! Text deltas: what an SDK's events say, and the engine that reads them.
+
+use std::time::Duration;
+
+use super::driver::{Engine, Step};
+use crate::Document;
+use crate::provider::Finish;
+use crate::session::relay::{self, TransportEnd};
+use crate::session::{self, CallEnd, Input, Outcome, Session, Status};
+
+/// What one event of an SDK says of the answer: more text, why it ended, or that the model is still at work.
+///
+/// A string is one, and so is a string with a finish.
+///
+/// ```
+/// use restitch::provider::Finish;
+/// use restitch::stream::TextDelta;
+///
+/// let delta = TextDelta::new("[1, 2").with_finish("max_tokens");
+/// assert_eq!(delta, TextDelta::from(("[1, 2".to_owned(), Some(Finish::Length))));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextDelta {
+    text: String,
+    finish: Option<Finish>,
+    tokens: Option<u64>,
+    is_reasoning: bool,
+    /// The answer is not text alone.
+    is_opaque: bool,
+}
+
+impl TextDelta {
+    /// Makes a delta with more text; it may be empty.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Makes a delta of what a model thinks before it answers: it is no text, and shows that the call is alive.
+    pub fn reasoning() -> Self {
+        Self { is_reasoning: true, ..Self::default() }
+    }
+
+    /// Makes a delta of a tool call: such an answer is more than its text, and passes as it came.
+    pub fn tool_call() -> Self {
+        Self { is_opaque: true, ..Self::default() }
+    }
+
+    /// Sets why the answer ended. Takes the words of several providers for a limit on tokens and for a natural end;
+    /// any other word than these means that the answer is not to be continued.
+    #[must_use]
+    pub fn with_finish(mut self, finish: impl Into<Finish>) -> Self {
+        self.finish = Some(match finish.into() {
+            Finish::Other(word) => match word.to_ascii_lowercase().as_str() {
+                // Anthropic and Google; OpenAI's Responses.
+                "max_tokens" | "max_output_tokens" => Finish::Length,
+                "end_turn" | "stop" => Finish::Stop,
+                _ => Finish::Other(word),
+            },
+            known => known,
+        });
+        self
+    }
+
+    /// Sets how many tokens the answer has so far.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: u64) -> Self {
+        self.tokens = Some(tokens);
+        self
+    }
+
+    pub(super) fn push_str(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    pub(super) fn add_reasoning(&mut self) {
+        self.is_reasoning = true;
+    }
+
+    pub(super) fn add_other(&mut self) {
+        self.is_opaque = true;
+    }
+}
+
+impl From<String> for TextDelta {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<&str> for TextDelta {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<Option<String>> for TextDelta {
+    fn from(text: Option<String>) -> Self {
+        Self::new(text.unwrap_or_default())
+    }
+}
+
+impl From<Finish> for TextDelta {
+    fn from(finish: Finish) -> Self {
+        Self::default().with_finish(finish)
+    }
+}
+
+impl<T: Into<TextDelta>> From<(T, Option<Finish>)> for TextDelta {
+    fn from((text, finish): (T, Option<Finish>)) -> Self {
+        match finish {
+            Some(finish) => text.into().with_finish(finish),
+            None => text.into(),
+        }
+    }
+}
+
+/// The engine of [`StitchText`](super::StitchText): a session alone.
+#[derive(Debug)]
+pub(super) struct Deltas {
+    session: Session,
+    opened: bool,
+    /// Text of a first answer leaves as it came.
+    first: Option<String>,
+    /// Why the open call ended: usage may follow.
+    finish: Option<Finish>,
+}
+
+impl Deltas {
+    pub(super) fn new(session: Session) -> Self {
+        Self { session, opened: true, first: None, finish: None }
+    }
+
+    /// Ends the open call: with its finish, if it gave one.
+    fn end(&mut self, now: Duration, end: CallEnd) {
+        let end = self.finish.take().map_or(end, CallEnd::Finished);
+        self.session.handle_input(now, Input::CallEnd(end));
+    }
+
+    fn done(&self, outcome: Outcome) -> relay::Output {
+        // An error of an answer that is not continued, or of which nothing came, is the reader's to see; a clean end
+        // is not changed.
+        let lost = match outcome.status {
+            Status::PassedThrough => !self.session.document().is_complete(),
+            status => status == Status::Failed,
+        };
+        relay::Output::Done { outcome, transport_end: if lost { TransportEnd::Dropped } else { TransportEnd::Closed } }
+    }
+}
+
+impl Engine for Deltas {
+    type Chunk = TextDelta;
+    type Item = String;
+
+    fn document(&self) -> &Document {
+        self.session.document()
+    }
+
+    fn opened(&mut self, now: Duration) {
+        self.session.handle_input(now, Input::Activity);
+    }
+
+    fn chunk(&mut self, now: Duration, chunk: TextDelta) {
+        self.opened = true;
+        if chunk.is_opaque && self.session.is_first() {
+            self.session.pass();
+        }
+        self.session.handle_input(now, if chunk.is_reasoning { Input::Reasoning } else { Input::Activity });
+        if !chunk.text.is_empty() {
+            self.session.handle_input(now, Input::Text(&chunk.text));
+        }
+        if let Some(tokens) = chunk.tokens {
+            self.session.handle_input(now, Input::Tokens(tokens));
+        }
+        self.finish = chunk.finish.or(self.finish.take());
+        if self.session.is_first() && !chunk.text.is_empty() {
+            self.first = Some(chunk.text);
+        }
+    }
+
+    fn transport_end(&mut self, now: Duration, transport_end: TransportEnd) {
+        self.end(now, if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped });
+    }
+
+    fn rejected(&mut self, now: Duration, end: CallEnd) {
+        self.session.handle_input(now, Input::CallEnd(end));
+    }
+
+    fn due(&self) -> Option<Duration> {
+        self.session.poll_timeout(self.opened)
+    }
+
+    fn timeout(&mut self, now: Duration) {
+        if self.due().is_some_and(|due| now >= due) {
+            self.end(now, CallEnd::TimedOut);
+        }
+    }
+
+    fn step(&mut self) -> Option<Step<String>> {
+        if let Some(text) = self.first.take() {
+            return Some(Step::Item(text));
+        }
+        self.session.poll_output().map(|output| match output {
+            session::Output::Text(text) => Step::Item(text),
+            session::Output::Event(event) => Step::Other(relay::Output::Event(event)),
+            session::Output::Call { request, at } => {
+                self.opened = false;
+                Step::Other(relay::Output::Call { request, at })
+            }
+            session::Output::Done(outcome) => Step::Other(self.done(outcome)),
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! The settings of an adapter.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+
+use super::deltas::{Deltas, TextDelta};
+use super::driver::{Driver, Upstream};
+use super::{Stitch, StitchText};
+use crate::Limits;
+use crate::provider::capability::{Capability, PrefillForm};
+use crate::session::relay::Relay;
+use crate::session::{ContinuationStrategy, PrefillOptions, Retry, Session};
+
+/// Settings with which answers are made whole, and the constructor of the adapters that do so.
+///
+/// # A provider's bytes
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use restitch::{session::Status, stream::Stitcher};
+/// use tokio_stream::{Stream, StreamExt};
+///
+/// # async fn post(body: String) -> Result<impl Stream<Item = Result<bytes::Bytes, std::io::Error>> + Send, std::io::Error> {
+/// #     let text = if body.contains("<overlap_context>") { "[\"one\", \"two\"]" } else { "[\"one\", \"tw" };
+/// #     let chunk = serde_json::json!({"id": "c", "choices": [{"index": 0, "delta": {"content": text}}]});
+/// #     Ok(tokio_stream::iter([Ok(format!("data: {chunk}\n\n").into())]))
+/// # }
+/// // `post` is your own call: a body goes out, a stream of bytes comes in.
+/// let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"A list, please."}]}"#;
+/// let mut answer = Stitcher::new()
+///     .max_continuations(4)
+///     .stream(post(body.to_owned()).await?, |retry| post(retry.body(body)));
+/// let mut out = Vec::new();
+/// while let Some(bytes) = answer.next().await {
+///     out.extend_from_slice(&bytes?);
+/// }
+/// assert!(out.ends_with(b"data: [DONE]\n\n"));
+/// assert_eq!(answer.document().text(), r#"["one", "two"]"#);
+/// assert_eq!(answer.into_outcome().unwrap().status, Status::Complete);
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// # Text deltas of an SDK
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use restitch::{session::Status, stream::Stitcher};
+/// use tokio_stream::{Stream, StreamExt};
+///
+/// # type Messages = Vec<(&'static str, String)>;
+/// # async fn ask(messages: Messages) -> Result<impl Stream<Item = Result<String, std::io::Error>> + Send, std::io::Error> {
+/// #     let text = if messages.len() > 1 { "{\"title\": \"Hello\"}" } else { "{\"title\": \"Hel" };
+/// #     Ok(tokio_stream::iter([Ok(text.to_owned())]))
+/// # }
+/// // `ask` is your SDK's call: messages go out, text comes in.
+/// let messages = vec![("user", "A title, as JSON.".to_owned())];
+/// let mut text = Stitcher::new().text(ask(messages.clone()).await?, |retry| ask(retry.messages(&messages)));
+/// let mut whole = String::new();
+/// while let Some(delta) = text.next().await {
+///     whole.push_str(&delta?);
+/// }
+/// assert_eq!(whole, "{\"title\": \"Hello\"}");
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Stitcher {
+    limits: Limits,
+    strategy: ContinuationStrategy,
+    capability: Arc<Capability>,
+    trusts_stop: bool,
+}
+
+impl Stitcher {
+    /// Makes settings with the usual limits, which ask for continuations by a re-prompt.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how many calls may follow the first one.
+    #[must_use]
+    pub fn max_continuations(mut self, most: u32) -> Self {
+        self.limits.max_continuations = most;
+        self
+    }
+
+    /// Sets all limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets how continuations are asked for.
+    #[must_use]
+    pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Sets what the model can be asked for, and with it whether continuations are asked for by a prefill: see
+    /// [`Table::of`](crate::provider::capability::Table::of).
+    #[must_use]
+    pub fn capability(mut self, capability: Capability) -> Self {
+        let prefixed = PrefillOptions { trims: capability.trims, echoes: capability.echoes };
+        self.strategy.prefix = (capability.prefix != PrefillForm::None).then_some(prefixed);
+        self.strategy.reduce_reasoning = capability.reasoning_off.is_some();
+        self.capability = Arc::new(capability);
+        self
+    }
+
+    /// Takes a finish of `stop` for meant, although the document is not whole: for requests with stop sequences.
+    /// Without this such an answer is continued.
+    #[must_use]
+    pub fn trust_stop(mut self) -> Self {
+        self.trusts_stop = true;
+        self
+    }
+
+    /// Makes a provider's event stream whole.
+    ///
+    /// `first` is the body of the first call's answer. `reopen` makes a further call, and is given what to ask for.
+    pub fn stream<'a, S, Fut, E: 'a>(self, first: S, reopen: impl FnMut(Retry) -> Fut + Send + 'a) -> Stitch<'a, E>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'a,
+        Fut: Future<Output = Result<S, E>> + Send + 'a,
+    {
+        let engine = Relay::new(self.limits, self.trusts_stop).strategy(self.strategy);
+        Stitch(Driver::new(engine, self.capability, Box::pin(first), opening(reopen, |body| Box::pin(body))))
+    }
+
+    /// Makes the text of an SDK's deltas whole.
+    ///
+    /// `first` are the deltas of the first call. `reopen` makes a further call, and is given what to ask for. Deltas
+    /// are strings, or [`TextDelta`]s, which also tell why an answer ended.
+    pub fn text<'a, S, D, Fut, E: 'a>(self, first: S, reopen: impl FnMut(Retry) -> Fut + Send + 'a) -> StitchText<'a, E>
+    where
+        S: Stream<Item = Result<D, E>> + Send + 'a,
+        D: Into<TextDelta> + 'a,
+        Fut: Future<Output = Result<S, E>> + Send + 'a,
+    {
+        self.deltas(mapped(first, D::into), opening(reopen, |deltas| mapped(deltas, D::into)))
+    }
+
+    pub(super) fn trusting_stop(mut self, trusts_stop: bool) -> Self {
+        self.trusts_stop |= trusts_stop;
+        self
+    }
+
+    pub(super) fn deltas<'a, E>(
+        self,
+        first: Upstream<'a, TextDelta, E>,
+        reopen: super::driver::Reopen<'a, TextDelta, E>,
+    ) -> StitchText<'a, E> {
+        let mut session = Session::new(self.limits);
+        session.set_strategy(self.strategy);
+        session.has_stop(self.trusts_stop);
+        StitchText(Driver::new(Deltas::new(session), self.capability, first, reopen))
+    }
+}
+
+/// Boxes a user's closure, and with `boxed` the streams it gives.
+pub(super) fn opening<'a, S, C, Fut, E>(
+    mut reopen: impl FnMut(Retry) -> Fut + Send + 'a,
+    boxed: fn(S) -> Upstream<'a, C, E>,
+) -> super::driver::Reopen<'a, C, E>
+where
+    S: 'a,
+    C: 'a,
+    E: 'a,
+    Fut: Future<Output = Result<S, E>> + Send + 'a,
+{
+    Box::new(move |retry| {
+        let call = reopen(retry);
+        Box::pin(async move { call.await.map(boxed) })
+    })
+}
+
+/// A stream whose items are read as deltas.
+pub(super) fn mapped<'a, S, D, E>(
+    stream: S,
+    read: impl FnMut(D) -> TextDelta + Send + Unpin + 'a,
+) -> Upstream<'a, TextDelta, E>
+where
+    S: Stream<Item = Result<D, E>> + Send + 'a,
+{
+    Box::pin(Mapped { stream: Box::pin(stream), read })
+}
+
+struct Mapped<S, F> {
+    stream: Pin<Box<S>>,
+    read: F,
+}
+
+impl<S, F, D, E> Stream for Mapped<S, F>
+where
+    S: Stream<Item = Result<D, E>>,
+    F: FnMut(D) -> TextDelta + Unpin,
+{
+    type Item = Result<TextDelta, E>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        this.stream.as_mut().poll_next(cx).map(|item| item.map(|item| item.map(&mut this.read)))
+    }
+}
