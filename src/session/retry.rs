@@ -91,7 +91,7 @@ impl Retry {
     pub fn try_body(&self, original: &str) -> Option<String> {
         let rest = self.request.turn.as_ref().map(|turn| match turn.mode {
             ContinuationMode::Reprompt => Rest::Words { delivered: &turn.delivered, prompt: &turn.prompt },
-            ContinuationMode::Prefill => Rest::Prefill { delivered: &turn.delivered, prefix: self.capability.prefix },
+            ContinuationMode::Prefill => Rest::Prefill { delivered: &turn.delivered, prefix: self.capability.prefill },
         });
         let changes = Changes { reasoning_off: self.reasoning_off(), max_tokens: self.max_tokens };
         ask(original, rest.as_ref(), &changes)
@@ -116,7 +116,7 @@ impl Retry {
             ContinuationMode::Reprompt => {
                 messages.extend([M::assistant(turn.delivered.clone()), M::user(turn.prompt.clone())]);
             }
-            ContinuationMode::Prefill => messages.push(M::prefill(turn.delivered.clone(), self.capability.prefix)),
+            ContinuationMode::Prefill => messages.push(M::prefill(turn.delivered.clone(), self.capability.prefill)),
         }
         messages
     }

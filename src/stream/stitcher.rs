@@ -108,8 +108,11 @@ impl Stitcher {
     /// [`Table::of`](crate::provider::capability::Table::of).
     #[must_use]
     pub fn capability(mut self, capability: Capability) -> Self {
-        let prefixed = PrefillOptions { trims: capability.trims, echoes: capability.echoes };
-        self.strategy.prefix = (capability.prefix != PrefillForm::None).then_some(prefixed);
+        let prefixed = PrefillOptions {
+            rejects_trailing_space: capability.rejects_trailing_space,
+            returns_prefill: capability.returns_prefill,
+        };
+        self.strategy.prefill = (capability.prefill != PrefillForm::None).then_some(prefixed);
         self.strategy.reduce_reasoning = capability.reasoning_off.is_some();
         self.capability = Arc::new(capability);
         self
