@@ -20,7 +20,7 @@ impl Stitcher {
     /// Both the request and the chunks are types that serde writes as the API's JSON, as those of `async-openai` and
     /// most other SDKs are. Where the request names stop sequences, a finish of `stop` is taken for meant.
     ///
-    /// With `async-openai`:
+    /// With `async-openai` (`examples/async-openai` runs it):
     ///
     /// ```ignore
     /// let mut text = Stitcher::new().chat(request, async |request| client.chat().create_stream(request).await).await?;

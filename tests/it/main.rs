@@ -28,6 +28,7 @@ mod overlap;
 mod paths;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
+mod public_types;
 mod reference;
 mod relay;
 mod request;

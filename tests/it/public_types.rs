@@ -1,0 +1,75 @@
+//! What the compiler promises of the public types: checked when this file compiles.
+
+use restitch::provider::capability::{Capability, CapabilityCache, Table};
+use restitch::provider::{Delta, Finish, Transcript, chat};
+use restitch::session::{CallEnd, ContinuationStrategy, Event, Input, Output, Request, Session, Snapshot};
+use restitch::splice::{Slot, Splice, SpliceError, TextSplice};
+use restitch::{Checkpoint, Document, Limits, Outcome, Retry, Saved, SyntaxError, Utf8};
+use restitch::{context, json, overlap, paths, sse, value};
+
+const fn is_shared<T: Send + Sync + Unpin>() {}
+
+const _: () = {
+    is_shared::<Document>();
+    is_shared::<Checkpoint>();
+    is_shared::<Saved>();
+    is_shared::<Utf8>();
+    is_shared::<Limits>();
+    is_shared::<SyntaxError>();
+    is_shared::<value::LiveValue>();
+    is_shared::<paths::Paths>();
+    is_shared::<context::Contexts<'_>>();
+    is_shared::<context::Sections>();
+    is_shared::<json::Machine>();
+    is_shared::<overlap::Matcher>();
+    is_shared::<sse::Decoder>();
+    is_shared::<sse::Encoder>();
+    is_shared::<Slot>();
+    is_shared::<Splice>();
+    is_shared::<SpliceError>();
+    is_shared::<TextSplice>();
+    is_shared::<Session>();
+    is_shared::<Snapshot>();
+    is_shared::<Input<'_>>();
+    is_shared::<Output>();
+    is_shared::<Event>();
+    is_shared::<CallEnd>();
+    is_shared::<ContinuationStrategy>();
+    is_shared::<Request>();
+    is_shared::<Retry>();
+    is_shared::<Outcome>();
+    is_shared::<Delta<'_>>();
+    is_shared::<Finish>();
+    is_shared::<Transcript>();
+    is_shared::<chat::Reader>();
+    is_shared::<chat::Writer>();
+    is_shared::<Capability>();
+    is_shared::<CapabilityCache>();
+    is_shared::<Table>();
+};
+
+/// An adapter holds the user's streams and closures, which need not be `Sync`.
+#[cfg(feature = "stream")]
+const _: () = {
+    const fn is_sent<T: Send + Unpin>() {}
+    is_shared::<restitch::Stitcher>();
+    is_shared::<restitch::TextDelta>();
+    is_sent::<restitch::Stitch<'_, std::io::Error>>();
+    is_sent::<restitch::StitchText<'_, std::io::Error>>();
+};
+
+#[cfg(feature = "client")]
+const _: () = {
+    is_shared::<restitch::client::Client>();
+    is_shared::<restitch::client::Upstream>();
+    is_shared::<restitch::client::Error>();
+};
+
+#[cfg(feature = "proxy")]
+const _: () = is_shared::<restitch::proxy::Proxy>();
+
+#[cfg(feature = "config")]
+const _: () = is_shared::<restitch::config::Config>();
+
+#[cfg(feature = "sim")]
+const _: () = is_shared::<restitch::sim::Sim>();
