@@ -20,7 +20,7 @@ async fn main() -> Result<(), Error> {
         show(&delta?);
     }
     show("\n");
-    assert_eq!(text.outcome().map(|outcome| outcome.status()), Some(Status::Complete));
+    assert_eq!(text.into_outcome().status(), Status::Complete);
     Ok(())
 }
 

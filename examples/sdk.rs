@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut text = sections.into_inner();
     while text.next().await.transpose()?.is_some() {}
     let outcome = text.outcome().ok_or("the stream has ended")?;
-    show(&format!("{} after {} continuations", outcome.status().as_str(), outcome.tally().continuations));
+    show(&outcome.to_string());
     drop(text);
     server.shutdown().await;
     Ok(())

@@ -315,7 +315,7 @@ impl Session {
     }
 
     /// Returns what the calls brought so far.
-    pub(super) fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &Tally {
         &self.tally
     }
 

@@ -111,6 +111,8 @@ pub enum StopReason {
     Progress,
     /// A call ended with a reason that is not to be continued.
     Finish,
+    /// The reader left before the stream's end.
+    Abandoned,
 }
 
 impl StopReason {
@@ -124,6 +126,7 @@ impl StopReason {
             Self::Time => "time",
             Self::Progress => "progress",
             Self::Finish => "finish",
+            Self::Abandoned => "abandoned",
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::driver::{Engine, Step};
-use crate::Document;
 use crate::provider::Finish;
 use crate::session::relay::{self, TransportEnd};
 use crate::session::{self, CallEnd, Input, Outcome, Session, Status};
@@ -139,9 +138,9 @@ impl Deltas {
     fn done(&self, outcome: Outcome) -> relay::Output {
         // An error of an answer that is not continued, or of which nothing came, is the reader's to see; a clean end
         // is not changed.
-        let lost = match outcome.status {
+        let lost = match outcome.status() {
             Status::PassedThrough => !self.session.document().is_complete(),
-            status => status == Status::Failed,
+            status => matches!(status, Status::Failed | Status::Incomplete),
         };
         relay::Output::Done { outcome, transport_end: if lost { TransportEnd::Dropped } else { TransportEnd::Closed } }
     }
@@ -151,8 +150,8 @@ impl Engine for Deltas {
     type Chunk = TextDelta;
     type Item = String;
 
-    fn document(&self) -> &Document {
-        self.session.document()
+    fn session(&self) -> &Session {
+        &self.session
     }
 
     fn opened(&mut self, now: Duration) {

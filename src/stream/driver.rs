@@ -10,10 +10,9 @@ use std::time::Duration;
 use futures_core::Stream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::Document;
 use crate::provider::capability::Capability;
 use crate::session::relay::{Output, TransportEnd};
-use crate::session::{CallEnd, Outcome, Request, Retry};
+use crate::session::{CallEnd, Outcome, Request, Retry, Session};
 
 /// A sans-I/O engine, as an adapter drives it.
 pub(super) trait Engine {
@@ -22,7 +21,7 @@ pub(super) trait Engine {
     /// What the reader gets.
     type Item;
 
-    fn document(&self) -> &Document;
+    fn session(&self) -> &Session;
     /// A call has answered; the first one before its first chunk is asked for.
     fn opened(&mut self, now: Duration);
     fn chunk(&mut self, now: Duration, chunk: Self::Chunk);

@@ -20,7 +20,7 @@ use futures_core::Stream;
 
 use crate::Document;
 use crate::session::relay::{self, Relay, TransportEnd};
-use crate::session::{CallEnd, Event, Outcome};
+use crate::session::{CallEnd, Event, Outcome, Session, StopReason};
 use deltas::Deltas;
 pub use deltas::TextDelta;
 use driver::{Driver, Engine, Step};
@@ -65,7 +65,7 @@ macro_rules! adapter_methods {
 
             /// Returns the answer's text so far.
             pub fn document(&self) -> &Document {
-                self.0.engine.document()
+                self.0.engine.session().document()
             }
 
             /// Returns how the answer came about; `None` until the stream has ended.
@@ -73,9 +73,14 @@ macro_rules! adapter_methods {
                 self.0.outcome.as_ref()
             }
 
-            /// Returns how the answer came about; `None` where the stream has not ended.
-            pub fn into_outcome(self) -> Option<Outcome> {
-                self.0.outcome
+            /// Returns how the answer came about; [`StopReason::Abandoned`] where the stream has not ended.
+            pub fn into_outcome(self) -> Outcome {
+                self.0.outcome.unwrap_or_else(|| Outcome::Incomplete {
+                    reason: StopReason::Abandoned,
+                    cause: None,
+                    finish: None,
+                    tally: self.0.engine.session().tally().clone(),
+                })
             }
         }
 
@@ -111,8 +116,8 @@ impl Engine for Relay {
     type Chunk = Bytes;
     type Item = Bytes;
 
-    fn document(&self) -> &Document {
-        self.session().document()
+    fn session(&self) -> &Session {
+        self.session()
     }
 
     fn opened(&mut self, now: Duration) {

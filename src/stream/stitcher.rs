@@ -14,7 +14,7 @@ use super::{Stitch, StitchText};
 use crate::Limits;
 use crate::provider::capability::{Capability, PrefillForm};
 use crate::session::relay::Relay;
-use crate::session::{ContinuationStrategy, PrefillOptions, Retry, Session};
+use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};
 
 /// Settings with which answers are made whole, and the constructor of the adapters that do so.
 ///
@@ -41,7 +41,7 @@ use crate::session::{ContinuationStrategy, PrefillOptions, Retry, Session};
 /// }
 /// assert!(out.ends_with(b"data: [DONE]\n\n"));
 /// assert_eq!(answer.document().text(), r#"["one", "two"]"#);
-/// assert_eq!(answer.into_outcome().unwrap().status, Status::Complete);
+/// assert_eq!(answer.into_outcome().status(), Status::Complete);
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
@@ -75,6 +75,7 @@ pub struct Stitcher {
     strategy: ContinuationStrategy,
     capability: Arc<Capability>,
     trusts_stop: bool,
+    give_up: GiveUp,
 }
 
 impl Stitcher {
@@ -118,6 +119,14 @@ impl Stitcher {
         self
     }
 
+    /// Sets what is delivered when the rest can't be had. By default the document is closed by the shortest legal
+    /// completion.
+    #[must_use]
+    pub fn give_up(mut self, give_up: GiveUp) -> Self {
+        self.give_up = give_up;
+        self
+    }
+
     /// Takes a finish of `stop` for meant, although the document is not whole: for requests with stop sequences.
     /// Without this such an answer is continued.
     #[must_use]
@@ -134,7 +143,8 @@ impl Stitcher {
         S: Stream<Item = Result<Bytes, E>> + Send + 'a,
         Fut: Future<Output = Result<S, E>> + Send + 'a,
     {
-        let engine = Relay::new(self.limits, self.trusts_stop).strategy(self.strategy);
+        let engine = Relay::new(self.limits).strategy(self.strategy).give_up(self.give_up);
+        let engine = if self.trusts_stop { engine.trust_stop() } else { engine };
         Stitch(Driver::new(engine, self.capability, Box::pin(first), opening(reopen, |body| Box::pin(body))))
     }
 
@@ -163,7 +173,10 @@ impl Stitcher {
     ) -> StitchText<'a, E> {
         let mut session = Session::new(self.limits);
         session.set_strategy(self.strategy);
-        session.has_stop(self.trusts_stop);
+        session.set_give_up(self.give_up);
+        if self.trusts_stop {
+            session.trust_stop();
+        }
         StitchText(Driver::new(Deltas::new(session), self.capability, first, reopen))
     }
 }

@@ -434,6 +434,10 @@ fn adapters_can_be_named_and_sent() {
         let bytes = Stitcher::new().stream(first(), move |_| async move { Ok(first()) });
         let answers = Answers { bytes, text: stitch_text(&Calls::new(vec![]), vec![], Limits::default()) };
         sent(&answers);
+        assert_eq!(
+            stitch_text(&Calls::new(vec![]), vec![], Limits::default()).into_outcome().to_string(),
+            "incomplete after 0 continuations, 0 failures: stopped by abandoned"
+        );
         assert!(answers.text.outcome().is_none() && format!("{:?}", answers.bytes).contains("Driver"));
         let body = String::from("{}");
         sent(&Stitcher::new().stream(first(), async |retry| {
@@ -545,8 +549,8 @@ async fn deltas(stitcher: Stitcher, first: Said, rest: &str) -> (String, Status,
     while let Some(delta) = text.next().await {
         seen.push_str(&delta.unwrap());
     }
-    let outcome = text.into_outcome().unwrap();
-    (seen, outcome.status, outcome.finish, asked.load(Ordering::SeqCst))
+    let outcome = text.into_outcome();
+    (seen, outcome.status(), outcome.finish().cloned(), asked.load(Ordering::SeqCst))
 }
 
 /// Why an answer ended decides whether the rest is asked for.
@@ -581,8 +585,9 @@ async fn a_finish_decides_whether_the_rest_is_asked_for() {
     assert_eq!(text.next().await, Some(Ok("[1, 2".to_owned())));
     let last = text.next().await;
     assert_eq!(last, Some(Err(Lost::Connection)), "an answer that is not continued ends as its call did");
-    let outcome = text.into_outcome().unwrap();
-    assert_eq!((outcome.finish, outcome.tokens), (Some(Finish::ContentFilter), vec![Some(7)]));
+    let outcome = text.into_outcome();
+    assert_eq!(outcome.finish(), Some(&Finish::ContentFilter));
+    assert_eq!(outcome.tally().tokens, [Some(7)]);
 }
 
 /// Tool calls pass, reasoning keeps a call alive, strings are deltas.
@@ -711,7 +716,7 @@ async fn one_call_for_an_sdk() {
             seen.push_str(&delta.unwrap());
         }
         assert_eq!(seen, expected);
-        assert_eq!(text.into_outcome().unwrap().tokens, vec![Some(3); calls]);
+        assert_eq!(text.into_outcome().tally().tokens, vec![Some(3); calls]);
         assert_eq!((asked.into_inner().unwrap().len(), steps.into_inner()), (calls, 1));
     }
     let refused =

@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 
     assert_eq!(answer, ANSWER);
-    println!("{answer}\n{:?}", text.into_outcome());
+    println!("{answer}\n{}", text.into_outcome());
     server.shutdown().await;
     Ok(())
 }
