@@ -1,15 +1,15 @@
-//! Canonical digests of values: the same for any white space, escapes and order of members.
+//! Canonical digests of values: independent of white space, escapes and the order of members.
 
 use std::num::NonZeroU64;
 
 use crate::json::{Scalar, string};
 
-/// A digest of the key of a member: of what it says, however it is written.
+/// A digest of a member's key, independent of how the key is escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyHash(NonZeroU64);
 
 impl KeyHash {
-    /// Of a key with its escapes read.
+    /// Hashes a key whose escapes are decoded.
     ///
     /// ```
     /// use restitch::children::{KeyHash, ChildIndex};
@@ -24,7 +24,7 @@ impl KeyHash {
         Self::nonzero(Hasher::new(KEY).write(key.as_bytes()).finish())
     }
 
-    /// Of a key as it is written, between its quotes.
+    /// Hashes a key as written, without its quotes.
     pub fn of_raw(raw: &str) -> Self {
         Self::nonzero(of_text(KEY, raw))
     }
@@ -38,12 +38,12 @@ impl KeyHash {
     }
 }
 
-/// Of a string, as it is written between its quotes.
+/// Hashes a string as written, without its quotes.
 pub(super) fn of_string(raw: &str) -> u64 {
     of_text(STRING, raw)
 }
 
-/// Of a number, by its text, or a literal.
+/// Hashes a number, by its text, or a literal.
 pub(super) fn of_scalar(kind: Scalar, text: &str) -> u64 {
     match kind {
         Scalar::Number => Hasher::new(NUMBER).write(text.as_bytes()).finish(),
@@ -53,15 +53,16 @@ pub(super) fn of_scalar(kind: Scalar, text: &str) -> u64 {
     }
 }
 
-/// A container's digest, child by child.
+/// The digest of a container, computed child by child.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Children {
-    /// Of an array: its elements in order. Of an object: the sum over its members, so that their order is lost.
+pub(super) struct Hash {
+    /// For an array, a hash of its elements in order. For an object, a sum over its members, which does not depend on
+    /// their order.
     hash: u64,
     count: u64,
 }
 
-impl Children {
+impl Hash {
     pub(super) fn element(&mut self, digest: u64) {
         self.hash = fold(self.hash ^ digest, MULTIPLIER) ^ ARRAY;
         self.count += 1;
@@ -90,10 +91,10 @@ fn of_text(seed: u64, raw: &str) -> u64 {
     hasher.finish()
 }
 
-/// A hash of bytes, eight at a time. How the bytes are divided over writes makes no difference.
+/// A hash of bytes, eight at a time. It does not depend on how the bytes are split over writes.
 struct Hasher {
     hash: u64,
-    /// Bytes that don't fill a word yet, the first one lowest.
+    /// The bytes of an incomplete word, the first one lowest.
     word: u64,
     length: u64,
 }
@@ -135,16 +136,16 @@ impl Hasher {
     }
 }
 
-/// Both halves of the product, one over the other, so that high bits reach low ones too.
+/// Multiplies and folds the product, so that high bits also change low ones.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// The fraction of the golden ratio; odd.
+/// The fraction of the golden ratio. It is odd.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-// What keeps kinds apart: the fractions of the square roots of the first primes.
+// Seeds that keep the kinds apart: the fractions of the square roots of the first primes.
 const KEY: u64 = 0x6a09_e667_f3bc_c908;
 const STRING: u64 = 0xbb67_ae85_84ca_a73b;
 const NUMBER: u64 = 0x3c6e_f372_fe94_f82b;
@@ -186,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Computed once by another program.
+    /// The expected values were computed by another program.
     #[test]
     fn digests_are_the_same_everywhere() {
         assert_eq!(of_string("a"), 0x7148_2187_e465_4e93);

@@ -1,9 +1,9 @@
-//! Where among remembered children those with a hash are. They come and go at the end alone, as on a stack.
+//! A hash index over the positions of a stack: positions are added and removed at the end only.
 
-/// Chains of positions, newest first.
+/// Chains of positions with the same bucket, newest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// The newest position of each chain. A power of two of them, or none.
+    /// The newest position of each chain. The length is a power of two, or 0.
     heads: Vec<u32>,
     entries: Vec<Entry>,
 }
@@ -11,18 +11,18 @@ pub(super) struct Index {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     hash: u32,
-    /// The position before it in its chain.
+    /// The position before this one in its chain.
     before: u32,
 }
 
 impl Index {
-    /// So many positions may come before anything grows.
+    /// Creates an index with room for this many positions.
     pub(super) fn with_room(positions: usize) -> Self {
         let size = positions.next_power_of_two().max(SMALLEST);
         Self { heads: vec![NONE; size], entries: Vec::with_capacity(size) }
     }
 
-    /// The next position has this hash. There are less than `u32::MAX`.
+    /// Adds the next position, with this hash. There are fewer than `u32::MAX` positions.
     pub(super) fn push(&mut self, hash: u32) {
         if self.entries.len() == self.heads.len() {
             let size = (2 * self.heads.len()).max(SMALLEST);
@@ -38,16 +38,16 @@ impl Index {
         self.entries.push(Entry { hash, before });
     }
 
-    /// Forgets all positions from `length` on.
+    /// Removes all positions from `length` on.
     pub(super) fn truncate(&mut self, length: usize) {
         while self.entries.len() > length {
             let Some(Entry { hash, before }) = self.entries.pop() else { return };
-            // The newest of all is the newest of its chain.
+            // The newest position of all is the newest of its chain.
             self.chain(hash, before);
         }
     }
 
-    /// The positions with this hash, newest first.
+    /// Returns the positions with this hash, newest first.
     pub(super) fn positions(&self, hash: u32) -> impl Iterator<Item = usize> {
         let head = self.heads.get(self.bucket(hash)).copied().unwrap_or(NONE);
         let entry = |at: u32| self.entries.get(at as usize).map(|&entry| (at, entry));
@@ -55,7 +55,7 @@ impl Index {
         chain.filter(move |(_, entry)| entry.hash == hash).map(|(at, _)| at as usize)
     }
 
-    /// Makes `at` the head of a chain; returns the one before.
+    /// Makes `at` the head of its chain, and returns the head before.
     fn chain(&mut self, hash: u32, at: u32) -> u32 {
         let bucket = self.bucket(hash);
         debug_assert!(bucket < self.heads.len(), "there are chains before there are positions");

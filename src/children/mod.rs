@@ -1,9 +1,9 @@
-//! What stands beside an open value: the whole children of open containers, each with a digest of what it says.
+//! The complete children of open containers, each with a digest of its value.
 //!
-//! A digest is canonical: it is the same for any white space, escapes and order of members, and for any chunking. So a
-//! value that comes again, perhaps formatted anew, is found without reading what was there. Two values that differ may
-//! have one digest, by chance or by intent: it is no security boundary, and a hit is a candidate that [`same_value`]
-//! decides.
+//! A digest is canonical: it does not depend on white space, escapes, the order of members or the chunking. So a value
+//! that is received again, perhaps reformatted, is found without reading the delivered text. Values that differ may
+//! have the same digest, by chance or by intent: a digest is no security boundary, and a hit is a candidate for
+//! [`same_value`].
 //!
 //! ```
 //! use restitch::Document;
@@ -20,71 +20,72 @@
 //! # Ok::<(), restitch::SyntaxError>(())
 //! ```
 //!
-//! Keeps no text, and knows nothing of cuts and continuations.
+//! Keeps no text. Does not know cuts or continuations.
 
 mod digest;
 mod index;
 mod same;
 
 use crate::json::{Event, Frame, Kind, Live, Sink, Span};
-use digest::Children;
+use digest::Hash;
 pub use digest::KeyHash;
 use index::Index;
 pub use same::same_value;
 
-/// Remembers the whole children of open containers. What is in a child that is whole is forgotten, and so are the
-/// children of a container that has ended: memory is for the open containers and, up to the limit, their children.
+/// Remembers the complete children of open containers: a sink to lend to every push. Forgets what is inside a complete
+/// child, and the children of a container that has ended. Memory is for the open containers and, up to the limit, their
+/// children.
 ///
-/// A string is read for its digest when it ends: nothing of it is kept before. A sink that is lent late remembers what it
-/// sees, and knows [where that is not all](Self::remembers_all); from then on it must be lent for all pushes. Where a
-/// document is [set back](crate::Document::restore), a clone that was taken together with the checkpoint goes on.
+/// A string is hashed when it ends. An index that is lent late, or misses a push, remembers what it sees and [knows
+/// what is missing](Self::remembers_all). Where a document is [restored](crate::Document::restore), continue with a
+/// clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct ChildIndex {
     /// The open containers.
-    levels: Vec<Level>,
-    /// The children of the first level, then those of the second, and so on.
+    open: Vec<OpenContainer>,
+    /// The children of the root, then those of the container in it, and so on.
     children: Vec<Child>,
     index: Index,
-    /// The same children, by their keys.
+    /// The same children by key.
     keys: Index,
     limit: usize,
     root: Option<u64>,
 }
 
-/// A whole child of an open container.
+/// A complete child of an open container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// Of a member of an object: its key.
+    /// The key of a member.
     pub key: Option<KeyHash>,
     /// The canonical digest of the value.
     pub digest: u64,
-    /// The value's text, without its key.
+    /// The value's text, without the key.
     pub span: Span,
 }
 
 /// An open container.
 #[derive(Clone, Copy, Debug)]
-struct Level {
-    /// Its bracket, by which it is known again.
+struct OpenContainer {
+    /// The offset of its bracket, which identifies it.
     start: usize,
-    /// Where its children begin.
+    /// The index of its first child in `children`.
     first: usize,
-    /// Whole children, remembered or not.
+    /// The number of complete children, remembered or not.
     seen: usize,
-    hash: Children,
-    /// All children are in `hash`.
+    hash: Hash,
+    /// All children are part of `hash`.
     is_hashed: bool,
     /// All children are remembered.
     is_remembered: bool,
 }
 
 impl ChildIndex {
-    /// Remembers at most `limit` children over all open containers ([`Limits::max_children`](crate::Limits::max_children)); of
-    /// a container with more, the first ones.
+    /// Creates an index of at most `limit` children over all open containers
+    /// ([`Limits::max_children`](crate::Limits::max_children)). Of more children, the first ones are remembered.
     pub fn new(limit: usize) -> Self {
         let limit = limit.min(u32::MAX as usize - 1);
         Self {
-            levels: Vec::new(),
+            open: Vec::new(),
             children: Vec::new(),
             index: Index::default(),
             keys: Index::default(),
@@ -93,109 +94,109 @@ impl ChildIndex {
         }
     }
 
-    /// The same, with room for as many children as `other` remembers: until there are more, no push takes long because
-    /// something grows.
+    /// Creates an index with room for as many children as `other` has, so that a push does not wait for an allocation.
     pub(crate) fn with_room_of(other: &Self, limit: usize) -> Self {
         let room = other.children.len().min(limit);
         let (index, keys) = (Index::with_room(room), Index::with_room(room));
         Self { children: Vec::with_capacity(room), index, keys, ..Self::new(limit) }
     }
 
-    /// How many containers are open.
+    /// Returns the number of open containers.
     pub fn depth(&self) -> usize {
-        self.levels.len()
+        self.open.len()
     }
 
-    /// The whole children of the open container at this depth, in their order; the root's depth is 0. Empty where none
-    /// is open.
+    /// Returns the complete children of the open container at this depth, in order; the root has depth 0. Empty where
+    /// no container is open.
     pub fn children(&self, depth: usize) -> &[Child] {
-        let Some(level) = self.levels.get(depth) else { return &[] };
-        let end = self.levels.get(depth + 1).map_or(self.children.len(), |next| next.first);
-        let children = self.children.get(level.first..end);
-        debug_assert!(children.is_some(), "the children of level {depth} are {}..{end}", level.first);
+        let Some(container) = self.open.get(depth) else { return &[] };
+        let end = self.open.get(depth + 1).map_or(self.children.len(), |next| next.first);
+        let children = self.children.get(container.first..end);
+        debug_assert!(children.is_some(), "the children of container {depth} are {}..{end}", container.first);
         children.unwrap_or_default()
     }
 
-    /// Every whole child of the open container at this depth is remembered. Not so where the limit was reached or
-    /// pushes were missed, and where no container is open. What was missed is known as soon as a value ends or a
-    /// container begins.
+    /// Returns whether every complete child of the open container at this depth is remembered. `false` where the limit
+    /// was reached, a push was missed, or no container is open. A missed push is noticed when the next value ends or
+    /// the next container starts.
     pub fn remembers_all(&self, depth: usize) -> bool {
-        self.levels.get(depth).is_some_and(|level| level.is_remembered)
+        self.open.get(depth).is_some_and(|container| container.is_remembered)
     }
 
-    /// The children of the open container at this depth that have this digest, newest first. Takes time for those
-    /// that it gives, not for the others.
+    /// Returns the children of the open container at this depth that have this digest, newest first. Costs O(hits).
     pub fn find(&self, depth: usize, digest: u64) -> impl Iterator<Item = &Child> {
         let children = self.children(depth);
-        let first = self.levels.get(depth).map_or(0, |level| level.first);
+        let first = self.open.get(depth).map_or(0, |container| container.first);
         let own = move |at: usize| at.checked_sub(first).and_then(|at| children.get(at));
         self.index.positions(place(depth, digest)).filter_map(own).filter(move |child| child.digest == digest)
     }
 
-    /// The member of the open object at this depth that has this key; of several the last one. Takes no time for other
-    /// members.
+    /// Returns the member of the open object at this depth that has this key; the last one where the key is repeated.
+    /// O(1) except for repeated keys.
     pub fn member(&self, depth: usize, key: KeyHash) -> Option<&Child> {
         let children = self.children(depth);
-        let first = self.levels.get(depth).map_or(0, |level| level.first);
+        let first = self.open.get(depth).map_or(0, |container| container.first);
         let own = move |at: usize| at.checked_sub(first).and_then(|at| children.get(at));
         self.keys.positions(place(depth, key.bits())).filter_map(own).find(|child| child.key == Some(key))
     }
 
-    /// The digest of the root that ended last. `None` before, or if a part of it was missed.
+    /// Returns the digest of the newest root that has ended. `None` before, or where a part of it was missed.
     pub fn root(&self) -> Option<u64> {
         self.root
     }
 
-    /// A child has ended, or the root; no digest where a part of it was missed.
+    /// Adds a child, or the root, that has ended. `digest` is `None` where a part of it was missed.
     fn child(&mut self, digest: Option<u64>, span: Span, live: &Live<'_>) {
-        self.stand_in(live.frames);
+        self.follow(live.frames);
         let depth = live.frames.len();
-        let Some((level, frame)) = self.levels.last_mut().zip(live.frames.last()) else {
+        let Some((container, frame)) = self.open.last_mut().zip(live.frames.last()) else {
             self.root = digest;
             return;
         };
-        level.seen += 1;
+        container.seen += 1;
         let Some(digest) = digest else {
-            (level.is_hashed, level.is_remembered) = (false, false);
+            (container.is_hashed, container.is_remembered) = (false, false);
             return;
         };
         let key = (frame.kind == Kind::Object).then(|| KeyHash::of_raw(frame.key.of(live.text)));
         match key {
-            Some(key) => level.hash.member(key, digest),
-            None => level.hash.element(digest),
+            Some(key) => container.hash.member(key, digest),
+            None => container.hash.element(digest),
         }
         if self.children.len() < self.limit {
             self.children.push(Child { key, digest, span });
             self.index.push(place(depth - 1, digest));
-            // Elements have no key: something that spreads keeps the chains short.
+            // An element has no key. Its digest keeps the chains short.
             self.keys.push(place(depth - 1, key.map_or(digest, KeyHash::bits)));
         } else {
-            level.is_remembered = false;
+            container.is_remembered = false;
         }
     }
 
-    /// The digest of the innermost container, which ends with `count` children; none where one of them was missed.
+    /// Returns the digest of the container at `depth`, which ends with `count` children. `None` where one of them was
+    /// missed.
     fn close(&mut self, kind: Kind, count: usize, start: usize, depth: usize) -> Option<u64> {
         self.truncate(depth + 1);
-        let is_whole = |level: &&Level| level.start == start && level.seen == count && level.is_hashed;
-        let level = *self.levels.get(depth).filter(is_whole)?;
-        Some(if kind == Kind::Array { level.hash.finish_array() } else { level.hash.finish_object() })
+        let is_whole =
+            |container: &&OpenContainer| container.start == start && container.seen == count && container.is_hashed;
+        let container = *self.open.get(depth).filter(is_whole)?;
+        Some(if kind == Kind::Array { container.hash.finish_array() } else { container.hash.finish_object() })
     }
 
-    /// Forgets the levels from `depth` on.
+    /// Forgets the containers from `depth` on.
     fn truncate(&mut self, depth: usize) {
-        if let Some(level) = self.levels.get(depth) {
-            self.children.truncate(level.first);
-            self.index.truncate(level.first);
-            self.keys.truncate(level.first);
-            self.levels.truncate(depth);
+        if let Some(container) = self.open.get(depth) {
+            self.children.truncate(container.first);
+            self.index.truncate(container.first);
+            self.keys.truncate(container.first);
+            self.open.truncate(depth);
         }
     }
 
-    /// Makes the levels those of `frames`, which they are where nothing was missed.
-    fn stand_in(&mut self, frames: &[Frame]) {
-        let is_same = match (self.levels.last(), frames.last()) {
-            (Some(level), Some(frame)) => level.is(frame) && self.levels.len() == frames.len(),
+    /// Makes the open containers those of `frames`. They already are unless a push was missed.
+    fn follow(&mut self, frames: &[Frame]) {
+        let is_same = match (self.open.last(), frames.last()) {
+            (Some(container), Some(frame)) => container.is(frame) && self.open.len() == frames.len(),
             (own, theirs) => own.is_none() && theirs.is_none(),
         };
         if !is_same {
@@ -203,22 +204,22 @@ impl ChildIndex {
         }
     }
 
-    /// Pushes were missed: what is not as it was is made anew. O(depth), once a gap.
+    /// Reads the open containers from the frames, after missed pushes. O(depth), once for each gap.
     #[cold]
     fn catch_up(&mut self, frames: &[Frame]) {
-        let same = self.levels.iter().zip(frames).take_while(|(level, frame)| level.is(frame)).count();
+        let same = self.open.iter().zip(frames).take_while(|(container, frame)| container.is(frame)).count();
         self.truncate(same);
         for frame in frames.iter().skip(same) {
             let is_new = frame.count == 0;
-            let level = Level::new(frame.start, self.children.len());
-            self.levels.push(Level { seen: frame.count, is_hashed: is_new, is_remembered: is_new, ..level });
+            let container = OpenContainer::new(frame.start, self.children.len());
+            self.open.push(OpenContainer { seen: frame.count, is_hashed: is_new, is_remembered: is_new, ..container });
         }
     }
 }
 
-impl Level {
+impl OpenContainer {
     fn new(start: usize, first: usize) -> Self {
-        Self { start, first, seen: 0, hash: Children::default(), is_hashed: true, is_remembered: true }
+        Self { start, first, seen: 0, hash: Hash::default(), is_hashed: true, is_remembered: true }
     }
 
     fn is(&self, frame: &Frame) -> bool {
@@ -230,8 +231,8 @@ impl Sink for ChildIndex {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         match event {
             Event::Begin { at, .. } => {
-                self.stand_in(live.frames);
-                self.levels.push(Level::new(at, self.children.len()));
+                self.follow(live.frames);
+                self.open.push(OpenContainer::new(at, self.children.len()));
             }
             Event::End { kind, count, span } => {
                 let depth = live.frames.len();
@@ -246,11 +247,11 @@ impl Sink for ChildIndex {
     }
 }
 
-/// The canonical digest of the one value that `text` is, white space around it aside; `None` if it is none. It is what
-/// [`Child::digest`] would be.
+/// Returns the canonical digest of the only value in `text`, as in [`Child::digest`]. White space may surround the
+/// value. `None` where `text` is not one JSON value.
 ///
-/// White space, the order of members and escapes make no difference; numbers count as they are written. It is the same
-/// on every machine, but may be another in another version.
+/// The digest does not depend on white space, the order of members or escapes; numbers are hashed as written. It is the
+/// same on every machine, but may differ between versions.
 ///
 /// ```
 /// use restitch::children::digest_of;
@@ -265,8 +266,8 @@ pub fn digest_of(text: &str) -> Option<u64> {
     index.root
 }
 
-/// Where a child of the container at this depth is found.
+/// Returns the hash of a child of the container at this depth.
 fn place(depth: usize, digest: u64) -> u32 {
-    // The bits of a digest are even as they are; the depth keeps equal children of several containers apart.
+    // The bits of a digest are evenly distributed. The depth separates equal children of different containers.
     (digest >> 32) as u32 ^ (depth as u32).wrapping_mul(0x9e37_79b1)
 }

@@ -1,14 +1,15 @@
-//! Whether two texts are the same value: what a digest can only suppose.
+//! Whether two texts are the same value. Equal digests only suggest it.
 
 use std::borrow::Cow;
 
 use crate::json::{Event, Kind, Live, Machine, Scalar, Sink, Span, string};
 
-/// Both texts are one whole JSON value each, and the same but for white space, escapes and the order of members.
-/// Numbers are compared as they are written: `1.0` is not `1`. Of a key that an object has twice, the order of its
-/// values counts: readers take the last one.
+/// Returns whether both texts are one complete JSON value each, and the same value.
 ///
-/// Takes time and memory in proportion to the texts, and sorts the members of objects whose orders differ. Doesn't
+/// White space, escapes and the order of members are ignored. Numbers are compared as written: `1.0` is not `1`. Where
+/// a key is repeated in an object, the order of its values counts: readers take the last one.
+///
+/// Costs time and memory proportional to the texts, and sorts the members of objects whose orders differ. Does not
 /// recurse.
 ///
 /// ```
@@ -24,21 +25,21 @@ pub fn same_value(a: &str, b: &str) -> bool {
     }
 }
 
-/// All values of a text, each before those in it.
+/// All values of a text, each before the values in it.
 struct Nodes<'a> {
     text: &'a str,
     list: Vec<Node>,
-    /// The containers that are open while it is read.
+    /// The containers that are open while the text is read.
     open: Vec<usize>,
 }
 
 struct Node {
     what: What,
-    /// The key of a member, between its quotes.
+    /// The key of a member, without its quotes.
     key: Span,
-    /// The value's text; of a string between its quotes.
+    /// The value's text; of a string, without its quotes.
     span: Span,
-    /// Behind the last value in it.
+    /// The index after the last value in it.
     end: usize,
 }
 
@@ -61,7 +62,7 @@ impl<'a> Nodes<'a> {
         self.list.push(Node { what, key, span, end: self.list.len() + 1 });
     }
 
-    /// The children of a container.
+    /// Returns the children of a container.
     fn children(&self, of: usize) -> impl Iterator<Item = usize> + Clone {
         debug_assert!(of < self.list.len(), "a container is in the list");
         let end = self.list.get(of).map_or(0, |node| node.end);
@@ -73,7 +74,7 @@ impl<'a> Nodes<'a> {
         self.list.get(at).map_or_else(Cow::default, |node| string::exact(node.key.of(self.text)))
     }
 
-    /// A container's members by their keys; those of one key in their order.
+    /// Returns the members of a container sorted by key, those with the same key in document order.
     fn sorted(&self, of: usize) -> Vec<(Cow<'a, [u8]>, usize)> {
         let mut members: Vec<_> = self.children(of).map(|at| (self.key(at), at)).collect();
         members.sort();
@@ -84,7 +85,7 @@ impl<'a> Nodes<'a> {
         let mut pairs = vec![(0, 0)];
         while let Some((at, theirs)) = pairs.pop() {
             let (Some(own), Some(node)) = (self.list.get(at), other.list.get(theirs)) else { return false };
-            // As many values in both: neither has a child that the other lacks, if those that both have are the same.
+            // Both have the same number of values. So if all children of one are in the other, neither has more.
             if own.what != node.what || own.end - at != node.end - theirs {
                 return false;
             }
@@ -133,13 +134,13 @@ impl Sink for Nodes<'_> {
     }
 }
 
-/// Between the quotes.
+/// Returns the span without the quotes.
 pub(super) fn inside(string: Span) -> Span {
     Span { start: string.start.saturating_add(1), end: string.end.saturating_sub(1) }
 }
 
-/// Tells `sink` of the one value that `text` is, white space around it aside; `None` if it is none. There is no limit
-/// of its depth: frames are a part of the memory that the text takes itself.
+/// Sends the events of the only value in `text` to `sink`; `None` where `text` is not one JSON value. The depth is not
+/// limited: frames take memory proportional to the text.
 pub(super) fn run<S: Sink>(text: &str, sink: &mut S) -> Option<()> {
     let mut machine = Machine::new(usize::MAX);
     let end = machine.feed_text(text, sink).ok()?;

@@ -1,29 +1,29 @@
-//! Valid JSON text, read backwards from a place between its values.
+//! A reader of valid JSON text that goes backwards from a place between values.
 //!
-//! From the end of a value its beginning can be told without reading what stands before: a bracket closes what a bracket
-//! opens, and a quote ends a string that begins at the next quote with an even number of backslashes before it. Text
-//! that was refused never stands in a document, so a tail of it may be read like this wherever a value has ended.
+//! The start of a value can be found from its end without reading what is before it: brackets match, and a string
+//! starts at the next quote with an even number of backslashes before it. Refused text is never part of a document, so
+//! its text can be read like this from the end of any value.
 
 use memchr::memrchr;
 
 use crate::json::{Kind, Span};
 
-/// A place in the text, and how far it may still go.
+/// A place in the text, and how far the reader may go.
 #[derive(Clone, Debug)]
 pub(super) struct Back<'a> {
     bytes: &'a [u8],
-    /// Behind the byte that is read next.
+    /// The offset after the byte that is read next.
     at: usize,
-    /// Nothing before it is read.
+    /// Nothing before this offset is read.
     floor: usize,
-    /// Bytes that may still be read.
+    /// The number of bytes that may still be read.
     pub(super) reach: usize,
-    /// Bytes that were read.
+    /// The number of bytes that were read.
     pub(super) bytes_examined: usize,
 }
 
 impl<'a> Back<'a> {
-    /// Before `end`, down to `floor`.
+    /// Starts at `end` and goes down to `floor`.
     pub(super) fn new(text: &'a str, floor: usize, end: usize, reach: usize) -> Self {
         debug_assert!(end <= text.len() && floor <= end, "{floor}..{end} is within the text");
         let bytes = text.as_bytes().get(..end).unwrap_or_default();
@@ -34,7 +34,7 @@ impl<'a> Back<'a> {
         self.at
     }
 
-    /// Goes on before `at`, without reading what lies between.
+    /// Continues at `at`, without reading the bytes between.
     pub(super) fn go_to(&mut self, at: usize) {
         self.at = at.clamp(self.floor, self.at);
     }
@@ -43,12 +43,12 @@ impl<'a> Back<'a> {
         self.at == self.floor
     }
 
-    /// The byte that comes next; `None` at the floor, or where the reach ends.
+    /// Returns the next byte; `None` at the floor, or where the reach ends.
     pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at.checked_sub(1)?).copied().filter(|_| self.at > self.floor && self.reach > 0)
     }
 
-    /// Passes white space. `None` where the reach ends in it.
+    /// Skips white space. `None` where the reach ends in it.
     pub(super) fn space(&mut self) -> Option<()> {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.pass(1);
@@ -56,7 +56,7 @@ impl<'a> Back<'a> {
         (self.reach > 0 || self.is_at_floor()).then_some(())
     }
 
-    /// Passes white space and then this byte. `None` where it is another one.
+    /// Skips white space and then this byte. `None` where there is another one.
     pub(super) fn take(&mut self, byte: u8) -> Option<()> {
         self.space()?;
         self.peek().filter(|&next| next == byte)?;
@@ -64,7 +64,7 @@ impl<'a> Back<'a> {
         Some(())
     }
 
-    /// Passes the value that ends here. `None` where its beginning is out of reach.
+    /// Skips the value that ends here, and returns its span. `None` where its start is out of reach.
     pub(super) fn value(&mut self) -> Option<Span> {
         let end = self.at;
         match self.peek()? {
@@ -83,7 +83,7 @@ impl<'a> Back<'a> {
         Some(Span { start: self.at, end })
     }
 
-    /// Passes the string that ends here.
+    /// Skips the string that ends here.
     pub(super) fn string(&mut self) -> Option<()> {
         self.peek().filter(|&byte| byte == b'"')?;
         self.pass(1);
@@ -98,7 +98,7 @@ impl<'a> Back<'a> {
             let slashes = before.iter().rev().take_while(|&&byte| byte == b'\\').count();
             self.pass(self.at - (quote - slashes));
             if slashes == before.len() && slashes > 0 && lowest > self.floor {
-                // There may be more of them.
+                // More backslashes may be out of reach.
                 return None;
             }
             if slashes == 0 {
@@ -107,7 +107,7 @@ impl<'a> Back<'a> {
         }
     }
 
-    /// Passes the container that ends here. Brackets are counted, not matched: in valid text that is the same.
+    /// Skips the container that ends here. Counts brackets without matching them: the text is valid.
     fn container(&mut self) -> Option<()> {
         let mut depth = 0_usize;
         loop {
@@ -127,7 +127,7 @@ impl<'a> Back<'a> {
         }
     }
 
-    /// Steps over so many bytes.
+    /// Steps over this many bytes.
     pub(super) fn pass(&mut self, bytes: usize) {
         self.at = self.at.saturating_sub(bytes).max(self.floor);
         self.reach = self.reach.saturating_sub(bytes);
@@ -135,7 +135,7 @@ impl<'a> Back<'a> {
     }
 }
 
-/// What a container is whose bracket, either of them, is this byte.
+/// Returns the kind of container that has this bracket.
 pub(super) fn container(bracket: u8) -> Option<Kind> {
     match bracket {
         b'{' | b'}' => Some(Kind::Object),

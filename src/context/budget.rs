@@ -1,53 +1,58 @@
-//! The text as cut, for a prompt: a budget is spent from the cut towards the root (rule 4 of the specification).
+//! The text as cut, for a prompt: a budget is spent from the cut towards the root.
 //!
-//! The rendering is the text itself, with some stretches replaced. They are found from the cut backwards, container by
-//! container, so what stands far from the cut is never looked at.
+//! The rendering is the text itself with some parts replaced. They are found backwards from the cut, container by
+//! container, so text far from the cut is not read.
 
-mod level;
+mod walk;
 
 use std::borrow::Cow;
 
 use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Frame, Kind, Span};
-use level::{Level, Style};
+use walk::{Style, Walk};
 
-/// The text as cut within a budget, and what it took to find.
+/// The text as cut within a budget, and its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendering {
-    /// Ends exactly at the cut.
+    /// The rendering. It ends exactly at the cut.
     pub text: String,
-    /// Characters of values that stand in it: never more than the budget.
+    /// The number of characters of values in it: at most the budget.
     pub spent: usize,
-    /// Bytes of the document that were looked at, but for those that were copied only. At most a constant and a few
-    /// for each character of the budget.
+    /// The number of bytes of the document that were examined, except bytes that were only copied. At most a constant
+    /// and a few for each character of the budget.
     pub bytes_examined: usize,
 }
 
-/// With less left, nothing more is spent.
+/// With fewer characters left, nothing more is spent.
 const LEAST: usize = 50;
 
-/// Hints and keys that are printed beside the path, of each open container.
+/// The number of hints and keys that are printed for each open container.
 const HINTS: usize = 16;
 
-/// Bytes that may be looked at beside the path, over all open containers: beyond those that the budget pays for.
+/// The number of bytes outside the path that may be examined over all open containers, in addition to those that the
+/// budget pays for.
 const REACH: usize = 64 << 10;
 
-/// Of them, for one open container: while values are shown, and when only hints and keys are.
+/// The same for one open container: while values are shown, and while only hints and keys are.
 const REACH_OF_VALUES: usize = 4 << 10;
 const REACH_OF_HINTS: usize = 16 << 10;
 
-/// Bytes of a key or of white space on the path that are always shown, at each end.
+/// The number of bytes of a key or of white space on the path that are always shown at each end.
 const GAP: usize = 256;
 
-/// Bytes of text that a character of the budget pays for: itself, and the keys, brackets and space around it.
+/// The number of bytes that a character of the budget pays for: the character, and the keys, brackets and space around
+/// it.
 const REACH_PER_CHARACTER: usize = 16;
 
-/// The text as cut, with at most `budget` characters of values: those nearest the cut. Others are shown by what they
-/// are (`<str>`), containers nearer the root by their keys, long ones by a count. With a budget that nothing exceeds it
-/// is the text itself. Empty before the root; of a closed root the end counts as the cut.
+/// Returns the text as cut, with at most `budget` characters of values: those nearest the cut.
 ///
-/// `index` tell where large values begin without reading them; without them less may be shown. Costs O(depth + budget).
+/// Other values become hints (`<str>`), containers nearer the root show their keys, and many members become a count.
+/// Where nothing exceeds the budget, the result is the text itself. Empty before the root. Of a closed root, the cut is
+/// the end.
+///
+/// `index` finds the start of large values without reading them; without an index, less may be shown. Costs O(depth +
+/// budget).
 ///
 /// ```
 /// use restitch::{Document, context};
@@ -85,49 +90,49 @@ pub fn hierarchy_context_for_prompt(document: &Document, index: Option<&ChildInd
     rendering.print(start)
 }
 
-/// What is left, and what was decided: from the cut towards the root.
+/// What is left of the budget, and what was decided, from the cut towards the root.
 struct Budget<'a> {
     /// All text up to the cut.
     text: &'a str,
     index: Option<&'a ChildIndex>,
     /// Characters of values.
     left: usize,
-    /// It ran out: keys and hints alone are shown.
+    /// The budget has run out: only keys and hints are shown.
     is_out: bool,
     spent: usize,
-    /// Bytes that may still be looked at beside the path.
+    /// The number of bytes outside the path that may still be examined.
     reach: usize,
     bytes_examined: usize,
-    /// What is replaced, the last one first.
+    /// The replaced parts, the last one first.
     edits: Vec<(Span, Cow<'static, str>)>,
-    /// Bytes that are shown of each end of the text between two values of the path.
+    /// The number of bytes that are shown at each end of the text between two values of the path.
     gap: usize,
 }
 
 impl Budget<'_> {
-    /// The cut value first, then the open containers from the innermost one on.
+    /// Renders the cut value first, then the open containers from the innermost one on.
     fn open_root(&mut self, document: &Document) {
         let machine = document.machine();
         let mut style = Style::Values;
-        let mut behind = self.text.len();
-        // A key that is open has the path of its object.
+        let mut after = self.text.len();
+        // An open key has the path of its object.
         if machine.in_token() && document.path().len() == machine.frames().len() {
             let quote = usize::from(machine.in_string());
             self.cut_value(Span { start: machine.token_start() + quote, end: self.text.len() });
-            behind = machine.token_start();
+            after = machine.token_start();
             if self.is_out {
                 style = Style::Hints;
             }
         }
         for (depth, frame) in machine.frames().iter().enumerate().rev() {
-            self.gap(Span { start: frame.end, end: behind });
-            behind = frame.start;
-            Level::open(self, frame, Some(depth), style).walk();
+            self.gap(Span { start: frame.end, end: after });
+            after = frame.start;
+            Walk::open(self, frame, Some(depth), style).walk();
             style = if self.is_out { Style::Outline } else { Style::Values };
         }
     }
 
-    /// A value that nothing is open around: shown as one that stands beside the path.
+    /// Renders a closed root like a value outside the path.
     fn closed_root(&mut self, span: Span) {
         let text = span.of(self.text);
         let kind = match text.bytes().next() {
@@ -141,10 +146,10 @@ impl Budget<'_> {
             }
         };
         let frame = Frame::known(kind, span.start, Span::default(), usize::MAX, span.end.saturating_sub(1));
-        Level::open(self, &frame, None, Style::Values).walk();
+        Walk::open(self, &frame, None, Style::Values).walk();
     }
 
-    /// The value that holds the cut is always shown: of a long one the end.
+    /// Shows the value at the cut; of a long one, the end.
     fn cut_value(&mut self, span: Span) {
         let text = span.of(self.text);
         let kept = text.char_indices().rev().take(self.left);
@@ -157,7 +162,7 @@ impl Budget<'_> {
         }
     }
 
-    /// Text of the path between two values: keys and white space. Of a stretch without end the middle is left out.
+    /// Shows the text of the path between two values: keys and white space. The middle of very long text is left out.
     fn gap(&mut self, span: Span) {
         if span.len() <= self.gap.saturating_mul(2) {
             return;
@@ -168,7 +173,7 @@ impl Budget<'_> {
         self.edits.push((Span { start, end }, Cow::Borrowed("…")));
     }
 
-    /// Spends what a scalar takes, if that is left.
+    /// Pays for a scalar, if enough is left.
     fn pay(&mut self, span: Span) -> bool {
         let text = span.of(self.text);
         let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
@@ -193,7 +198,7 @@ impl Budget<'_> {
         (self.left, self.is_out) = (0, true);
     }
 
-    /// The text from `start` on, with what was decided.
+    /// Prints the text from `start` on, with the replaced parts.
     fn print(self, start: usize) -> Rendering {
         let mut text = String::new();
         let mut at = start;
@@ -209,7 +214,7 @@ impl Budget<'_> {
     }
 }
 
-/// What stands for a value that ends with this byte.
+/// Returns the hint for a value that ends with this byte.
 fn hint(last: u8) -> &'static str {
     match last {
         b'"' => "<str>",
@@ -222,7 +227,7 @@ fn hint(last: u8) -> &'static str {
     }
 }
 
-/// What stands for so many members or elements; where nobody counted them, for some.
+/// Returns the text for this many members or elements; without a count, for some.
 fn members(count: Option<usize>) -> Cow<'static, str> {
     count.map_or(Cow::Borrowed("…"), |count| Cow::Owned(format!("… {count} members …")))
 }

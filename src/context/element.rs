@@ -1,12 +1,12 @@
-//! The element that holds the cut, and the one before it.
+//! The element at the cut, and the element before it.
 
 use super::back::Back;
 use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Frame, Kind, Span};
 
-/// The innermost array element that holds the cut, as far as it has come. `None` where the cut lies in none: outside of
-/// arrays, between elements, behind the root. O(depth).
+/// Returns the innermost array element that holds the cut, as cut. `None` where the cut is in no element: outside of
+/// arrays, between elements, after the root. O(depth).
 ///
 /// ```
 /// use restitch::{Document, context};
@@ -22,8 +22,8 @@ pub fn cut_off_element(document: &Document) -> Option<&str> {
     document.text().get(start..)
 }
 
-/// The last whole sibling of the element that holds the cut; where the cut lies between the elements of the innermost
-/// container and no element is around it, the last of them. `None` where there is none. Costs O(depth + its length).
+/// Returns the last complete sibling of the element at the cut. Where the cut is between the elements of the innermost
+/// container, and in no element, returns the last of these. `None` where there is none. Costs O(depth + its length).
 pub fn element_before_cutoff<'a>(document: &'a Document, index: Option<&ChildIndex>) -> Option<&'a str> {
     let frames = document.machine().frames();
     let last = frames.len().checked_sub(1);
@@ -36,11 +36,11 @@ pub fn element_before_cutoff<'a>(document: &'a Document, index: Option<&ChildInd
     Some(span.of(document.text()))
 }
 
-/// The depth of the innermost array of which an element is open, and where that element begins.
+/// Returns the depth of the innermost array with an open element, and the start of that element.
 fn holder(document: &Document) -> Option<(usize, usize)> {
     let machine = document.machine();
     let frames = machine.frames();
-    // In an array every token that is open is an element.
+    // Every open token in an array is an element.
     let token = machine.in_token().then(|| machine.token_start());
     (0..frames.len()).rev().find_map(|depth| {
         frames.get(depth).filter(|frame| frame.kind == Kind::Array)?;
@@ -49,13 +49,13 @@ fn holder(document: &Document) -> Option<(usize, usize)> {
     })
 }
 
-/// The last whole child of an open container.
+/// Returns the last complete child of an open container.
 fn last_child(text: &str, index: Option<&ChildIndex>, depth: usize, frame: &Frame) -> Option<Span> {
     let known = index.and_then(|index| known_child(index, depth, frame.end));
     known.or_else(|| Back::new(text, frame.start + 1, frame.end, usize::MAX).value())
 }
 
-/// The remembered child of the open container at this depth that ends here.
+/// Returns the remembered child of the open container at this depth that ends here.
 pub(super) fn known_child(index: &ChildIndex, depth: usize, end: usize) -> Option<Span> {
     let children = index.children(depth);
     let at = children.partition_point(|child| child.span.end < end);

@@ -1,8 +1,9 @@
-//! What a prompt tells a model of the document that it is to continue: reads of a [`Document`] and its sinks.
+//! Contexts: what a prompt tells a model about the document that it is asked to continue.
 //!
-//! Nothing is parsed again: the open containers say where the cut is, spans say what stands before it, and what has no
-//! span is read backwards from the cut, as far as it is shown. Each costs O(depth + what it prints) at any size of
-//! document, but for the search of the anchor. docs/contexts.md has them on one page.
+//! Contexts are read off a [`Document`] and a [`ContextIndex`]; nothing is parsed again. The open containers give the
+//! cut, spans give the values before it, and text without spans is read backwards from the cut, as far as it is shown.
+//! Each context costs O(depth + its length) at any document size, except the search of the overlap context.
+//! docs/contexts.md lists all contexts.
 //!
 //! ```
 //! use restitch::context::{ContextIndex, ContextOptions, Contexts};
@@ -17,8 +18,8 @@
 //! # Ok::<(), restitch::SyntaxError>(())
 //! ```
 //!
-//! Text of the document stands in its contexts as it is; whoever puts them into a prompt keeps them apart from its own
-//! words. What is made here is not made by such text: a hint stands outside of quotes, a section is one line.
+//! A context holds text of the document as it is: keep it apart from the other words of a prompt. Document text cannot
+//! imitate what is made here: a hint is outside of quotes, and a section is one line.
 
 mod back;
 mod budget;
@@ -41,13 +42,13 @@ pub use progress::{KPI_QUESTION, Progress, extract, validate};
 pub use sections::{Sections, sections_of};
 pub use summary::{Count, Section, merge_sections};
 
-/// Characters of values in the text as cut for a prompt, where nothing else is said.
+/// The default number of characters of values in `hierarchy_context_for_prompt`.
 pub const BUDGET: usize = 500;
 
-/// What the contexts of a document are read from, beside its text: a [`Sink`] to lend to every push.
+/// What contexts are read from besides the document's text: a [`Sink`] to lend to every push.
 ///
-/// Follows the document's sections and the whole children of its open containers. Keeps spans and counts, no text. Where a
-/// document is [set back](Document::restore), a clone that was taken together with the checkpoint goes on.
+/// Follows the document's sections and the complete children of its open containers. Keeps spans and counts, no text.
+/// Where a document is [restored](Document::restore), continue with a clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct ContextIndex {
     sections: Sections,
@@ -55,12 +56,12 @@ pub struct ContextIndex {
 }
 
 impl ContextIndex {
-    /// Remembers as many children as `limits` allow, and 4,096 sections.
+    /// Creates an index of at most [`Limits::max_children`] children and 4,096 sections.
     pub fn new(limits: &Limits) -> Self {
         Self { sections: Sections::default(), children: ChildIndex::new(limits.max_children) }
     }
 
-    /// Returns the sections that are remembered, in the order in which they begin. O(sections).
+    /// Returns the remembered sections, in the order in which they start. O(sections).
     pub fn sections(&self, document: &Document) -> Vec<Section> {
         self.sections.list(document)
     }
@@ -83,7 +84,7 @@ impl Sink for ContextIndex {
     }
 }
 
-/// What contexts are made with.
+/// The options of [`Contexts::of`].
 #[derive(Clone, Copy, Debug)]
 pub struct ContextOptions<'a> {
     budget: usize,
@@ -98,21 +99,21 @@ impl Default for ContextOptions<'_> {
 }
 
 impl<'a> ContextOptions<'a> {
-    /// Sets the characters of values in `hierarchy_context_for_prompt`. Default 500.
+    /// Sets the number of characters of values in `hierarchy_context_for_prompt`. Default: 500.
     #[must_use]
     pub fn budget(mut self, characters: usize) -> Self {
         self.budget = characters;
         self
     }
 
-    /// Sets the characters of the longest overlap context. Default: that of [`Limits`].
+    /// Sets the length of the longest overlap context, in characters. Default: that of [`Limits`].
     #[must_use]
     pub fn max_anchor(mut self, characters: usize) -> Self {
         self.max_anchor = characters;
         self
     }
 
-    /// Sets the last fragment as it was received. Default: there was one, the text of the document.
+    /// Sets the last fragment as it was received. Default: the text of the document, as its only fragment.
     #[must_use]
     pub fn last_raw_json(mut self, fragment: &'a str) -> Self {
         self.last_raw_json = Some(fragment);
@@ -120,17 +121,17 @@ impl<'a> ContextOptions<'a> {
     }
 }
 
-/// All contexts of a document. Borrows its text: nothing that is long is copied, but for what is printed.
+/// All contexts of a document. They borrow its text: only what is printed is copied.
 #[derive(Clone, Debug, Serialize)]
 pub struct Contexts<'a> {
-    /// The end of the text that a continuation is asked to repeat. Empty where the root is closed, and before it.
+    /// The end of the text that a continuation is asked to repeat. Empty before the root and after it.
     pub overlap_context: &'a str,
-    /// That end stands elsewhere, too, or goes on as it began: a seam that rests on it alone is ambiguous.
+    /// The overlap context occurs elsewhere too, or has a long border: the place that it names is not certain.
     pub ambiguous: bool,
-    /// The root up to its last safe point, closed. Empty as text where there is none yet.
+    /// The root up to its last safe point, closed. Serialized as empty text before the first safe point.
     #[serde(serialize_with = "part_or_empty")]
     pub complete_part: Option<CompletePart<'a>>,
-    /// There is a complete part. It is valid JSON.
+    /// Whether there is a complete part, which is valid JSON.
     pub json_parsing_success: bool,
     /// The root as cut.
     pub hierarchy_context: &'a str,
@@ -140,16 +141,16 @@ pub struct Contexts<'a> {
     pub delivered_summary: String,
     /// The innermost array element that holds the cut, as cut.
     pub cut_off_element: Option<&'a str>,
-    /// Its last whole sibling.
+    /// The last complete sibling of that element.
     pub element_before_cutoff: Option<&'a str>,
     /// The last fragment as it was received.
     pub last_raw_json: &'a str,
-    /// Asks how much has been delivered.
+    /// A question about how much of the content has been delivered.
     pub kpi_question: &'static str,
 }
 
 impl<'a> Contexts<'a> {
-    /// Reads the contexts of a document, all of whose text `index` has followed.
+    /// Reads the contexts of a document. `index` must have followed all of its text.
     pub fn of(document: &'a Document, index: &ContextIndex, options: &ContextOptions<'a>) -> Self {
         let children = Some(&index.children);
         let overlap = overlap_context(document, options.max_anchor);

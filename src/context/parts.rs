@@ -1,4 +1,4 @@
-//! What is read off the text at a cut: its overlap context, the root as cut, its complete part.
+//! Parts of the text at a cut: the overlap context, the root as cut, the complete part.
 
 use std::fmt;
 
@@ -11,16 +11,15 @@ use crate::overlap::Anchor;
 /// The end of the delivered text that a continuation is asked to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap<'a> {
-    /// Empty where nothing is to be continued: the root is closed, or has not begun.
+    /// Empty where there is nothing to continue: the root is closed or has not started.
     pub text: &'a str,
-    /// It stands elsewhere, too, or goes on as it began.
+    /// The text occurs elsewhere too, or has a long border.
     pub ambiguous: bool,
 }
 
-/// The anchor ([`Anchor::of`], rule 3 of the specification), of at most about `cap` characters. Searches the text: ask
-/// once a cut.
+/// Returns the anchor ([`Anchor::of`]) of about `cap` characters at most. Searches the text: call it once for each cut.
 pub fn overlap_context(document: &Document, cap: usize) -> Overlap<'_> {
-    // A closed root needs no continuation; before a root there is nothing that one could repeat.
+    // A closed root needs no continuation, and before a root there is nothing to repeat.
     let is_open = document.root_start().is_some() && !document.is_complete();
     let anchor = is_open.then(|| Anchor::of(document.text(), cap)).flatten();
     let ambiguous = anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
@@ -31,17 +30,17 @@ pub fn overlap_context(document: &Document, cap: usize) -> Overlap<'_> {
     Overlap { text: text.unwrap_or_default(), ambiguous }
 }
 
-/// The root as cut: with it the next fragment is joined. Without what stands around the root; empty before it. O(1).
+/// Returns the root as cut, to which the next fragment is joined. Without text around the root; empty before it. O(1).
 pub fn hierarchy_context(document: &Document) -> &str {
     document.root().unwrap_or_default()
 }
 
-/// The complete part, as a view: the text up to its last safe point, and what closes it. Prints as the whole.
+/// The complete part, borrowed: the text up to its last safe point, and what closes it. Prints as one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletePart<'a> {
-    /// From the first byte of the root on.
+    /// The text, from the first byte of the root on.
     pub text: &'a str,
-    /// Goes behind it.
+    /// The text after it.
     pub suffix: String,
 }
 
@@ -53,13 +52,13 @@ impl fmt::Display for CompletePart<'_> {
 }
 
 impl Serialize for CompletePart<'_> {
-    /// As one string.
+    /// Serializes as one string.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// The document's complete part ([`Document::complete_into`]). `None` before the first safe point. O(depth).
+/// Returns the document's complete part ([`Document::complete_into`]). `None` before the first safe point. O(depth).
 pub fn complete_part(document: &Document) -> Option<CompletePart<'_>> {
     let mut suffix = String::new();
     let end = document.complete_into(CloseOptions::default(), &mut suffix)?;

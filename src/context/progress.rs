@@ -1,17 +1,18 @@
-//! How much of the document has come, as the model sees it (rule 5 of the specification).
+//! How much of the document was delivered, in the model's estimate.
 
-/// The `kpi_question`: asked beside the request to go on.
+/// The `kpi_question`, which is part of the request to continue.
 pub const KPI_QUESTION: &str = "Based on the delivered data so far, approximately what percentage (%) of the total \
                                 required content has been delivered? Respond outside of the JSON, with one line \
                                 `PROGRESS: n`, where n is an integer between 0-100.";
 
-/// The percentage that an answer names outside of its JSON: in lines before it or behind it. `PROGRESS: n`, `n%` and
-/// `n percent` count, and a bare integer alone on its line; the first of the first kind that is there. Anything outside
-/// of 0 to 100 is none.
+/// Returns the percentage that an answer names outside of its JSON.
 ///
-/// A fragment may begin and end inside a string, where any text may stand. So what stands before a line that a root or
-/// a fence begins counts, and what stands behind a line that a bracket or a fence ends; a line that holds quotes or
-/// brackets never does. Elsewhere a line `PROGRESS: n` alone counts: there is no such line in JSON.
+/// Reads `PROGRESS: n`, then `n%` and `n percent`, then an integer alone on a line; the first match of the first kind
+/// counts. A number above 100 does not.
+///
+/// A fragment may start and end inside a string, where any text may be. So only these lines are read: those before the
+/// first line that starts a root or a fence, and those after the last line that ends with a bracket or a fence, if none
+/// of them has quotes or brackets. A line `PROGRESS: n` counts anywhere: JSON has no such line.
 ///
 /// ```
 /// use restitch::context::extract;
@@ -28,17 +29,17 @@ pub fn extract(answer: &str) -> Option<u8> {
     let tail = lines.iter().rposition(ends).map(|at| at + 1);
     let is_prose = |lines: &&[&str]| lines.iter().all(|line| !line.contains(['"', '{', '}', '[', ']']));
     let before = head.and_then(|head| lines.get(..head)).filter(is_prose).unwrap_or_default();
-    let behind = tail.and_then(|tail| lines.get(tail..)).filter(is_prose).unwrap_or_default();
-    // Without any JSON all of the answer may be one.
+    let after = tail.and_then(|tail| lines.get(tail..)).filter(is_prose).unwrap_or_default();
+    // An answer without JSON may be the percentage alone.
     let alone = if lines.len() == 1 && head.is_none() { lines.as_slice() } else { &[] };
-    let outside = || before.iter().chain(behind);
+    let outside = || before.iter().chain(after);
     let asked = || lines.iter().find_map(|line| asked(line));
     let named = || outside().find_map(|line| named(line)).or_else(|| alone.iter().find_map(|line| whole(line)));
     let bare = || outside().chain(alone).find_map(|line| integer(line));
     asked().or_else(named).or_else(bare).filter(|&percent| percent <= 100).and_then(|percent| percent.try_into().ok())
 }
 
-/// The line `PROGRESS: n`, perhaps with a percent sign.
+/// Reads a line `PROGRESS: n`, with or without a percent sign.
 fn asked(line: &str) -> Option<u32> {
     let line = line.trim_matches(['*', '`', ' ']);
     let rest = line.get(..PROGRESS.len()).filter(|word| word.eq_ignore_ascii_case(PROGRESS))?;
@@ -49,14 +50,14 @@ fn asked(line: &str) -> Option<u32> {
 
 const PROGRESS: &str = "progress";
 
-/// A line that is a percentage and nothing else.
+/// Reads a line that is a percentage and nothing else.
 fn whole(line: &str) -> Option<u32> {
     let line = line.strip_suffix('.').unwrap_or(line);
     let digits = line.strip_suffix('%').or_else(|| line.strip_suffix("percent"))?;
     integer(digits.trim_end())
 }
 
-/// The first percentage in a line: an integer before `%` or `percent`.
+/// Reads the first percentage in a line: an integer before `%` or `percent`.
 fn named(line: &str) -> Option<u32> {
     let is_digit = |c: char| c.is_ascii_digit();
     let mut rest = line;
@@ -64,38 +65,37 @@ fn named(line: &str) -> Option<u32> {
     while let Some(start) = rest.find(is_digit) {
         let (head, digits) = rest.split_at(start);
         let end = digits.find(|c| !is_digit(c)).unwrap_or(digits.len());
-        let (digits, behind) = digits.split_at(end);
+        let (digits, after) = digits.split_at(end);
         let sign = head.chars().next_back().or(before);
         let is_part = sign.is_some_and(|c| matches!(c, '.' | ',' | '-' | '−') || c.is_alphanumeric());
-        let unit = behind.trim_start();
+        let unit = after.trim_start();
         let word = unit.get(..PERCENT.len()).is_some_and(|word| word.eq_ignore_ascii_case(PERCENT));
         let goes_on = unit.get(PERCENT.len()..).is_some_and(|more| more.starts_with(char::is_alphanumeric));
         if !is_part && (unit.starts_with('%') || word && !goes_on) {
-            // A number that is too long to be one is too large, too.
+            // A number that is too long to parse is too large as well.
             return Some(digits.parse().unwrap_or(u32::MAX));
         }
         before = digits.chars().next_back();
-        rest = behind;
+        rest = after;
     }
     None
 }
 
 const PERCENT: &str = "percent";
 
-/// A text that is an integer.
+/// Reads a text that is an integer.
 fn integer(text: &str) -> Option<u32> {
     let is_integer = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_integer.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// Whether a percentage goes on from the last accepted one: at least one more. Less, or the same, is a failure; before
-/// the first one the last is 0.
+/// Returns whether a percentage is higher than the last accepted one, which is 0 at the start.
 pub fn validate(last_kpi: Option<u8>, kpi: u8) -> bool {
     kpi > last_kpi.unwrap_or(0)
 }
 
-/// The percentages that a model named, and how often in a row they did not rise. A counter of its own: what becomes of
-/// a fragment does not matter to it.
+/// Counts how often in a row the percentage that a model names did not rise. Independent of whether its answers were
+/// joined.
 ///
 /// ```
 /// use restitch::context::Progress;
@@ -103,51 +103,51 @@ pub fn validate(last_kpi: Option<u8>, kpi: u8) -> bool {
 /// let mut progress = Progress::new(2);
 /// assert!(progress.note(Some(40)) && progress.note(None) && progress.note(Some(40)));
 /// assert!(!progress.note(Some(30)));
-/// assert_eq!((progress.last_kpi(), progress.strikes()), (Some(40), 2));
+/// assert_eq!((progress.last_kpi(), progress.stalled()), (Some(40), 2));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     last: Option<u8>,
-    strikes: u32,
+    stalled: u32,
     limit: u32,
 }
 
 impl Default for Progress {
-    /// Three strikes.
+    /// Creates a counter that allows three stalled reports.
     fn default() -> Self {
         Self::new(3)
     }
 }
 
 impl Progress {
-    /// So many failures in a row are the end; at least one.
+    /// Creates a counter that ends after this many stalled reports in a row; at least one.
     pub fn new(limit: u32) -> Self {
-        Self { last: None, strikes: 0, limit: limit.max(1) }
+        Self { last: None, stalled: 0, limit: limit.max(1) }
     }
 
-    /// What another process had noted.
-    pub(crate) fn resume(limit: u32, last: Option<u8>, strikes: u32) -> Self {
-        Self { last, strikes, ..Self::new(limit) }
+    /// Restores what another process has counted.
+    pub(crate) fn resume(limit: u32, last: Option<u8>, stalled: u32) -> Self {
+        Self { last, stalled, ..Self::new(limit) }
     }
 
-    /// Notes what an answer named ([`extract`]). Whether the loop may go on. One that names nothing is no failure, and
-    /// ends no row of them.
+    /// Notes the percentage of an answer ([`extract`]), and returns whether the loop may continue. An answer without a
+    /// percentage is not stalled, and does not reset the count.
     pub fn note(&mut self, kpi: Option<u8>) -> bool {
         match kpi {
-            Some(kpi) if validate(self.last, kpi) => (self.last, self.strikes) = (Some(kpi), 0),
-            Some(_) => self.strikes = self.strikes.saturating_add(1),
+            Some(kpi) if validate(self.last, kpi) => (self.last, self.stalled) = (Some(kpi), 0),
+            Some(_) => self.stalled = self.stalled.saturating_add(1),
             None => {}
         }
-        self.strikes < self.limit
+        self.stalled < self.limit
     }
 
-    /// The last one that was accepted.
+    /// Returns the last accepted percentage.
     pub fn last_kpi(&self) -> Option<u8> {
         self.last
     }
 
-    /// Failures in a row.
-    pub fn strikes(&self) -> u32 {
-        self.strikes
+    /// Returns the number of stalled reports in a row.
+    pub fn stalled(&self) -> u32 {
+        self.stalled
     }
 }

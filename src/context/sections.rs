@@ -1,9 +1,10 @@
-//! The sections of a document, found while it is written.
+//! The sections of a document, found while it is received.
 //!
-//! What counts as a section is known only when there is text that shows it, so three readings are followed at once, and
-//! the first of them that has found something is the one that counts:
+//! What a section is, is known only from the text. So three readings are followed at the same time, and the first one
+//! that has found something counts:
+//!
 //! 1. the elements of arrays under a key `sections`, at any depth,
-//! 2. the objects of the outermost array that holds some,
+//! 2. the objects of the outermost array that holds objects,
 //! 3. the members of the root.
 
 mod list;
@@ -15,11 +16,11 @@ pub(super) use list::{Entry, NAMES};
 
 use super::summary::{Section, merge_sections};
 
-/// Follows the sections of a document, as a [`Sink`] beside others. Keeps spans and counts, no text: memory is for each
-/// section, up to a limit; of more the first and the newest are known.
+/// Follows the sections of a document: a [`Sink`] to lend to every push. Keeps spans and counts, no text. Remembers
+/// sections up to a limit; of more, the first and the newest ones.
 ///
-/// It must be lent for all pushes. Where a document is [set back](Document::restore), a clone that was taken together
-/// with the checkpoint goes on; without one, sections of the text that was taken back are forgotten when others begin.
+/// Where a document is [restored](Document::restore), continue with a clone that was made with the checkpoint. Without
+/// one, sections of dropped text are forgotten when others start.
 ///
 /// ```
 /// use restitch::{Document, context::Sections};
@@ -34,19 +35,19 @@ use super::summary::{Section, merge_sections};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sections {
-    /// Elements of arrays under a key `sections`; they may lie within each other.
+    /// The elements of arrays under a key `sections`. They may be nested.
     named: List,
-    /// Objects of the outermost array that holds some, and the depth of that array and its bracket.
+    /// The objects of the outermost array that holds objects; the depth and the bracket of that array.
     rows: List,
     array: Option<(usize, usize)>,
-    /// A string of code is open in one of them.
+    /// A string under a key `code` is open.
     in_code: bool,
-    /// Members of the root.
+    /// The members of the root.
     members: List,
 }
 
 impl Default for Sections {
-    /// With a limit of 4,096: more than a model writes in one answer, and below 1 MiB.
+    /// Remembers 4,096 sections: more than models write in one answer, in less than 1 MiB.
     fn default() -> Self {
         Self::new(4096)
     }
@@ -56,17 +57,17 @@ impl Default for Sections {
 pub(super) const SECTIONS: &str = "sections";
 
 impl Sections {
-    /// Remembers at most `limit` sections of each reading, at least the newest few.
+    /// Creates a sink that remembers at most `limit` sections of each reading, but always the newest few.
     pub fn new(limit: usize) -> Self {
         Self { named: List::new(limit), rows: List::new(limit), array: None, in_code: false, members: List::new(limit) }
     }
 
-    /// How many sections have begun, remembered or not.
+    /// Returns the number of sections that have started, remembered or not.
     pub fn count(&self) -> usize {
         self.current().count()
     }
 
-    /// The sections that are remembered, in the order in which they begin. O(sections).
+    /// Returns the remembered sections, in the order in which they start. O(sections).
     pub fn list(&self, document: &Document) -> Vec<Section> {
         self.list_at(&end_of(document))
     }
@@ -76,9 +77,9 @@ impl Sections {
         sections.filter(|section| section.is_in(end.text)).collect()
     }
 
-    /// The `delivered_summary`: a line for each section. More than twenty become the first ten, a count, and the last
-    /// ten. Texts of the document are quoted where they are more than a name, so that each section stays one line.
-    /// Takes no time for the lines that are left out.
+    /// Returns the `delivered_summary`: a line for each section. More than twenty become the first ten, a count, and
+    /// the last ten. Document text is quoted unless it is a word, so that each section is one line. Lines that are left
+    /// out cost nothing.
     pub fn summary(&self, document: &Document) -> String {
         let (first, left_out, last) = self.current().ends(SHOWN);
         let end = end_of(document);
@@ -91,13 +92,13 @@ impl Sections {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// The reading that counts.
+    /// Returns the reading that counts.
     fn current(&self) -> &List {
         let lists = [&self.named, &self.rows];
         lists.into_iter().find(|list| list.count() > 0).unwrap_or(&self.members)
     }
 
-    /// A value begins at `at`.
+    /// A value starts at `at`.
     fn begin(&mut self, kind: Option<Kind>, at: usize, live: &Live<'_>) {
         let depth = live.frames.len();
         let Some(parent) = live.frames.last() else {
@@ -135,7 +136,7 @@ impl Sections {
         self.lists().for_each(|list| list.scalar(span, live, name));
     }
 
-    /// A new root: nothing is known of it.
+    /// Forgets everything: a new root starts.
     fn forget(&mut self) {
         self.array = None;
         self.lists().for_each(List::clear);
@@ -146,8 +147,8 @@ impl Sections {
     }
 }
 
-/// Returns the sections of all roots in a document, in their order. Where the first section of a root continues the last
-/// one of the root before, they are one section ([`merge_sections`]). Reads the whole text once.
+/// Returns the sections of all roots in a document, in order. Where the first section of a root continues the last one
+/// of the root before, they are one section ([`merge_sections`]). Reads the whole text once.
 ///
 /// ```
 /// use restitch::{Document, context::sections_of};
@@ -165,7 +166,7 @@ pub fn sections_of(document: &Document) -> Vec<Section> {
     all.before
 }
 
-/// Collects the sections of a root before those of the next root replace them.
+/// Collects the sections of a root before the next root replaces them.
 #[derive(Default)]
 struct AllRoots {
     before: Vec<Section>,
@@ -181,22 +182,22 @@ impl Sink for AllRoots {
     }
 }
 
-/// The end of a document's text, and the containers that are open there.
+/// Returns the end of a document's text, and the containers that are open there.
 fn end_of(document: &Document) -> Live<'_> {
     Live { text: document.text(), frames: document.machine().frames() }
 }
 
-/// Bytes of that key where all of it is escaped.
+/// The length of that key with every character escaped.
 const WRITTEN: usize = SECTIONS.len() * "\\u0000".len();
 
-/// Lines of each end of a long summary.
+/// The number of lines at each end of a long summary.
 const SHOWN: usize = 10;
 
-/// The innermost container is an array under a key `sections`.
+/// Returns whether the innermost container is an array under a key `sections`.
 fn is_sections(live: &Live<'_>) -> bool {
     let [.., Frame { kind: Kind::Object, key, .. }, _] = live.frames else { return false };
     let key = key.of(live.text);
-    // A long key is no name: it is not read again for each element.
+    // A longer key is not decoded for each element.
     key == SECTIONS || (key.len() <= WRITTEN && key.contains('\\') && string::key(key) == SECTIONS)
 }
 

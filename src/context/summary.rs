@@ -1,4 +1,4 @@
-//! What is told of a section: what it is, how much of it has come, and its value.
+//! A section: what it is, how much of it was received, and its value.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,15 @@ use crate::json::{CloseOptions, Kind, Live, Span, string};
 /// A section of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Section {
-    /// Where it stands; while it is open, up to the end of the text.
+    /// The span of its value; to the end of the text while the section is open.
     #[serde(skip)]
     pub span: Span,
-    /// Containers around it.
+    /// The number of containers around it.
     #[serde(skip)]
     depth: usize,
-    /// All of it has come.
+    /// Whether it has ended.
     pub complete: bool,
-    /// Of a member of the root: its key.
+    /// The key of a section that is a member of the root.
     pub key: Option<String>,
     /// Its member `content_type`, else `type`.
     pub content_type: Option<String>,
@@ -28,33 +28,33 @@ pub struct Section {
     pub id: Option<String>,
     /// Its member `title`, else `name`.
     pub title: Option<String>,
-    /// The arrays in it, by their keys, and how many elements of them are whole; arrays of one key are added up. At most
-    /// eight keys, none longer than 1 KiB.
+    /// The complete elements of its arrays, by key; arrays with the same key are added up. At most eight keys of at
+    /// most 1 KiB.
     pub counts: Vec<Count>,
-    /// Lines of the code in it: of strings under a key `code`.
+    /// The lines of code in it: of strings under a key `code`.
     pub code_lines: usize,
 }
 
-/// Elements of arrays.
+/// The number of elements in arrays with the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// The arrays' key.
+    /// The key.
     pub key: String,
-    /// Their whole elements.
+    /// The number of complete elements.
     pub count: usize,
 }
 
-/// The arrays that say how long a section is. Where it has none of them, all of its arrays do.
+/// The arrays that give the length of a section. A section without them is measured by all its arrays.
 const LENGTHS: [&str; 3] = ["items", "rows", "lines"];
 
-/// Characters of a name in a line.
+/// The number of characters of a name that are shown.
 const SHOWN: usize = 80;
 
 impl Section {
     /// Describes `entry` as far as the text goes; `live` is the end of the text.
     pub(super) fn of(entry: &Entry, live: &Live<'_>) -> Self {
         let text = live.text;
-        // What has ended may have been taken back.
+        // The end of a section may be in dropped text.
         let complete = entry.span.end > 0 && entry.span.end <= text.len();
         let mut counted = entry.clone();
         if !complete {
@@ -79,13 +79,14 @@ impl Section {
         }
     }
 
-    /// It begins in the text that the document has now.
+    /// Returns whether the section starts in the text that the document has now.
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.span.start < text.len()
     }
 
-    /// Its value as valid JSON: as it is written, or, while it is open, its complete part. `None` where nothing of it
-    /// is certain. `document` is the one that it was found in, with the text that it had then. O(depth + its length).
+    /// Returns its value as valid JSON: as written, or, while the section is open, its complete part. `None` where
+    /// nothing of it is certain. `document` must have the text that it had when the section was read. O(depth +
+    /// length).
     pub fn closed(&self, document: &Document) -> Option<String> {
         let text = document.text();
         if self.complete {
@@ -99,8 +100,8 @@ impl Section {
         Some([begun, own].concat())
     }
 
-    /// The section on one line: `- table "section_table" with 8 rows`. A name is quoted and cut, what is no plain word
-    /// too.
+    /// Returns the section as one line: `- table "section_table" with 8 rows`. Names are quoted and cut; so is a type
+    /// that is not a word.
     pub fn line(&self) -> String {
         let mut line = String::from("- ");
         match (&self.content_type, &self.key) {
@@ -129,8 +130,8 @@ impl Section {
         line
     }
 
-    /// The other one continues this one: both have one identifier, or one title and content type; one that has neither
-    /// continues any that is not complete, if nothing else is against it.
+    /// Returns whether `other` continues this section: both have the same id, or the same title and content type. A
+    /// section without id and title continues any incomplete one that nothing contradicts.
     fn is_continued_by(&self, other: &Self) -> bool {
         let agree = |a: &Option<String>, b: &Option<String>| a.is_none() || b.is_none() || a == b;
         let no_conflict = agree(&self.content_type, &other.content_type)
@@ -145,11 +146,13 @@ impl Section {
     }
 }
 
-/// Adds the sections of a further fragment to those that were delivered: the first of them may go on with the last one
-/// that was, and then they are one; its counts are added up. A fragment brings what is new: what it repeats is counted
-/// twice, so give it what stands behind the seam. Sections keep their order.
+/// Adds the sections of a further fragment to those that were delivered. The first one may continue the last delivered
+/// one; then they become one section, and their counts are added up. So the fragment must not repeat delivered text.
 ///
-/// A [`Document`] that is continued needs none of this: its sections go on by themselves.
+/// A [`Document`] that is continued does not need this: its open section continues by itself. [`sections_of`] needs it
+/// for documents with several roots.
+///
+/// [`sections_of`]: super::sections_of
 pub fn merge_sections(delivered: &mut Vec<Section>, fragment: Vec<Section>) {
     let mut fragment = fragment.into_iter().peekable();
     if let Some(last) = delivered.last_mut()
@@ -170,10 +173,10 @@ pub fn merge_sections(delivered: &mut Vec<Section>, fragment: Vec<Section>) {
     delivered.extend(fragment);
 }
 
-/// Adds what is whole of the arrays that are open in a section.
+/// Adds the complete elements of the arrays that are open in a section.
 fn count_open(entry: &mut Entry, live: &Live<'_>) {
     let frames = live.frames;
-    // A section that is a container and open is a frame; another one has no arrays.
+    // An open section that is a container has a frame. Another section has no arrays.
     if frames.get(entry.depth).is_none_or(|frame| frame.start != entry.span.start) {
         return;
     }
@@ -184,7 +187,7 @@ fn count_open(entry: &mut Entry, live: &Live<'_>) {
             && frame.start >= entry.span.start
         {
             entry.add(around.key, frame.count, live.text);
-            // What is open in sections within it is counted there.
+            // Arrays in nested sections are counted there.
             if live.key(around.key) == SECTIONS {
                 break;
             }
@@ -192,19 +195,19 @@ fn count_open(entry: &mut Entry, live: &Live<'_>) {
     }
 }
 
-/// What a scalar says: the text of a string, others as they are written, `null` nothing.
+/// Returns the text of a string, other scalars as written, and nothing for `null`.
 fn said(written: &str) -> Option<String> {
     let raw = Raw::root(written).filter(|raw| !raw.is_null())?;
     Some(raw.decode().map_or_else(|| written.to_owned(), Cow::into_owned))
 }
 
-/// A word as it is, other text in quotes.
+/// Returns a word as it is, other text in quotes.
 fn word_or_quoted(text: &str) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if !text.is_empty() && text.len() <= SHOWN && text.chars().all(is_word) { text.to_owned() } else { quoted(text) }
 }
 
-/// A text in quotes and on one line, whatever it holds; of a long one the beginning.
+/// Returns a text in quotes, on one line; of a long text, the start.
 fn quoted(text: &str) -> String {
     let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
     let mut line = String::from("\"");
@@ -212,7 +215,7 @@ fn quoted(text: &str) -> String {
         match c {
             '"' | '\\' => line.extend(['\\', c]),
             '\n' => line.push_str("\\n"),
-            // Other ends of lines, and what makes text run backwards.
+            // Other line ends, and characters that change the direction of text.
             _ if c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
                 line.push_str(&format!("\\u{:04x}", u32::from(c)));
             }

@@ -1,4 +1,4 @@
-//! Values as soon as they are whole.
+//! Values of a stream that match a pattern, each as soon as it is complete.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -8,13 +8,13 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, Take, shell};
+use super::feed::{Adapter, Items, StreamError, adapter_methods};
 use super::{LiveError, LiveExt};
 use crate::Document;
 use crate::json::{Event, Live, Sink};
 use crate::paths::Paths;
 
-/// The values that a pattern matches, each as soon as it is whole; [`LiveExt::completed`] makes it.
+/// A stream of the values that match a pattern, each as soon as it is complete. Made by [`LiveExt::completed`].
 #[must_use = "streams do nothing unless polled"]
 pub struct Completed<S: LiveExt, T>(Adapter<S, Found<T>>);
 
@@ -32,20 +32,20 @@ impl<S: LiveExt, T> Completed<S, T> {
     }
 }
 
-shell!(Completed<S, T>);
+adapter_methods!(Completed<S, T>);
 
 impl<S: LiveExt, T: DeserializeOwned> Stream for Completed<S, T> {
-    type Item = Result<T, LiveError<Own<S>>>;
+    type Item = Result<T, LiveError<StreamError<S>>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().0.poll_next(cx)
     }
 }
 
-/// Where the values are. They are read when they are asked for, or when their text is about to be dropped.
+/// Finds the matching values. Parses each when the reader asks for it, or before the document drops its text.
 struct Found<T> {
     paths: Option<Paths>,
-    /// Values whose text was dropped.
+    /// Values that were parsed because their text was about to be dropped.
     read: VecDeque<Result<T, TypeError>>,
 }
 
@@ -66,7 +66,7 @@ impl<T> Sink for Found<T> {
     }
 }
 
-impl<T: DeserializeOwned> Take for Found<T> {
+impl<T: DeserializeOwned> Items for Found<T> {
     type Item = T;
 
     fn settle(&mut self, document: &Document) {

@@ -1,4 +1,4 @@
-//! What an adapter may end with, or say of one value.
+//! The errors of the live adapters.
 
 use std::fmt;
 
@@ -7,37 +7,38 @@ use crate::error::{Place, SyntaxError};
 use crate::paths::PatternError;
 use crate::value::SnapshotError;
 
-/// Why there is no next item.
+/// Why an adapter has no next item.
 ///
-/// [`Type`](Self::Type) is about one value: the adapter goes on behind it. Every other error is the last item; what was
-/// read before it has come before it.
+/// [`Type`](Self::Type) is about one value, and the adapter continues after it. Every other error is the last item,
+/// after everything that was read before it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LiveError<E> {
-    /// The stream's own error.
+    /// The stream failed.
     Stream(E),
-    /// The text is no JSON.
+    /// The text is not JSON.
     Syntax {
-        /// What is wrong, and its offset in the text.
+        /// What is wrong, and its offset from the start of the stream's text.
         error: SyntaxError,
-        /// The same for people: line, column, path, excerpt.
+        /// The same place as line, column, path and excerpt.
         place: Place,
     },
-    /// The stream ended before the root did.
+    /// The stream ended before the root was closed.
     Truncated(Cut),
-    /// Bytes that are not UTF-8.
+    /// The bytes are not UTF-8.
     Encoding {
-        /// Offset of the first byte of the sequence, in the text of all pieces.
+        /// The offset of the first invalid byte, from the start of the stream's text.
         offset: usize,
     },
-    /// A value is not of the type that was asked for.
+    /// A value does not have the requested type.
     Type(TypeError),
-    /// The pattern is none.
+    /// The pattern is invalid.
     Pattern(PatternError),
 }
 
 impl<E> LiveError<E> {
-    /// JSON Pointer of the value that was due or open, or that has another type. `None` where no value is concerned.
+    /// Returns the JSON Pointer of the value that was due or open, or that does not have the requested type. `None`
+    /// where the error is about no value.
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Syntax { place, .. } => Some(&place.path),
@@ -47,7 +48,7 @@ impl<E> LiveError<E> {
         }
     }
 
-    /// Bytes of text before the place that the error is about.
+    /// Returns the offset of the error, in bytes from the start of the stream's text.
     pub fn offset(&self) -> Option<usize> {
         match self {
             Self::Syntax { error, .. } => Some(error.offset),
@@ -78,7 +79,7 @@ impl<E: fmt::Display> fmt::Display for LiveError<E> {
 }
 
 impl<E: std::error::Error + 'static> std::error::Error for LiveError<E> {
-    /// What is behind the error that it holds: what that one says is said already.
+    /// Returns the source of the error inside. That error itself is part of the message already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Stream(error) => error.source(),
@@ -90,14 +91,14 @@ impl<E: std::error::Error + 'static> std::error::Error for LiveError<E> {
     }
 }
 
-/// A value is not of the type that was asked for.
+/// A value does not have the requested type.
 #[derive(Debug)]
 pub struct TypeError(Reason);
 
 #[derive(Debug)]
 enum Reason {
     Snapshot(SnapshotError),
-    /// The path is the one of the value that was parsed.
+    /// The path is that of the value that was parsed.
     Json(String, serde_json::Error),
 }
 
@@ -110,7 +111,7 @@ impl TypeError {
         Self(Reason::Json(path.to_owned(), error))
     }
 
-    /// JSON Pointer of the value; of a snapshot, that of the innermost value that does not fit.
+    /// Returns the JSON Pointer of the value; for a snapshot, that of the innermost value that does not fit.
     pub fn path(&self) -> &str {
         match &self.0 {
             Reason::Snapshot(error) => error.path(),

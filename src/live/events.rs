@@ -1,4 +1,4 @@
-//! Every event, one by one.
+//! The events of a stream, one by one.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
@@ -10,32 +10,32 @@ use futures_core::Stream;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, Take, shell};
+use super::feed::{Adapter, Items, StreamError, adapter_methods};
 use super::{LiveError, LiveExt};
 use crate::Document;
 use crate::json::{Event, Kind, Live, Sink, Span};
 
-/// The events of a text; [`LiveExt::events`] makes it.
+/// A stream of the events of a JSON text. Made by [`LiveExt::events`].
 #[must_use = "streams do nothing unless polled"]
 pub struct Events<S: LiveExt>(Adapter<S, Log>);
 
-/// An event, and where it happens.
+/// An event, and where it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LiveEvent {
-    /// What happens. Its spans count from the start of the stream's text.
+    /// What happened. Its spans count from the start of the stream's text.
     pub event: Event,
-    /// JSON Pointer of the value that it is about; of a key, that of the member it begins. Events with the same path
-    /// one behind the other share it.
+    /// The JSON Pointer of the value that the event is about; for a key, that of its member. Consecutive events with
+    /// the same path share it.
     pub path: Arc<str>,
-    /// What a key or a part of a string says, escapes decoded; the text of a number, `true`, `false` or `null`. Empty of
-    /// the others, whose text has come or is to come: a whole container is not copied once more.
+    /// The decoded text of a key or of a string fragment; a number, `true`, `false` or `null` as written. Empty for all
+    /// other events: their text is in other events, and a whole container is not copied again.
     pub text: String,
-    /// Roots before its own; 0 but for [`Trailing::Next`](crate::Trailing::Next).
+    /// The number of roots before the one of this event; 0 except with [`Trailing::Next`](crate::Trailing::Next).
     pub root: usize,
 }
 
-/// Writes the event's name, its path and its text: `fragment /title Ti`.
+/// Writes the event's name, path and text: `fragment /title Ti`.
 impl fmt::Display for LiveEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.event.name(), self.path)?;
@@ -43,8 +43,9 @@ impl fmt::Display for LiveEvent {
     }
 }
 
-/// Writes the fields of `restitch events --json`: `event`, `path`, `start` and `end` (its span in bytes); `kind` of a
-/// container; `value` of a key or fragment, `text` of a number, `true`, `false` or `null`; `root` after the first root.
+/// Writes the fields of `restitch events --json`: `event`, `path`, `start` and `end` (the span in bytes); the `kind` of
+/// a container; the `value` of a key or fragment; the `text` of a number, `true`, `false` or `null`; `root` after the
+/// first root.
 impl Serialize for LiveEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let span = self.event.span();
@@ -72,25 +73,25 @@ impl<S: LiveExt> Events<S> {
     }
 }
 
-shell!(Events<S>);
+adapter_methods!(Events<S>);
 
 impl<S: LiveExt> Stream for Events<S> {
-    type Item = Result<LiveEvent, LiveError<Own<S>>>;
+    type Item = Result<LiveEvent, LiveError<StreamError<S>>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().0.poll_next(cx)
     }
 }
 
-/// The events of one piece.
+/// Collects the events of one piece.
 #[derive(Debug, Default)]
 struct Log {
     events: VecDeque<LiveEvent>,
-    /// The newest event's, and room to print the next one.
+    /// The path of the newest event, and a buffer for the next path.
     path: Arc<str>,
     printed: String,
     root: usize,
-    /// Bytes of text that the document has dropped.
+    /// The number of bytes that the document has dropped.
     base: usize,
 }
 
@@ -114,11 +115,11 @@ impl Sink for Log {
     }
 }
 
-impl Take for Log {
+impl Items for Log {
     type Item = LiveEvent;
 
     fn settle(&mut self, document: &Document) {
-        // The document drops its text up to the end of the root.
+        // The document is about to drop its text up to the end of the root.
         self.base = document.base() + document.root_end().unwrap_or_default();
     }
 
@@ -127,7 +128,7 @@ impl Take for Log {
     }
 }
 
-/// The event with its spans moved by `base` bytes.
+/// Returns the event with its spans moved by `base` bytes.
 fn moved(event: Event, base: usize) -> Event {
     let span = |span: Span| Span { start: span.start + base, end: span.end + base };
     match event {

@@ -1,4 +1,4 @@
-//! What all live adapters share: the stream, the document that it fills, and the order in which they are asked.
+//! What the live adapters share: the stream, the document that it fills, and the order in which they are polled.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,49 +13,49 @@ use crate::json::Sink;
 use crate::json::envelope::Roots;
 use crate::{Document, Limits, SyntaxError, Trailing, Utf8, Utf8Error};
 
-/// The error of a stream's pieces.
-pub(super) type Own<S> = <<S as Stream>::Item as Piece>::Error;
+/// The error type of a stream's pieces.
+pub(super) type StreamError<S> = <<S as Stream>::Item as Piece>::Error;
 
-/// What polling an adapter gives.
-pub(super) type Next<S, T> = Poll<Option<Result<T, LiveError<Own<S>>>>>;
+/// The result of polling an adapter.
+pub(super) type Next<S, T> = Poll<Option<Result<T, LiveError<StreamError<S>>>>>;
 
 /// A sink that collects items for the reader.
-pub(super) trait Take: Sink {
+pub(super) trait Items: Sink {
     /// What the reader gets.
     type Item;
 
-    /// Reads what needs the text of a root that has ended: the document is about to drop it.
+    /// Reads everything that needs the text of a root that has ended: the document is about to drop that text.
     fn settle(&mut self, document: &Document) {
         let _ = document;
     }
 
-    /// The next item of what was taken so far.
+    /// Returns the next collected item.
     fn next(&mut self, document: &Document) -> Option<Result<Self::Item, TypeError>>;
 }
 
-/// A stream, a document, and a sink.
+/// A stream, the document that it fills, and a sink.
 pub(super) struct Adapter<S: LiveExt, K> {
     pub(super) feed: Feed<S>,
-    pub(super) take: K,
+    pub(super) items: K,
 }
 
 impl<S: LiveExt, K> Adapter<S, K> {
-    pub(super) fn new(stream: S, take: K) -> Self {
-        Self { feed: Feed::new(stream), take }
+    pub(super) fn new(stream: S, items: K) -> Self {
+        Self { feed: Feed::new(stream), items }
     }
 }
 
-impl<S: LiveExt, K: Take> Adapter<S, K> {
-    /// All that was taken goes out before the stream is asked for more, and before the error that ended it.
+impl<S: LiveExt, K: Items> Adapter<S, K> {
+    /// Returns all collected items before it polls the stream again, and before the error that ended the stream.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Next<S, K::Item> {
         loop {
-            if let Some(item) = self.take.next(&self.feed.document) {
+            if let Some(item) = self.items.next(&self.feed.document) {
                 return Poll::Ready(Some(item.map_err(LiveError::Type)));
             }
             if self.feed.is_over {
                 return Poll::Ready(self.feed.error.take().map(Err));
             }
-            ready!(self.feed.poll(cx, &mut self.take));
+            ready!(self.feed.poll(cx, &mut self.items));
         }
     }
 }
@@ -68,8 +68,8 @@ pub(super) struct Feed<S: LiveExt> {
     utf8: Utf8,
     /// The stream is not polled any more.
     pub(super) is_over: bool,
-    /// Why.
-    pub(super) error: Option<LiveError<Own<S>>>,
+    /// The error that ended the stream.
+    pub(super) error: Option<LiveError<StreamError<S>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ impl Options {
         Document::with_options(self.depth, self.roots, self.trailing)
     }
 
-    /// What stands behind the root is not looked at, not even whether it is text.
+    /// With `Trailing::Stop`, text after the root is not read. It may even be invalid UTF-8.
     fn is_over(self, document: &Document) -> bool {
         self.trailing == Trailing::Stop && document.is_complete()
     }
@@ -104,7 +104,7 @@ impl<S: LiveExt> Feed<S> {
         }
     }
 
-    /// Changes the options of a document that has not begun.
+    /// Changes the options, unless text was read already.
     pub(super) fn set(&mut self, change: impl FnOnce(&mut Options)) {
         if self.document.text().is_empty() {
             change(&mut self.options);
@@ -113,20 +113,20 @@ impl<S: LiveExt> Feed<S> {
     }
 
     /// Ends with an error.
-    pub(super) fn fail(&mut self, error: LiveError<Own<S>>) {
+    pub(super) fn fail(&mut self, error: LiveError<StreamError<S>>) {
         (self.is_over, self.error) = (true, Some(error));
     }
 
-    /// Takes one piece of the stream, or its end. Must not be called when it is over.
-    pub(super) fn poll<K: Take>(&mut self, cx: &mut Context<'_>, take: &mut K) -> Poll<()> {
+    /// Reads one piece of the stream, or its end. Must not be called when the feed is over.
+    pub(super) fn poll<K: Items>(&mut self, cx: &mut Context<'_>, items: &mut K) -> Poll<()> {
         let result = match ready!(self.stream.as_mut().poll_next(cx)) {
             Some(piece) => match piece.into_result() {
-                Ok(text) => self.push(text.as_text(), take),
+                Ok(text) => self.push(text.as_text(), items),
                 Err(error) => Err(LiveError::Stream(error)),
             },
             None => {
                 self.is_over = true;
-                self.finish(take)
+                self.finish(items)
             }
         };
         if let Err(error) = result {
@@ -135,19 +135,19 @@ impl<S: LiveExt> Feed<S> {
         Poll::Ready(())
     }
 
-    fn push<K: Take>(&mut self, piece: Text<'_>, take: &mut K) -> Result<(), LiveError<Own<S>>> {
+    fn push<K: Items>(&mut self, piece: Text<'_>, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
         let mut bytes = match piece {
-            Text::Str(text) if self.utf8.open().is_empty() => return self.push_text(text, take),
+            Text::Str(text) if self.utf8.open().is_empty() => return self.push_text(text, items),
             Text::Str(text) => text.as_bytes(),
             Text::Bytes(bytes) => bytes,
         };
-        // `push_text` needs the rest of the feed while the decoder lends the text.
+        // `push_text` needs `self` while the decoder lends the text.
         let mut utf8 = std::mem::take(&mut self.utf8);
         while !self.is_over {
             match utf8.next_text(&mut bytes) {
-                Ok(Some(text)) => self.push_text(text, take)?,
+                Ok(Some(text)) => self.push_text(text, items)?,
                 Ok(None) => break,
-                // All text before it is in the document.
+                // All text before the invalid bytes is in the document.
                 Err(Utf8Error) => return Err(LiveError::Encoding { offset: self.length() }),
             }
         }
@@ -155,26 +155,26 @@ impl<S: LiveExt> Feed<S> {
         Ok(())
     }
 
-    /// Appends text. Roots that have ended are dropped before the next one is read, so that a stream of any number of
-    /// roots takes the memory of one.
-    fn push_text<K: Take>(&mut self, text: &str, take: &mut K) -> Result<(), LiveError<Own<S>>> {
+    /// Appends text. Drops a root that has ended before it reads the next one, so that a stream of any number of roots
+    /// needs the memory of one.
+    fn push_text<K: Items>(&mut self, text: &str, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
         let Self { document, options, is_over, .. } = self;
         let mut rest = text;
         while options.trailing == Trailing::Next && !rest.is_empty() {
             if document.is_complete() {
-                take.settle(document);
+                items.settle(document);
                 document.forget_roots();
             }
-            let taken = document.push_root_with(rest, take).map_err(|error| syntax(document, error))?;
+            let taken = document.push_root_with(rest, items).map_err(|error| syntax(document, error))?;
             rest = rest.get(taken..).unwrap_or_default();
         }
-        document.push_with(rest, take).map_err(|error| syntax(document, error))?;
+        document.push_with(rest, items).map_err(|error| syntax(document, error))?;
         *is_over = options.is_over(document);
         Ok(())
     }
 
-    fn finish<K: Take>(&mut self, take: &mut K) -> Result<(), LiveError<Own<S>>> {
-        if self.document.finish_with(take).is_err() {
+    fn finish<K: Items>(&mut self, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
+        if self.document.finish_with(items).is_err() {
             let mut cut = self.document.cut();
             cut.offset += self.document.base();
             return Err(LiveError::Truncated(cut));
@@ -185,7 +185,7 @@ impl<S: LiveExt> Feed<S> {
         Err(LiveError::Encoding { offset: self.length() })
     }
 
-    /// Bytes of all text so far, dropped roots included.
+    /// Returns the length of the stream's text in bytes, dropped roots included.
     fn length(&self) -> usize {
         self.document.base() + self.document.text().len()
     }
@@ -197,7 +197,7 @@ fn syntax<E>(document: &Document, mut error: SyntaxError) -> LiveError<E> {
     LiveError::Syntax { error, place }
 }
 
-// Not derived: streams need not be printed, and texts hold what users said.
+// Not derived: the stream need not be `Debug`, and the text may hold what users said.
 impl<S: LiveExt> fmt::Debug for Feed<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Feed")
@@ -209,42 +209,43 @@ impl<S: LiveExt> fmt::Debug for Feed<S> {
     }
 }
 
-/// What every adapter has: options, views, `Debug`; and `Unpin`, since the stream alone is pinned, in a box.
-macro_rules! shell {
+/// Implements what every adapter has: options, accessors, `Debug`, and `Unpin`, since only the boxed stream is pinned.
+macro_rules! adapter_methods {
     ($name:ident<S $(, $of:ident)?>) => {
         impl<S: LiveExt $(, $of)?> $name<S $(, $of)?> {
-            /// Open containers; deeper text is an error. Default 1,024. Not changed once text was read.
+            /// Sets the maximum number of open containers; deeper text is an error. Default: 1,024. Has no effect once
+            /// text was read.
             pub fn depth(mut self, depth: usize) -> Self {
                 self.0.feed.set(|options| options.depth = depth);
                 self
             }
 
-            /// Which values may be a root. By default objects and arrays, behind a Markdown fence or a preamble too,
-            /// as models write them. Not changed once text was read.
+            /// Sets which values may be a root. Default: objects and arrays, also after a preamble or a Markdown fence.
+            /// Has no effect once text was read.
             pub fn roots(mut self, roots: $crate::json::envelope::Roots) -> Self {
                 self.0.feed.set(|options| options.roots = roots);
                 self
             }
 
-            /// What becomes of text behind the root. By default the adapter ends with the root, and polls the stream
-            /// no more. Not changed once text was read.
+            /// Sets what happens to text after the root. By default the adapter ends with the root and does not poll
+            /// the stream again. Has no effect once text was read.
             pub fn trailing(mut self, trailing: $crate::Trailing) -> Self {
                 self.0.feed.set(|options| options.trailing = trailing);
                 self
             }
 
-            /// The text so far, where it stops, its complete part. With [`Trailing::Next`]($crate::Trailing::Next), the
-            /// text from the newest root on: the roots before it are dropped.
+            /// Returns the document: its text so far, where it stops, its complete part. With
+            /// [`Trailing::Next`]($crate::Trailing::Next), the text from the newest root on: earlier roots are dropped.
             pub fn document(&self) -> &$crate::Document {
                 &self.0.feed.document
             }
 
-            /// The stream.
+            /// Returns the stream.
             pub fn get_ref(&self) -> &S {
                 &self.0.feed.stream
             }
 
-            /// The stream, from behind the last piece that was read.
+            /// Returns the stream. It continues after the last piece that was read.
             pub fn into_inner(self) -> std::pin::Pin<Box<S>> {
                 self.0.feed.stream
             }
@@ -260,4 +261,4 @@ macro_rules! shell {
     };
 }
 
-pub(super) use shell;
+pub(super) use adapter_methods;

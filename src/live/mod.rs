@@ -1,8 +1,8 @@
-//! JSON that is used while it comes: events, snapshots and whole elements of any [`Stream`] of text.
+//! Live adapters: read a [`Stream`] of JSON text as events, snapshots or complete values while it is received.
 //!
-//! A stream may be of bytes, cut anywhere, or of text deltas, bare or as results: see [`Piece`]. A
-//! [`StitchText`](crate::stream::StitchText) is one, so a text that was cut is made whole and typed in one line; a
-//! [`Stitch`](crate::stream::Stitch) is none, since its bytes are a response's, not its text.
+//! The items of the stream are bytes, cut anywhere, or text deltas, bare or as a `Result`: see [`Piece`]. A
+//! [`StitchText`](crate::stream::StitchText) is such a stream, so a cut answer is continued and typed in one line. A
+//! [`Stitch`](crate::stream::Stitch) is not: its bytes are an HTTP response, not the text in it.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -29,16 +29,17 @@
 //! ```
 //!
 //! # What all adapters have in common
-//! * They poll the stream when they are polled and have nothing left to give; a slow reader slows the stream.
+//! * An adapter polls the stream when it is polled and has no item left; a slow reader slows the stream.
 //! * A `next()` that is dropped loses nothing.
-//! * They end with the root, and poll the stream no more: [`into_inner`](Events::into_inner) gives it back, to be read
-//!   to its end (a `StitchText` knows its outcome there). With [`Trailing::Next`](crate::Trailing::Next) they end with
-//!   the stream, which may then hold no root at all.
-//! * Of a stream that fails or ends early, all that was read comes first, then the [`LiveError`], then `None` for good.
-//! * The whole text is kept; [`document`](Events::document) shows it.
-//! * A type is read to a depth of its own: a value with more containers within each other than [`completed`] and
-//!   [`into_final`] (127, the limit of `serde_json`) or [`snapshots`] (128) lead a type through is an [`LiveError::Type`],
-//!   however deep the text may be. What a type does not look at does not count.
+//! * An adapter ends with the root and does not poll the stream again. [`into_inner`](Events::into_inner) returns the
+//!   stream, for example to read a `StitchText` to its end and ask for its outcome. With
+//!   [`Trailing::Next`](crate::Trailing::Next) an adapter ends with the stream, which may hold no root at all.
+//! * Where the stream fails or ends early, all items that were read come first, then the [`LiveError`], then `None`
+//!   forever.
+//! * The text of the newest root is kept; [`document`](Events::document) returns it.
+//! * [`completed`] and [`into_final`] read types through at most 127 nested containers (the limit of `serde_json`),
+//!   [`snapshots`] through at most 128. A deeper value is a [`LiveError::Type`]. Containers that the type ignores do
+//!   not count.
 //!
 //! [`completed`]: LiveExt::completed
 //! [`into_final`]: LiveExt::into_final
@@ -62,10 +63,11 @@ pub use piece::{AsText, Piece, Text};
 pub use snapshots::Snapshots;
 pub use whole::IntoFinal;
 
-/// What a stream of JSON text can be turned into. Every [`Stream`] whose items are [`Piece`]s has it.
+/// Turns a stream of JSON text into events, snapshots or values. Implemented for every [`Stream`] whose items are
+/// [`Piece`]s.
 pub trait LiveExt: Stream<Item: Piece> + Sized {
-    /// Every event: a container begins, a key, the next part of a string, a number. For texts that are shown letter by
-    /// letter.
+    /// Returns every event: the start of a container, a key, the next fragment of a string, a number. For example to
+    /// show text letter by letter.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -87,14 +89,15 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
         Events::new(self)
     }
 
-    /// The root so far as a `T`, after every piece that changed what it shows: closed where it stops, an open string as
-    /// far as it has come. A state that is no `T` yet, since a field is missing that may still come, is passed over;
-    /// one that can't become one is an [`LiveError::Type`], and so is one that is missing something at the end of the root.
-    /// Behind it the next state may fit again.
+    /// Returns the root so far as a `T`, after every piece that changed what it shows. The root is closed where the
+    /// text stops, and an open string is shown as far as it was received.
     ///
-    /// Each `T` costs a pass over the whole value, so a long root in many pieces costs that many passes. The cheap way
-    /// is a [`LiveValue`](crate::value::LiveValue) and its `view()`, which builds nothing; [`Snapshots::value`] lends
-    /// the one in here.
+    /// A state that is not a `T` yet, because a missing field may still be received, is skipped. A state that cannot
+    /// become a `T` is a [`LiveError::Type`]; so is a state that still misses something at the end of the root. Later
+    /// states may fit again.
+    ///
+    /// Each `T` costs a pass over the whole value, so a long root in many pieces costs as many passes.
+    /// [`LiveValue::view`](crate::value::LiveValue::view) builds nothing; [`Snapshots::value`] lends the live value.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -113,18 +116,20 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
         Snapshots::new(self)
     }
 
-    /// Every value whose path matches `pattern`, as a `T`, as soon as its last byte is there. A value that is no `T` is
-    /// an [`LiveError::Type`] in its place, and so is one that holds more than 127 containers within each other, counted from
-    /// the value itself: as deep as `serde_json` goes. A pattern that is none is the first and only item, an
-    /// [`LiveError::Pattern`].
-    /// [`Paths`](crate::paths::Paths) says what patterns there are.
+    /// Returns every value whose path matches `pattern` as a `T`, as soon as its last byte is received.
+    /// [`Paths`](crate::paths::Paths) describes patterns.
+    ///
+    /// A value that is not a `T` is a [`LiveError::Type`] in its place; so is a value of more than 127 nested
+    /// containers, the limit of `serde_json`. An invalid pattern is the first and only item, a [`LiveError::Pattern`].
     fn completed<T: DeserializeOwned>(self, pattern: &str) -> Completed<Self, T> {
         Completed::new(self, pattern)
     }
 
-    /// The root as a `T`, as soon as it is whole; with [`Trailing::Error`](crate::Trailing::Error) or
-    /// [`Trailing::Next`](crate::Trailing::Next), at the end of the stream, the last one. When it has resolved it stays
-    /// pending. A root of more than 127 containers within each other is an [`LiveError::Type`]: `serde_json` goes no deeper.
+    /// Returns the root as a `T`, as soon as it is complete. With [`Trailing::Error`](crate::Trailing::Error) or
+    /// [`Trailing::Next`](crate::Trailing::Next), returns the last root at the end of the stream. Stays pending after
+    /// that.
+    ///
+    /// A root of more than 127 nested containers is a [`LiveError::Type`]: the limit of `serde_json`.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

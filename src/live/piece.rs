@@ -1,4 +1,4 @@
-//! What the items of a stream may be: text or bytes, bare or as a result.
+//! The items of a stream: text or bytes, bare or as a result.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-/// An item of a stream: [`AsText`], or a `Result` of it. Implemented for every such type.
+/// An item of a stream: [`AsText`], or a `Result` of it. Implemented for all of these.
 pub trait Piece {
-    /// What it holds.
+    /// The text inside.
     type Text: AsText;
-    /// Why it may hold nothing; [`Infallible`] of a bare one.
+    /// The error of the stream; [`Infallible`] for a bare item.
     type Error;
 
-    /// Opens it.
+    /// Returns the text.
     ///
     /// # Errors
-    /// The stream's own.
+    /// The stream's own error.
     fn into_result(self) -> Result<Self::Text, Self::Error>;
 }
 
@@ -38,18 +38,18 @@ impl<T: AsText, E> Piece for Result<T, E> {
     }
 }
 
-/// Holds a piece of the text. To be implemented for an SDK's own delta type, too.
+/// A piece of text. Implement it for an SDK's delta type.
 pub trait AsText {
-    /// Lends it.
+    /// Returns the text.
     fn as_text(&self) -> Text<'_>;
 }
 
-/// A piece of the text.
+/// A piece of text, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text<'a> {
     /// Whole characters.
     Str(&'a str),
-    /// Bytes that may begin and end inside a character.
+    /// Bytes that may start and end inside a character.
     Bytes(&'a [u8]),
 }
 

@@ -1,4 +1,4 @@
-//! The root as a value of a type, over and over, while it grows.
+//! The root as a typed value, again and again while it grows.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -8,13 +8,13 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, Take, shell};
+use super::feed::{Adapter, Items, StreamError, adapter_methods};
 use super::{LiveError, LiveExt};
 use crate::Document;
 use crate::json::{Event, Live, Sink};
 use crate::value::LiveValue;
 
-/// The root so far, after every piece that changed it; [`LiveExt::snapshots`] makes it.
+/// A stream of the root so far, after every piece that changed it. Made by [`LiveExt::snapshots`].
 #[must_use = "streams do nothing unless polled"]
 pub struct Snapshots<S: LiveExt, T>(Adapter<S, Shown<T>>);
 
@@ -30,38 +30,37 @@ impl<S: LiveExt, T> Snapshots<S, T> {
         Self(Adapter::new(stream, shown))
     }
 
-    /// The newest root so far, to be looked at without a `T`: costs nothing.
+    /// Returns the newest state of the root without building a `T`. O(1).
     pub fn value(&self) -> &LiveValue {
-        &self.0.take.value
+        &self.0.items.value
     }
 }
 
-shell!(Snapshots<S, T>);
+adapter_methods!(Snapshots<S, T>);
 
 impl<S: LiveExt, T: DeserializeOwned> Stream for Snapshots<S, T> {
-    type Item = Result<T, LiveError<Own<S>>>;
+    type Item = Result<T, LiveError<StreamError<S>>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().0.poll_next(cx)
     }
 }
 
-/// A value, and the snapshots of it that are due.
+/// A live value, and the snapshots that are due.
 struct Shown<T> {
     value: LiveValue,
-    /// It shows something else than at the last look.
+    /// The value shows something else than in the last snapshot.
     has_changed: bool,
-    /// At the last look the type asked for more.
+    /// The last snapshot failed because something was missing.
     is_early: bool,
-    /// Something came since the last look.
+    /// Events were received since the last snapshot.
     is_new: bool,
-    /// Of roots that ended within the piece.
+    /// The snapshots of roots that ended within the piece.
     queue: VecDeque<Result<T, TypeError>>,
 }
 
 impl<T: DeserializeOwned> Shown<T> {
-    /// Takes a snapshot if it can differ from the one before. More text cures one that is early, unless the root is
-    /// whole.
+    /// Takes a snapshot if it can differ from the last one. More text can cure a failure unless the root is complete.
     fn look(&mut self, is_whole: bool) {
         let is_new = std::mem::take(&mut self.is_new);
         let has_changed = std::mem::take(&mut self.has_changed);
@@ -80,10 +79,10 @@ impl<T: DeserializeOwned> Shown<T> {
 impl<T: DeserializeOwned> Sink for Shown<T> {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         let is_root = live.frames.is_empty();
-        // It clears itself before a root, and keeps its memory.
+        // The value clears itself at the start of a root, and keeps its memory.
         self.value.event(event, live);
         self.is_new = true;
-        // A key shows with its value, an end shows nothing.
+        // A key is shown with its value, and the end of a container changes nothing.
         self.has_changed |= event.begins_value() || matches!(event, Event::Fragment(_));
         if is_root && event.ends_value() {
             self.look(true);
@@ -91,7 +90,7 @@ impl<T: DeserializeOwned> Sink for Shown<T> {
     }
 }
 
-impl<T: DeserializeOwned> Take for Shown<T> {
+impl<T: DeserializeOwned> Items for Shown<T> {
     type Item = T;
 
     fn next(&mut self, _: &Document) -> Option<Result<T, TypeError>> {

@@ -1,4 +1,4 @@
-//! The root, once it is whole.
+//! The complete root.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -8,12 +8,12 @@ use std::task::{Context, Poll, ready};
 use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
-use super::feed::{Adapter, Own, Take, shell};
+use super::feed::{Adapter, Items, StreamError, adapter_methods};
 use super::{LiveError, LiveExt};
 use crate::Document;
 use crate::json::{Event, Live, Sink};
 
-/// The whole root; [`LiveExt::into_final`] makes it.
+/// A future of the complete root. Made by [`LiveExt::into_final`].
 #[must_use = "futures do nothing unless polled"]
 pub struct IntoFinal<S: LiveExt, T>(Adapter<S, Final<T>>);
 
@@ -30,7 +30,7 @@ impl<S: LiveExt, T> IntoFinal<S, T> {
     }
 }
 
-shell!(IntoFinal<S, T>);
+adapter_methods!(IntoFinal<S, T>);
 
 impl<T> Sink for Final<T> {
     fn event(&mut self, _: Event, _: &Live<'_>) {}
@@ -40,7 +40,7 @@ impl<T> Sink for Final<T> {
     }
 }
 
-impl<T> Take for Final<T> {
+impl<T> Items for Final<T> {
     type Item = T;
 
     fn settle(&mut self, document: &Document) {
@@ -54,26 +54,26 @@ impl<T> Take for Final<T> {
     }
 }
 
-/// The text of the newest root, unless it was dropped.
+/// Returns the text of the newest root, unless it was dropped.
 fn newest(document: &Document) -> Option<&str> {
     document.root().filter(|root| !root.is_empty())
 }
 
 impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
-    type Output = Result<T, LiveError<Own<S>>>;
+    type Output = Result<T, LiveError<StreamError<S>>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Adapter { feed, take } = &mut self.get_mut().0;
+        let Adapter { feed, items } = &mut self.get_mut().0;
         while !feed.is_over {
-            ready!(feed.poll(cx, take));
+            ready!(feed.poll(cx, items));
         }
-        if std::mem::replace(&mut take.is_given, true) {
+        if std::mem::replace(&mut items.is_given, true) {
             return Poll::Pending;
         }
         if let Some(error) = feed.error.take() {
             return Poll::Ready(Err(error));
         }
-        let Some(root) = newest(&feed.document).or(take.last.as_deref()) else {
+        let Some(root) = newest(&feed.document).or(items.last.as_deref()) else {
             return Poll::Ready(Err(LiveError::Truncated(feed.document.cut())));
         };
         Poll::Ready(serde_json::from_str(root).map_err(|error| LiveError::Type(TypeError::json("", error))))

@@ -1,8 +1,8 @@
-//! Subscriptions: what happens at the places of a growing document that match patterns.
+//! Subscriptions to places in a growing document.
 //!
-//! A pattern is a JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) in which a step `*` stands for any
-//! one key or index: `/items/*/title`; the empty pattern is the root. [`Paths`] is a sink: lend it to each push, and
-//! drain it behind each push. It reads no clock and calls nothing back.
+//! A pattern is a JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) in which the step `*` matches any
+//! one key or index: `/items/*/title`. The empty pattern matches the root. [`Paths`] is a sink: lend it to each push,
+//! and poll its matches after each push.
 //!
 //! ```
 //! use restitch::Document;
@@ -24,7 +24,7 @@
 //!         match (found.pattern, found.phase) {
 //!             (0, Phase::Complete) => {
 //!                 let item: Item = found.parse(document.text())?;
-//!                 log.push(format!("{} is whole: {} at {}", found.path, item.title, item.price));
+//!                 log.push(format!("{} is complete: {} at {}", found.path, item.title, item.price));
 //!             }
 //!             (1, Phase::Grow) => log.push(format!("{} + {text}", found.path)),
 //!             (1, Phase::Complete) => log.push(format!("{} = {text}", found.path)),
@@ -36,14 +36,14 @@
 //!     r#"/items/0/title + Te"#,
 //!     r#"/items/0/title + a"#,
 //!     r#"/items/0/title = "Tea""#,
-//!     r#"/items/0 is whole: Tea at 2.5"#,
+//!     r#"/items/0 is complete: Tea at 2.5"#,
 //!     r#"/items/1/title + Caf\u00e9"#,
 //!     r#"/items/1/title = "Caf\u00e9""#,
 //! ]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Knows nothing of what the values mean, and keeps no text but the paths of matches that wait.
+//! This module does not interpret values. It keeps no text except the paths of matches that were not polled.
 
 mod pattern;
 mod queue;
@@ -56,28 +56,27 @@ pub use pattern::{PatternError, PatternErrorKind};
 use queue::Queue;
 pub use queue::{Match, Phase};
 
-/// Says when values at matching places begin, grow and are whole.
+/// Reports when values at matching places start, grow and are complete.
 ///
 /// Entering a value compares one step of each pattern that the containers around it match so far, and nothing where
-/// none does: the work doesn't depend on the depth or on how many values there are. A path is written for a match alone.
-/// Buffers are kept: once they are as large as they need to be, a push allocates nothing, but to read a key that is
-/// written with escapes.
+/// there is none: the cost does not depend on the depth or on the number of values. A path is written only for a match.
+/// Buffers are reused: once they have grown, a push allocates only to decode a key that has escapes.
 ///
-/// Of a key that an object has twice, both values match. A sink that is lent late says what it sees from then on: a value
-/// that is open then has no [`Begin`](Phase::Begin). Where a document is [set back](crate::Document::restore), a clone
-/// that was taken together with the checkpoint goes on.
+/// Where a key is repeated in an object, both values match. A sink that is lent late reports what it sees from then on;
+/// a value that is open at that time has no [`Begin`](Phase::Begin). Where a document is
+/// [restored](crate::Document::restore), continue with a clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct Paths {
     patterns: Patterns,
-    /// [`Phase::Complete`] is all that is asked for.
+    /// Only [`Phase::Complete`] is reported.
     completions: bool,
     /// The open containers.
-    levels: Vec<Level>,
-    /// The string that was open behind the last event.
+    open: Vec<OpenContainer>,
+    /// The string that was open after the last event.
     string: Option<OpenString>,
-    /// Its path, if it matches anything.
+    /// The path of that string, if it matches.
     string_path: String,
-    /// Roots that have begun.
+    /// The number of roots that have started.
     roots: usize,
     queue: Queue,
     #[cfg(test)]
@@ -87,26 +86,26 @@ pub struct Paths {
 /// An open string.
 #[derive(Clone, Copy, Debug)]
 struct OpenString {
-    /// Behind what was told of it. The part that begins there is its next one, and the quote that stands there ends it:
-    /// so it is known again.
-    emitted: usize,
-    /// The patterns that it matches.
+    /// The offset after its newest fragment. The next fragment starts here, or the closing quote is here: that
+    /// identifies the string.
+    end: usize,
+    /// The patterns that match it.
     set: u64,
 }
 
 /// An open container.
 #[derive(Clone, Copy, Debug)]
-struct Level {
-    /// Its bracket, by which it is known again.
+struct OpenContainer {
+    /// The offset of its bracket, which identifies it.
     start: usize,
-    /// The patterns that it matches.
-    whole: u64,
-    /// The patterns that go on below it.
-    alive: u64,
+    /// The patterns that match it.
+    matching: u64,
+    /// The patterns that may match something in it.
+    active: u64,
 }
 
 impl Paths {
-    /// Follows `patterns`, of which there are 64 at most.
+    /// Creates a subscription to at most 64 patterns.
     ///
     /// ```
     /// let error = restitch::paths::Paths::new(["/items/*", "/a~2"]).unwrap_err();
@@ -114,12 +113,12 @@ impl Paths {
     /// ```
     ///
     /// # Errors
-    /// The first pattern that can't be read, or is one too many.
+    /// The first pattern that is invalid, or the 65th.
     pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, PatternError> {
         Ok(Self {
             patterns: Patterns::new(patterns)?,
             completions: false,
-            levels: Vec::new(),
+            open: Vec::new(),
             string: None,
             string_path: String::new(),
             roots: 0,
@@ -129,7 +128,7 @@ impl Paths {
         })
     }
 
-    /// Like [`new`](Self::new), and tells of whole values alone: a pattern and [`Phase::Complete`].
+    /// Like [`new`](Self::new), but reports only complete values: [`Phase::Complete`].
     ///
     /// # Errors
     /// Those of [`new`](Self::new).
@@ -137,79 +136,79 @@ impl Paths {
         Ok(Self { completions: true, ..Self::new(patterns)? })
     }
 
-    /// The patterns, in the order of [`Match::pattern`].
+    /// Returns the patterns, in the order of [`Match::pattern`].
     pub fn patterns(&self) -> impl ExactSizeIterator<Item = &str> {
         self.patterns.texts()
     }
 
-    /// The next match, in the order of the text; of several patterns that match one value, in theirs. `None` until more
-    /// is pushed. Poll until then behind each push: what is not polled waits, and takes memory.
+    /// Returns the next match, in the order of the text; for several patterns that match one value, in the order of the
+    /// patterns. `None` until more is pushed. Poll until `None` after each push: matches that are not polled take
+    /// memory.
     pub fn poll_match(&mut self) -> Option<Match<'_>> {
         self.queue.poll()
     }
 
-    /// The patterns whose steps the path of a value matches as far as it goes: those that it ends, and those that go on
-    /// below it.
+    /// Returns the patterns that match the value which starts now, and those that may match something in it.
     fn enter(&mut self, live: &Live<'_>) -> (u64, u64) {
-        if !self.stands_in(live.frames) {
+        if !self.is_at(live.frames) {
             self.catch_up(live);
         }
-        let reached = match self.levels.last().zip(live.frames.last()) {
-            None => self.patterns.everyone(),
-            Some((level, frame)) => self.step(level.alive, live.frames.len() - 1, frame, live.text),
+        let reached = match self.open.last().zip(live.frames.last()) {
+            None => self.patterns.all(),
+            Some((container, frame)) => self.step(container.active, live.frames.len() - 1, frame, live.text),
         };
         let ending = self.patterns.ending(live.frames.len());
         (reached & ending, reached & !ending)
     }
 
-    /// Those of `alive` that let the open child of the container `frame` through, which is at this depth.
-    fn step(&mut self, alive: u64, depth: usize, frame: &Frame, text: &str) -> u64 {
-        if alive == 0 {
+    /// Returns those of `active` that match the open child of the container `frame`, which is at this depth.
+    fn step(&mut self, active: u64, depth: usize, frame: &Frame, text: &str) -> u64 {
+        if active == 0 {
             return 0;
         }
         #[cfg(test)]
         {
-            self.work += alive.count_ones() as usize;
+            self.work += active.count_ones() as usize;
         }
         let child = Live { text, frames: std::slice::from_ref(frame) };
-        let token = child.path().tokens().next();
-        debug_assert!(token.is_some(), "a container with an open child has a path");
-        token.map_or(0, |token| self.patterns.step(alive, depth, &token))
+        let segment = child.path().tokens().next();
+        debug_assert!(segment.is_some(), "a container with an open child has a path");
+        segment.map_or(0, |segment| self.patterns.step(active, depth, &segment))
     }
 
-    /// The levels are those of `frames`, as far as the innermost one tells.
-    fn stands_in(&self, frames: &[Frame]) -> bool {
-        let (own, theirs) = (self.levels.last(), frames.last());
-        self.levels.len() == frames.len() && own.map(|level| level.start) == theirs.map(|frame| frame.start)
+    /// Returns whether the open containers are those of `frames`. Compares the innermost one.
+    fn is_at(&self, frames: &[Frame]) -> bool {
+        let (own, theirs) = (self.open.last(), frames.last());
+        self.open.len() == frames.len() && own.map(|container| container.start) == theirs.map(|frame| frame.start)
     }
 
-    /// Pushes were missed: the levels are made anew. O(depth), once a gap.
+    /// Reads the open containers from the frames, after missed pushes. O(depth), once for each gap.
     #[cold]
     fn catch_up(&mut self, live: &Live<'_>) {
-        self.levels.clear();
+        self.open.clear();
         self.roots = self.roots.max(1);
-        let mut reached = self.patterns.everyone();
+        let mut reached = self.patterns.all();
         for (depth, frame) in live.frames.iter().enumerate() {
             let ending = self.patterns.ending(depth);
-            let level = Level { start: frame.start, whole: reached & ending, alive: reached & !ending };
-            self.levels.push(level);
-            reached = self.step(level.alive, depth, frame, live.text);
+            let container = OpenContainer { start: frame.start, matching: reached & ending, active: reached & !ending };
+            self.open.push(container);
+            reached = self.step(container.active, depth, frame, live.text);
         }
     }
 
-    /// A value that matches the patterns in `set` goes through `phases`.
-    fn tell(&mut self, set: u64, phases: &[(Phase, Span)], live: &Live<'_>) {
+    /// Queues a match of the patterns in `set`, for each of `phases`.
+    fn report(&mut self, set: u64, phases: &[(Phase, Span)], live: &Live<'_>) {
         if set == 0 || (self.completions && phases.iter().all(|&(phase, _)| phase != Phase::Complete)) {
             return;
         }
-        let begun = self.string.map(|_| self.string_path.as_str());
-        let path = self.queue.path(|path| match begun {
-            Some(begun) => path.push_str(begun),
+        let open_string = self.string.map(|_| self.string_path.as_str());
+        let path = self.queue.path(|path| match open_string {
+            Some(open_string) => path.push_str(open_string),
             None => write(path, live),
         });
         #[cfg(test)]
         {
-            self.work += if begun.is_none() { live.frames.len() } else { 0 };
+            self.work += if open_string.is_none() { live.frames.len() } else { 0 };
         }
         let root = self.roots.saturating_sub(1);
         for &(phase, span) in phases.iter().filter(|&&(phase, _)| !self.completions || phase == Phase::Complete) {
@@ -217,20 +216,20 @@ impl Paths {
         }
     }
 
-    /// The patterns that the open string matches, of which the text before `told` is told.
-    fn in_string(&mut self, emitted: usize, live: &Live<'_>) -> u64 {
+    /// Returns the patterns that match the open string, whose newest fragment ends at `end`.
+    fn in_string(&mut self, end: usize, live: &Live<'_>) -> u64 {
         match self.string {
             Some(string) => string.set,
             None => {
                 self.roots = self.roots.max(1);
-                self.string_begins(emitted, live)
+                self.string_begins(end, live)
             }
         }
     }
 
-    fn string_begins(&mut self, emitted: usize, live: &Live<'_>) -> u64 {
+    fn string_begins(&mut self, end: usize, live: &Live<'_>) -> u64 {
         let (set, _) = self.enter(live);
-        self.string = Some(OpenString { emitted, set });
+        self.string = Some(OpenString { end, set });
         self.string_path.clear();
         if set != 0 {
             write(&mut self.string_path, live);
@@ -242,11 +241,11 @@ impl Paths {
         set
     }
 
-    /// Forgets the open string where the event is about another value: pushes were missed, or it has ended.
+    /// Forgets the open string where the event is about another value: pushes were missed, or the string has ended.
     fn keep_string(&mut self, event: Event) {
         self.string = self.string.and_then(|string| match event {
-            Event::Fragment(span) if span.start == string.emitted => Some(OpenString { emitted: span.end, ..string }),
-            Event::StringEnd(span) if string.emitted.checked_add(1) == Some(span.end) => Some(string),
+            Event::Fragment(span) if span.start == string.end => Some(OpenString { end: span.end, ..string }),
+            Event::StringEnd(span) if string.end.checked_add(1) == Some(span.end) => Some(string),
             _ => None,
         });
     }
@@ -255,41 +254,41 @@ impl Paths {
 impl Sink for Paths {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         self.keep_string(event);
-        // Most events are parts of strings, and most of those are of no interest.
-        let is_quiet = self.completions || self.string.is_some_and(|string| string.set == 0);
-        if matches!(event, Event::Key(_)) || (is_quiet && matches!(event, Event::Fragment(_))) {
+        // Most events are fragments of strings that do not match.
+        let is_ignored = self.completions || self.string.is_some_and(|string| string.set == 0);
+        if matches!(event, Event::Key(_)) || (is_ignored && matches!(event, Event::Fragment(_))) {
             return;
         }
         self.roots += usize::from(event.begins_value() && live.frames.is_empty());
         match event {
             Event::Begin { at, .. } => {
-                let (whole, alive) = self.enter(live);
-                self.levels.push(Level { start: at, whole, alive });
-                self.tell(whole, &[(Phase::Begin, first(at))], live);
+                let (matching, active) = self.enter(live);
+                self.open.push(OpenContainer { start: at, matching, active });
+                self.report(matching, &[(Phase::Begin, first(at))], live);
             }
             Event::End { span, .. } => {
-                let own = self.levels.pop().filter(|level| level.start == span.start);
-                // Its beginning was missed: what it matches is asked now.
-                let whole = own.map_or_else(|| self.enter(live).0, |level| level.whole);
-                self.tell(whole, &[(Phase::Complete, span)], live);
+                let own = self.open.pop().filter(|container| container.start == span.start);
+                // The start of the container was missed: match it now.
+                let matching = own.map_or_else(|| self.enter(live).0, |container| container.matching);
+                self.report(matching, &[(Phase::Complete, span)], live);
             }
             Event::StringBegin(at) => {
                 let begin = first(at);
                 let set = self.string_begins(begin.end, live);
-                self.tell(set, &[(Phase::Begin, begin)], live);
+                self.report(set, &[(Phase::Begin, begin)], live);
             }
             Event::Fragment(span) => {
                 let set = self.in_string(span.end, live);
-                self.tell(set, &[(Phase::Grow, span)], live);
+                self.report(set, &[(Phase::Grow, span)], live);
             }
             Event::StringEnd(span) => {
                 let set = self.in_string(span.end, live);
-                self.tell(set, &[(Phase::Complete, span)], live);
+                self.report(set, &[(Phase::Complete, span)], live);
                 self.string = None;
             }
             Event::Scalar { span, .. } => {
                 let (set, _) = self.enter(live);
-                self.tell(set, &[(Phase::Begin, first(span.start)), (Phase::Complete, span)], live);
+                self.report(set, &[(Phase::Begin, first(span.start)), (Phase::Complete, span)], live);
             }
             Event::Key(_) => {}
         }
@@ -300,12 +299,12 @@ impl Sink for Paths {
     }
 }
 
-/// The first byte of a value.
+/// Returns the span of a value's first byte.
 fn first(at: usize) -> Span {
     Span { start: at, end: at.saturating_add(1) }
 }
 
-/// Appends the path of the value that is open.
+/// Appends the path of the open value.
 fn write(path: &mut String, live: &Live<'_>) {
     // Writing to a string does not fail.
     let _ = write!(path, "{}", live.path());
@@ -316,7 +315,7 @@ mod tests {
     use super::Paths;
     use crate::Document;
 
-    /// What the whole text costs: steps compared, and steps of paths written.
+    /// Counts the steps that are compared, and the steps of paths that are written, for a whole text.
     fn work(patterns: &[&str], text: &str) -> usize {
         let mut paths = Paths::new(patterns).unwrap();
         let mut document = Document::new(4096);
@@ -331,7 +330,8 @@ mod tests {
     fn where_no_pattern_is_alive_nothing_is_compared() {
         let below = |depth: usize| format!("{{\"a\": {}1, \"x\"{}}}", "[".repeat(depth), "]".repeat(depth));
         let below = [1, 100, 1000].map(|depth| work(&["/b/*", "/c", "/*/no"], &below(depth)));
-        // One member against three patterns; `/*/no` is alive in it, and looks at the one or two elements there.
+        // One member is compared with three patterns; `/*/no` stays active and is compared with the one or two
+        // elements.
         assert_eq!(below, [5, 4, 4]);
         let beside = [1, 10, 1000].map(|count| work(&["/b/c"], &format!("{{\"a\": [{}0]}}", "[1, {}],".repeat(count))));
         assert_eq!(beside, [1, 1, 1]);
@@ -341,7 +341,7 @@ mod tests {
     fn a_value_costs_a_step_for_each_pattern_that_is_alive() {
         let rows = |count: usize| format!("{{\"rows\": [{}0]}}", "{\"id\": 12345, \"no\": [1, 2]},".repeat(count));
         let patterns = ["/rows/*/id/x", "/rows/*/ip", "/else"];
-        // `rows` against all; each row against two, and of each both members against two.
+        // `rows` is compared with all patterns; each row with two, and each of its members with two.
         let expected = |count: usize| 3 + (2 + 2 * 2) * count + 2;
         assert_eq!([1, 10, 1000].map(|count| work(&patterns, &rows(count))), [1, 10, 1000].map(expected));
     }
@@ -352,7 +352,7 @@ mod tests {
             format!("{}\"{}\"{}", "[".repeat(depth), "a".repeat(length), "]".repeat(depth))
         };
         for (depth, length) in [(3, 4), (3, 4000), (300, 4), (300, 4000)] {
-            // Each level is compared once, and the path is written once.
+            // Each container is compared once, and the path is written once.
             assert_eq!(work(&["/*".repeat(depth).as_str()], &text(depth, length)), 2 * depth);
         }
     }
@@ -368,7 +368,7 @@ mod tests {
             while paths.poll_match().is_some() {}
             sizes.push((paths.queue.capacity(), paths.string_path.capacity()));
         }
-        // From the index 100 on, the paths have one length.
+        // From index 100 on, all paths have the same length.
         assert_eq!(sizes[400], sizes[999]);
     }
 }

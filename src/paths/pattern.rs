@@ -1,14 +1,14 @@
-//! Patterns over JSON Pointers, read once and compared one step at a time.
+//! Patterns over JSON Pointers, parsed once and compared step by step.
 
 use std::fmt;
 
 use crate::json::PathSegment;
 
-/// The patterns of one subscription: at most 64, so that a set of them is a word.
+/// The patterns of a subscription: at most 64, so that a set of them fits into a `u64`.
 #[derive(Clone, Debug)]
 pub(super) struct Patterns {
     all: Vec<Pattern>,
-    /// By number of steps: the patterns that have so many.
+    /// The set of patterns by their number of steps.
     ends: Vec<u64>,
 }
 
@@ -18,22 +18,22 @@ struct Pattern {
     steps: Vec<Step>,
 }
 
-/// What one step of a pattern lets through.
+/// What a step of a pattern matches.
 #[derive(Clone, Debug)]
 enum Step {
     Any,
-    /// One key, and the index that is written like it.
+    /// A key, and the index with the same text.
     One(String, Option<usize>),
 }
 
-/// A pattern that can't be read.
+/// A pattern is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
-    /// What is wrong with it.
+    /// What is wrong.
     pub kind: PatternErrorKind,
     /// The pattern.
     pub pattern: String,
-    /// Where in it, in bytes.
+    /// The offset in the pattern, in bytes.
     pub offset: usize,
 }
 
@@ -41,11 +41,11 @@ pub struct PatternError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatternErrorKind {
-    /// It is neither empty nor begins with `/`.
+    /// It is not empty and does not start with `/`.
     NoSlash,
-    /// A `~` that is followed by neither `0` nor `1`.
+    /// It has a `~` that is not followed by `0` or `1`.
     BadEscape,
-    /// It is the 65th.
+    /// There are 64 patterns already.
     TooMany,
 }
 
@@ -97,7 +97,7 @@ impl Patterns {
         Ok(())
     }
 
-    /// The patterns as they were given.
+    /// Returns the patterns as they were given.
     pub(super) fn texts(&self) -> impl ExactSizeIterator<Item = &str> {
         self.all.iter().map(|pattern| pattern.text.as_str())
     }
@@ -106,29 +106,29 @@ impl Patterns {
         self.all.is_empty()
     }
 
-    /// All of them.
-    pub(super) fn everyone(&self) -> u64 {
+    /// Returns the set of all patterns.
+    pub(super) fn all(&self) -> u64 {
         match self.all.len() {
             MOST => u64::MAX,
             count => (1 << count) - 1,
         }
     }
 
-    /// Those with so many steps.
+    /// Returns the set of patterns with this number of steps.
     pub(super) fn ending(&self, steps: usize) -> u64 {
         self.ends.get(steps).copied().unwrap_or_default()
     }
 
-    /// Those of `alive` whose step `at`, which all of them have, lets `token` through.
-    pub(super) fn step(&self, alive: u64, at: usize, token: &PathSegment<'_>) -> u64 {
-        each(alive)
-            .filter(|&n| self.all[n].steps.get(at).is_some_and(|step| step.lets(token)))
+    /// Returns those of `active` whose step at `at` matches the path's segment. All of them have such a step.
+    pub(super) fn step(&self, active: u64, at: usize, segment: &PathSegment<'_>) -> u64 {
+        each(active)
+            .filter(|&n| self.all[n].steps.get(at).is_some_and(|step| step.matches(segment)))
             .fold(0, |mask, n| mask | 1 << n)
     }
 }
 
 impl Step {
-    /// Reads a reference token (RFC 6901, section 3), or gives the offset of the `~` that is none of its escapes.
+    /// Parses a reference token (RFC 6901, section 3). The error is the offset of an invalid `~`.
     fn read(written: &str) -> Result<Self, usize> {
         if written == "*" {
             return Ok(Self::Any);
@@ -140,8 +140,8 @@ impl Step {
         Ok(Self::One(PathSegment::read_key(written), PathSegment::read_index(written)))
     }
 
-    fn lets(&self, token: &PathSegment<'_>) -> bool {
-        match (self, token) {
+    fn matches(&self, segment: &PathSegment<'_>) -> bool {
+        match (self, segment) {
             (Self::Any, _) => true,
             (Self::One(own, _), PathSegment::Key(key)) => own == key,
             (Self::One(_, own), PathSegment::Index(index)) => *own == Some(*index),
@@ -149,11 +149,11 @@ impl Step {
     }
 }
 
-/// The numbers in a set, rising.
+/// Returns the numbers in a set, in ascending order.
 pub(super) fn each(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = set.trailing_zeros() as usize;
-        // The lowest bit goes; of an empty set there is none.
+        // Removes the lowest bit; an empty set has none.
         set &= set.checked_sub(1)?;
         Some(lowest)
     })
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(each(0).count(), 0);
         assert_eq!(each(1 << 63 | 0b1010).collect::<Vec<_>>(), [1, 3, 63]);
         let set = Patterns::new(["/a"; 64]).unwrap();
-        assert_eq!((set.everyone(), set.ending(1), set.ending(2)), (u64::MAX, u64::MAX, 0));
-        assert_eq!(Patterns::new(["", "/a/b", "/"]).unwrap().everyone(), 0b111);
+        assert_eq!((set.all(), set.ending(1), set.ending(2)), (u64::MAX, u64::MAX, 0));
+        assert_eq!(Patterns::new(["", "/a/b", "/"]).unwrap().all(), 0b111);
     }
 }

@@ -1,4 +1,4 @@
-//! What was found and waits to be polled.
+//! Matches that wait to be polled.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,20 +9,20 @@ use serde::de::DeserializeOwned;
 use super::pattern::each;
 use crate::json::Span;
 
-/// What has happened to a value.
+/// What happened to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// It begins.
+    /// It starts.
     Begin,
-    /// It is a string, and there is more of it.
+    /// It is a string, and more of it was received.
     Grow,
-    /// It is whole.
+    /// It is complete.
     Complete,
 }
 
 impl Phase {
-    /// The name in reports: `begin`, `grow`, `complete`.
+    /// Returns the name in reports: `begin`, `grow`, `complete`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Begin => "begin",
@@ -38,49 +38,48 @@ impl fmt::Display for Phase {
     }
 }
 
-/// One thing that has happened at a place that a pattern matches.
+/// An event at a place that a pattern matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match<'a> {
-    /// Which pattern, counted from 0.
+    /// The number of the pattern, from 0.
     pub pattern: usize,
     /// What happened.
     pub phase: Phase,
     /// The JSON Pointer of the value.
     pub path: &'a str,
-    /// Of [`Begin`](Phase::Begin) the value's first byte, of [`Grow`](Phase::Grow) the next part of a string as it is
-    /// written ([`decode`](crate::json::string::decode) says what it means), of [`Complete`](Phase::Complete) the whole
-    /// value.
+    /// For [`Begin`](Phase::Begin), the first byte of the value. For [`Grow`](Phase::Grow), the next fragment of a
+    /// string as written: [`decode`](crate::json::string::decode) gives its text. For [`Complete`](Phase::Complete),
+    /// the whole value.
     ///
-    /// A number, `true`, `false` or `null` begins when it is whole: its span is known only then.
+    /// A number, `true`, `false` or `null` starts when it is complete: its span is not known before.
     pub span: Span,
-    /// Which root the value is in, counted from 0, the first one seen: a document may hold
-    /// [several](crate::Trailing::Next).
+    /// The number of the value's root, from 0: a document may hold [several](crate::Trailing::Next).
     pub root: usize,
 }
 
 impl Match<'_> {
-    /// What the span names in the document's text.
+    /// Returns the part of the document's text that the span names.
     pub fn text<'t>(&self, text: &'t str) -> &'t str {
         self.span.of(text)
     }
 
-    /// The value as a type; `text` is the document's.
+    /// Parses the value as a `T`. `text` is the document's.
     ///
     /// # Errors
-    /// Those of `serde_json`: the value is of another shape, is nested deeper than 128, or is not
-    /// [whole](Phase::Complete).
+    /// Those of `serde_json`: the value has another type, is nested deeper than 127, or is not
+    /// [complete](Phase::Complete).
     pub fn parse<T: DeserializeOwned>(&self, text: &str) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.text(text))
     }
 }
 
-/// Matches in their order, and their paths; its buffers are kept.
+/// Matches in order, and their paths. Its buffers are reused.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     list: Vec<Queued>,
-    /// How many of them were polled.
+    /// The number of matches that were polled.
     taken: usize,
-    /// Their paths, one behind the other.
+    /// The paths, without separators.
     paths: String,
 }
 
@@ -106,7 +105,7 @@ impl Queue {
         Some(Match { pattern, phase, path: path.unwrap_or_default(), span, root })
     }
 
-    /// Adds the path of matches that come next, which `write` appends; returns where it is.
+    /// Adds a path, which `write` appends, for the next matches. Returns its range.
     pub(super) fn path(&mut self, write: impl FnOnce(&mut String)) -> Range<usize> {
         if self.taken == self.list.len() {
             self.clear();

@@ -397,7 +397,7 @@ impl Session {
         if let Some(percentage) = context::extract(&said).filter(|_| self.asks_progress()) {
             self.streaks.progress.note(Some(percentage));
             self.tally.percentage = self.streaks.progress.last_kpi();
-            let (call, strikes) = (self.tally.continuations, self.streaks.progress.strikes());
+            let (call, strikes) = (self.tally.continuations, self.streaks.progress.stalled());
             self.event(Event::Progress { call, percentage, strikes });
         }
     }

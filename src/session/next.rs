@@ -209,7 +209,7 @@ impl Session {
             Some(StopReason::Continuations)
         } else if limits.max_total_tokens.is_some_and(|most| self.tally.total_tokens() >= most) {
             Some(StopReason::Tokens)
-        } else if self.streaks.progress.strikes() >= limits.max_stalled_reports.max(1) {
+        } else if self.streaks.progress.stalled() >= limits.max_stalled_reports.max(1) {
             Some(StopReason::Progress)
         } else if limits.max_total_time.is_some_and(|most| self.clock.spent(at) >= most) {
             Some(StopReason::Time)

@@ -150,7 +150,7 @@ impl Session {
             tally: self.tally.clone(),
             failures_in_a_row: self.streaks.failures,
             repeats_in_a_row: self.streaks.no_progress,
-            strikes: self.streaks.progress.strikes(),
+            strikes: self.streaks.progress.stalled(),
             spent_ms: u64::try_from(spent.as_millis()).unwrap_or(u64::MAX),
         }
     }

@@ -1,4 +1,4 @@
-//! A view as a deserializer. What fits what is decided as serde_json decides it.
+//! A view as a serde deserializer. It accepts what serde_json accepts.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
@@ -9,7 +9,7 @@ use super::view::Children;
 use super::{Node, Number, SnapshotError, ValueKind, View};
 use crate::json::Kind;
 
-/// A view, and how many containers serde was led into before it.
+/// A view, and the number of containers that serde has entered before it.
 #[derive(Clone, Copy)]
 pub(super) struct Deep<'a> {
     pub(super) view: View<'a>,
@@ -19,15 +19,15 @@ pub(super) struct Deep<'a> {
 type Result<T> = std::result::Result<T, SnapshotError>;
 
 impl<'de> Deep<'de> {
-    /// Serde calls itself for every container within another, so that depth is stack: as much of it as serde_json
-    /// allows. Printing, and walking by hand, do without.
+    /// Serde recurses into every nested container, so depth costs stack: the limit is that of serde_json. Printing and
+    /// walking by hand do not recurse and have no limit.
     pub(super) const LIMIT: usize = 128;
 
     pub(super) fn new(view: View<'de>) -> Self {
         Self { view, depth: 0 }
     }
 
-    /// One container deeper.
+    /// Enters the container.
     fn inside(self) -> Result<Inside<'de>> {
         if self.depth == Self::LIMIT {
             return Err(SnapshotError::too_deep(self.view, Self::LIMIT));
@@ -57,7 +57,7 @@ impl<'de> Deep<'de> {
         };
         match inside.children.next() {
             None => Ok(value),
-            // More of them can only follow.
+            // More text can only add children.
             Some(_) => {
                 Err(SnapshotError::for_good(format_args!("invalid length {}, expected {more}", self.view.len())))
             }
@@ -125,7 +125,7 @@ impl<'de> Deserializer<'de> for Deep<'de> {
         }
     }
 
-    /// A field or a variant by its name: a number that serde would take for its index names none.
+    /// Reads the name of a field or variant. Serde would take a number for an index: it is not a name.
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.view.kind() == ValueKind::String {
             return self.deserialize_any(visitor);
@@ -134,7 +134,7 @@ impl<'de> Deserializer<'de> for Deep<'de> {
         Err(error.at(self.view))
     }
 
-    /// What is ignored is not looked into, however deep it is.
+    /// Skips the value without looking into it, at any depth.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_unit()
     }
@@ -145,7 +145,7 @@ impl<'de> Deserializer<'de> for Deep<'de> {
     }
 }
 
-/// Hands over to [`Deep`].
+/// Forwards to [`Deep`].
 macro_rules! forward_to_deep {
     ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value> {
@@ -174,11 +174,11 @@ impl<'de> Deserializer<'de> for View<'de> {
     }
 }
 
-/// The children of a container that serde was led into.
+/// The children of a container that serde has entered.
 struct Inside<'a> {
     children: Children<'a>,
     left: usize,
-    /// The member whose key was read.
+    /// The member whose key was read last.
     value: Option<View<'a>>,
     depth: usize,
 }

@@ -1,4 +1,4 @@
-//! Why a value is not what a type asks for: not yet, or not at all.
+//! Why a value does not fit a type: not yet, or not at all.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::de::{Error, Expected, Unexpected};
 
 use super::View;
 
-/// Why there is no snapshot.
+/// Why a snapshot failed.
 ///
 /// ```
 /// use restitch::value::{LiveValue, SnapshotErrorKind};
@@ -23,49 +23,49 @@ use super::View;
 #[derive(Clone, PartialEq, Eq)]
 pub struct SnapshotError(Box<Inner>);
 
-/// What kind of error it is.
+/// The kinds of [`SnapshotError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SnapshotErrorKind {
-    /// Nothing of the value has come.
+    /// Nothing of the value was received.
     Nothing,
-    /// The type asks for something that has not come: a field, an element, the rest of a string. The value that it was
-    /// asked of is still open.
+    /// The type asks for something that was not received: a field, an element, the rest of a string. The value that
+    /// should hold it is still open.
     Early,
-    /// The value is there and does not fit: no text that follows will help.
+    /// The value does not fit, and no further text will change that.
     Mismatch,
-    /// More than 128 containers within each other were asked for.
+    /// The type asks for more than 128 nested containers.
     TooDeep,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 struct Inner {
     kind: SnapshotErrorKind,
-    /// The innermost value is not known yet, which the path and mostly the kind come from.
+    /// The innermost value is not known yet. It gives the path, and mostly the kind.
     is_loose: bool,
     path: String,
     message: String,
 }
 
 impl SnapshotError {
-    /// What kind of error it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> SnapshotErrorKind {
         self.0.kind
     }
 
-    /// More text may help. That it will is not certain: of a value which is open and does not fit, only some errors are
-    /// known to stay.
+    /// Returns whether more text may help. It is not certain to help: only some errors about an open value are known to
+    /// be final.
     pub fn is_early(&self) -> bool {
         matches!(self.0.kind, SnapshotErrorKind::Nothing | SnapshotErrorKind::Early)
     }
 
-    /// JSON Pointer, from the root, of the innermost value that failed; of a value that is missing, what it is missing
-    /// from.
+    /// Returns the JSON Pointer of the innermost value that failed, from the root; for a missing value, that of its
+    /// container.
     pub fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// What was wrong, in the words of the type that was asked for.
+    /// Returns what is wrong, in the words of the type.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -83,7 +83,7 @@ impl SnapshotError {
         Self::placed(SnapshotErrorKind::TooDeep, &view.path(), &message)
     }
 
-    /// An error that no text will mend, at the value that it is passed on by.
+    /// Returns an error that no further text will cure. Whoever passes it on adds the value.
     pub(super) fn for_good(message: impl fmt::Display) -> Self {
         Self::loose(SnapshotErrorKind::Mismatch, message.to_string())
     }
@@ -96,12 +96,12 @@ impl SnapshotError {
         Self(Box::new(Inner { kind, is_loose: true, path: String::new(), message }))
     }
 
-    /// It was raised while `view` was read. The first, innermost value that says so counts.
+    /// Adds the value that was read when the error was raised. The first call counts: it names the innermost value.
     pub(super) fn at(self, view: View<'_>) -> Self {
         self.raised(view, view.is_whole())
     }
 
-    /// It was raised while the key of `view` was read, which is whole.
+    /// Adds the member whose key was read when the error was raised. The key is complete.
     pub(super) fn at_key(self, view: View<'_>) -> Self {
         self.raised(view, true)
     }
@@ -122,14 +122,14 @@ impl Error for SnapshotError {
         Self::loose(SnapshotErrorKind::Early, message.to_string())
     }
 
-    /// What a value is never changes.
+    /// The type of a value never changes.
     fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        // What serde_json calls it.
+        // The name that serde_json uses.
         let unexpected: &dyn fmt::Display = if unexpected == Unexpected::Unit { &"null" } else { &unexpected };
         Self::for_good(format_args!("invalid type: {unexpected}, expected {expected}"))
     }
 
-    /// A key that has come twice has come.
+    /// A repeated key stays repeated.
     fn duplicate_field(field: &'static str) -> Self {
         Self::for_good(format_args!("duplicate field `{field}`"))
     }

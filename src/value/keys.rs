@@ -1,4 +1,4 @@
-//! The keys of one open object, to tell whether one comes again.
+//! The keys of an open object, to find repeated ones.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,12 +8,13 @@ use std::hash::BuildHasher;
 use super::{LiveValue, Node};
 use crate::json::string;
 
-/// Nothing for a small object, whose members are looked at one after the other; a table for a larger one, as long as
-/// that is open. Keeps no text: a table has the nodes of the keys.
+/// The keys of one object: a table once the object is large, else nothing, and its members are searched. A table holds
+/// nodes, no text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys<S = RandomState>(Option<HashMap<u64, usize, S>>);
 
-/// Tables of objects that have ended, empty, for those that come: never more than were in use at once. A clone has none.
+/// Empty tables of objects that have ended, for later objects: at most as many as were in use at once. A clone has
+/// none.
 #[derive(Debug, Default)]
 pub(super) struct Spares(Vec<HashMap<u64, usize>>);
 
@@ -24,7 +25,7 @@ impl Clone for Spares {
 }
 
 impl Keys {
-    /// Whether the object is about to need a table: it has `count` members.
+    /// Returns whether the object, which has `count` members, now needs a table.
     pub(super) fn lacks_table(&self, count: usize) -> bool {
         self.0.is_none() && count >= SMALL
     }
@@ -35,10 +36,10 @@ impl Spares {
         self.0.pop().unwrap_or_default()
     }
 
-    /// The object of these keys has ended.
+    /// Keeps the table of an object that has ended.
     pub(super) fn put(&mut self, keys: Keys) {
-        // To clear a table costs what it could hold. A small object must not pay for a huge one before it, time and
-        // again: a larger table is allocated anew, a few times for the thousands of members that fill it.
+        // Clearing a table costs its capacity. A small object must not pay for a huge one before it, again and again,
+        // so a larger table is dropped.
         if let Some(mut table) = keys.0.filter(|table| table.capacity() <= LARGE) {
             table.clear();
             self.0.push(table);
@@ -47,7 +48,8 @@ impl Spares {
 }
 
 impl<S: BuildHasher> Keys<S> {
-    /// The keys of the object at `object` before that at `node` are in `table` from now on, which is empty.
+    /// Fills `table`, which is empty, with the keys of the object at `object` before the one at `node`, and uses it
+    /// from now on.
     pub(super) fn fill(&mut self, mut table: HashMap<u64, usize, S>, value: &LiveValue, object: usize, node: usize) {
         for other in keys(value, object).take_while(|&other| other < node) {
             first(&mut table, value, other);
@@ -55,8 +57,8 @@ impl<S: BuildHasher> Keys<S> {
         self.0 = Some(table);
     }
 
-    /// Whether the object at `object` has a key that says the same as the one at `node`, which is the last node and has
-    /// no value yet.
+    /// Returns whether the object at `object` already has the key at `node`, which is the last node and has no value
+    /// yet.
     pub(super) fn has(&mut self, value: &LiveValue, object: usize, node: usize) -> bool {
         match &mut self.0 {
             Some(table) => first(table, value, node).is_some(),
@@ -68,8 +70,8 @@ impl<S: BuildHasher> Keys<S> {
     }
 }
 
-/// The node of the first key in the table that says the same as that at `node`; where there is none, `node` becomes it.
-/// Keys that differ and have one hash stand at hashes that follow each other.
+/// Returns the node of the first key in the table that equals the key at `node`. Inserts `node` where there is none.
+/// Keys that differ but have the same hash are stored under consecutive hashes.
 fn first<S: BuildHasher>(table: &mut HashMap<u64, usize, S>, value: &LiveValue, node: usize) -> Option<usize> {
     let mut hash = table.hasher().hash_one(exact(value, node));
     loop {
@@ -84,18 +86,18 @@ fn first<S: BuildHasher>(table: &mut HashMap<u64, usize, S>, value: &LiveValue, 
     }
 }
 
-/// The keys of an open object.
+/// Returns the keys of an open object.
 fn keys(value: &LiveValue, object: usize) -> impl Iterator<Item = usize> {
     let mut at = object + 1;
     std::iter::from_fn(move || {
         key_at(value, at)?;
         let node = at;
-        at = value.behind(at + 1);
+        at = value.after(at + 1);
         Some(node)
     })
 }
 
-/// What the key at a node says, as it is shown; `None` where no key is.
+/// Returns the key at a node as it is shown. `None` where the node is not a key.
 pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
     match *value.nodes.get(node)? {
         Node::Key { start, end, .. } => Some(value.text(start, end)),
@@ -103,7 +105,7 @@ pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
     }
 }
 
-/// What the key at a node says, halves of surrogate pairs included: these alone are not as they are shown.
+/// Returns the key at a node with lone halves of surrogate pairs. Only a key with such halves is shown differently.
 fn exact(value: &LiveValue, node: usize) -> Cow<'_, [u8]> {
     match value.nodes.get(node) {
         Some(&Node::Key { start, end, is_raw: true }) => string::exact(value.text(start, end)),
@@ -119,10 +121,10 @@ fn same(value: &LiveValue, a: usize, b: usize) -> bool {
     exact(value, a) == exact(value, b)
 }
 
-/// Members up to which looking at each costs less than a table.
+/// The number of members up to which a search costs less than a table.
 const SMALL: usize = 16;
 
-/// What a table may hold to be kept.
+/// The largest capacity of a table that is kept.
 const LARGE: usize = 1024;
 
 #[cfg(test)]
@@ -132,7 +134,7 @@ mod tests {
     use super::*;
     use crate::Document;
 
-    /// Two hashes for all keys: every one of a kind but the first collides.
+    /// A hasher with two hashes for all keys, so that nearly all keys collide.
     #[derive(Default)]
     struct Colliding(u64);
 
@@ -157,7 +159,7 @@ mod tests {
             document.push_with(&(before.to_owned() + &object(count)), &mut value).unwrap();
             value.spares.0.iter().map(HashMap::capacity).collect::<Vec<_>>()
         });
-        // What held 17 members grew for 500, and for 100,000; then there was none.
+        // The table of 17 members grew for 500 and for 100,000; then it was dropped.
         assert_eq!(kept.each_ref().map(Vec::len), [0, 1, 1, 0, 1]);
         assert!(kept.iter().flatten().all(|&capacity| capacity <= LARGE) && kept[2][0] >= 500, "{kept:?}");
     }

@@ -1,8 +1,8 @@
-//! The value of a document that is still being written: kept, never rebuilt, and there to be looked at after every
+//! The value of a document that is still being received. It is kept and never rebuilt, and can be read after every
 //! push.
 //!
-//! A [`LiveValue`] takes a document's events and appends them to a tape; a [`View`] reads the tape, by hand or through
-//! serde. Nothing here knows the document or its text: what a value shows it has copied, decoded, when it was told.
+//! A [`LiveValue`] appends a document's events to a tape; a [`View`] reads the tape, by hand or through serde. This
+//! module does not know the document or its text: a live value keeps decoded copies of what it shows.
 
 mod de;
 mod error;
@@ -21,14 +21,14 @@ pub use number::{Number, NumberError, OwnedNumber};
 use serde::de::DeserializeOwned;
 pub use view::View;
 
-/// The value of a document as far as it is certain: a sink that is lent to every push.
+/// The value of a document as far as it is certain: a sink to lend to every push.
 ///
-/// Between two pushes only two things happen to what it shows: something is added at its end, and the string that was
-/// open there grows. A number, a literal, a key or an escape that is not whole is not shown, and neither is a member
-/// without its value. Where a document holds several roots, the value is that of the newest one.
+/// Between two pushes a value changes in two ways only: something is added at its end, and an open string grows. An
+/// incomplete number, literal, key or escape is not shown, and neither is a member without its value. For a document
+/// with several roots, the value is that of the newest root.
 ///
-/// An event costs O(1) amortised, whatever the size of the document. A clone is a checkpoint: it goes with that of the
-/// document, and costs a copy of all that is shown.
+/// An event costs amortized O(1), at any document size. A clone is a checkpoint to go with one of the document; it
+/// copies everything that is shown.
 ///
 /// ```
 /// use restitch::Document;
@@ -61,26 +61,26 @@ pub use view::View;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct LiveValue {
-    /// The values and keys in the order of the document. A container stands before all that it holds.
+    /// The values and keys in document order. A container comes before everything in it.
     nodes: Vec<Node>,
-    /// What keys and strings say, and numbers as they are written, one behind the other.
+    /// Decoded keys and strings, and numbers as written, without separators.
     text: String,
     open: Vec<Open>,
     spares: Spares,
     duplicates: Vec<Duplicate>,
-    /// In a string: the offset in the document behind what was told of it.
+    /// In a string: the document offset after its newest fragment.
     emitted: usize,
     is_stale: bool,
 }
 
-/// One node of the tape. Ranges are of the value's text.
+/// A node of the tape. `start` and `end` are offsets in the value's text.
 #[derive(Clone, Copy, Debug)]
 enum Node {
-    /// Its value follows at once; until that comes, it is the last node.
+    /// A key. Its value is the next node; until that exists, the key is the last node.
     Key {
         start: usize,
         end: usize,
-        /// It has half of a surrogate pair, and stands there as it is written.
+        /// The key has a lone half of a surrogate pair and is kept as written.
         is_raw: bool,
     },
     String {
@@ -96,25 +96,25 @@ enum Node {
     Null,
     Container {
         kind: Kind,
-        /// Behind its last node; [`OPEN`] while it is open.
+        /// The index after its last node; [`OPEN`] while it is open.
         end: usize,
-        /// Members or elements, but for a string that is open.
+        /// The number of members or elements, except an open string.
         count: usize,
-        /// The newest of those: of a member, the value.
+        /// The newest child; for a member, the node of its value.
         last: usize,
     },
 }
 
 const _: () = assert!(size_of::<Node>() <= 32, "a tape of a document is a few times its size");
 
-/// The end of a container that has none yet: no tape is so long.
+/// The end of an open container. No tape is this long.
 const OPEN: usize = usize::MAX;
 
 /// An open container.
 #[derive(Clone, Debug)]
 struct Open {
     node: usize,
-    /// Where it begins in the document.
+    /// The document offset of its bracket.
     start: usize,
     keys: Keys,
 }
@@ -122,25 +122,26 @@ struct Open {
 /// A key that its object had before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duplicate {
-    /// The key in the document's text, between its quotes.
+    /// The key in the document's text, without its quotes.
     pub span: Span,
     node: usize,
 }
 
 impl LiveValue {
-    /// Nothing yet.
+    /// Creates an empty value.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The root, with an open string as far as it has come. `None` before anything of a root is certain. O(1).
+    /// Returns the root, with an open string as far as it was received. `None` before anything of a root is certain.
+    /// O(1).
     #[must_use]
     pub fn view(&self) -> Option<View<'_>> {
         self.view_with(Partial::Include)
     }
 
-    /// The root, with an open string or without. Held back, neither the string nor the member that it belongs to is
-    /// there yet. O(1).
+    /// Returns the root, with or without an open string. `Omit` leaves out the string and the member that it belongs
+    /// to. O(1).
     #[must_use]
     pub fn view_with(&self, strings: Partial) -> Option<View<'_>> {
         let mut end = self.nodes.len();
@@ -153,19 +154,19 @@ impl LiveValue {
         (end > 0).then(|| View::new(self, end, 0))
     }
 
-    /// The root as a `T`, with an open string as far as it has come.
+    /// Returns the root as a `T`, with an open string as far as it was received.
     ///
-    /// What has not come is for the type to allow: with `Option` fields and `#[serde(default)]` a snapshot can be taken
-    /// from the first bracket on.
+    /// The type decides what may be missing: with `Option` fields and `#[serde(default)]` a snapshot succeeds from the
+    /// first bracket on.
     ///
     /// # Errors
-    /// See [`SnapshotErrorKind`]. One that [is early](SnapshotError::is_early) may pass with more text.
+    /// See [`SnapshotErrorKind`]. More text may cure an error that [is early](SnapshotError::is_early).
     pub fn snapshot<T: DeserializeOwned>(&self) -> Result<T, SnapshotError> {
         self.snapshot_with(Partial::Include)
     }
 
-    /// The root as a `T`, with an open string or without. Half of a string that names a variant, or holds a date, is
-    /// better held back.
+    /// Returns the root as a `T`, with or without an open string. Omit a string that names a variant or holds a date
+    /// while it is open.
     ///
     /// # Errors
     /// Those of [`snapshot`](Self::snapshot).
@@ -173,16 +174,17 @@ impl LiveValue {
         self.view_with(strings).ok_or_else(|| SnapshotError::nothing(""))?.read()
     }
 
-    /// What a JSON Pointer names, as a `T`, with an open string as far as it has come. See [`View::pointer`].
+    /// Returns the value at a JSON Pointer as a `T`, with an open string as far as it was received. See
+    /// [`View::pointer`].
     ///
     /// # Errors
-    /// Those of [`snapshot`](Self::snapshot). Where the pointer names nothing that is there,
-    /// [`Nothing`](SnapshotErrorKind::Nothing) if it may still come, else [`Mismatch`](SnapshotErrorKind::Mismatch).
+    /// Those of [`snapshot`](Self::snapshot). Where the pointer names no value: [`Nothing`](SnapshotErrorKind::Nothing)
+    /// if the value may still be received, else [`Mismatch`](SnapshotErrorKind::Mismatch).
     pub fn snapshot_at<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, SnapshotError> {
         self.snapshot_at_with(pointer, Partial::Include)
     }
 
-    /// What a JSON Pointer names, as a `T`, with an open string or without.
+    /// Returns the value at a JSON Pointer as a `T`, with or without an open string.
     ///
     /// # Errors
     /// Those of [`snapshot_at`](Self::snapshot_at).
@@ -195,41 +197,41 @@ impl LiveValue {
         }
     }
 
-    /// Every key of the root that its object had before, in the order of the document. Flagged when the key ends,
-    /// before its value comes.
+    /// Returns the repeated keys of the root, in document order. A key is added when it ends, before its value is
+    /// received.
     pub fn duplicates(&self) -> &[Duplicate] {
         &self.duplicates
     }
 
-    /// JSON Pointer of the member that a key repeats. O(what stands before it).
+    /// Returns the JSON Pointer of the member with a repeated key. Costs a walk over everything before it.
     pub fn path_of(&self, duplicate: &Duplicate) -> String {
         view::path(self, duplicate.node)
     }
 
-    /// The value was not lent to every push, and events are missing: what it shows is what came before, and it will not
-    /// grow before the next root. [`Document::replay`](crate::Document::replay) brings it up to date.
+    /// Returns whether the value missed events: it was not lent to every push. It then shows what it had before, and
+    /// does not grow until the next root. [`Document::replay`](crate::Document::replay) brings it up to date.
     ///
-    /// That is known with the first event behind those that are missing. Until one comes, nothing tells of them.
+    /// A gap is noticed with the first event after it, not earlier.
     pub fn is_stale(&self) -> bool {
         self.is_stale
     }
 
-    /// What stands between two offsets of the value's text.
+    /// Returns the value's text between two offsets.
     fn text(&self, start: usize, end: usize) -> &str {
         let text = self.text.get(start..end);
         debug_assert!(text.is_some(), "a node is within the text: {start}..{end}");
         text.unwrap_or_default()
     }
 
-    /// The node behind the value (or the key) at `at` and all that it holds.
-    fn behind(&self, at: usize) -> usize {
+    /// Returns the index after the value (or key) at `at` and everything in it.
+    fn after(&self, at: usize) -> usize {
         match self.nodes.get(at) {
             Some(&Node::Container { end, .. }) => end.min(self.nodes.len()),
             _ => at + 1,
         }
     }
 
-    /// A string is open: it is the last node then.
+    /// Returns whether a string is open. It is the last node then.
     fn in_string(&self) -> bool {
         matches!(self.nodes.last(), Some(Node::String { is_whole: false, .. }))
     }

@@ -1,4 +1,4 @@
-//! What names things, as deserializers: the keys of members, and the variants of enums.
+//! Names as serde deserializers: the keys of members, and the variants of enums.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, VariantAccess, Visitor};
@@ -9,7 +9,7 @@ use super::{Number, SnapshotError, View};
 
 type Result<T> = std::result::Result<T, SnapshotError>;
 
-/// The key of a member. A type of keys that are numbers or booleans reads them from the key's text.
+/// The key of a member. A key type that is a number or a boolean is parsed from the key's text.
 pub(super) struct Key<'a>(&'a str);
 
 impl<'a> Key<'a> {
@@ -86,16 +86,16 @@ impl<'de> Deserializer<'de> for Key<'de> {
     }
 }
 
-/// A variant: the string that names it, or the object whose only key does.
+/// A variant: a string that names it, or an object whose only key names it.
 pub(super) struct Variant<'a> {
     pub(super) tag: Deep<'a>,
     pub(super) value: Option<Deep<'a>>,
 }
 
 impl<'de> Variant<'de> {
-    /// Its content, for a variant that has some.
+    /// Returns the content of a variant that has some.
     fn content(self, expected: &str) -> Result<Deep<'de>> {
-        // Of a string that is open it is not certain which variant it names.
+        // An open string may still become the name of another variant.
         self.value.ok_or_else(|| SnapshotError::custom(format_args!("invalid type: unit variant, expected {expected}")))
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers as they are written, and what Rust's types make of them.
+//! Numbers as written, and their Rust types.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,19 @@ use serde::ser::{Error as _, Serialize, Serializer};
 use super::SnapshotError;
 use crate::json::Machine;
 
-/// A number as it is written: `1.0` is not `1`, and no digit is lost.
+/// A number as written: `1.0` is not `1`, and no digit is lost.
 ///
-/// Compared and hashed by its text. Serialised as an integer where `u64` or `i64` has it, else as the nearest `f64`; one
-/// beyond that is an error.
+/// Compared and hashed by its text. Serialized as an integer where it fits `u64` or `i64`, else as the nearest `f64`; a
+/// number beyond `f64` is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Number<'a> {
     text: &'a str,
 }
 
-/// A [`Number`] on its own.
+/// A [`Number`] that owns its text.
 ///
-/// As a part of a type that a snapshot is taken as, it keeps its text. It does not where serde hands values around
-/// before it knows what they are (`flatten`, `untagged`, tagged enums), nor from another deserializer: then it is the
-/// integer or the `f64` that came.
+/// A field of this type keeps the text in a snapshot. It does not where serde buffers values (`flatten`, `untagged`,
+/// tagged enums), nor from another deserializer: there it holds the integer or `f64` that serde passes.
 ///
 /// ```
 /// use restitch::value::{LiveValue, OwnedNumber};
@@ -39,12 +38,12 @@ pub struct OwnedNumber {
     text: String,
 }
 
-/// A text is no JSON number.
+/// The text is not a JSON number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NumberError;
 
-/// What readers make of a number.
+/// The Rust type that fits a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     Unsigned(u64),
@@ -53,12 +52,12 @@ enum Form {
 }
 
 impl<'a> Number<'a> {
-    /// `text` is a JSON number.
+    /// Creates a number from a text that is a JSON number.
     pub(super) fn new(text: &'a str) -> Self {
         Self { text }
     }
 
-    /// If `text` is a JSON number.
+    /// Returns the number if `text` is a JSON number.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let mut machine = Machine::new(0);
         let begins = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
@@ -66,37 +65,37 @@ impl<'a> Number<'a> {
         is_number.then_some(Self { text })
     }
 
-    /// As it is written.
+    /// Returns the text.
     pub fn as_str(self) -> &'a str {
         self.text
     }
 
-    /// Of an integer (neither fraction nor exponent) that fits.
+    /// Returns an integer (no fraction, no exponent) that fits.
     pub fn as_u64(self) -> Option<u64> {
         self.text.parse().ok()
     }
 
-    /// Of an integer that fits. `-0` is none.
+    /// Returns an integer that fits. `-0` is not an integer.
     pub fn as_i64(self) -> Option<i64> {
         self.integer()?.parse().ok()
     }
 
-    /// Of an integer that fits.
+    /// Returns an integer that fits.
     pub fn as_u128(self) -> Option<u128> {
         self.text.parse().ok()
     }
 
-    /// Of an integer that fits. `-0` is none.
+    /// Returns an integer that fits. `-0` is not an integer.
     pub fn as_i128(self) -> Option<i128> {
         self.integer()?.parse().ok()
     }
 
-    /// The nearest one; `None` beyond the largest.
+    /// Returns the nearest `f64`; `None` beyond the largest.
     pub fn as_f64(self) -> Option<f64> {
         self.text.parse().ok().filter(|float: &f64| float.is_finite())
     }
 
-    /// No integer has a negative zero.
+    /// Returns the text unless it is `-0`: no integer has a negative zero.
     fn integer(self) -> Option<&'a str> {
         (self.text != "-0").then_some(self.text)
     }
@@ -106,7 +105,7 @@ impl<'a> Number<'a> {
         unsigned.or_else(|| self.as_i64().map(Form::Negative)).or_else(|| self.as_f64().map(Form::Float))
     }
 
-    /// Shows the visitor the type that fits best.
+    /// Calls the visitor with the type that fits best.
     pub(super) fn visit<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SnapshotError> {
         match self.form() {
             Some(Form::Unsigned(number)) => visitor.visit_u64(number),
@@ -118,37 +117,37 @@ impl<'a> Number<'a> {
 }
 
 impl OwnedNumber {
-    /// The number, borrowed.
+    /// Borrows the number.
     pub fn as_number(&self) -> Number<'_> {
         Number { text: &self.text }
     }
 
-    /// As it is written.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Of an integer that fits.
+    /// Returns an integer that fits.
     pub fn as_u64(&self) -> Option<u64> {
         self.as_number().as_u64()
     }
 
-    /// Of an integer that fits. `-0` is none.
+    /// Returns an integer that fits. `-0` is not an integer.
     pub fn as_i64(&self) -> Option<i64> {
         self.as_number().as_i64()
     }
 
-    /// Of an integer that fits.
+    /// Returns an integer that fits.
     pub fn as_u128(&self) -> Option<u128> {
         self.as_number().as_u128()
     }
 
-    /// Of an integer that fits. `-0` is none.
+    /// Returns an integer that fits. `-0` is not an integer.
     pub fn as_i128(&self) -> Option<i128> {
         self.as_number().as_i128()
     }
 
-    /// The nearest one; `None` beyond the largest.
+    /// Returns the nearest `f64`; `None` beyond the largest.
     pub fn as_f64(&self) -> Option<f64> {
         self.as_number().as_f64()
     }
@@ -172,7 +171,7 @@ impl From<i64> for OwnedNumber {
     }
 }
 
-/// Of a JSON number, which keeps its text.
+/// Parses a JSON number and keeps its text.
 impl FromStr for OwnedNumber {
     type Err = NumberError;
 
@@ -224,7 +223,7 @@ impl<'de> Deserialize<'de> for OwnedNumber {
     }
 }
 
-/// Takes the text of a number, which the deserializer of a view gives for [`TEXT`]; from all others, a number.
+/// Takes the text of a number, which a view's deserializer passes for [`TEXT`], or a number of any other deserializer.
 struct Text;
 
 impl<'de> Visitor<'de> for Text {
@@ -244,7 +243,7 @@ impl<'de> Visitor<'de> for Text {
     }
 }
 
-/// Takes a number as any deserializer gives it.
+/// Takes a number from any deserializer.
 struct Plain;
 
 impl Visitor<'_> for Plain {
@@ -274,12 +273,12 @@ impl Visitor<'_> for Plain {
         if !number.is_finite() {
             return Err(E::invalid_value(Unexpected::Float(number), &self));
         }
-        // The debug form is the shorter one of large and small numbers; both are JSON.
+        // The debug form is shorter for large and small numbers. Both forms are JSON.
         Ok(OwnedNumber { text: format!("{number:?}") })
     }
 }
 
-/// The name by which [`OwnedNumber`] asks a deserializer for the text of a number. No type of a user has it.
+/// The name by which [`OwnedNumber`] asks a view's deserializer for the text of a number. No user's type has this name.
 pub(super) const TEXT: &str = "$restitch::value::Number";
 
 const OUT_OF_RANGE: &str = "number out of range";

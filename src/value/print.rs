@@ -1,4 +1,4 @@
-//! Writing what a view shows: as JSON text, and through serde.
+//! Writing a view: as JSON text, and through serde.
 
 use std::fmt::{self, Write};
 
@@ -9,10 +9,10 @@ use super::{Node, Number, View};
 use crate::json::{Kind, string};
 
 impl fmt::Display for View<'_> {
-    /// Compact JSON. Knows no limit of depth.
+    /// Writes compact JSON, at any depth.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let until = self.behind();
-        // The open containers, with where each ends.
+        let until = self.after();
+        // The open containers, and where each ends.
         let mut open: Vec<(Kind, usize)> = Vec::new();
         let mut is_first = true;
         let mut view = *self;
@@ -30,7 +30,7 @@ impl fmt::Display for View<'_> {
             match view.node() {
                 Node::Container { kind, .. } => {
                     f.write_char(kind.opener())?;
-                    open.push((kind, view.behind()));
+                    open.push((kind, view.after()));
                     is_first = true;
                 }
                 Node::Key { start, end, .. } => {

@@ -1,4 +1,4 @@
-//! Taking events: what is certain is appended to the tape.
+//! Appending events to the tape.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::{Duplicate, LiveValue, Node, OPEN, Open};
 use crate::json::{Event, Kind, Live, Scalar, Sink, Span, string};
 
 impl LiveValue {
-    /// The event comes right behind the last one that was taken.
+    /// Returns whether the event directly follows the last one that was taken.
     fn follows(&self, event: Event, live: &Live<'_>) -> bool {
         let is_inside = self.open.len() == live.frames.len();
         match event {
@@ -30,17 +30,17 @@ impl LiveValue {
         }
     }
 
-    /// An open container has so many whole children.
+    /// Returns whether an open container has this many complete children.
     fn has(&self, open: &Open, children: usize) -> bool {
         matches!(self.nodes.get(open.node), Some(&Node::Container { count, .. }) if count == children)
     }
 
-    /// A key waits for its value.
+    /// Returns whether the last node is a key without a value.
     fn is_due(&self) -> bool {
         matches!(self.nodes.last(), Some(Node::Key { .. }))
     }
 
-    /// The value at `at` is a child of the innermost open container.
+    /// Counts the value at `at` as a child of the innermost open container.
     fn count(&mut self, at: usize) {
         if let Some(Node::Container { count, last, .. }) =
             self.open.last().and_then(|open| self.nodes.get_mut(open.node))
@@ -54,7 +54,7 @@ impl LiveValue {
         let at = self.nodes.len();
         let start = self.text.len();
         let said = live.key(span);
-        // A key that is not read and has an escape all the same can't be read.
+        // A key that has an escape and still was not decoded cannot be decoded.
         let is_raw = matches!(said, Cow::Borrowed(raw) if memchr(b'\\', raw.as_bytes()).is_some());
         self.text.push_str(&said);
         self.nodes.push(Node::Key { start, end: self.text.len(), is_raw });
@@ -84,7 +84,7 @@ impl LiveValue {
         });
     }
 
-    /// Before a root. What was allocated stays so.
+    /// Clears the value before a root. Keeps its buffers.
     fn clear(&mut self) {
         self.nodes.clear();
         self.text.clear();
@@ -110,10 +110,10 @@ impl Sink for LiveValue {
                 self.open.push(Open { node, start: at, keys: Keys::default() });
             }
             Event::End { .. } => {
-                let behind = self.nodes.len();
+                let after = self.nodes.len();
                 let Some(open) = self.open.pop() else { return };
                 if let Some(Node::Container { end, .. }) = self.nodes.get_mut(open.node) {
-                    *end = behind;
+                    *end = after;
                 }
                 self.spares.put(open.keys);
             }

@@ -1,4 +1,4 @@
-//! Looking at a live value.
+//! Reading a live value.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use super::{LiveValue, Node, Number};
 use crate::json::walk::ValueKind;
 use crate::json::{Kind, PathSegment};
 
-/// A value within a [`LiveValue`], as it stands now.
+/// A borrowed part of a [`LiveValue`].
 ///
-/// It prints as compact JSON: valid whatever is still open, numbers as they were written. It serialises, and is a
-/// deserializer of its own; that is subject to a limit of 128 containers within each other, all else is not.
+/// Prints as compact JSON: always valid, numbers as written. Implements `Serialize` and serde's `Deserializer`; both
+/// are limited to 128 nested containers, everything else is not.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(super) live: &'a LiveValue,
-    /// Behind the last node that is shown.
+    /// The index after the last node that is shown.
     pub(super) end: usize,
     pub(super) at: usize,
 }
@@ -32,7 +32,7 @@ impl<'a> View<'a> {
         self.live.nodes.get(self.at).copied().unwrap_or(Node::Null)
     }
 
-    /// What it is. That never changes.
+    /// Returns the type of the value. It never changes.
     pub fn kind(self) -> ValueKind {
         match self.node() {
             Node::Container { kind: Kind::Object, .. } => ValueKind::Object,
@@ -44,7 +44,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// No more of it will come: a container is closed, a string has ended. Everything else is whole when it is there.
+    /// Returns whether the value is complete: a container is closed, a string has ended. All other values are complete
+    /// from the start.
     pub fn is_whole(self) -> bool {
         match self.node() {
             Node::Container { end, .. } => end != super::OPEN,
@@ -53,12 +54,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// It is `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(self) -> bool {
         matches!(self.node(), Node::Null)
     }
 
-    /// Of `true` and `false`.
+    /// Returns the value of `true` and `false`.
     pub fn as_bool(self) -> Option<bool> {
         match self.node() {
             Node::Bool(value) => Some(value),
@@ -66,7 +67,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Of a number.
+    /// Returns the value of a number.
     pub fn as_number(self) -> Option<Number<'a>> {
         match self.node() {
             Node::Number { start, end } => Some(Number::new(self.live.text(start, end))),
@@ -74,7 +75,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Of a string, what it says so far. Half of a surrogate pair that stands alone is U+FFFD.
+    /// Returns the text of a string so far. A lone half of a surrogate pair becomes U+FFFD.
     pub fn as_str(self) -> Option<&'a str> {
         match self.node() {
             Node::String { start, end, .. } => Some(self.live.text(start, end)),
@@ -82,7 +83,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Members of an object or elements of an array that are shown; 0 of anything else. O(1).
+    /// Returns the number of members or elements that are shown; 0 for other values. O(1).
     pub fn len(self) -> usize {
         match self.node() {
             Node::Container { count, .. } => count + usize::from(self.holds_open_string()),
@@ -90,29 +91,30 @@ impl<'a> View<'a> {
         }
     }
 
-    /// It is neither an object with members nor an array with elements.
+    /// Returns whether the value has neither members nor elements.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The member of an object with this key; the first one, if it has several. O(its members).
+    /// Returns the member with this key; the first one where the key is repeated. O(members).
     pub fn get(self, key: &str) -> Option<View<'a>> {
         self.members().find(|(other, _)| *other == key).map(|(_, value)| value)
     }
 
-    /// The element of an array at this index. O(index); the last one O(1).
+    /// Returns the element of an array at this index. O(index); O(1) for the last one.
     pub fn index(self, index: usize) -> Option<View<'a>> {
         let is_last = index.checked_add(1) == Some(self.len()) && self.kind() == ValueKind::Array;
         if is_last { self.last() } else { self.elements().nth(index) }
     }
 
-    /// What a JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) names, counted from here: `""` is this
-    /// value, `"/a/0"` the first element of its member `a`. Costs what [`get`](Self::get) and [`index`](Self::index) do.
+    /// Returns the value at a JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) that starts here: `""`
+    /// is this value, `"/a/0"` the first element of its member `a`. Costs what [`get`](Self::get) and
+    /// [`index`](Self::index) do.
     pub fn pointer(self, pointer: &str) -> Option<View<'a>> {
         self.locate(pointer).ok()
     }
 
-    /// Like [`pointer`](Self::pointer); where nothing is there, whether it may still come.
+    /// Like [`pointer`](Self::pointer). Where there is no value, the error says whether it may still be received.
     pub(super) fn locate(self, pointer: &str) -> Result<View<'a>, bool> {
         let mut view = self;
         if pointer.is_empty() {
@@ -129,7 +131,7 @@ impl<'a> View<'a> {
         Ok(view)
     }
 
-    /// The newest member or element of a container: what is open in it, if anything is. O(1).
+    /// Returns the newest member or element of a container. If anything in the container is open, it is this one. O(1).
     pub fn last(self) -> Option<View<'a>> {
         match self.node() {
             Node::Container { .. } if self.holds_open_string() => Some(Self { at: self.end - 1, ..self }),
@@ -138,32 +140,32 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The key that it stands under, if it is a member. O(1).
+    /// Returns the key of a member. O(1).
     pub fn key(self) -> Option<&'a str> {
         key_at(self.live, self.at.checked_sub(1)?)
     }
 
-    /// The key of a value that is known to be a member.
+    /// Returns the key of a value that is known to be a member.
     pub(super) fn member_key(self) -> &'a str {
         let key = self.key();
         debug_assert!(key.is_some(), "a member has a key");
         key.unwrap_or_default()
     }
 
-    /// The members of an object that have a value, in the order of the document; none of anything else. A key that
-    /// comes again comes again here.
+    /// Returns the members of an object that have a value, in document order, repeated keys included. Empty for other
+    /// values.
     pub fn members(self) -> impl Iterator<Item = (&'a str, View<'a>)> + Clone + use<'a> {
         let is_object = self.kind() == ValueKind::Object;
         self.children().take_while(move |_| is_object).map(|value| (value.member_key(), value))
     }
 
-    /// The elements of an array; none of anything else.
+    /// Returns the elements of an array. Empty for other values.
     pub fn elements(self) -> impl Iterator<Item = View<'a>> + Clone + use<'a> {
         let is_array = self.kind() == ValueKind::Array;
         self.children().take_while(move |_| is_array)
     }
 
-    /// As a `T`, which may borrow strings from the live value. Errors are placed by their path from the root.
+    /// Returns the value as a `T`, which may borrow strings from the live value. An error has the path from the root.
     ///
     /// # Errors
     /// Those of [`LiveValue::snapshot`].
@@ -171,23 +173,24 @@ impl<'a> View<'a> {
         T::deserialize(self).map_err(|error| error.at(self))
     }
 
-    /// JSON Pointer from the root. Costs what stands before it, in the containers around it.
+    /// Returns the JSON Pointer from the root. Costs a walk over earlier siblings, in this container and those around
+    /// it.
     pub fn path(self) -> String {
         path(self.live, self.at)
     }
 
-    /// The children of a container.
+    /// Returns the children of a container.
     pub(super) fn children(self) -> Children<'a> {
-        let until = if let Node::Container { .. } = self.node() { self.behind() } else { 0 };
+        let until = if let Node::Container { .. } = self.node() { self.after() } else { 0 };
         Children { view: Self { at: self.at + 1, ..self }, until }
     }
 
-    /// The node behind it and all that it shows.
-    pub(super) fn behind(self) -> usize {
-        self.live.behind(self.at).min(self.end)
+    /// Returns the index after the value and everything in it that is shown.
+    pub(super) fn after(self) -> usize {
+        self.live.after(self.at).min(self.end)
     }
 
-    /// It is a container, and a string that is open and shown belongs to it.
+    /// Returns whether this is the container of an open string that is shown.
     fn holds_open_string(self) -> bool {
         self.end == self.live.nodes.len()
             && self.live.in_string()
@@ -198,7 +201,7 @@ impl<'a> View<'a> {
 /// The children of a container; of an object, the values.
 #[derive(Clone)]
 pub(super) struct Children<'a> {
-    /// At the next one, or at its key.
+    /// At the next child, or at its key.
     view: View<'a>,
     until: usize,
 }
@@ -212,18 +215,18 @@ impl<'a> Iterator for Children<'a> {
         }
         let is_member = matches!(self.view.node(), Node::Key { .. });
         let child = View { at: self.view.at + usize::from(is_member), ..self.view };
-        self.view.at = child.behind();
+        self.view.at = child.after();
         Some(child)
     }
 }
 
-/// JSON Pointer of a value, or of the member that a key begins.
+/// Returns the JSON Pointer of a value, or of the member that a key starts.
 pub(super) fn path(live: &LiveValue, target: usize) -> String {
     let mut path = String::new();
     let mut view = View::new(live, live.nodes.len(), 0);
-    while view.at < target && target < view.behind() {
-        let around = |(_, child): &(usize, View<'_>)| target < child.behind();
-        // A key without its value is no child: it is the last node.
+    while view.at < target && target < view.after() {
+        let around = |(_, child): &(usize, View<'_>)| target < child.after();
+        // A key without a value is not a child: it is the last node.
         let Some((index, child)) = view.children().enumerate().find(around) else { break };
         let token = match child.key() {
             Some(key) => PathSegment::Key(key.into()),

@@ -1,42 +1,42 @@
-//! The sections of one reading: the first of them, the newest, and those that are open.
+//! The sections of one reading: the first ones, the newest ones, and those that are open.
 
 use std::collections::VecDeque;
 
 use crate::json::{Frame, Kind, Live, Span, string};
 
-/// One section, by spans of the text.
+/// A section, as spans of the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Ends at 0 while it is open.
+    /// Ends at 0 while the section is open.
     pub(crate) span: Span,
-    /// Containers around it.
+    /// The number of containers around it.
     pub(crate) depth: usize,
-    /// Of a member of the root.
+    /// The key of a member of the root.
     pub(crate) key: Span,
-    /// Its members that say what it is, without quotes: `content_type`, `type`, `id`, `title`, `name`.
+    /// Its members that identify it, without quotes: `content_type`, `type`, `id`, `title`, `name`.
     pub(crate) names: [Option<Span>; NAMES.len()],
-    /// Its arrays that have ended, by the first key of that name.
+    /// Its arrays that have ended, under the first key of that name.
     pub(crate) counts: Vec<(Span, usize)>,
     pub(crate) code: Code,
 }
 
-/// Members of a section that say what it is.
+/// The members of a section that identify it.
 pub(crate) const NAMES: [&str; 5] = ["content_type", "type", "id", "title", "name"];
 
 /// The key whose string is code.
 const CODE: &str = "code";
 
-/// Keys of arrays that are counted of one section; others are not.
+/// The number of keys whose arrays are counted for one section.
 const COUNTS: usize = 8;
 
-/// Bytes of the longest key that is counted.
+/// The longest key that is counted, in bytes.
 const KEY: usize = 1024;
 
-/// Lines of code.
+/// A count of lines of code.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Code {
     breaks: usize,
-    /// Text stands behind the last break.
+    /// Text follows the last line break.
     is_begun: bool,
 }
 
@@ -53,7 +53,7 @@ impl Entry {
     }
 
     pub(crate) fn add(&mut self, key: Span, count: usize, text: &str) {
-        // Keys are compared with each array that ends: one that is longer than any name is not counted.
+        // Keys are compared with each array that ends: a longer key is not counted.
         if key.len() > KEY {
             return;
         }
@@ -66,11 +66,11 @@ impl Entry {
     }
 }
 
-/// Sections in the order in which they begin.
+/// Sections in the order in which they start.
 #[derive(Clone, Debug)]
 pub(super) struct List {
     first: Vec<Entry>,
-    /// Of those behind the limit, the newest.
+    /// The newest of those beyond the limit.
     last: VecDeque<Entry>,
     count: usize,
     limit: usize,
@@ -87,7 +87,7 @@ struct Open {
     in_code: bool,
 }
 
-/// The newest sections that are kept whatever the limit is: what a summary shows of them, and some that are open.
+/// The number of newest sections that are kept at any limit: those that a summary shows, and some that are open.
 const NEWEST: usize = 32;
 
 impl List {
@@ -107,7 +107,7 @@ impl List {
         self.first.iter().chain(&self.last)
     }
 
-    /// The first sections, how many follow that are left out, and the last ones: `each` of both, or all.
+    /// Returns the first sections, the number that is left out, and the last ones: `each` of both, or all.
     pub(super) fn ends(&self, each: usize) -> (impl Iterator<Item = &Entry>, usize, impl Iterator<Item = &Entry>) {
         let known = self.first.len() + self.last.len();
         let is_long = self.count > 2 * each;
@@ -121,7 +121,7 @@ impl List {
     }
 
     pub(super) fn begin(&mut self, entry: Entry) {
-        // Text may have been taken back.
+        // Sections of dropped text are forgotten.
         while self.entries_back().next().is_some_and(|newest| newest.span.start >= entry.span.start) {
             if self.last.pop_back().is_some() {
                 self.count -= 1;
@@ -143,7 +143,7 @@ impl List {
         self.last.push_back(entry);
     }
 
-    /// The section that is open and innermost, if it is remembered.
+    /// Returns the innermost open section, if it is remembered.
     fn innermost(&mut self) -> Option<(&mut Entry, &mut Open)> {
         let open = self.open.last_mut()?;
         let entry = match open.number.checked_sub(self.first.len()) {
@@ -156,14 +156,14 @@ impl List {
         entry.map(|entry| (entry, open))
     }
 
-    /// A string of code begins.
+    /// A string of code starts.
     pub(super) fn code_begins(&mut self, live: &Live<'_>) {
         if let Some(open) = self.open.last_mut() {
             open.in_code = live.frames.len() > open.depth;
         }
     }
 
-    /// A part of a string has come.
+    /// A fragment of a string was received.
     pub(super) fn fragment(&mut self, span: Span, live: &Live<'_>) {
         let Some((entry, _)) = self.innermost().filter(|(_, open)| open.in_code) else { return };
         let text = live.decoded(span);
@@ -171,7 +171,7 @@ impl List {
         entry.code.is_begun = !text.ends_with('\n');
     }
 
-    /// A string or another scalar has ended, the value of this one of [`NAMES`].
+    /// A string or another scalar has ended. `name` is its index in [`NAMES`], if it has one.
     pub(super) fn scalar(&mut self, span: Span, live: &Live<'_>, name: Option<usize>) {
         if let Some(open) = self.open.last_mut() {
             open.in_code = false;
@@ -198,7 +198,7 @@ impl List {
         self.close(span, live);
     }
 
-    /// The value with this span has ended: it may be the innermost section.
+    /// Closes the innermost section if its value has this span.
     fn close(&mut self, span: Span, live: &Live<'_>) {
         let is_it = |open: &Open| open.depth == live.frames.len() && open.start == span.start;
         if self.open.last().is_some_and(is_it) {
@@ -210,18 +210,18 @@ impl List {
     }
 }
 
-/// The scalar that the event is about is the value of this one of [`NAMES`].
+/// Returns the index in [`NAMES`] of the key whose value the event is about.
 pub(super) fn name(live: &Live<'_>) -> Option<usize> {
     let key = key(live)?.of(live.text);
     NAMES.iter().position(|known| *known == key)
 }
 
-/// The string that the event is about is code.
+/// Returns whether the string that the event is about is code.
 pub(super) fn is_code(live: &Live<'_>) -> bool {
     key(live).is_some_and(|key| key.of(live.text) == CODE)
 }
 
-/// The key of the value that the event is about.
+/// Returns the key of the value that the event is about.
 fn key(live: &Live<'_>) -> Option<Span> {
     live.frames.last().filter(|frame: &&Frame| frame.kind == Kind::Object).map(|frame| frame.key)
 }

@@ -91,8 +91,8 @@ fn three_failures_in_a_row_are_the_end() {
         (Some(0), true, 2, Some(11)),
         (Some(3), false, 3, Some(11)),
     ];
-    for (kpi, goes_on, strikes, last) in steps {
-        assert_eq!((progress.note(kpi), progress.strikes(), progress.last_kpi()), (goes_on, strikes, last), "{kpi:?}");
+    for (kpi, goes_on, stalled, last) in steps {
+        assert_eq!((progress.note(kpi), progress.stalled(), progress.last_kpi()), (goes_on, stalled, last), "{kpi:?}");
     }
     // Down to one; none would never begin.
     for limit in [0, 1] {

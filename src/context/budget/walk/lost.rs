@@ -1,17 +1,18 @@
-//! What is shown of a value whose beginning is out of reach.
+//! How a value is shown whose start is out of reach.
 
 use std::borrow::Cow;
 
 use super::super::{HINTS, hint, members};
-use super::Level;
+use super::Walk;
 use crate::json::{Kind, Span};
 
-/// Bytes that may be looked at for a key behind a value whose beginning was known.
+/// The number of bytes that may be examined for the key of a value whose start is remembered.
 const REACH_OF_KEY: usize = 512;
 
-impl Level<'_, '_> {
-    /// The beginning of a value or a key is out of reach. What was read of the child of the open container stays, with
-    /// brackets for what can't be seen, unless there are too many; where the child begins, is known or not.
+impl Walk<'_, '_> {
+    /// Handles a value or key whose start is out of reach. What was read of the child of the open container is shown,
+    /// after brackets for the containers whose start is unknown, unless there are too many. The index may know where
+    /// the child starts.
     pub(super) fn lost(&mut self) -> bool {
         let [bottom, child, ..] = self.stack.as_slice() else { return self.collapse() };
         let (is_object, whole, child) = (bottom.kind == Kind::Object, bottom.member, child.end);

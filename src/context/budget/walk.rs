@@ -1,4 +1,4 @@
-//! One open container: what stands in it before the path, walked backwards.
+//! An open container: what is in it before the path, walked backwards.
 
 mod lost;
 
@@ -14,59 +14,59 @@ use crate::json::{Frame, Kind, Span};
 pub(super) enum Style {
     /// As they are, while the budget lasts.
     Values,
-    /// By what they are: in the container where it ran out.
+    /// As hints: in the container where the budget ran out.
     Hints,
-    /// Nearer the root: objects by their keys, other values as `…` under their key; other elements not at all.
+    /// Nearer the root: objects by their keys, other members as `…` after their key, other elements not at all.
     Outline,
-    /// As `…` under their keys.
+    /// As `…` after their keys.
     Keys,
     /// Not at all. They are counted.
     Skip,
 }
 
-/// What there was when a member was come to.
+/// The state at the end of a member, to return to.
 #[derive(Clone, Copy)]
 struct Member {
-    /// Behind it.
+    /// The offset after the member.
     end: usize,
     edits: usize,
     spent: usize,
 }
 
-/// A container that the walk stands in.
-struct Inner {
+/// A container that the walk is in.
+struct Entered {
     kind: Kind,
-    /// Behind its closing bracket. Of the open container: the end of what is walked.
+    /// The offset after its closing bracket; of the open container, the end of the walk.
     end: usize,
     style: Style,
     /// The member that is read.
     member: Member,
-    /// Members that are not shown, and behind the last of them.
+    /// The number of members that are not shown, and the offset after the last of them.
     skipped: usize,
     until: Option<usize>,
 }
 
-impl Inner {
+impl Entered {
     fn new(kind: Kind, end: usize, style: Style, member: Member) -> Self {
         Self { kind, end, style, member, skipped: 0, until: None }
     }
 }
 
-/// The walk through an open container and what is whole in it.
-pub(super) struct Level<'w, 'a> {
+/// The walk through an open container and the complete values in it.
+pub(super) struct Walk<'w, 'a> {
     budget: &'w mut Budget<'a>,
     back: Back<'a>,
-    /// The open container first.
-    stack: Vec<Inner>,
-    /// Where the open container begins, and among how many.
+    /// The containers that the walk is in, the open one first.
+    stack: Vec<Entered>,
+    /// The bracket of the open container, and its depth.
     start: usize,
     depth: Option<usize>,
-    /// Its members that were not passed yet; of a closed root nobody knows.
+    /// The number of its members that are still to be read; not known for a closed root.
     left: Option<usize>,
     hints: usize,
 }
 
-impl<'w, 'a> Level<'w, 'a> {
+impl<'w, 'a> Walk<'w, 'a> {
     pub(super) fn open(budget: &'w mut Budget<'a>, frame: &Frame, depth: Option<usize>, style: Style) -> Self {
         let left = depth.map(|_| frame.count);
         let reach = match style {
@@ -75,7 +75,7 @@ impl<'w, 'a> Level<'w, 'a> {
         };
         let back = Back::new(budget.text, frame.start + 1, frame.end, reach.min(budget.reach));
         let member = Member { end: frame.end, edits: budget.edits.len(), spent: budget.spent };
-        let stack = vec![Inner::new(frame.kind, frame.end, style, member)];
+        let stack = vec![Entered::new(frame.kind, frame.end, style, member)];
         Self { budget, back, stack, start: frame.start, depth, left, hints: HINTS }
     }
 
@@ -85,7 +85,7 @@ impl<'w, 'a> Level<'w, 'a> {
         self.budget.reach = self.budget.reach.saturating_sub(self.back.bytes_examined);
     }
 
-    /// The next bracket or value, backwards. `false`: the walk is over.
+    /// Reads the next bracket or value, backwards. Returns `false` at the end of the walk.
     fn step(&mut self) -> bool {
         if self.back.is_at_floor() {
             return false;
@@ -138,7 +138,7 @@ impl<'w, 'a> Level<'w, 'a> {
         }
     }
 
-    /// A scalar in a container whose values are shown.
+    /// Shows or replaces a scalar in a container whose values are shown.
     fn scalar(&mut self, byte: u8) -> bool {
         let Some(span) = self.value() else { return self.lost() };
         if self.budget.pay(span) {
@@ -148,13 +148,13 @@ impl<'w, 'a> Level<'w, 'a> {
             return self.leave();
         }
         if self.hints == 0 {
-            // The member begins again, as one that is not shown.
+            // The member is read again, as one that is not shown.
             return self.skip_from(span.end);
         }
         self.show(span, hint(byte))
     }
 
-    /// The budget ran out in the innermost container.
+    /// Changes the styles: the budget has run out in the innermost container.
     fn run_out(&mut self) {
         self.budget.run_out();
         let last = self.stack.len().saturating_sub(1);
@@ -170,13 +170,13 @@ impl<'w, 'a> Level<'w, 'a> {
         self.back.reach = self.back.reach.max(REACH_OF_HINTS).min(all);
     }
 
-    /// Nothing more is shown of this level.
+    /// Shows nothing more of the open container.
     fn skip_all(&mut self) -> bool {
         self.stack.iter_mut().for_each(|inner| inner.style = Style::Skip);
         true
     }
 
-    /// Nothing more is shown of this level, from the member of the innermost container on that ends here and was read.
+    /// Shows nothing more of the open container. The member that ends here was read already.
     fn skip_from(&mut self, end: usize) -> bool {
         self.skip_all();
         let is_bottom = self.stack.len() == 1;
@@ -189,11 +189,11 @@ impl<'w, 'a> Level<'w, 'a> {
         let end = self.back.at();
         self.back.pass(1);
         let member = self.here();
-        self.stack.push(Inner::new(kind, end, style, member));
+        self.stack.push(Entered::new(kind, end, style, member));
         true
     }
 
-    /// Behind the opening bracket of the innermost container.
+    /// Leaves the innermost container at its opening bracket.
     fn leave_container(&mut self) -> bool {
         let Some(inner) = self.stack.pop().filter(|_| !self.stack.is_empty()) else { return false };
         if let Some(end) = inner.until {
@@ -202,7 +202,7 @@ impl<'w, 'a> Level<'w, 'a> {
         self.leave()
     }
 
-    /// Shows the next value as this.
+    /// Replaces the next value.
     fn replace(&mut self, shown: &'static str) -> bool {
         match self.value() {
             Some(span) => self.show(span, shown),
@@ -220,7 +220,7 @@ impl<'w, 'a> Level<'w, 'a> {
         if self.value().is_some() { self.leave() } else { self.lost() }
     }
 
-    /// Passes the value that ends here.
+    /// Skips the value that ends here.
     fn value(&mut self) -> Option<Span> {
         let known = if self.stack.len() == 1 { self.known(self.back.at()) } else { None };
         if let Some(span) = known {
@@ -230,12 +230,12 @@ impl<'w, 'a> Level<'w, 'a> {
         self.back.value()
     }
 
-    /// The child of the open container that ends here, if it is remembered.
+    /// Returns the child of the open container that ends here, if it is remembered.
     fn known(&self, end: usize) -> Option<Span> {
         known_child(self.budget.index?, self.depth?, end).filter(|span| span.start > self.start)
     }
 
-    /// Behind the beginning of a value: passes its key and the comma before it.
+    /// Skips the key of the value that starts here, and the comma before it.
     fn leave(&mut self) -> bool {
         if self.pass_key().is_none() {
             return self.lost();
@@ -264,9 +264,9 @@ impl<'w, 'a> Level<'w, 'a> {
         Some(())
     }
 
-    /// What stands in the open container before the member that is read is not shown, and neither is that.
+    /// Hides the member that is read, and everything before it in the open container.
     fn collapse(&mut self) -> bool {
-        let Some(&Inner { member, .. }) = self.stack.first() else { return false };
+        let Some(&Entered { member, .. }) = self.stack.first() else { return false };
         self.undo(member);
         self.hide(member.end, members(self.left));
         false
@@ -276,13 +276,13 @@ impl<'w, 'a> Level<'w, 'a> {
         Member { end: self.back.at(), edits: self.budget.edits.len(), spent: self.budget.spent }
     }
 
-    /// The member is not shown. What was spent on it is gone.
+    /// Undoes what was shown of the member, and what was spent on it.
     fn undo(&mut self, member: Member) {
         self.budget.edits.truncate(member.edits);
         self.budget.spent = member.spent;
     }
 
-    /// Shows the open container from its bracket to `end` as this.
+    /// Replaces the open container from its bracket to `end`.
     fn hide(&mut self, end: usize, shown: Cow<'static, str>) {
         self.budget.edits.push((Span { start: self.start + 1, end }, shown));
     }
