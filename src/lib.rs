@@ -105,4 +105,6 @@ mod guides {
     struct Readme;
     #[doc = include_str!("../docs/live.md")]
     struct Live;
+    #[doc = include_str!("../docs/contexts.md")]
+    struct Contexts;
 }

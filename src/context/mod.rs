@@ -126,7 +126,7 @@ impl<'a> ContextOptions<'a> {
 pub struct Contexts<'a> {
     /// The end of the text that a continuation is asked to repeat. Empty before the root and after it.
     pub overlap_context: &'a str,
-    /// The overlap context occurs elsewhere too, or has a long border: the place that it names is not certain.
+    /// The overlap context occurs elsewhere too, or its end repeats its start: the place that it names is not certain.
     pub ambiguous: bool,
     /// The root up to its last safe point, closed. Serialized as empty text before the first safe point.
     #[serde(serialize_with = "part_or_empty")]

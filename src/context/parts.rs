@@ -13,7 +13,7 @@ use crate::overlap::Anchor;
 pub struct Overlap<'a> {
     /// Empty where there is nothing to continue: the root is closed or has not started.
     pub text: &'a str,
-    /// The text occurs elsewhere too, or has a long border.
+    /// The text occurs elsewhere too, or its end repeats its start.
     pub ambiguous: bool,
 }
 

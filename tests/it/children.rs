@@ -1,4 +1,4 @@
-//! The whole children of open containers, and what makes two values the same.
+//! The complete children of open containers, and when two values are the same.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ fn document() -> Document {
     Document::with_options(1024, Roots::Any, Trailing::Next)
 }
 
-/// The children's text at each depth.
+/// Returns the children's text at each depth.
 fn texts<'a>(index: &ChildIndex, text: &'a str) -> Vec<Vec<&'a str>> {
     (0..index.depth()).map(|depth| index.children(depth).iter().map(|child| child.span.of(text)).collect()).collect()
 }
 
-/// The slow way: the containers that are open at `cut` of a whole text, and of each the children that are whole there,
-/// a number by the byte behind it: their keys and what they are.
+/// The slow twin: the containers that are open at `cut` of a whole text, and the keys and values of their children that
+/// are complete there. A number is complete with the byte after it.
 fn expected<'a>(text: &'a str, cut: usize) -> Vec<Vec<(Option<String>, Raw<'a>)>> {
     let mut levels = Vec::new();
     let mut open = Raw::root(text);
@@ -141,10 +141,10 @@ fn what_is_one_value_and_what_is_not() {
     }
 }
 
-/// What a digest can't tell is told here: a hit proves nothing.
+/// A hit is only a candidate: digests may collide.
 #[test]
 fn a_collision_is_decided_by_the_text() {
-    // The members' sum loses the order of one key's values: readers take another one.
+    // The sum over members loses the order of the values of a repeated key; readers take the last value.
     let (a, b) = (r#"{"a": 1, "a": 2}"#, r#"{"a": 2, "a": 1}"#);
     assert_eq!(digest_of(a), digest_of(b));
     assert!(!same_value(a, b));
@@ -185,7 +185,7 @@ fn the_limit_is_of_all_open_containers_together() {
     document.push_with("[1, 2, [3, 4,", &mut index).unwrap();
     assert_eq!(texts(&index, document.text()), [vec!["1", "2"], vec!["3"]]);
     assert_eq!([0, 1].map(|depth| index.remembers_all(depth)), [true, false]);
-    // The children of a container that ends make room, and its own digest lacks nothing.
+    // The children of a container that ends make room, and its own digest is complete.
     document.push_with("5], 6,", &mut index).unwrap();
     assert_eq!(texts(&index, document.text()), [vec!["1", "2", "[3, 4,5]"]]);
     assert_eq!(index.find(0, digest_of("[3,4,5]").unwrap()).count(), 1);
@@ -194,7 +194,7 @@ fn the_limit_is_of_all_open_containers_together() {
     assert_eq!(index.root(), digest_of("[1,2,[3,4,5],6,[]]"));
 }
 
-/// Of a document with a hundred thousand values, no more is remembered than what is open.
+/// Of a document with a hundred thousand values, only the children of open containers are remembered.
 #[test]
 fn children_of_closed_containers_are_forgotten() {
     let (mut document, mut index) = (document(), ChildIndex::new(1 << 16));
@@ -208,11 +208,11 @@ fn children_of_closed_containers_are_forgotten() {
     assert_eq!(index.find(1, digest_of("0").unwrap()).count(), 0);
 }
 
-/// Every cut of random documents, against what a walk of the whole document says.
+/// At every cut of random documents, the index agrees with a walk of the whole document.
 #[test]
 fn children_at_every_cut() {
     let mut rng = Rng::new(3);
-    // The canonical text of every digest, and the other way round.
+    // Equal digests mean equal canonical texts, and the other way round.
     let (mut canonical, mut digests) = (HashMap::new(), HashMap::new());
     for _ in 0..300 {
         let text = Tree::random(&mut rng, 5).write(&mut rng);
@@ -241,7 +241,7 @@ fn children_at_every_cut() {
     assert!(canonical.len() > 300, "{}", canonical.len());
 }
 
-/// The canonical text, but for the order of the values of one key, which a digest does not tell.
+/// Returns the canonical text without the order of the values of a repeated key, which a digest does not hold.
 fn canonical_sum(tree: &Tree) -> String {
     match tree {
         Tree::Map(members) => {
@@ -292,7 +292,7 @@ fn variants_are_the_same_and_changes_are_not() {
     assert!(changes > 900, "{changes}");
 }
 
-/// Random values of few members: equal by chance, often.
+/// Random values of few members, which are often equal by chance.
 #[test]
 fn the_same_is_what_has_the_same_canonical_text() {
     let mut rng = Rng::new(15);
@@ -312,7 +312,7 @@ fn the_same_is_what_has_the_same_canonical_text() {
     assert!((1000..100_000).contains(&same), "{same}");
 }
 
-/// What a late sink remembers is so; what it lacks, it knows.
+/// A late sink remembers right children, and knows what it lacks.
 #[test]
 fn a_late_sink_knows_what_it_lacks() {
     let mut rng = Rng::new(21);
@@ -325,7 +325,7 @@ fn a_late_sink_knows_what_it_lacks() {
                 let (at, cut) = (late + at, late + at + c.len_utf8());
                 document.push_with(&text[at..cut], &mut index).unwrap();
                 if index.depth() == 0 {
-                    // Nothing was told yet, or all is closed.
+                    // Nothing was sent yet, or everything is closed.
                     continue;
                 }
                 let expect = expected(&text, cut);
@@ -356,7 +356,7 @@ fn a_late_sink_knows_what_it_lacks() {
     assert!(index.remembers_all(0) && index.remembers_all(1));
 }
 
-/// Lent now and then, it is right about what it remembers, and knows where that is not all.
+/// A sink that misses pushes remembers right children, and knows what it lacks.
 #[test]
 fn gaps_do_no_harm() {
     let mut rng = Rng::new(23);
@@ -401,7 +401,7 @@ fn gaps_do_no_harm() {
         }
     }
     assert!(lacking > 100 && whole > 100, "{lacking} {whole}");
-    // The last child alone is missing, and its container ends.
+    // Only the last child is missing, and its container ends.
     let (mut document, mut index) = (document(), ChildIndex::new(100));
     document.push_with(r#"[["a""#, &mut index).unwrap();
     document.push(r#","b""#).unwrap();
@@ -422,7 +422,7 @@ fn a_clone_goes_on_where_a_document_was_set_back() {
     assert_eq!(index.root(), digest_of("[1, [2, 7], 8]"));
 }
 
-/// Rows of documents: reformatted, they are found again.
+/// Rows of documents are found again when they are reformatted.
 #[test]
 fn documents_of_the_corpus() {
     let mut rng = Rng::new(27);
@@ -456,7 +456,7 @@ fn documents_of_the_corpus() {
     assert!(files >= at_least(20, 70));
 }
 
-/// Whoever calls a sink by hand, with spans of nothing and in no order, finds nothing and breaks nothing.
+/// A sink that is called by hand, with empty spans in no order, finds nothing and does not fail.
 #[test]
 fn no_event_is_a_panic() {
     let offsets = [0, 1, 2, 3, 7, 1000, usize::MAX - 1, usize::MAX];
@@ -487,7 +487,7 @@ fn no_event_is_a_panic() {
         let found = (0..index.depth()).map(|depth| index.children(depth).len()).sum::<usize>();
         assert!(found <= 20);
         while paths.poll_match().is_some_and(|found| found.text(&text).len() <= text.len()) {}
-        // An event shows at most the whole text, each byte of it as an escape.
+        // An event shows at most the whole text, with each byte as an escape.
         let shown = value.view().map_or(0, |view| view.to_string().len());
         assert!(shown <= (text.len() + 1) * (6 * text.len() + 4));
         assert!(value.duplicates().iter().all(|one| value.path_of(one).len() < 1000));

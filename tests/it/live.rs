@@ -1,4 +1,4 @@
-//! JSON that is used while it comes: the live adapters around streams of text.
+//! The live adapters: events, snapshots and values of a stream while it is received.
 
 use std::collections::VecDeque;
 use std::error::Error as _;
@@ -19,8 +19,7 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::support::{chunks, splits};
 
-/// A stream of what it is told to give. `None` is a poll that has nothing. Counts its polls, and is not to be polled
-/// behind its end.
+/// A stream of given items. `None` is a poll without an item. Counts its polls, and must not be polled after its end.
 struct Source<P> {
     steps: VecDeque<Option<P>>,
     polls: Arc<AtomicUsize>,
@@ -69,12 +68,12 @@ impl Display for Lost {
 
 impl std::error::Error for Lost {}
 
-/// One poll.
+/// Polls once.
 fn poll<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
     Pin::new(stream).poll_next(&mut Context::from_waker(Waker::noop()))
 }
 
-/// All items up to the end, which stays one.
+/// Returns all items up to the end, which stays the end.
 fn all<S: Stream + Unpin>(stream: &mut S) -> Vec<S::Item> {
     let mut items = Vec::new();
     loop {
@@ -88,7 +87,7 @@ fn all<S: Stream + Unpin>(stream: &mut S) -> Vec<S::Item> {
     items
 }
 
-/// All items as lines; an error stands behind an exclamation mark.
+/// Returns all items as lines; an error follows an exclamation mark.
 fn lines<T: Debug, E: Display>(mut stream: impl Stream<Item = Result<T, LiveError<E>>> + Unpin) -> Vec<String> {
     let line = |item| match item {
         Ok(value) => format!("{value:?}"),
@@ -97,7 +96,7 @@ fn lines<T: Debug, E: Display>(mut stream: impl Stream<Item = Result<T, LiveErro
     all(&mut stream).into_iter().map(line).collect()
 }
 
-/// What a future gives.
+/// Runs a future to its end.
 fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -121,7 +120,7 @@ struct Report {
     whom: String,
 }
 
-/// Characters of every length, an escaped pair, and one that begins like it.
+/// Characters of every length, an escaped surrogate pair, and a character that starts like it.
 const REPORT: &str =
     r#" {"sections": [{"title": "Ебб & €", "rows": [1, -20]}, {"title": "\ud83c\udf89 🎉"}], "für": "ä\u00df"} "#;
 
@@ -133,7 +132,7 @@ fn report() -> Report {
     Report { sections: sections().into(), whom: "äß".into() }
 }
 
-/// Events as lines, the parts of a string joined.
+/// Returns events as lines, the fragments of a string joined.
 fn log<E: Debug>(
     events: &mut (impl Stream<Item = Result<restitch::live::LiveEvent, LiveError<E>>> + Unpin),
 ) -> Vec<String> {
@@ -196,7 +195,7 @@ fn events_name_spans_of_the_document_and_share_their_paths() {
     let raw: Vec<_> = seen.iter().map(|event| event.event.span().of(text)).collect();
     assert_eq!(raw, ["[", "[", "1", "[1]", "\"", "a", "\\nb", "\"a\\nb\"", "[[1], \"a\\nb\"]"]);
     assert_eq!(seen[6].text, "\nb");
-    // The string's four events have one path.
+    // The four events of the string share one path.
     assert!(seen[5..8].iter().all(|event| Arc::ptr_eq(&event.path, &seen[4].path)));
 }
 
@@ -221,7 +220,7 @@ fn an_element_comes_with_its_last_byte() {
     while let Poll::Ready(Some(value)) = poll(&mut found) {
         at.push((value.unwrap().to_string(), found.document().text().len()));
     }
-    // A number is whole with the byte behind it.
+    // A number is complete with the byte after it.
     assert_eq!(at, [("1".into(), 9), ("22".into(), 13), ("\"x\"".into(), 17)]);
 }
 
@@ -262,14 +261,14 @@ fn a_snapshot_comes_with_every_piece_that_changes_it() {
         shown,
         [
             draft("", "None"),
-            // A section without a title is not shown.
+            // A section without a title is not returned.
             draft(&section("", ""), "None"),
             draft(&section("Ti", ""), "None"),
             draft(&section("Tides", ""), "None"),
             draft(&section("Tides\n", ""), "None"),
-            // The list of rows is there, and empty.
+            // The list of rows exists and is empty.
             draft(&section("Tides\n", ""), "None"),
-            // A number shows when it is whole.
+            // A number is shown when it is complete.
             draft(&section("Tides\n", "12"), "None"),
             draft(&section("Tides\n", "12, 3"), "None"),
             draft(&section("Tides\n", "12, 3"), "Some(\"me\")"),
@@ -283,7 +282,7 @@ fn a_snapshot_that_does_not_fit_is_an_error_and_the_next_may_fit() {
     assert_eq!(shown.len(), 3, "{shown:?}");
     assert!(shown[1..].iter().all(|line| line.starts_with("! ") && line.contains("invalid type")), "{shown:?}");
 
-    // What is missing when the root has ended is missing for good, and is told once.
+    // What is missing at the end of the root is an error, once.
     let shown = lines(Source::of(["{", "\"title\": \"a\"", "}"]).snapshots::<Report>());
     assert_eq!(shown.len(), 1, "{shown:?}");
     assert!(shown[0].starts_with("! ") && shown[0].contains("missing field"), "{shown:?}");
@@ -333,7 +332,7 @@ fn items_may_be_text_or_bytes_bare_or_results() {
     check([Delta { content: None }, Delta { content: Some("[\"ä\", \"b\"]") }]);
 }
 
-/// Text that ends with a lost connection.
+/// A text that ends with a lost connection.
 fn lost(text: &'static str) -> Source<Result<&'static str, Lost>> {
     Source::of([Ok(text), Err(Lost), Ok("never read")])
 }
@@ -350,10 +349,10 @@ fn what_was_read_before_an_error_comes_before_it() {
     assert!(matches!(wait(&mut whole), Err(LiveError::Stream(Lost))));
     assert_eq!(whole.document().text(), text);
 
-    // Behind the root the stream is not asked, so that it can't fail.
+    // After the root the stream is not polled, so it cannot fail.
     assert_eq!(lines(lost("[[1]]").completed::<Vec<u8>>("/*")), ["[1]"]);
     assert_eq!(wait(lost("[[1]]").into_final::<Vec<Vec<u8>>>()).unwrap(), [[1]]);
-    // Unless more may come.
+    // Unless more roots may follow.
     assert_eq!(lines(lost("[[1]]").completed::<Vec<u8>>("/*").trailing(Trailing::Next)), ["[1]", error]);
 }
 
@@ -385,7 +384,7 @@ fn wherever_a_stream_ends_the_whole_elements_come_first() {
         let pieces = [&text.as_bytes()[..cut]];
         let mut found = all(&mut Source::of(pieces).completed::<Section>("/sections/*"));
         let Some(Err(LiveError::Truncated(place))) = found.pop() else { panic!("{cut}: {found:?}") };
-        // Half a character is no text.
+        // Half a character is not text.
         assert_eq!(place.offset, (0..=cut).rev().find(|&at| text.is_char_boundary(at)).unwrap());
         let expected = ends.iter().filter(|&&end| end <= cut).count();
         let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
@@ -429,9 +428,9 @@ fn bytes_that_are_no_text_are_an_error_with_their_offset() {
             assert_eq!(items.into_iter().map(Result::unwrap).collect::<Vec<_>>(), found);
         }
     }
-    // Behind the root nobody looks.
+    // Bytes after the root are not read.
     assert_eq!(lines(Source::of([b"[1]\xff"]).completed::<u8>("/*")), ["1"]);
-    // Where more roots may come, half a character is none.
+    // Where more roots may follow, half a character is an error.
     assert_eq!(
         lines(Source::of([b"[1]\xe2"]).completed::<u8>("/*").trailing(Trailing::Next)),
         ["1", "! not UTF-8 (byte 3)"]
@@ -447,7 +446,7 @@ fn a_pattern_that_is_none_is_the_only_item() {
     assert_eq!(polls.load(Ordering::SeqCst), 0);
 }
 
-/// The stream is polled when its reader is, and only when all that came has been read.
+/// The stream is polled when its reader polls, and only when all items were read.
 #[test]
 fn a_slow_reader_slows_the_stream() {
     let source = || {
@@ -474,7 +473,7 @@ fn a_slow_reader_slows_the_stream() {
             (ready(3), 1),
             (Poll::Pending, 2),
             (ready(4), 3),
-            // White space gives nothing, so that the next piece is asked for.
+            // White space gives no item, so the next piece is read.
             (ready(5), 5),
             (Poll::Ready(None), 5),
         ]
@@ -489,7 +488,7 @@ fn a_slow_reader_slows_the_stream() {
     assert_eq!(polls.load(Ordering::SeqCst), 2);
 }
 
-/// A `next()` that is dropped while it waits loses nothing: neither text, nor half a character, nor an item.
+/// A `next()` that is dropped while it waits loses nothing: no text, no half of a character, no item.
 #[test]
 fn polls_can_be_abandoned() {
     fn patient<S: LiveExt>(stream: S) -> (Vec<Section>, usize) {
@@ -531,7 +530,7 @@ fn several_roots_one_behind_the_other() {
         assert_eq!(lines(pieces().completed::<u8>("/n").trailing(Trailing::Next)), ["1", "2", "3"]);
         let events = all(&mut pieces().events().trailing(Trailing::Next));
         let events: Vec<_> = events.into_iter().map(Result::unwrap).collect();
-        // Spans are of all text, also of roots that were dropped.
+        // Spans count from the start of the stream, also after roots that were dropped.
         assert!(
             events
                 .iter()
@@ -541,7 +540,8 @@ fn several_roots_one_behind_the_other() {
         let numbers = events.into_iter().filter(|event| event.event.name() == "number");
         let numbers: Vec<_> = numbers.map(|event| (event.root, event.text)).collect();
         assert_eq!(numbers, [(0, "1".into()), (1, "2".into()), (2, "3".into())]);
-        // Each root's last state is shown, even where its last and the next one's first byte come together.
+        // The last state of each root is returned, even where its last byte and the first byte of the next root come
+        // together.
         #[derive(Debug, Deserialize)]
         struct Row {
             n: u8,
@@ -552,16 +552,16 @@ fn several_roots_one_behind_the_other() {
         assert_eq!(shown, [1, 2, 3], "{cuts:?}");
         assert_eq!(wait(pieces().into_final::<Row>().trailing(Trailing::Next)).unwrap().n, 3);
     }
-    // None is as good as several.
+    // No root is as good as several.
     assert!(lines(Source::of([" \n"]).events().trailing(Trailing::Next)).is_empty());
     let none = wait(Source::of([" \n"]).into_final::<u8>().trailing(Trailing::Next));
     assert!(matches!(none, Err(LiveError::Truncated(_))));
-    // Half of one is not.
+    // Half a root is not.
     let half = lines(Source::of(["[1] [2"]).completed::<u8>("/*").trailing(Trailing::Next));
     assert_eq!(half, ["1", "! the stream ended at /0 (byte 6)"]);
 }
 
-/// Rows of NDJSON, made when they are asked for; all of one length.
+/// Rows of NDJSON of the same length, made when they are read.
 struct Rows(std::ops::Range<usize>);
 
 impl Stream for Rows {
@@ -572,7 +572,7 @@ impl Stream for Rows {
     }
 }
 
-/// A stream of roots without end takes the memory of one of them.
+/// A stream of any number of roots needs the memory of one.
 #[test]
 fn memory_does_not_grow_with_the_roots() {
     #[derive(Deserialize)]
@@ -598,7 +598,7 @@ fn memory_does_not_grow_with_the_roots() {
     assert_eq!(most[0], most[1]);
 }
 
-/// What is wrong is told by its place in the whole stream.
+/// Places in errors count from the start of the stream.
 #[test]
 fn places_count_from_the_start_of_the_stream() {
     let next = |text: &'static str| lines(Source::of([text]).completed::<u8>("/*").trailing(Trailing::Next));
@@ -614,7 +614,7 @@ fn places_count_from_the_start_of_the_stream() {
     );
 }
 
-/// The adapters can be named where they are kept.
+/// The adapters can be named in a struct.
 #[test]
 fn adapters_are_fields_of_a_struct() {
     type Body = Pin<Box<dyn Stream<Item = Result<Bytes, Lost>> + Send>>;
@@ -665,11 +665,11 @@ fn any_root_and_nothing_behind_it() {
     let whole = wait(Source::of(["[1]", "[2]"]).into_final::<Vec<u8>>().trailing(Trailing::Error));
     assert!(matches!(whole, Err(LiveError::Syntax { .. })));
 
-    // What models write around it.
+    // What models write around JSON.
     let fenced = "Here you are:\n```json\n[1, 2]\n```\nAnything else?";
     assert_eq!(lines(Source::of(fenced.as_bytes().chunks(1)).completed::<u8>("/*")), ["1", "2"]);
 
-    // Too late to be changed.
+    // An option has no effect once text was read.
     let mut late = Source::of(["[1", "]"]).completed::<u8>("/*");
     assert!(matches!(poll(&mut late), Poll::Ready(Some(Ok(1)))));
     assert_eq!(late.depth(0).document().text(), "[1]");
@@ -700,7 +700,7 @@ async fn a_cut_text_is_made_whole_and_typed() {
     while let Some(item) = found.next().await {
         seen.push((item.unwrap(), asked.load(Ordering::SeqCst)));
     }
-    // The first one came before anything was asked for.
+    // The first section came before any request.
     let expected = [(section("One", &[1, 2]), 0), (section("Two", &[]), 1), (section("Three", &[]), 1)];
     assert_eq!(seen, expected);
     assert_eq!(found.document().root(), Some(rest));
@@ -722,7 +722,7 @@ async fn a_cut_text_is_made_whole_and_typed() {
     }
     assert_eq!(titles, "OneTwoThree");
 
-    // Given up, the text is closed, and the outcome says so.
+    // A text that was given up is closed, and the outcome says so.
     let mut found = stitched(first, &[], &asked).completed::<Section>("/sections/*");
     let seen: Vec<_> = (&mut found).map(Result::unwrap).collect().await;
     assert_eq!(seen, [section("One", &[1, 2]), section("Tw", &[])]);
@@ -742,7 +742,7 @@ fn errors_say_what_they_are_about() {
     assert_eq!((type_.path(), type_.offset()), (Some("/0"), None));
 }
 
-/// The text may be deeper than a type is read.
+/// The text may be deeper than the limit of a type.
 #[test]
 fn a_type_is_read_to_a_depth_that_serde_has() {
     let nested = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
@@ -754,7 +754,7 @@ fn a_type_is_read_to_a_depth_that_serde_has() {
             assert_eq!(result.is_ok(), fits, "{depth}");
             assert!(fits || matches!(result, Err(LiveError::Type(_))), "{depth}");
         }
-        // What the type does not look at may be of any depth.
+        // Values that the type ignores may have any depth.
         assert!(wait(Source::of([nested(500)]).into_final::<serde::de::IgnoredAny>()).is_ok());
     }
     for (depth, fits) in [(128, true), (129, false)] {
@@ -763,7 +763,7 @@ fn a_type_is_read_to_a_depth_that_serde_has() {
     }
 }
 
-/// An error and all that is behind it, as people print it.
+/// Returns an error and its sources, as they are printed.
 fn chain(error: &dyn std::error::Error) -> String {
     std::iter::successors(error.source(), |&error| error.source())
         .fold(error.to_string(), |said, error| format!("{said}: {error}"))
@@ -787,7 +787,7 @@ fn a_chain_of_errors_says_everything_once() {
     let LiveError::Type(error) = error else { panic!("{error} is not about a type") };
     assert_eq!(chain(&error), "invalid type: boolean `true`, expected u8 (at /0)");
 
-    // What is behind the stream's own error is still there.
+    // The sources of the stream's own error are kept.
     #[derive(Debug)]
     struct Outer(Lost);
     impl std::fmt::Display for Outer {
@@ -809,7 +809,7 @@ fn adapters_can_be_sent_moved_and_printed() {
     fn check<T: Send + Unpin + Debug>(adapter: &T) -> String {
         format!("{adapter:?}")
     }
-    // Neither the stream nor the error is `Unpin`, the value is not `Send`.
+    // Neither the stream nor its error is `Unpin`, and the value is not `Send`.
     struct Pinned(#[allow(dead_code, reason = "it pins")] std::marker::PhantomPinned);
     let stream = || tokio_stream::once(Err::<Bytes, _>(Pinned(std::marker::PhantomPinned))).then(|item| async { item });
     check(&stream().events());

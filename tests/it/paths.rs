@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::{Rng, at_least, chunks, corpus_documents, random_cuts, splits};
 use crate::tree::Tree;
 
-/// A match, with the parts of a string joined where it is whole.
+/// A match; the fragments of a string are joined when it is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
     pattern: usize,
@@ -23,7 +23,7 @@ struct Found {
     grown: String,
 }
 
-/// Polls what is there, and joins the parts of strings.
+/// Polls all matches, and joins the fragments of strings.
 fn drain(paths: &mut Paths, text: &str, growing: &mut Vec<String>, found: &mut Vec<Found>) {
     growing.resize(paths.patterns().len(), String::new());
     while let Some(one) = paths.poll_match() {
@@ -43,7 +43,7 @@ fn document() -> Document {
     Document::with_options(1024, Roots::Any, Trailing::Next)
 }
 
-/// What `patterns` find in `text`, which comes in pieces.
+/// Returns the matches of `patterns` in `text`, which is pushed in pieces.
 fn followed(text: &str, cuts: &[usize], patterns: &[&str]) -> Vec<Found> {
     let (mut document, mut paths) = (document(), Paths::new(patterns).unwrap());
     let (mut growing, mut found) = (Vec::new(), Vec::new());
@@ -56,13 +56,13 @@ fn followed(text: &str, cuts: &[usize], patterns: &[&str]) -> Vec<Found> {
     found
 }
 
-/// `text` in pieces that end inside no character.
+/// Returns `text` in pieces that end between characters.
 fn pieces<'a>(text: &'a str, cuts: &[usize]) -> Vec<&'a str> {
     let cuts: Vec<_> = cuts.iter().copied().filter(|&cut| text.is_char_boundary(cut)).collect();
     chunks(text.as_bytes(), &cuts).into_iter().map(|piece| std::str::from_utf8(piece).unwrap()).collect()
 }
 
-/// The slow way: the whole text is walked, and every path compared with every pattern.
+/// The slow twin: walks the whole text and compares every path with every pattern.
 fn expected(text: &str, patterns: &[&str]) -> Vec<Found> {
     let mut found = Vec::new();
     let (mut at, mut root) = (0, 0);
@@ -110,7 +110,7 @@ fn escape(step: &str) -> String {
     step.replace('~', "~0").replace('/', "~1")
 }
 
-/// `pattern phase path text` of all matches, in the text's own pieces.
+/// Returns `pattern phase path text` of all matches.
 fn log(pushes: &[&str], patterns: &[&str]) -> Vec<String> {
     let (mut document, mut paths) = (document(), Paths::new(patterns).unwrap());
     let mut log = Vec::new();
@@ -328,7 +328,7 @@ fn no_pattern_finds_nothing() {
     assert_eq!(log(&["{\"a\": [1]}"], &[]), [""; 0]);
 }
 
-/// Paths of values in `text`, some of their steps made wild.
+/// Returns paths of values in `text`, with some steps replaced by `*`.
 fn random_patterns(text: &str, count: usize, rng: &mut Rng) -> Vec<String> {
     let all = expected(text, &["", "/*", "/*/*", "/*/*/*", "/*/*/*/*", "/*/*/*/*/*"]);
     let wild = |path: &str, rng: &mut Rng| {
@@ -355,7 +355,7 @@ fn any_chunking_of_random_documents() {
     assert!(matches > 1000, "{matches}");
 }
 
-/// A sink that is lent in the middle says what ends from then on.
+/// A sink that is lent late reports what ends from then on.
 #[test]
 fn a_late_sink_sees_the_rest() {
     let mut rng = Rng::new(11);
@@ -370,7 +370,7 @@ fn a_late_sink_sees_the_rest() {
             document.push_with(&text[cut..], &mut paths).unwrap();
             let mut found = Vec::new();
             drain(&mut paths, document.text(), &mut Vec::new(), &mut found);
-            // A number is told with the byte behind it.
+            // A number is reported with the byte after it.
             let told = |found: &Found| {
                 let is_number = Raw::root(&found.text).is_some_and(|raw| raw.kind() == ValueKind::Number);
                 found.start + found.text.len() + usize::from(is_number)
@@ -383,7 +383,7 @@ fn a_late_sink_sees_the_rest() {
     }
 }
 
-/// Lent now and then, it lacks what it was not told, and all else is where it says.
+/// A sink that misses pushes misses their events; all other matches have the right path.
 #[test]
 fn gaps_do_no_harm() {
     let mut rng = Rng::new(13);
@@ -430,10 +430,10 @@ fn gaps_do_no_harm() {
     assert!(phases.iter().all(|&count| count > 1000) && steps > 2000, "{phases:?} {steps}");
 }
 
-/// A string whose end was missed is not the one that goes on.
+/// The end of a string was missed: the next string is another one.
 #[test]
 fn a_string_is_known_again_behind_a_gap() {
-    // Columns: what is lent, what is not, what is lent again, and all that is said of it.
+    // Columns: what is pushed with the sink, without it, with it again, and all matches.
     let cases: [(&str, &str, &str, &[&str]); 5] = [
         (r#"{"a": ["x"#, r#"y""#, "]", &[r#"complete /a ["xy"]"#]),
         (r#"{"a": "x"#, r#"", "c": "y"#, r#"z""#, &["grow /c z", r#"complete /c "yz""#]),

@@ -1,5 +1,5 @@
-//! Values as trees, which keep the order of members and the text of numbers: made at random, written in any style,
-//! read back the slow way, and compared by a canonical text.
+//! Values as trees that keep the order of members and the text of numbers: made at random, written in any style, read
+//! by a slow parser, and compared by a canonical text.
 
 use restitch::json::walk::{Raw, ValueKind};
 
@@ -7,14 +7,14 @@ use crate::support::Rng;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tree {
-    /// A number or literal, as it is written.
+    /// A number or literal as written.
     Scalar(String),
     Text(String),
     List(Vec<Tree>),
     Map(Vec<(String, Tree)>),
 }
 
-/// Few, so that equal ones are common; and such that differ in little.
+/// Few keys, so that equal ones are common, and keys that differ in little.
 const TEXTS: [&str; 16] = [
     "",
     "a",
@@ -36,7 +36,7 @@ const TEXTS: [&str; 16] = [
 const SCALARS: [&str; 9] = ["0", "1", "-1", "1.0", "1e3", "12345678901234567890", "true", "false", "null"];
 
 impl Tree {
-    /// A container, at most `depth` deep.
+    /// Returns a random container, at most `depth` deep.
     pub(crate) fn random(rng: &mut Rng, depth: usize) -> Self {
         let size = rng.below(5);
         let child = |rng: &mut Rng| match rng.below(6) {
@@ -52,7 +52,7 @@ impl Tree {
         let mut members: Vec<(String, Self)> = Vec::new();
         for _ in 0..size {
             let key = rng.pick(&TEXTS);
-            // Duplicates are legal, and rare.
+            // Duplicate keys are legal, and rare.
             if rng.below(20) == 0 || members.iter().all(|(other, _)| other != key) {
                 members.push((key.to_owned(), child(rng)));
             }
@@ -60,7 +60,7 @@ impl Tree {
         Self::Map(members)
     }
 
-    /// The tree of a text that is written already.
+    /// Returns the tree of a text.
     pub(crate) fn of(raw: Raw<'_>) -> Self {
         match raw.kind() {
             ValueKind::Object => {
@@ -73,7 +73,7 @@ impl Tree {
         }
     }
 
-    /// The same for all texts that mean the same, and for no others.
+    /// Returns a text that is the same for equal values only.
     pub(crate) fn canonical(&self) -> String {
         match self {
             Self::Scalar(text) => text.clone(),
@@ -88,7 +88,7 @@ impl Tree {
         }
     }
 
-    /// Writes it with white space and escapes by chance.
+    /// Writes the tree with random white space and escapes.
     pub(crate) fn write(&self, rng: &mut Rng) -> String {
         let mut out = String::new();
         self.write_into(rng, &mut out);
@@ -127,7 +127,7 @@ impl Tree {
         }
     }
 
-    /// The members of all objects in another order; those of one key keep theirs.
+    /// Shuffles the members of all objects; the values of a repeated key keep their order.
     pub(crate) fn shuffled(&self, rng: &mut Rng) -> Self {
         match self {
             Self::List(items) => Self::List(items.iter().map(|item| item.shuffled(rng)).collect()),
@@ -146,7 +146,7 @@ impl Tree {
         }
     }
 
-    /// Another value, which differs in one place.
+    /// Returns a value that differs in one place.
     pub(crate) fn changed(&self, rng: &mut Rng) -> Self {
         let mut tree = self.clone();
         match &mut tree {

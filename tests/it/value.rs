@@ -15,7 +15,7 @@ use crate::fuzz::value::{Tree, check, check_against, compact, run};
 use crate::json::INLINE;
 use crate::support::{Rng, random_cuts};
 
-/// What the documents of other tests lack: text that looks different when it is read and written.
+/// Values that the documents of other tests lack: text that looks different when it is decoded and written.
 const MORE: [&str; 8] = [
     r#"["\ud83d\ud83d\ude00", "\ud83dx", "\ud83d\n", "\ud83d\u0041", "\ude00\ud83d", "\uD83D\\", "\u0000\u001f\u007f"]"#,
     r#"{"\ud83d": 1, "\ud83d\ude00": {"\u0061": [2]}, "a\/b~": {"": 0}, "\ud83d": 2, "a": {"a": 1, "\u0061": 2}}"#,
@@ -31,7 +31,7 @@ const MORE: [&str; 8] = [
 const HALVES: &str = r#"{"\ud83d": 1, "\ud83e": 2, "\\ud83d": 3, "\uD83D": 4, "\\ud83d": 5, "a\ud83db": 6, "\ufffd": 7,
     "a\ud83d\u0062": 8, "a\uD83Ec": 9, "\ud83d\ude00": 10, "\ude00\ud83d": 11, "\uFFFD": 12, "a\\ud83db": 13}"#;
 
-/// A live value of `text`, pushed at once.
+/// Returns a live value of `text`, pushed at once.
 fn live(text: &str) -> LiveValue {
     let (mut document, mut value) = (Document::with_roots(1 << 20, Roots::Any), LiveValue::new());
     document.push_with(text, &mut value).unwrap();
@@ -49,8 +49,8 @@ fn error<T: DeserializeOwned>(text: &str) -> SnapshotError {
     }
 }
 
-/// The document's complete part, read by serde_json and written again, is what the view prints: at every byte of short
-/// documents, at some hundred places of long ones.
+/// A view prints the document's complete part, read by serde_json and written again: at every byte of short documents,
+/// at some hundred places of long ones.
 #[test]
 fn the_view_is_the_complete_part_at_every_byte() {
     for text in MORE {
@@ -111,7 +111,7 @@ fn the_prefix_check_can_fail() {
     }
 }
 
-/// Columns: text, what is shown, what is shown with strings held back.
+/// Columns: the text, what is shown, what is shown with open strings omitted.
 #[test]
 fn held_and_shown() {
     for (text, show, hold) in [
@@ -143,7 +143,7 @@ fn held_and_shown() {
         let print = |strings| value.view_with(strings).map_or_else(String::new, |view| view.to_string());
         assert_eq!((print(Partial::Include).as_str(), print(Partial::Omit).as_str()), (show, hold), "{text}");
         for strings in [Partial::Include, Partial::Omit] {
-            // Everything there is counted, and reached from both ends.
+            // Every value is counted, and found from both ends.
             value.view_with(strings).map(Tree::of);
         }
     }
@@ -163,7 +163,7 @@ fn a_view_is_read_by_hand() {
     assert_eq!((at("").path(), at("/").path(), at("/m~0n~1o").path()), ("".into(), "/".into(), "/m~0n~1o".into()));
     assert_eq!((at("/a/b/3").path().as_str(), at("/open/0").path().as_str()), ("/a/b/3", "/open/0"));
     assert!(at("/a").is_whole() && !at("/open").is_whole() && !at("/open/0").is_whole());
-    // The first of two members with one key: what was shown stays.
+    // `get` returns the first of two members with the same key: what was shown does not change.
     assert_eq!(root.get("a").unwrap().kind(), ValueKind::Object);
     for nowhere in
         ["a", "/b", "/a/b/4", "/a/b/01", "/a/b/-", "/a/b/+1", "/a/b/", "/a/b/0/0", "/a/b/18446744073709551615"]
@@ -173,7 +173,7 @@ fn a_view_is_read_by_hand() {
     let growing = root.last().and_then(View::last).unwrap();
     assert_eq!((growing.as_str(), growing.key(), root.last().unwrap().key()), (Some("gro"), None, Some("open")));
     assert_eq!(format!("{growing:?} {}", at("/a")), r#""gro" {"b":[true,null,"x",-1.50]}"#);
-    // What it is not.
+    // Accessors of other types return nothing.
     let null = at("/a/b/1");
     assert_eq!((null.as_str(), null.as_bool(), null.as_number()), (None, None, None));
     assert!(null.get("a").is_none() && null.index(0).is_none() && null.last().is_none() && null.is_empty());
@@ -256,7 +256,7 @@ fn a_whole_document_is_what_serde_json_reads() {
     let value = live(REPORT);
     let (ours, theirs): (Report, Report) = (value.snapshot().unwrap(), serde_json::from_str(REPORT).unwrap());
     assert_eq!(ours, theirs);
-    // And it can be taken from the first bracket on, or says that more must come.
+    // A snapshot of `Option` fields succeeds from the first bracket on, or asks for more text.
     let (mut document, mut value, mut taken) = (Document::new(64), LiveValue::new(), 0);
     for c in REPORT.chars() {
         document.push_with(c.encode_utf8(&mut [0; 4]), &mut value).unwrap();
@@ -268,7 +268,7 @@ fn a_whole_document_is_what_serde_json_reads() {
     assert!(taken > 200, "{taken}");
 }
 
-/// Every type that both can take, of every text: the same value, or no value.
+/// Every type of every text gives the same value as serde_json, or no value.
 #[test]
 fn types_are_taken_as_serde_json_takes_them() {
     fn both<T: DeserializeOwned + PartialEq + std::fmt::Debug>(texts: &[&str]) {
@@ -368,7 +368,7 @@ fn types_are_taken_as_serde_json_takes_them() {
     both::<Vec<(String, Box<Part>)>>(&["[[\"a\",\"Break\"]]", "[[\"a\",{\"Text\":\"b\"}],[\"c\"]]"]);
 }
 
-/// Columns: text, is it early, where, part of what it says; the type is given by the function.
+/// Columns: the text, whether the error is early, its path, part of its message. The function gives the type.
 #[test]
 fn errors_say_whether_more_text_would_help() {
     fn expect<T: DeserializeOwned>(cases: &[(&str, bool, &str, &str)]) {
@@ -510,7 +510,7 @@ fn numbers_keep_their_text() {
     for text in ["", "-", "01", "1.", ".5", "1e", " 1", "1 ", "+1", "0x1", "NaN", "1,2", "null", "[1]"] {
         assert_eq!(text.parse::<OwnedNumber>().unwrap_err().to_string(), "not a JSON number", "{text}");
     }
-    // From other deserializers it is the number that came, and it is written as one.
+    // From another deserializer it is the number that serde passes, and is written as one.
     let row: Row =
         serde_json::from_str(r#"{"n": 1.50, "more": [7, -7, 1e300, 123456789012345678901234567890]}"#).unwrap();
     let texts: Vec<_> = row.more.as_ref().unwrap().iter().map(OwnedNumber::as_str).collect();
@@ -553,20 +553,21 @@ fn duplicate_keys_are_flagged_once() {
             (nth("\"\\u0061\"", 0), "\\u0061", "/a".to_owned()),
         ]
     );
-    // The first one is what counts; all are there.
+    // `get` returns the first one; all are kept.
     let root = value.view().unwrap();
     assert_eq!(root.pointer("/a/k").unwrap().to_string(), "1");
     assert_eq!(root.get("a").unwrap().to_string(), r#"{"k":1,"k":2,"k":3}"#);
-    // Keys that differ in half of a surrogate pair differ, and those that look like one that is shown as it is written.
+    // Keys that differ in half of a surrogate pair differ, and so do a key with such a half and one with its escape as
+    // text.
     let (halves, flagged) = (live(HALVES), ["\\uD83D", "\\\\ud83d", "a\\ud83d\\u0062", "\\uFFFD"]);
     let spans = |value: &LiveValue| value.duplicates().iter().map(|one| one.span.of(HALVES)).collect::<Vec<_>>();
     assert_eq!(spans(&halves), flagged);
-    // The same in an object of so many keys that they are in a table.
+    // The same in an object that is large enough for a table.
     let many: String = (0..100).map(|n| format!("\"k{n}\": 0, ")).collect();
     let many = HALVES.replacen('{', &format!("{{{many}"), 1);
     let many: Vec<_> = live(&many).duplicates().iter().map(|one| one.span.of(&many).to_owned()).collect();
     assert_eq!(many, flagged);
-    // A new root has none.
+    // A new root has no duplicates.
     let mut document = Document::with_options(64, Roots::Containers, Trailing::Next);
     document.push_with(r#"{"a": 1, "a": 2}"#, &mut value).unwrap();
     assert_eq!(
@@ -577,8 +578,8 @@ fn duplicate_keys_are_flagged_once() {
     assert_eq!((value.duplicates(), shown(&value).as_str()), (&[][..], "{}"));
 }
 
-/// An object of a hundred thousand keys, and as many small ones behind it: if a key cost what its object or the one
-/// before has, this would not come to an end.
+/// An object of a hundred thousand keys, and as many small objects after it. If a key cost O(its object), or O(the
+/// object before), this test would not end.
 #[test]
 fn many_keys() {
     let keys = 100_000;
@@ -641,7 +642,7 @@ fn a_clone_is_a_checkpoint() {
         document.push_with(&text[..cut], &mut value).unwrap();
         let (checkpoint, then) = (document.checkpoint(), value.clone());
         let before = shown(&value);
-        // Whatever may follow there.
+        // What may follow there.
         for other in ["x", "\\n\", \"other", "1, \"a\": [2, {", "]", "}"] {
             let _ = document.push_with(other, &mut value);
         }
@@ -654,7 +655,7 @@ fn a_clone_is_a_checkpoint() {
     }
 }
 
-/// A root begins anew where another has ended.
+/// A root starts after another one has ended.
 #[test]
 fn the_newest_root_is_shown() {
     let mut document = Document::with_options(64, Roots::Any, Trailing::Next);
@@ -675,7 +676,7 @@ fn the_newest_root_is_shown() {
     assert_eq!(document.roots(), 5);
 }
 
-/// A sink that is not lent every push shows what it knows to be true and no more.
+/// A sink that misses pushes shows only what it knows.
 #[test]
 fn missing_events_are_noticed() {
     let text = r#"{"a": ["one", {"b": "two\n"}, 3], "c": {"d": [true, [], {}], "e": 4}, "f": [[[5]], ""], "g": "#;
@@ -688,7 +689,7 @@ fn missing_events_are_noticed() {
             let mut told = 0;
             let counting = json::each(|_, _| told += 1);
             document.push_with(&text[end..], &mut (&mut value, &mut all, counting)).unwrap();
-            // Where nothing was told since, nothing can be noticed.
+            // Nothing can be noticed before the next event.
             if told > 0 && !value.is_stale() {
                 assert_eq!(shown(&value), shown(&all), "{start}..{end}");
             }
@@ -698,12 +699,12 @@ fn missing_events_are_noticed() {
             if value.is_stale() {
                 assert!(Tree::of(view).is_prefix_of(&known));
             }
-            // Behind, it can be brought up to date.
+            // After that it can be brought up to date.
             document.replay(&mut value);
             assert_eq!((shown(&value), value.is_stale()), (shown(&all), false));
         }
     }
-    // The last child alone is missing, and its container ends.
+    // Only the last child is missing, and its container ends.
     let (mut document, mut value) = (Document::new(64), LiveValue::new());
     document.push_with(r#"[["a""#, &mut value).unwrap();
     document.push(r#","b""#).unwrap();
@@ -755,7 +756,7 @@ fn random_texts() {
     }
 }
 
-/// serde takes a number for the index of a variant; a document never means that.
+/// serde reads a number as the index of a variant; a JSON document never means that.
 #[test]
 fn a_number_names_no_variant() {
     #[derive(Debug, PartialEq, serde::Deserialize)]

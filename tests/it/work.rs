@@ -1,5 +1,5 @@
-//! What a push costs, counted and not timed: allocations, bytes allocated, events told. None of them depends on what
-//! came before, and all grow with the text and no faster.
+//! The cost of a push, counted and not timed: allocations, bytes allocated, events. It does not depend on earlier text,
+//! and grows linearly.
 
 use allocation_counter::{AllocationInfo, measure};
 use restitch::children::ChildIndex;
@@ -9,13 +9,13 @@ use restitch::paths::Paths;
 use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits, Trailing};
 
-/// Counts what it is told, and looks at each span.
+/// Counts events, and reads each span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counting {
     fragments: usize,
-    /// Events that are no fragments.
+    /// The number of events that are not fragments.
     others: usize,
-    /// Bytes of all fragments.
+    /// The bytes of all fragments.
     bytes: usize,
 }
 
@@ -31,7 +31,7 @@ impl Sink for Counting {
     }
 }
 
-/// Sections as models write them, with escapes, numbers and characters beyond ASCII; `count` of them, and the end open.
+/// Sections as models write them, with escapes, numbers and characters beyond ASCII: `count` of them, and no end.
 fn sections(count: usize) -> String {
     let mut text = String::from("{\"title\": \"Report\", \"sections\": [");
     for n in 0..count {
@@ -44,7 +44,7 @@ fn sections(count: usize) -> String {
     text
 }
 
-/// Where pieces of about `size` bytes end: behind a character, and at the end of `text`.
+/// Returns where pieces of about `size` bytes end: after a character, and at the end of `text`.
 fn ends(text: &str, size: usize) -> impl Iterator<Item = usize> {
     let mut end = 0;
     std::iter::from_fn(move || {
@@ -67,7 +67,7 @@ fn push_all<S: Sink>(document: &mut Document, text: &str, size: usize, sink: &mu
     }
 }
 
-/// The steps of the path and the bytes of their text: a walk that touches all of it.
+/// Returns the steps of the path and the bytes of their text, so that all of it is read.
 fn walk(document: &Document) -> (usize, usize) {
     let tokens = document.path().tokens();
     tokens.fold((0, 0), |(steps, bytes), token| match token {
@@ -81,7 +81,7 @@ fn a_machine_is_small() {
     assert!(size_of::<Machine>() <= 4 << 10, "{} bytes", size_of::<Machine>());
 }
 
-/// The stack of open containers grows to the text's depth, within the first section. From then on nothing is allocated.
+/// The stack grows to the text's depth in the first section. From then on nothing is allocated.
 #[test]
 fn a_push_into_the_machine_allocates_nothing() {
     let text = sections(2000);
@@ -114,13 +114,13 @@ fn a_push_into_the_machine_allocates_nothing() {
             }
         });
         assert_eq!(events.count_total, 0, "events in pushes of {size}");
-        // Title and sections; a section has 2 brackets, 3 keys, an identifier, a string, and values: 2 brackets, 3 scalars,
-        // an object with a key and an array.
+        // Title and sections; a section has 2 brackets, 3 keys, an identifier, a string, and values: 2 brackets, 3
+        // scalars, an object with a key and an array.
         assert_eq!(counting.others, 1 + 1 + 2 + 1 + 1 + 2000 * (2 + 3 + 1 + 2 + 2 + 3 + 2 + 1 + 2));
     }
 }
 
-/// A document allocates for its text alone: each time it has doubled, at most.
+/// A document allocates only for its text: at most once each time the text has doubled.
 #[test]
 fn a_push_into_the_document_allocates_for_the_text_alone() {
     for count in [1000, 2000, 4000, 8000] {
@@ -136,7 +136,7 @@ fn a_push_into_the_document_allocates_for_the_text_alone() {
     }
 }
 
-/// Allocations of a document behind its first sections, with a sink that is looked at behind each push.
+/// Returns the allocations of a document after its first sections, with a sink that is read after each push.
 fn behind_warm_up<S: Sink>(text: &str, size: usize, mut sink: S, mut look: impl FnMut(&mut S, &Document)) -> u64 {
     let warm = sections(20).len();
     let mut document = Document::new(64);
@@ -169,7 +169,7 @@ fn sinks_allocate_for_what_they_keep_alone() {
             "{paths} in pushes of {size}, {text_alone} for the text"
         );
 
-        // Two stores that double from 20 sections to 2,000: seven times each, and once more.
+        // Two buffers that double from 20 sections to 2,000: seven times each, and once more.
         let value = behind_warm_up(&text, size, LiveValue::new(), |value, _| {
             let mut newest = value.view();
             while let Some(last) = newest.and_then(View::last) {
@@ -178,15 +178,14 @@ fn sinks_allocate_for_what_they_keep_alone() {
         });
         assert!(value <= text_alone + 16, "{value} in pushes of {size}, {text_alone} for the text");
 
-        // The children, and what finds them by what they say and by their keys: five stores that double seven times each,
-        // and once more.
+        // The children and their two hash indexes: five buffers that double seven times each, and once more.
         let index = behind_warm_up(&text, size, ChildIndex::new(1 << 20), |_, _| {});
         assert!(index <= text_alone + 40, "{index} in pushes of {size}, {text_alone} for the text");
     }
 }
 
-/// Objects of so many members that their keys are in a table, within each other and behind a huge one: a table is
-/// allocated for each that is open, and no more.
+/// Nested objects with enough members for a table of keys, after a huge one: a table is allocated for each open object,
+/// and no more.
 #[test]
 fn tables_of_keys_are_used_again() {
     let members = |count: usize| (0..count).map(|n| format!("\"k{n}\": 0")).collect::<Vec<_>>().join(", ");
@@ -201,7 +200,7 @@ fn tables_of_keys_are_used_again() {
             assert_eq!(value.view().unwrap().len(), count + 1 + usize::from(!before.is_empty()));
             cost.count_total
         });
-        // The text, and the two stores of the value.
+        // The text, and the two buffers of the value.
         assert!(costs[0] <= 3 * 10 && costs[1] <= costs[0] + 3 * 4, "{costs:?}");
     }
 }
@@ -243,13 +242,13 @@ fn a_path_is_a_view() {
     document.push(r#"{"sections": [0, {"content": [[{"é": "open"#).unwrap();
     let cost = measure(|| assert_eq!(walk(&document), (6, 8 + 7 + 2)));
     assert_eq!(cost.count_total, 0);
-    // A key with an escape says something that stands nowhere: it is made anew.
+    // A key with an escape has no text to borrow: it is allocated.
     document.push(r#"", "a\"b": {"c\nd": "#).unwrap();
     let cost = measure(|| assert_eq!(walk(&document), (7, 8 + 7 + 3 + 3)));
     assert_eq!(cost.count_total, 2);
 }
 
-/// What is kept of a cut, and what it takes to come back, depends on what is open and not on the text.
+/// The memory of a checkpoint, and the cost of restoring it, depend on what is open and not on the text.
 #[test]
 fn a_checkpoint_costs_what_is_open() {
     let costs = [10, 100, 10_000].map(|count| {
@@ -268,16 +267,16 @@ fn a_checkpoint_costs_what_is_open() {
     assert!(restored.bytes_total <= 1024, "{restored:?}");
 }
 
-/// A family of texts, one for each `n`, and what they are about to a reader.
+/// A family of texts, one for each `n`, and what a reader finds in them.
 struct Family {
     name: &'static str,
     text: fn(usize) -> String,
     n: usize,
-    /// Events for each `n` that are no fragments, and those that come whatever `n` is.
+    /// The number of events that are not fragments, for each `n` and besides.
     others: [usize; 2],
-    /// Strings that are values, in the same way.
+    /// The number of strings that are values, in the same way.
     strings: [usize; 2],
-    /// Open containers for each `n`.
+    /// The number of open containers for each `n`.
     depth: usize,
     pushes: &'static [usize],
 }
@@ -285,7 +284,7 @@ struct Family {
 const ANY: &[usize] = &[1, 4, 7, 4096, usize::MAX];
 const LARGE: &[usize] = &[4096, usize::MAX];
 
-/// What hurts a parser that looks at something twice.
+/// Texts that are slow for a parser that reads something twice.
 const FAMILIES: [Family; 12] = [
     Family {
         name: "deep arrays",
@@ -397,11 +396,11 @@ const FAMILIES: [Family; 12] = [
     },
 ];
 
-/// Bytes that an open container takes, with the growth of the stack.
+/// The bytes of an open container, with the growth of the stack.
 const FRAME: usize = 4 * size_of::<restitch::json::Frame>();
 
 impl Family {
-    /// Pushes the text for `n`, and checks what can be said of it alone.
+    /// Pushes the text for `n`, and checks its own counts.
     fn cost(&self, n: usize, size: usize) -> AllocationInfo {
         let name = self.name;
         let text = (self.text)(n);
@@ -410,7 +409,7 @@ impl Family {
         let cost = measure(|| push_all(&mut document, &text, size, &mut counting));
         assert!(document.is_complete(), "{name}");
         assert_eq!(counting.others, self.others[0] * n + self.others[1], "{name}: events");
-        // A push ends a fragment, and a string does.
+        // A fragment ends with its push or with its string.
         let strings = self.strings[0] * n + self.strings[1];
         assert!(counting.fragments <= pushes + strings, "{name}: {} fragments", counting.fragments);
         assert!(counting.bytes <= text.len(), "{name}: {} bytes told", counting.bytes);
@@ -420,7 +419,7 @@ impl Family {
     }
 }
 
-/// Twice the text costs at most twice the memory and a constant, and one doubling more of text and stack.
+/// Twice the text costs at most twice the memory, a constant, and one more doubling of text and stack.
 #[test]
 fn work_grows_with_the_text_and_no_faster() {
     for family in FAMILIES {
@@ -434,7 +433,8 @@ fn work_grows_with_the_text_and_no_faster() {
     }
 }
 
-/// Bytes allocated for `text`, pushed in pieces of `size` to a document and a sink that is looked at behind each.
+/// Returns the bytes allocated for `text`, pushed in pieces of `size` to a document, with a sink that is read after
+/// each.
 fn with_sink<S: Sink>(text: &str, size: usize, depth: usize, mut sink: S, mut look: impl FnMut(&mut S)) -> u64 {
     let mut document = Document::new(depth);
     let cost = measure(|| {
@@ -449,7 +449,7 @@ fn with_sink<S: Sink>(text: &str, size: usize, depth: usize, mut sink: S, mut lo
     cost.bytes_total
 }
 
-/// The sinks cost twice for twice the text, too.
+/// The sinks cost twice as much for twice the text, too.
 #[test]
 fn what_sinks_allocate_grows_with_the_text_and_no_faster() {
     let patterns = ["", "/*", "/k/k", "/*/*/*", "/k0000001"];
@@ -474,7 +474,7 @@ fn what_sinks_allocate_grows_with_the_text_and_no_faster() {
     }
 }
 
-/// The machine keeps none of the text: what it allocates is its stack.
+/// The machine keeps no text: it allocates only its stack.
 #[test]
 fn a_machine_allocates_for_depth_alone() {
     for family in FAMILIES {
@@ -493,7 +493,7 @@ fn a_machine_allocates_for_depth_alone() {
     }
 }
 
-/// What stands open at a depth that no default allows is closed without recursion, and in one pass.
+/// Containers of a depth that no default allows are closed without recursion, in one pass.
 #[test]
 fn a_million_open_containers_are_closed() {
     let depth = 1_000_000;
@@ -505,12 +505,12 @@ fn a_million_open_containers_are_closed() {
     assert!(cost.bytes_total <= 4 * depth as u64, "{cost:?}");
     assert_eq!(document.path().len(), depth);
     assert_eq!(document.push("[").unwrap_err().offset, depth);
-    // The default refuses it where it begins to be absurd.
+    // The default depth refuses such text.
     let mut limited = Document::new(Limits::default().max_depth);
     assert_eq!(limited.push(&"[".repeat(depth)).unwrap_err().offset, 1024);
 }
 
-/// The counts above can fail: allocations are seen, and a span is looked at.
+/// The counts above can fail: allocations are seen, and a span is read.
 #[test]
 fn the_counter_counts() {
     let cost = measure(|| drop(std::hint::black_box(vec![0u8; 1000])));

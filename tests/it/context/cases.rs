@@ -1,4 +1,4 @@
-//! Contexts as data: a document, a cut and a budget, and every context. Expected values are by hand.
+//! Contexts as data: a document, a cut, a budget and every context. Expected values were made by hand.
 
 use std::{fs, path::Path};
 
@@ -38,7 +38,7 @@ fn contexts_are_as_their_files_say() {
     println!("covered: {} files", files.len());
 }
 
-/// The contexts of a text that comes in pieces, as they are written.
+/// Returns the contexts of a text that is pushed in pieces.
 fn contexts(text: &str, cuts: &[usize], budget: usize, fragment: Option<&str>) -> Value {
     let mut document = Document::with_roots(64, Roots::Any);
     let mut index = ContextIndex::default();

@@ -1,4 +1,4 @@
-//! The percentage that a model names, and what becomes of it.
+//! The percentage that a model names, and its effect.
 
 use restitch::context::{KPI_QUESTION, Progress, extract, validate};
 
@@ -16,7 +16,7 @@ fn the_question_asks_for_one_line() {
 #[test]
 fn a_percentage_is_read_outside_of_the_json() {
     for (answer, expect) in [
-        // Before and behind, in every form.
+        // Before and after the JSON, in every form.
         ("PROGRESS: 45\n[1, 2]", Some(45)),
         ("progress: 45%\n\n```json\n[1, 2]\n```", Some(45)),
         ("**PROGRESS: 7**\n[1]", Some(7)),
@@ -29,10 +29,10 @@ fn a_percentage_is_read_outside_of_the_json() {
         ("45", Some(45)),
         ("45%", Some(45)),
         ("45 percent.", Some(45)),
-        // The asked form wins, then a percentage, then an integer.
+        // The requested form wins, then a percentage, then an integer.
         ("12\nHalf is 50%.\nPROGRESS: 60\n[1]", Some(60)),
         ("12\nHalf is 50%.\n[1]", Some(50)),
-        // A fragment: only a line that JSON can't hold.
+        // In a fragment, only a line that JSON cannot hold counts.
         ("PROGRESS: 45\n\", \"b\": 2}", Some(45)),
         ("45%\n\", \"b\": 2}", None),
         ("45% of all people agree\"}, {\"a\": \"b\"}]", None),
@@ -84,7 +84,7 @@ fn three_failures_in_a_row_are_the_end() {
         (Some(10), true, 0, Some(10)),
         (Some(10), true, 1, Some(10)),
         (Some(5), true, 2, Some(10)),
-        // No answer is no failure, and ends no row.
+        // An answer without a percentage is not stalled, and does not reset the count.
         (None, true, 2, Some(10)),
         (Some(11), true, 0, Some(11)),
         (Some(11), true, 1, Some(11)),
@@ -94,14 +94,14 @@ fn three_failures_in_a_row_are_the_end() {
     for (kpi, goes_on, stalled, last) in steps {
         assert_eq!((progress.note(kpi), progress.stalled(), progress.last_kpi()), (goes_on, stalled, last), "{kpi:?}");
     }
-    // Down to one; none would never begin.
+    // At least one stalled report is needed to end.
     for limit in [0, 1] {
         let mut progress = Progress::new(limit);
         assert!(progress.note(Some(1)) && progress.note(None) && !progress.note(Some(1)));
     }
 }
 
-/// What stands in a document is no percentage, wherever a fragment of it begins and ends.
+/// Text of a document is no percentage, wherever a fragment of it starts and ends.
 #[test]
 fn fragments_of_documents_name_no_percentage() {
     let (mut rng, mut count) = (Rng::new(7), 0);

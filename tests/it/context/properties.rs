@@ -1,4 +1,4 @@
-//! What holds of the contexts at every cut.
+//! Properties of the contexts at every cut.
 
 use restitch::Document;
 use restitch::children::ChildIndex;
@@ -13,7 +13,7 @@ use restitch::overlap::{Anchor, Hit, Matcher};
 use crate::support::{Rng, at_least, corpus_documents};
 use crate::tree::Tree;
 
-/// What was seen, so that nothing passes for lack of it.
+/// Counts of what was seen, so that no property holds for lack of cases.
 #[derive(Debug, Default)]
 struct Seen {
     cuts: usize,
@@ -24,8 +24,8 @@ struct Seen {
     shortened: usize,
 }
 
-/// Characters of values that a rendering shows, read forwards. `cut` is how many of them belong to a cut value that is
-/// shown by its end.
+/// Returns the characters of values that a rendering shows, read forwards. `cut` is the number of them in a cut value
+/// that is shown by its end.
 fn shown(rendering: &str) -> usize {
     let chars: Vec<char> = rendering.chars().collect();
     let (mut at, mut count) = (0, 0);
@@ -45,7 +45,7 @@ fn shown(rendering: &str) -> usize {
                     count += end - start;
                 }
             }
-            // A hint, or so many members.
+            // A hint, or a count of members.
             '<' => at += 1 + chars[at..].iter().take_while(|&&c| c != '>').count(),
             '…' if chars.get(at + 1) == Some(&' ') && chars.get(at + 2).is_some_and(char::is_ascii_digit) => {
                 let rest: String = chars[at..].iter().collect();
@@ -63,7 +63,7 @@ fn shown(rendering: &str) -> usize {
     count
 }
 
-/// The brackets that a rendering leaves open, outside of strings.
+/// Returns the brackets that a rendering leaves open, outside of strings.
 fn left_open(rendering: &str) -> String {
     let (mut open, mut chars) = (String::new(), rendering.chars());
     while let Some(c) = chars.next() {
@@ -88,7 +88,7 @@ fn occurs_once(text: &str, part: &str) -> bool {
     memchr::memmem::find(text.as_bytes(), part.as_bytes()) == memchr::memmem::rfind(text.as_bytes(), part.as_bytes())
 }
 
-/// A proper prefix that is a suffix and longer than the rule allows.
+/// Returns whether the text has a border that is longer than the rule allows: a proper prefix that is a suffix.
 fn has_long_border(text: &str) -> bool {
     let least = (text.chars().count() / 4).max(8);
     text.char_indices().skip(least).any(|(at, _)| text.ends_with(&text[..at]))
@@ -110,7 +110,7 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
 
     let budget = [0, 30, 60, 100, 500, 2000][rng.below(6)];
     let limited = hierarchy_context_for_prompt(document, Some(children), budget);
-    // A key that is open reads like a value; what follows "…" in a cut value is its end.
+    // An open key reads like a value; text after "…" in a cut value is its end.
     let machine = document.machine();
     let in_key =
         document.cut_state() == CutState::Key || (machine.in_token() && document.path().len() < machine.frames().len());
@@ -118,9 +118,9 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
         let value = if machine.in_token() { &text[machine.token_start()..] } else { "" };
         let value = value.strip_prefix('"').unwrap_or(value);
         let is_short = value.chars().count() > budget;
-        // In a string the sign itself was counted.
+        // In a string the sign "…" was counted.
         let sign = usize::from(is_short && machine.in_string());
-        // A cut inside an escape leaves an odd tail, which may read as another token.
+        // The end of an escape may read as another token.
         if !(is_short && value.contains(['\\', '"'])) {
             assert_eq!(shown(&limited.text) - sign, limited.spent, "{} at {budget}", limited.text);
             let frames: String = machine.frames().iter().map(|frame| frame.kind.opener()).collect();
@@ -154,7 +154,7 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
             let found = matcher.feed(text, &overlap.text.as_bytes()[..at]);
             hits.extend(found.into_iter().filter(|hit| matches!(hit, Hit::Anchor { .. })).map(|_| at));
         }
-        // A short text is its own anchor, and its envelope needs not come again.
+        // A short text is its own anchor, and its envelope need not come again.
         ends -= anchor.range.start.max(document.root_start().unwrap()) - anchor.range.start;
         assert!(ends > 0 && hits.contains(&overlap.text.len()), "{}", overlap.text);
     }
@@ -184,7 +184,7 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
     assert!(contexts.delivered_summary.lines().all(|line| line.starts_with("- ") || line.starts_with("… ")));
 }
 
-/// All cuts of a short text, some of a long one.
+/// Checks all cuts of a short text, some of a long one.
 fn cuts(text: &str, most: usize, rng: &mut Rng, seen: &mut Seen) {
     let (mut document, mut sinks) =
         (Document::with_roots(1024, Roots::Any), (ContextIndex::default(), ChildIndex::new(1 << 16)));
@@ -219,7 +219,7 @@ fn at_every_cut_of_generated_documents() {
     assert!(seen.shortened > 500 && seen.ambiguous < seen.anchors / 4, "{seen:?}");
 }
 
-/// Values so large that the beginning of others is out of reach.
+/// Values so large that the start of others is out of reach.
 #[test]
 fn at_cuts_of_documents_with_large_values() {
     fn inflated(tree: &Tree, rng: &mut Rng) -> Tree {
@@ -252,7 +252,7 @@ fn at_cuts_of_recorded_documents() {
     let documents = corpus_documents("docs");
     let (mut rng, mut seen) = (Rng::new(2), Seen::default());
     for (_, text) in &documents {
-        // The text is parsed, and searched for the anchor, at each cut.
+        // The text is parsed and searched for the anchor at each cut.
         let most = (4_000_000 / text.len()).clamp(5, 120);
         cuts(text, most, &mut rng, &mut seen);
     }

@@ -1,4 +1,4 @@
-//! Rule 4 read word by word: all of the text is parsed into a tree, and each container gives its own text.
+//! The rule of the budget as written: the whole text is parsed into a tree, and each container renders itself.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::read;
 use crate::support::Rng;
 use crate::tree::Tree;
 
-/// A value, whole or cut.
+/// A value, complete or cut.
 struct Node {
     start: usize,
     end: usize,
@@ -93,7 +93,7 @@ struct Rule<'a> {
     left: usize,
     out: bool,
     hints: usize,
-    /// No more of this level is printed.
+    /// Nothing more of this container is printed.
     full: bool,
     met: HashSet<&'static str>,
 }
@@ -121,7 +121,7 @@ impl Rule<'_> {
         }
     }
 
-    /// What stands behind the bracket of a container at `start`, up to the end of its last whole member.
+    /// Returns the text of a container after its bracket at `start`, up to the end of its last complete member.
     fn inside(&mut self, start: usize, members: &[Node], mut style: Style, is_open: bool) -> String {
         let is_object = self.text.as_bytes()[start] == b'{';
         let mut shown = Vec::new();
@@ -173,7 +173,7 @@ impl Rule<'_> {
             };
             shown.push((at, value));
             if self.out && style == Style::Values {
-                // It ran out in this container or below.
+                // The budget ran out in this container or in one inside it.
                 let is_here = node.members.is_none();
                 style = match (is_here, is_open, is_object) {
                     (true, _, _) => Style::Hints,
@@ -208,7 +208,7 @@ impl Rule<'_> {
         Some(shown.to_owned())
     }
 
-    /// A whole container.
+    /// Renders a complete container.
     fn container(&mut self, node: &Node, members: &[Node], style: Style) -> String {
         let inside = self.inside(node.start, members, style, false);
         let behind = members.last().map_or(node.start + 1, |last| last.end);
@@ -216,7 +216,7 @@ impl Rule<'_> {
     }
 }
 
-/// The rendering of a text that is cut inside its root.
+/// Renders a text that is cut inside its root.
 fn reference(text: &str, budget: usize, met: &mut HashSet<&'static str>) -> String {
     let reader = Reader(text.as_bytes());
     let start = reader.space(0);

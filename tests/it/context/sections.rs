@@ -1,4 +1,4 @@
-//! The sections of a document: what counts as one, what is counted of it, what a summary shows.
+//! The sections of a document: what counts as one, what is counted in it, what a summary shows.
 
 use restitch::Document;
 use restitch::children::ChildIndex;
@@ -21,13 +21,13 @@ fn summary(text: &str) -> Vec<String> {
 
 #[test]
 fn what_counts_as_a_section() {
-    // Under a key `sections`, at any depth, also within each other; whatever they are.
+    // Elements under a key `sections`, at any depth, nested, of any type.
     assert_eq!(
         summary(r#"{"a": [{"x": 1}], "b": {"sections": [{"id": "1", "sections": [{"id": "1.1"}]}, "text", [7], 8]"#),
         ["- section \"1\" with 1 sections", "- section \"1.1\"", "- section", "- section", "- section"]
     );
     assert_eq!(summary(r#"{"\u0073ections": [{"id": "a"}"#), ["- section \"a\""]);
-    // The outermost array of objects, also where a deeper one came first.
+    // The objects of the outermost array, also where a deeper array came first.
     assert_eq!(
         summary(r#"{"a": {"b": {"c": [{"id": "deep"}]}}, "rows": [1, {"id": "r1"}, {"id": "r2", "in": [{"id": "x"}"#),
         ["- section \"r1\"", "- section \"r2\" with 1 in (incomplete)"]
@@ -36,14 +36,14 @@ fn what_counts_as_a_section() {
         summary(r#"[{"id": 1}, {"id": 2.5}, {"id": nul"#),
         ["- section \"1\"", "- section \"2.5\"", "- section (incomplete)"]
     );
-    // Members of the root.
+    // The members of the root.
     assert_eq!(
         summary(r#"{"title": "T", "list": [1, 2, 3], "map": {"type": "chart", "id": "c", "points": [[1], [2]]}, "o"#),
         ["- title", "- list with 3 list", "- chart \"c\" with 2 points"]
     );
     assert_eq!(summary("[1, [2]]"), [""; 0]);
     assert_eq!(summary("\"sections\""), [""; 0]);
-    // An array under that key that is empty is none; nor is an object.
+    // An empty array under that key has no section; neither has an object.
     assert_eq!(summary(r#"{"sections": [], "a": 1}"#), ["- sections with 0 sections", "- a"]);
     assert_eq!(summary(r#"{"sections": {"a": 1}}"#), ["- sections"]);
 }
@@ -62,7 +62,7 @@ fn what_a_section_is_called() {
     assert_eq!(line(r#"{"name": "N"}"#), "- section \"N\"");
     assert_eq!(line(r#"{"id": null, "type": null, "title": "T", "name": "N"}"#), "- section \"T\"");
     assert_eq!(line(r#"{"id": null, "title": null, "name": 7}"#), "- section \"7\"");
-    // Only its own members; containers say nothing.
+    // Only its own members name a section, and only scalars.
     assert_eq!(line(r#"{"a": {"type": "x", "id": "y"}, "id": {"b": 1}, "title": []}"#), "- section with 0 title");
     assert_eq!(line(r#"{"type": "a b", "id": ""}"#), "- \"a b\" \"\"");
     let long = "é".repeat(100);
@@ -72,14 +72,14 @@ fn what_a_section_is_called() {
 #[test]
 fn what_is_counted() {
     let line = |section: &str| summary(&format!("{{\"sections\": [{section}")).remove(0);
-    // Whole elements of open arrays, too; arrays of one key are added up.
+    // Complete elements of open arrays count; arrays with the same key are added up.
     assert_eq!(line(r#"{"items": [1, 2, 3"#), "- section with 2 items (incomplete)");
     assert_eq!(line(r#"{"items": [{"rows": [[1], [2], [3"#), "- section with 0 items, 2 rows (incomplete)");
     assert_eq!(line(r#"{"e": [{"rows": [1, 2]}, {"rows": [3]}, {"rows": [4, 5"#), "- section with 4 rows (incomplete)");
     assert_eq!(line(r#"{"lines": ["a"], "other": [1, 2]}"#), "- section with 1 lines");
     assert_eq!(line(r#"{"one": [1], "other": [1, 2]}"#), "- section with 1 one, 2 other");
     assert_eq!(line(r#"{"two words": [1]}"#), "- section with 1 \"two words\"");
-    // Code: the last line counts once it has begun.
+    // The last line of code counts once it has started.
     assert_eq!(line(r#"{"type": "code", "code": "a\nb\nc"}"#), "- code with 3 code lines");
     assert_eq!(line(r#"{"type": "code", "code": "a\u000ab\n"}"#), "- code with 2 code lines");
     assert_eq!(line(r#"{"type": "code", "content": {"code": "a\n\nb"#), "- code with 3 code lines (incomplete)");
@@ -102,7 +102,7 @@ fn a_section_is_closed_on_demand() {
     document.push_with("e9\"}]}, 7", &mut sections).unwrap();
     let found = sections.list(&document);
     assert_eq!(found[1].closed(&document).unwrap(), r#"{"id": "b", "items": [{"x": "y"}, {"x": "z\u00e9"}]}"#);
-    // A number may go on: nothing of it is certain.
+    // A number may continue: nothing of it is certain.
     assert_eq!(found.len(), 2);
     document.push_with("5]", &mut sections).unwrap();
     let found = sections.list(&document);
@@ -132,14 +132,14 @@ fn of_many_sections_the_ends_are_shown() {
     }
 }
 
-/// Text that is taken back, and a clone that goes on in its place.
+/// Text that is dropped by `restore`, and a clone that continues in its place.
 #[test]
 fn a_document_that_is_set_back() {
     let (mut document, mut sections) = read(r#"{"sections": [{"id": "a"}, {"id": "b", "rows": [1"#);
     let (checkpoint, kept) = (document.checkpoint(), sections.clone());
     document.push_with("], \"type\": \"x\"}, {\"id\": \"c\"}, {\"id\": \"d\"}", &mut sections).unwrap();
     assert!(document.restore(&checkpoint));
-    // Without the clone: what began behind the end is not shown, and forgotten with what begins next.
+    // Without the clone, sections after the end are not shown, and forgotten when others start.
     let lines = sections.summary(&document);
     assert!(!lines.contains("\"c\"") && lines.contains("\"b\""), "{lines}");
     let mut late = sections.clone();
@@ -148,7 +148,7 @@ fn a_document_that_is_set_back() {
     assert_eq!(sections.summary(&document), "- section \"a\"\n- section \"b\" with 2 rows\n- section \"e\"");
     assert_eq!(late.count(), 3);
     assert!(late.summary(&document).ends_with("- section \"e\""));
-    // Far back, where most are not remembered.
+    // A checkpoint far back, after which most sections are not remembered.
     let (mut document, mut sections) = (Document::new(64), Sections::new(10));
     document.push_with("{\"sections\": [{\"id\": 0}, {\"id\": 1}", &mut sections).unwrap();
     let checkpoint = document.checkpoint();
@@ -157,7 +157,7 @@ fn a_document_that_is_set_back() {
     document.push_with(", {\"id\": 3}, {\"id\": 4}", &mut sections).unwrap();
     let lines: Vec<String> = [0, 1, 3, 4].map(|n| format!("- section \"{n}\"")).into();
     assert_eq!(sections.summary(&document), lines.join("\n"));
-    // The next root begins anew.
+    // The next root starts from nothing.
     let mut document = Document::with_options(64, restitch::json::envelope::Roots::Any, restitch::Trailing::Next);
     let mut sections = Sections::default();
     document.push_with("{\"sections\": [1, 2]}\n{\"a\": 1}", &mut sections).unwrap();
@@ -169,7 +169,7 @@ fn a_section_that_is_continued_is_listed_once() {
     let (first, found) =
         read(r#"{"sections": [{"id": "a", "items": [1]}, {"id": "b", "type": "table", "rows": [1, 2, "#);
     let mut delivered = found.list(&first);
-    // A fragment that writes its own head.
+    // A fragment that starts with the root again.
     let (second, found) = read(r#"{"sections": [{"id": "b", "rows": [3, 4, 5]}, {"id": "c", "items": ["#);
     merge_sections(&mut delivered, found.list(&second));
     let lines = |sections: &[Section]| sections.iter().map(Section::line).collect::<Vec<_>>();
@@ -177,7 +177,7 @@ fn a_section_that_is_continued_is_listed_once() {
         lines(&delivered),
         ["- section \"a\" with 1 items", "- table \"b\" with 5 rows", "- section \"c\" with 0 items (incomplete)"]
     );
-    // One without a name continues what is open, and nothing that is complete.
+    // A section without a name continues an incomplete one, and no complete one.
     let (third, found) = read(r#"[{"items": [1, 2]}, {"items": [3]}]"#);
     merge_sections(&mut delivered, found.list(&third));
     assert_eq!(lines(&delivered)[2..], ["- section \"c\" with 2 items", "- section with 1 items"]);
@@ -205,13 +205,13 @@ fn the_sections_of_a_document_are_those_of_all_its_roots() {
         ["- section \"a\" with 1 items", "- section \"b\" with 2 rows", "- section \"c\" with 1 items (incomplete)"]
     );
     assert!(sections_of(&Document::new(64)).is_empty());
-    // One root: what the sink says that followed the text.
+    // Of one root, the sections are those of the sink that followed the text.
     let (document, sections) = read(r#"{"sections": [{"id": "a", "items": [1]}, {"id": "b", "rows": [1, 2, "#);
     assert_eq!(sections_of(&document), sections.list(&document));
 }
 
-/// The sections of a whole document, found by walking its tree: the path of each, and its arrays that are no section's
-/// within it.
+/// Returns the sections of a whole document from a walk of its tree: the path of each, and its arrays that are in no
+/// nested section.
 fn reference(tree: &Tree) -> Vec<Vec<(String, usize)>> {
     fn named<'a>(tree: &'a Tree, found: &mut Vec<&'a Tree>) {
         match tree {
@@ -285,7 +285,7 @@ fn reference(tree: &Tree) -> Vec<Vec<(String, usize)>> {
     found.into_iter().map(|tree| counted(tree, None)).collect()
 }
 
-/// Renames some keys, so that there are sections.
+/// Renames some keys to make sections.
 fn with_sections(tree: &mut Tree, rng: &mut Rng) {
     match tree {
         Tree::Map(members) => {

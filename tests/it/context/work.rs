@@ -1,4 +1,4 @@
-//! What contexts cost, counted: bytes looked at, bytes allocated. Neither grows with the document.
+//! The cost of contexts, counted: bytes examined, bytes allocated. Neither grows with the document.
 
 use allocation_counter::measure;
 use restitch::Document;
@@ -30,7 +30,7 @@ impl Read {
         [None, Some(&self.index)].map(|index| hierarchy_context_for_prompt(&self.document, index, budget))
     }
 
-    /// Bytes that all contexts but the anchor allocate, and what the rendering looked at.
+    /// Returns the bytes that all contexts except the anchor allocate, and the bytes that the rendering examined.
     fn cost(&self) -> (u64, usize) {
         let mut bytes_examined = 0;
         let allocated = measure(|| {
@@ -46,7 +46,7 @@ impl Read {
     }
 }
 
-/// The same form from `small` bytes to `large`: what the rows are, and how the text ends.
+/// Checks one form of document from `small` bytes to `large`: the rows, and the end of the text.
 fn grows(small: usize, large: usize, row: &str, end: &str) {
     let mut read = Read::new("{\"title\": \"Report\", \"rows\": [");
     let block = row.repeat((1 << 20) / row.len());
@@ -62,7 +62,7 @@ fn grows(small: usize, large: usize, row: &str, end: &str) {
         let kept = (ended.document.checkpoint(), ended.sections.clone(), ended.index.clone());
         ended.push(end);
         costs.push(ended.cost());
-        println!("{size} bytes: {:?} bytes allocated and looked at", costs.last().unwrap());
+        println!("{size} bytes: {:?} bytes allocated and examined", costs.last().unwrap());
         assert!(ended.document.restore(&kept.0));
         read = Read { document: ended.document, sections: kept.1, index: kept.2 };
     }
@@ -73,13 +73,13 @@ fn grows(small: usize, large: usize, row: &str, end: &str) {
 
 #[test]
 fn contexts_cost_the_same_at_any_size() {
-    // Nothing counts as a section: the members of the root do.
+    // No section by name: the members of the root count.
     grows(1 << 10, 100 << 20, "\"abcdefghijklmnopqrstuvwxyz\", ", "\"cut");
-    // Rows that are sections, with more of them than are remembered.
+    // Rows that are sections, and more of them than are remembered.
     grows(8 << 10, 16 << 20, "{\"id\": 1, \"items\": [1, 2], \"text\": \"abcdefghijkl\"}, ", "{\"id\": 1, \"te");
 }
 
-/// Whatever stands before the cut: bounded by the budget and a constant, also without index.
+/// Bounded by the budget and a constant, whatever is before the cut, also without an index.
 #[test]
 fn no_text_costs_more_than_the_budget_allows() {
     let big = 1 << 20;
@@ -116,12 +116,12 @@ fn no_text_costs_more_than_the_budget_allows() {
     }
 }
 
-/// What lies too far is shown as such, with what is near.
+/// Values out of reach are shown as such, together with near ones.
 #[test]
 fn what_is_out_of_reach() {
     let big = "v".repeat(1 << 20);
     let show = |text: &str| Read::new(text).rendering(100).map(|rendering| rendering.text);
-    // ChildIndex know where a large value begins; nobody knows what is deep in it.
+    // A child index knows where a large value starts, but not where values in it do.
     let text = format!("{{\"first\": 1, \"a\": {{\"b\": [\"{big}\", 2]}}, \"c\": \"cut");
     let near = ", 2]}, \"c\": \"cut";
     assert_eq!(
@@ -151,7 +151,7 @@ fn a_deep_stack_costs_a_constant_for_each_container() {
     assert!(costs[1] <= 1.2 * costs[0], "{costs:?}");
 }
 
-/// A key is not read again for each element or array behind it, however it is written.
+/// A key is not decoded again for each element or array after it, however it is written.
 #[test]
 fn long_keys_are_read_once() {
     let long = "\\u006b".repeat(1 << 13);
