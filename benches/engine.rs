@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use restitch::children::ChildIndex;
-use restitch::context::{
+use restitch::internal::children::ChildIndex;
+use restitch::internal::context::{
     Sections, complete_part, element_before_cutoff, hierarchy_context_for_prompt, overlap_context,
 };
 use restitch::json::{self, Machine, Sink};

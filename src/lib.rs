@@ -63,7 +63,7 @@ pub mod sse;
 mod document;
 pub mod provider;
 // Layer 3
-pub mod children;
+mod children;
 pub mod paths;
 pub mod value;
 // Layer 4
@@ -98,7 +98,18 @@ pub use session::{Message, Outcome, Retry};
 #[cfg(feature = "stream")]
 pub use stream::{Stitch, StitchText, Stitcher, TextDelta};
 
-/// The code of the README and the guide: it compiles.
+/// The inside of the engine, for the benches, fuzz targets and tests. Not part of the API: it changes without notice.
+#[doc(hidden)]
+pub mod internal {
+    pub mod children {
+        pub use crate::children::{Child, ChildIndex, KeyHash, digest_of, same_value};
+    }
+    pub mod context {
+        pub use crate::context::internal::*;
+    }
+}
+
+/// The code of the README and the guides: it compiles.
 #[cfg(all(doctest, feature = "stream"))]
 mod guides {
     #[doc = include_str!("../README.md")]

@@ -38,7 +38,7 @@ pub struct Limits {
     pub max_read_ahead_bytes: usize,
     /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
     pub max_body_bytes: usize,
-    /// Whole children of open containers that [`ChildIndex`](crate::children::ChildIndex) remember, over all containers.
+    /// Whole children of open containers that `ChildIndex` remember, over all containers.
     /// Default 65,536: more rows than a model writes in one answer, and about 3 MiB.
     pub max_children: usize,
     /// Calls after the first one. Default 8.

@@ -12,7 +12,7 @@ impl KeyHash {
     /// Hashes a key whose escapes are decoded.
     ///
     /// ```
-    /// use restitch::children::{KeyHash, ChildIndex};
+    /// use restitch::internal::children::{KeyHash, ChildIndex};
     ///
     /// let (mut document, mut index) = (restitch::Document::new(16), ChildIndex::new(100));
     /// document.push_with(r#"{"\u00e9": 1, "b": 2, "c": "#, &mut index)?;
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn division_over_writes_makes_no_difference() {
+    fn the_split_over_writes_makes_no_difference() {
         let text: Vec<u8> = (0..100).collect();
         for length in 0..text.len() {
             let whole = Hasher::new(KEY).write(&text[..length]).finish();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_and_places_of_bytes_count() {
+    fn lengths_and_positions_of_bytes_make_a_difference() {
         let mut seen = std::collections::HashSet::new();
         for length in 0..40 {
             assert!(seen.insert(Hasher::new(STRING).write(&vec![0; length]).finish()));

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use restitch::Document;
-//! use restitch::children::{ChildIndex, digest_of, same_value};
+//! use restitch::internal::children::{ChildIndex, digest_of, same_value};
 //!
 //! let (mut document, mut index) = (Document::new(64), ChildIndex::new(65_536));
 //! document.push_with(r#"{"rows": [{"id": 1, "x": "é"}, {"id": 2}, {"id"#, &mut index)?;
@@ -254,7 +254,7 @@ impl Sink for ChildIndex {
 /// same on every machine, but may differ between versions.
 ///
 /// ```
-/// use restitch::children::digest_of;
+/// use restitch::internal::children::digest_of;
 ///
 /// assert_eq!(digest_of(r#"{"a": [1], "b": "\u00e9"}"#), digest_of(r#"{"b":"é","a":[1]}"#));
 /// assert_ne!(digest_of("1"), digest_of("1.0"));

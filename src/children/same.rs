@@ -13,7 +13,7 @@ use crate::json::{Event, Kind, Live, Machine, Scalar, Sink, Span, string};
 /// recurse.
 ///
 /// ```
-/// use restitch::children::same_value;
+/// use restitch::internal::children::same_value;
 ///
 /// assert!(same_value(r#"{"a": [1], "b": "\u00e9"}"#, r#"{"b":"é","a":[1]}"#));
 /// assert!(!same_value("[1, 2]", "[2, 1]"));

@@ -55,7 +55,7 @@ const REACH_PER_CHARACTER: usize = 16;
 /// budget).
 ///
 /// ```
-/// use restitch::{Document, context};
+/// use restitch::{Document, internal::context};
 ///
 /// let mut document = Document::new(64);
 /// document.push(r#"{"id": 7, "title": "Rain", "rows": [{"n": 1}, {"n": 2, "text": "It fell in tor"#)?;

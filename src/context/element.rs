@@ -9,7 +9,7 @@ use crate::json::{Frame, Kind, Span};
 /// arrays, between elements, after the root. O(depth).
 ///
 /// ```
-/// use restitch::{Document, context};
+/// use restitch::{Document, internal::context};
 ///
 /// let mut document = Document::new(64);
 /// document.push(r#"{"rows": [{"id": 1}, {"id": 2, "tags": ["a", "b"], "n"#)?;

@@ -35,15 +35,22 @@ use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Event, Live, Sink};
 use crate::limits::Limits;
-pub use budget::{Rendering, hierarchy_context_for_prompt};
-pub use element::{cut_off_element, element_before_cutoff};
-pub use parts::{CompletePart, Overlap, complete_part, hierarchy_context, overlap_context};
-pub use progress::{KPI_QUESTION, Progress, extract, validate};
-pub use sections::{Sections, sections_of};
+pub(crate) use internal::*;
+pub use parts::CompletePart;
+pub use sections::sections_of;
 pub use summary::{Count, Section, merge_sections};
 
 /// The default number of characters of values in `hierarchy_context_for_prompt`.
-pub const BUDGET: usize = 500;
+pub(crate) const BUDGET: usize = 500;
+
+/// What the rest of the crate, its tests and benches use besides the API.
+pub(crate) mod internal {
+    pub use super::budget::{Rendering, hierarchy_context_for_prompt};
+    pub use super::element::{cut_off_element, element_before_cutoff};
+    pub use super::parts::{Overlap, complete_part, hierarchy_context, overlap_context};
+    pub use super::progress::{KPI_QUESTION, Progress, extract, validate};
+    pub use super::sections::Sections;
+}
 
 /// What contexts are read from besides the document's text: a [`Sink`] to lend to every push.
 ///
@@ -123,6 +130,7 @@ impl<'a> ContextOptions<'a> {
 
 /// All contexts of a document. They borrow its text: only what is printed is copied.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Contexts<'a> {
     /// The end of the text that a continuation is asked to repeat. Empty before the root and after it.
     pub overlap_context: &'a str,

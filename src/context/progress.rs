@@ -15,7 +15,7 @@ pub const KPI_QUESTION: &str = "Based on the delivered data so far, approximatel
 /// of them has quotes or brackets. A line `PROGRESS: n` counts anywhere: JSON has no such line.
 ///
 /// ```
-/// use restitch::context::extract;
+/// use restitch::internal::context::extract;
 ///
 /// assert_eq!(extract("PROGRESS: 45\n{\"share\": \"90%\"}"), Some(45));
 /// assert_eq!(extract("{\"share\": \"90%\"}\nThat is about 60 percent."), Some(60));
@@ -98,7 +98,7 @@ pub fn validate(last_kpi: Option<u8>, kpi: u8) -> bool {
 /// joined.
 ///
 /// ```
-/// use restitch::context::Progress;
+/// use restitch::internal::context::Progress;
 ///
 /// let mut progress = Progress::new(2);
 /// assert!(progress.note(Some(40)) && progress.note(None) && progress.note(Some(40)));

@@ -23,7 +23,7 @@ use super::summary::{Section, merge_sections};
 /// one, sections of dropped text are forgotten when others start.
 ///
 /// ```
-/// use restitch::{Document, context::Sections};
+/// use restitch::{Document, internal::context::Sections};
 ///
 /// let (mut document, mut sections) = (Document::new(64), Sections::default());
 /// let text = r#"{"sections": [{"type": "table", "id": "t1", "rows": [[1], [2]]}, {"type": "list", "items": ["a", "b"#;

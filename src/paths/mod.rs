@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_pattern_is_alive_nothing_is_compared() {
+    fn where_no_pattern_is_active_nothing_is_compared() {
         let below = |depth: usize| format!("{{\"a\": {}1, \"x\"{}}}", "[".repeat(depth), "]".repeat(depth));
         let below = [1, 100, 1000].map(|depth| work(&["/b/*", "/c", "/*/no"], &below(depth)));
         // One member is compared with three patterns; `/*/no` stays active and is compared with the one or two
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_costs_a_step_for_each_pattern_that_is_alive() {
+    fn a_value_costs_a_step_for_each_active_pattern() {
         let rows = |count: usize| format!("{{\"rows\": [{}0]}}", "{\"id\": 12345, \"no\": [1, 2]},".repeat(count));
         let patterns = ["/rows/*/id/x", "/rows/*/ip", "/else"];
         // `rows` is compared with all patterns; each row with two, and each of its members with two.
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_costs_its_path_and_a_part_of_a_string_nothing() {
+    fn a_match_costs_its_path_and_a_fragment_costs_nothing() {
         let text = |depth: usize, length: usize| {
             format!("{}\"{}\"{}", "[".repeat(depth), "a".repeat(length), "]".repeat(depth))
         };

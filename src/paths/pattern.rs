@@ -28,6 +28,7 @@ enum Step {
 
 /// A pattern is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PatternError {
     /// What is wrong.
     pub kind: PatternErrorKind,

@@ -40,6 +40,7 @@ impl fmt::Display for Phase {
 
 /// An event at a place that a pattern matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Match<'a> {
     /// The number of the pattern, from 0.
     pub pattern: usize,

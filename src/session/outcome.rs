@@ -79,7 +79,7 @@ pub struct Tally {
     /// What was changed in the continuations' text: how often, by the name of the rule.
     pub repairs: BTreeMap<String, u32>,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
-    /// [`Progress`](crate::context::Progress).
+    /// `Progress`.
     #[serde(rename = "last_kpi")]
     pub percentage: Option<u8>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use restitch::children::{ChildIndex, KeyHash, digest_of, same_value};
+use restitch::internal::children::{ChildIndex, KeyHash, digest_of, same_value};
 use restitch::json::envelope::Roots;
 use restitch::json::walk::{Raw, ValueKind};
 use restitch::json::{self, Event, Kind, Live, Scalar, Sink, Span};
@@ -64,7 +64,7 @@ fn the_children_of_open_containers_are_known() {
 }
 
 #[test]
-fn keys_are_known_by_what_they_say() {
+fn keys_are_compared_by_their_text() {
     let (mut document, mut index) = (document(), ChildIndex::new(100));
     document.push_with(r#"{"a": 1, "\u0061": 2, "\\u0061": 3, "": 4, "x": [5, "#, &mut index).unwrap();
     let keys: Vec<_> = index.children(0).iter().map(|child| child.key).collect();
@@ -93,7 +93,7 @@ fn a_value_that_comes_again_is_found() {
 }
 
 #[test]
-fn what_is_one_value_and_what_is_not() {
+fn which_texts_are_the_same_value() {
     let same = [
         ("[1, 2]", "[1,2]\n"),
         (r#"{"a": 1, "b": {"c": [], "d": {}}}"#, r#" {"b":{"d":{},"c":[]},"a":1}"#),
@@ -156,7 +156,7 @@ fn a_collision_is_decided_by_the_text() {
 }
 
 #[test]
-fn what_is_no_value_has_no_digest_and_is_the_same_as_nothing() {
+fn text_that_is_not_a_value_has_no_digest_and_equals_nothing() {
     for text in ["", " ", "[1", "1 2", "[] ]", "tru", "{\"a\"}", "\"\\x\"", "-"] {
         assert_eq!(digest_of(text), None, "{text}");
         assert!(!same_value(text, text), "{text}");
@@ -165,7 +165,7 @@ fn what_is_no_value_has_no_digest_and_is_the_same_as_nothing() {
 }
 
 #[test]
-fn depth_is_no_recursion_and_size_no_square() {
+fn depth_costs_no_recursion_and_size_no_quadratic_time() {
     let deep = format!("{}{}", "[".repeat(300_000), "]".repeat(300_000));
     assert!(same_value(&deep, &deep));
     assert_ne!(digest_of(&deep), digest_of(&deep[1..deep.len() - 1]));
@@ -179,7 +179,7 @@ fn depth_is_no_recursion_and_size_no_square() {
 }
 
 #[test]
-fn the_limit_is_of_all_open_containers_together() {
+fn the_limit_counts_the_children_of_all_open_containers() {
     assert_eq!(Limits::default().max_children, 65_536);
     let (mut document, mut index) = (document(), ChildIndex::new(3));
     document.push_with("[1, 2, [3, 4,", &mut index).unwrap();
@@ -294,7 +294,7 @@ fn variants_are_the_same_and_changes_are_not() {
 
 /// Random values of few members, which are often equal by chance.
 #[test]
-fn the_same_is_what_has_the_same_canonical_text() {
+fn equal_values_have_the_same_canonical_text() {
     let mut rng = Rng::new(15);
     let values: Vec<_> = (0..400)
         .map(|_| {
@@ -411,7 +411,7 @@ fn gaps_do_no_harm() {
 }
 
 #[test]
-fn a_clone_goes_on_where_a_document_was_set_back() {
+fn a_clone_continues_where_a_document_was_restored() {
     let (mut document, mut index) = (document(), ChildIndex::new(100));
     document.push_with("[1, [2, ", &mut index).unwrap();
     let (checkpoint, kept) = (document.checkpoint(), index.clone());
@@ -458,7 +458,7 @@ fn documents_of_the_corpus() {
 
 /// A sink that is called by hand, with empty spans in no order, finds nothing and does not fail.
 #[test]
-fn no_event_is_a_panic() {
+fn no_event_makes_the_index_panic() {
     let offsets = [0, 1, 2, 3, 7, 1000, usize::MAX - 1, usize::MAX];
     let mut rng = Rng::new(31);
     for _ in 0..300 {

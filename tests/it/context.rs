@@ -9,8 +9,8 @@ mod sections;
 mod work;
 
 use restitch::Document;
-use restitch::children::ChildIndex;
-use restitch::context::hierarchy_context_for_prompt;
+use restitch::internal::children::ChildIndex;
+use restitch::internal::context::hierarchy_context_for_prompt;
 
 /// Reads a text as a document and an index of children.
 fn read(text: &str) -> (Document, ChildIndex) {
@@ -142,7 +142,7 @@ fn the_budget_goes_from_the_cut_to_the_root() {
 }
 
 #[test]
-fn a_level_prints_sixteen_hints() {
+fn a_container_prints_sixteen_hints() {
     // Sixteen elements are hints, the others are counted.
     let numbers = (0..1000).map(|n| format!("{n}, ")).collect::<String>();
     let expected = format!("[… 984 members …, {}\"cut", "<number>, ".repeat(16));

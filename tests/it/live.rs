@@ -415,7 +415,7 @@ fn malformed_text_is_an_error_with_its_place() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_an_error_with_their_offset() {
+fn bytes_that_are_not_utf8_are_an_error_with_their_offset() {
     for (bytes, found, offset) in [
         (b"[1, 2, \"a\xffb\"]".as_slice(), vec![1, 2], 9),
         (b"[1, \"\xc3\xa9\xe2\x82\"]", vec![1], 7),
@@ -438,7 +438,7 @@ fn bytes_that_are_no_text_are_an_error_with_their_offset() {
 }
 
 #[test]
-fn a_pattern_that_is_none_is_the_only_item() {
+fn an_invalid_pattern_is_the_only_item() {
     let source = Source::of(["[1]"]);
     let polls = Arc::clone(&source.polls);
     let mut found = all(&mut source.completed::<u8>("no slash"));
@@ -523,7 +523,7 @@ fn a_future_can_be_polled_by_reference_and_resolves_once() {
 }
 
 #[test]
-fn several_roots_one_behind_the_other() {
+fn several_roots_one_after_the_other() {
     let text = "{\"n\": 1}\n{\"n\": 2}{\"n\": 3, \"o\": \"é\"}\n";
     for cuts in splits(text.len()) {
         let pieces = || Source::of(chunks(text.as_bytes(), &cuts));
@@ -652,7 +652,7 @@ fn events_are_printed_and_serialized() {
 }
 
 #[test]
-fn any_root_and_nothing_behind_it() {
+fn any_root_and_text_after_it() {
     let any = |text| lines(Source::of([text]).completed::<serde_json::Value>("").roots(Roots::Any));
     assert_eq!(any("12"), ["Number(12)"]);
     assert_eq!(any("\"a\" b"), ["String(\"a\")"]);
@@ -744,7 +744,7 @@ fn errors_say_what_they_are_about() {
 
 /// The text may be deeper than the limit of a type.
 #[test]
-fn a_type_is_read_to_a_depth_that_serde_has() {
+fn a_type_is_read_to_the_depth_of_serde() {
     let nested = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
     for (depth, fits) in [(127, true), (128, false)] {
         let text = nested(depth);
@@ -770,7 +770,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[test]
-fn a_chain_of_errors_says_everything_once() {
+fn a_chain_of_errors_repeats_nothing() {
     let of = |text: &'static str, pattern| {
         let mut items = all(&mut Source::of([text]).completed::<u8>(pattern));
         chain(&items.pop().unwrap().unwrap_err())

@@ -27,7 +27,7 @@ struct Found {
 fn drain(paths: &mut Paths, text: &str, growing: &mut Vec<String>, found: &mut Vec<Found>) {
     growing.resize(paths.patterns().len(), String::new());
     while let Some(one) = paths.poll_match() {
-        let Match { pattern, phase, path, span, root } = one;
+        let Match { pattern, phase, path, span, root, .. } = one;
         if phase == Phase::Grow {
             assert!(!span.is_empty());
             growing[pattern].push_str(span.of(text));
@@ -130,7 +130,7 @@ fn log(pushes: &[&str], patterns: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_string_begins_grows_and_is_whole() {
+fn a_string_starts_grows_and_is_complete() {
     assert_eq!(
         log(&["{\"a\":", " \"x", "y\\u00", "e9z", "\"}"], &["/a"]),
         [
@@ -145,7 +145,7 @@ fn a_string_begins_grows_and_is_whole() {
 }
 
 #[test]
-fn a_number_and_a_literal_begin_when_they_are_whole() {
+fn a_number_and_a_literal_start_when_they_are_complete() {
     assert_eq!(
         log(&["[-1", "2", ",", "nul", "l"], &["/*"]),
         ["0 begin \"/0\" -", "0 complete \"/0\" -12", "0 begin \"/1\" n", "0 complete \"/1\" null"]
@@ -236,7 +236,7 @@ fn several_roots() {
 }
 
 #[test]
-fn a_key_that_comes_twice_matches_twice() {
+fn a_repeated_key_matches_twice() {
     assert_eq!(
         log(&["{\"a\": 1, \"a\": 2}"], &["/a"]),
         ["0 begin \"/a\" 1", "0 complete \"/a\" 1", "0 begin \"/a\" 2", "0 complete \"/a\" 2"]
@@ -290,7 +290,7 @@ fn spans_are_parsed_as_types() {
 }
 
 #[test]
-fn patterns_that_can_not_be_read() {
+fn invalid_patterns_are_errors() {
     let rows = [
         ("a", PatternErrorKind::NoSlash, 0),
         ("a/b", PatternErrorKind::NoSlash, 0),
@@ -432,7 +432,7 @@ fn gaps_do_no_harm() {
 
 /// The end of a string was missed: the next string is another one.
 #[test]
-fn a_string_is_known_again_behind_a_gap() {
+fn a_string_is_recognized_after_a_gap() {
     // Columns: what is pushed with the sink, without it, with it again, and all matches.
     let cases: [(&str, &str, &str, &[&str]); 5] = [
         (r#"{"a": ["x"#, r#"y""#, "]", &[r#"complete /a ["xy"]"#]),
@@ -461,7 +461,7 @@ fn a_string_is_known_again_behind_a_gap() {
 }
 
 #[test]
-fn a_clone_goes_on_where_a_document_was_set_back() {
+fn a_clone_continues_where_a_document_was_restored() {
     let patterns = ["/a/*", "/b"];
     let (mut document, mut paths) = (document(), Paths::completions(patterns).unwrap());
     document.push_with("{\"a\": [1, \"x", &mut paths).unwrap();

@@ -194,7 +194,7 @@ fn quote(text: &str, rng: &mut Rng, out: &mut String) {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn a_written_tree_is_read_again() {
     let mut rng = Rng::new(1);
     for _ in 0..500 {
         let tree = Tree::random(&mut rng, 4);

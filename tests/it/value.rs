@@ -113,7 +113,7 @@ fn the_prefix_check_can_fail() {
 
 /// Columns: the text, what is shown, what is shown with open strings omitted.
 #[test]
-fn held_and_shown() {
+fn open_strings_are_included_or_omitted() {
     for (text, show, hold) in [
         ("", "", ""),
         (" ", "", ""),
@@ -463,7 +463,7 @@ fn a_part_is_taken_by_its_pointer() {
 }
 
 #[test]
-fn half_of_a_name_is_held_back() {
+fn half_of_a_name_can_be_omitted() {
     #[derive(Debug, PartialEq, Deserialize)]
     struct Item {
         state: Option<State>,
@@ -523,7 +523,7 @@ fn numbers_keep_their_text() {
 }
 
 #[test]
-fn a_view_is_serialised() {
+fn a_view_is_serialized() {
     for text in INLINE {
         let value = live(text);
         let expect: Value = serde_json::from_str(text).unwrap();
@@ -617,7 +617,7 @@ fn a_million_open_arrays() {
 }
 
 #[test]
-fn types_are_led_128_containers_deep() {
+fn types_are_read_through_128_nested_containers() {
     let nested = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
     assert!(live(&nested(128)).snapshot::<Value>().is_ok());
     let value = live(&nested(129));
@@ -758,7 +758,7 @@ fn random_texts() {
 
 /// serde reads a number as the index of a variant; a JSON document never means that.
 #[test]
-fn a_number_names_no_variant() {
+fn a_number_does_not_name_a_variant() {
     #[derive(Debug, PartialEq, serde::Deserialize)]
     #[serde(tag = "t")]
     enum Tagged {

@@ -2,7 +2,7 @@
 //! and grows linearly.
 
 use allocation_counter::{AllocationInfo, measure};
-use restitch::children::ChildIndex;
+use restitch::internal::children::ChildIndex;
 use restitch::json::envelope::Roots;
 use restitch::json::{CloseOptions, CutState, Event, Live, Machine, Sink, Span};
 use restitch::paths::Paths;
@@ -187,7 +187,7 @@ fn sinks_allocate_for_what_they_keep_alone() {
 /// Nested objects with enough members for a table of keys, after a huge one: a table is allocated for each open object,
 /// and no more.
 #[test]
-fn tables_of_keys_are_used_again() {
+fn tables_of_keys_are_reused() {
     let members = |count: usize| (0..count).map(|n| format!("\"k{n}\": 0")).collect::<Vec<_>>().join(", ");
     let row = format!("{{{}, \"in\": {{{}}}}}", members(40), members(20));
     for before in ["", &format!("{{{}}}, ", members(100_000))] {
@@ -206,7 +206,7 @@ fn tables_of_keys_are_used_again() {
 }
 
 #[test]
-fn a_root_behind_another_allocates_nothing() {
+fn a_root_after_another_allocates_nothing() {
     let rows: String = (0..2000).map(|n| format!("{{\"id\": {n}, \"values\": [[{n}]]}}\n")).collect();
     let allocated = |trailing| {
         let mut document = Document::with_options(64, Roots::Containers, trailing);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::text_cuts;
 
 #[test]
-fn contexts_are_as_their_files_say() {
+fn contexts_are_those_of_the_case_files() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/context");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use restitch::context::{Sections, hierarchy_context_for_prompt};
+use restitch::internal::context::{Sections, hierarchy_context_for_prompt};
 use restitch::provider::chat::{self, Changes, Rest};
 use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Part, Prompt, Session, Turn};
 use restitch::{Document, Limits};
@@ -108,7 +108,7 @@ fn tags(turn: &Turn) -> Vec<String> {
 
 /// A request has the same messages, roles, members, parts and words with any document.
 #[test]
-fn a_request_has_its_structure_whatever_the_document_says() {
+fn a_request_has_the_same_structure_for_any_document() {
     let words = |part| if part == Part::Instruction { "GO ON" } else { "<{{tag}}>\n{{text}}\n</{{tag}}>" };
     let parts = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
     let prompt = parts.fold(Prompt::default(), |prompt, part| prompt.with(part, Some(words(part))).unwrap());

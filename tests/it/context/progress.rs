@@ -1,6 +1,6 @@
 //! The percentage that a model names, and its effect.
 
-use restitch::context::{KPI_QUESTION, Progress, extract, validate};
+use restitch::internal::context::{KPI_QUESTION, Progress, extract, validate};
 
 use crate::support::{Rng, at_least, corpus_documents};
 
@@ -78,7 +78,7 @@ fn a_percentage_must_rise() {
 }
 
 #[test]
-fn three_failures_in_a_row_are_the_end() {
+fn three_stalled_reports_in_a_row_are_the_end() {
     let mut progress = Progress::default();
     let steps = [
         (Some(10), true, 0, Some(10)),
@@ -103,7 +103,7 @@ fn three_failures_in_a_row_are_the_end() {
 
 /// Text of a document is no percentage, wherever a fragment of it starts and ends.
 #[test]
-fn fragments_of_documents_name_no_percentage() {
+fn text_in_a_document_is_not_a_percentage() {
     let (mut rng, mut count) = (Rng::new(7), 0);
     for (name, text) in corpus_documents("docs") {
         for _ in 0..200 {

@@ -1,10 +1,11 @@
 //! Properties of the contexts at every cut.
 
 use restitch::Document;
-use restitch::children::ChildIndex;
-use restitch::context::{
-    ContextIndex, ContextOptions, Contexts, complete_part, cut_off_element, element_before_cutoff, hierarchy_context,
-    hierarchy_context_for_prompt, overlap_context,
+use restitch::context::{ContextIndex, ContextOptions, Contexts};
+use restitch::internal::children::ChildIndex;
+use restitch::internal::context::{
+    complete_part, cut_off_element, element_before_cutoff, hierarchy_context, hierarchy_context_for_prompt,
+    overlap_context,
 };
 use restitch::json::CutState;
 use restitch::json::envelope::Roots;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use restitch::context::hierarchy_context_for_prompt;
+use restitch::internal::context::hierarchy_context_for_prompt;
 
 use super::read;
 use crate::support::Rng;
@@ -264,7 +264,7 @@ fn reference(text: &str, budget: usize, met: &mut HashSet<&'static str>) -> Stri
 }
 
 #[test]
-fn the_rendering_is_what_the_rule_says() {
+fn the_rendering_follows_the_rule() {
     let mut rng = Rng::new(4);
     let (mut cuts, mut met) = (0, HashSet::new());
     for seed in 0..400 {

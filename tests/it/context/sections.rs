@@ -1,8 +1,9 @@
 //! The sections of a document: what counts as one, what is counted in it, what a summary shows.
 
 use restitch::Document;
-use restitch::children::ChildIndex;
-use restitch::context::{Count, Section, Sections, merge_sections, sections_of};
+use restitch::context::{Count, Section, merge_sections, sections_of};
+use restitch::internal::children::ChildIndex;
+use restitch::internal::context::Sections;
 use restitch::value::LiveValue;
 
 use crate::support::{Rng, chunks, text_cuts};
@@ -111,7 +112,7 @@ fn a_section_is_closed_on_demand() {
 }
 
 #[test]
-fn of_many_sections_the_ends_are_shown() {
+fn of_many_sections_the_first_and_last_are_shown() {
     for (count, limit) in [(19, 4096), (20, 4096), (21, 4096), (500, 4096), (500, 40), (500, 15), (500, 0), (40, 10)] {
         let (mut document, mut sections) = (Document::new(64), Sections::new(limit));
         let text: Vec<String> = (0..count).map(|n| format!("{{\"id\": {n}}}")).collect();
@@ -134,7 +135,7 @@ fn of_many_sections_the_ends_are_shown() {
 
 /// Text that is dropped by `restore`, and a clone that continues in its place.
 #[test]
-fn a_document_that_is_set_back() {
+fn a_document_that_is_restored() {
     let (mut document, mut sections) = read(r#"{"sections": [{"id": "a"}, {"id": "b", "rows": [1"#);
     let (checkpoint, kept) = (document.checkpoint(), sections.clone());
     document.push_with("], \"type\": \"x\"}, {\"id\": \"c\"}, {\"id\": \"d\"}", &mut sections).unwrap();
@@ -302,7 +303,7 @@ fn with_sections(tree: &mut Tree, rng: &mut Rng) {
 }
 
 #[test]
-fn sections_are_what_a_walk_over_the_tree_finds() {
+fn sections_are_those_of_a_walk_over_the_tree() {
     let mut rng = Rng::new(9);
     let (mut some, mut nested) = (0, 0);
     for seed in 0..3000 {

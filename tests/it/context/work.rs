@@ -2,8 +2,8 @@
 
 use allocation_counter::measure;
 use restitch::Document;
-use restitch::children::ChildIndex;
-use restitch::context::{
+use restitch::internal::children::ChildIndex;
+use restitch::internal::context::{
     Rendering, Sections, complete_part, cut_off_element, element_before_cutoff, hierarchy_context,
     hierarchy_context_for_prompt,
 };
@@ -81,7 +81,7 @@ fn contexts_cost_the_same_at_any_size() {
 
 /// Bounded by the budget and a constant, whatever is before the cut, also without an index.
 #[test]
-fn no_text_costs_more_than_the_budget_allows() {
+fn no_text_costs_more_than_the_budget() {
     let big = 1 << 20;
     let texts = [
         format!("[\"{}\", \"cut", "x".repeat(big)),
@@ -118,7 +118,7 @@ fn no_text_costs_more_than_the_budget_allows() {
 
 /// Values out of reach are shown as such, together with near ones.
 #[test]
-fn what_is_out_of_reach() {
+fn values_out_of_reach() {
     let big = "v".repeat(1 << 20);
     let show = |text: &str| Read::new(text).rendering(100).map(|rendering| rendering.text);
     // A child index knows where a large value starts, but not where values in it do.
