@@ -45,11 +45,11 @@ pub(crate) const BUDGET: usize = 500;
 
 /// What the rest of the crate, its tests and benches use besides the API.
 pub(crate) mod internal {
-    pub use super::budget::{Rendering, hierarchy_context_for_prompt};
-    pub use super::element::{cut_off_element, element_before_cutoff};
-    pub use super::parts::{Overlap, complete_part, hierarchy_context, overlap_context};
-    pub use super::progress::{KPI_QUESTION, Progress, extract, validate};
-    pub use super::sections::Sections;
+    pub use crate::context::budget::{Rendering, hierarchy_context_for_prompt};
+    pub use crate::context::element::{cut_off_element, element_before_cutoff};
+    pub use crate::context::parts::{Overlap, complete_part, hierarchy_context, overlap_context};
+    pub use crate::context::progress::{KPI_QUESTION, Progress, extract, validate};
+    pub use crate::context::sections::Sections;
 }
 
 /// What contexts are read from besides the document's text: a [`Sink`] to lend to every push.

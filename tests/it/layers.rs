@@ -136,7 +136,9 @@ fn named(code: &str, here: &[&str]) -> Vec<String> {
 fn exports(root: &str) -> Vec<(String, String)> {
     let code = code(root);
     let uses = code.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next());
-    uses.filter_map(|used| used.split_once("::"))
+    // `internal` exports by paths from the root: no name of the root.
+    uses.filter(|used| !used.starts_with("crate::"))
+        .filter_map(|used| used.split_once("::"))
         .flat_map(|(module, names)| {
             let names = names.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|name| !name.is_empty());
             names.map(move |name| (name.to_owned(), module.to_owned()))
