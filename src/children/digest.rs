@@ -107,8 +107,8 @@ impl Hasher {
     fn write(&mut self, bytes: &[u8]) -> &mut Self {
         let filled = (self.length % 8) as usize;
         let missing = if filled == 0 { 0 } else { (8 - filled).min(bytes.len()) };
-        let (begun, bytes) = bytes.split_at(missing);
-        for &byte in begun {
+        let (head, bytes) = bytes.split_at(missing);
+        for &byte in head {
             self.byte(byte);
         }
         let (words, rest) = bytes.as_chunks::<8>();

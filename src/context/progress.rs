@@ -23,9 +23,9 @@ pub const KPI_QUESTION: &str = "Based on the delivered data so far, approximatel
 /// ```
 pub fn extract(answer: &str) -> Option<u8> {
     let lines: Vec<&str> = answer.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let begins = |line: &&str| line.starts_with(['{', '[', '`']);
+    let starts = |line: &&str| line.starts_with(['{', '[', '`']);
     let ends = |line: &&str| line.ends_with(['}', ']', '`']);
-    let head = lines.iter().position(begins);
+    let head = lines.iter().position(starts);
     let tail = lines.iter().rposition(ends).map(|at| at + 1);
     let is_prose = |lines: &&[&str]| lines.iter().all(|line| !line.contains(['"', '{', '}', '[', ']']));
     let before = head.and_then(|head| lines.get(..head)).filter(is_prose).unwrap_or_default();

@@ -99,7 +99,7 @@ impl Sections {
     }
 
     /// A value starts at `at`.
-    fn begin(&mut self, kind: Option<Kind>, at: usize, live: &Live<'_>) {
+    fn value_starts(&mut self, kind: Option<Kind>, at: usize, live: &Live<'_>) {
         let depth = live.frames.len();
         let Some(parent) = live.frames.last() else {
             self.forget();
@@ -107,7 +107,7 @@ impl Sections {
         };
         if parent.kind == Kind::Object {
             if depth == 1 {
-                self.members.begin(Entry::new(at, depth, parent.key));
+                self.members.push(Entry::new(at, depth, parent.key));
             }
             return;
         }
@@ -115,17 +115,17 @@ impl Sections {
         if kind == Some(Kind::Object) {
             let array = (depth - 1, parent.start);
             match self.array {
-                Some(known) if known == array => self.rows.begin(entry()),
+                Some(known) if known == array => self.rows.push(entry()),
                 Some((outer, start)) if outer < depth && start < parent.start => {}
                 _ => {
                     self.array = Some(array);
                     self.rows.clear();
-                    self.rows.begin(entry());
+                    self.rows.push(entry());
                 }
             }
         }
         if is_sections(live) {
-            self.named.begin(entry());
+            self.named.push(entry());
         }
     }
 
@@ -204,19 +204,19 @@ fn is_sections(live: &Live<'_>) -> bool {
 impl Sink for Sections {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         match event {
-            Event::Begin { kind, at } => self.begin(Some(kind), at, live),
+            Event::Begin { kind, at } => self.value_starts(Some(kind), at, live),
             Event::StringBegin(at) => {
-                self.begin(None, at, live);
+                self.value_starts(None, at, live);
                 self.in_code = list::is_code(live);
                 if self.in_code {
-                    self.lists().for_each(|list| list.code_begins(live));
+                    self.lists().for_each(|list| list.code_starts(live));
                 }
             }
             Event::Fragment(span) if self.in_code => self.lists().for_each(|list| list.fragment(span, live)),
             Event::Fragment(_) => {}
             Event::StringEnd(span) => self.scalar(span, live),
             Event::Scalar { span, .. } => {
-                self.begin(None, span.start, live);
+                self.value_starts(None, span.start, live);
                 self.scalar(span, live);
             }
             Event::End { kind, count, span } => self.lists().for_each(|list| list.end(kind, count, span, live)),

@@ -96,8 +96,8 @@ impl Section {
         let end = document.complete_into(CloseOptions::default(), &mut suffix)?;
         // The last closers are those of the containers around it.
         let own = suffix.get(..suffix.len().checked_sub(self.depth)?)?;
-        let begun = text.get(self.span.start..end).filter(|begun| !begun.is_empty())?;
-        Some([begun, own].concat())
+        let start = text.get(self.span.start..end).filter(|start| !start.is_empty())?;
+        Some([start, own].concat())
     }
 
     /// Returns the section as one line: `- table "section_table" with 8 rows`. Names are quoted and cut; so is a type

@@ -222,12 +222,12 @@ impl Paths {
             Some(string) => string.set,
             None => {
                 self.roots = self.roots.max(1);
-                self.string_begins(end, live)
+                self.string_starts(end, live)
             }
         }
     }
 
-    fn string_begins(&mut self, end: usize, live: &Live<'_>) -> u64 {
+    fn string_starts(&mut self, end: usize, live: &Live<'_>) -> u64 {
         let (set, _) = self.enter(live);
         self.string = Some(OpenString { end, set });
         self.string_path.clear();
@@ -274,7 +274,7 @@ impl Sink for Paths {
             }
             Event::StringBegin(at) => {
                 let begin = first(at);
-                let set = self.string_begins(begin.end, live);
+                let set = self.string_starts(begin.end, live);
                 self.report(set, &[(Phase::Begin, begin)], live);
             }
             Event::Fragment(span) => {

@@ -53,7 +53,7 @@ pub enum PatternErrorKind {
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
-            PatternErrorKind::NoSlash => "must be empty or begin with `/`",
+            PatternErrorKind::NoSlash => "must be empty or start with `/`",
             PatternErrorKind::BadEscape => "`~` must be followed by `0` or `1`",
             PatternErrorKind::TooMany => "more than 64 patterns",
         };

@@ -71,7 +71,7 @@ impl SnapshotError {
     }
 
     pub(super) fn nothing(pointer: &str) -> Self {
-        Self::placed(SnapshotErrorKind::Nothing, pointer, "no value has come")
+        Self::placed(SnapshotErrorKind::Nothing, pointer, "no value was received")
     }
 
     pub(super) fn nowhere(pointer: &str) -> Self {
@@ -79,7 +79,7 @@ impl SnapshotError {
     }
 
     pub(super) fn too_deep(view: View<'_>, limit: usize) -> Self {
-        let message = format!("more than {limit} containers within each other");
+        let message = format!("more than {limit} nested containers");
         Self::placed(SnapshotErrorKind::TooDeep, &view.path(), &message)
     }
 
@@ -143,7 +143,7 @@ impl fmt::Display for SnapshotError {
             "" => f.write_str(" (at the root")?,
             path => write!(f, " (at {path}")?,
         }
-        f.write_str(if *kind == SnapshotErrorKind::Early { ", which is not whole yet)" } else { ")" })
+        f.write_str(if *kind == SnapshotErrorKind::Early { ", which is not complete yet)" } else { ")" })
     }
 }
 

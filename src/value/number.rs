@@ -60,8 +60,8 @@ impl<'a> Number<'a> {
     /// Returns the number if `text` is a JSON number.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let mut machine = Machine::new(0);
-        let begins = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-        let is_number = begins && machine.feed(text.as_bytes()) == Ok(text.len()) && machine.finish().is_ok();
+        let starts = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        let is_number = starts && machine.feed(text.as_bytes()) == Ok(text.len()) && machine.finish().is_ok();
         is_number.then_some(Self { text })
     }
 

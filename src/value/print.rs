@@ -80,10 +80,7 @@ impl Serialize for Deep<'_> {
             Node::Container { kind, .. } => {
                 let depth = self.depth + 1;
                 if depth > Self::LIMIT {
-                    return Err(S::Error::custom(format_args!(
-                        "more than {} containers within each other",
-                        Self::LIMIT
-                    )));
+                    return Err(S::Error::custom(format_args!("more than {} nested containers", Self::LIMIT)));
                 }
                 if kind == Kind::Array {
                     return serializer.collect_seq(view.elements().map(|view| Self { view, depth }));

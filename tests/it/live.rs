@@ -777,7 +777,7 @@ fn a_chain_of_errors_repeats_nothing() {
     };
     assert_eq!(of("[x", "/*"), "unexpected `x`, line 1, column 2 (byte 1), at /0: `[→x`");
     assert_eq!(of("[1", "/*"), "the stream ended at /0 (byte 2)");
-    assert_eq!(of("[]", "a"), "pattern \"a\": must be empty or begin with `/` (byte 0)");
+    assert_eq!(of("[]", "a"), "pattern \"a\": must be empty or start with `/` (byte 0)");
     assert_eq!(of("[true]", "/*"), "/0: invalid type: boolean `true`, expected u8 at line 1 column 4");
     let mut items = all(&mut Source::of([b"\xff"]).events());
     assert_eq!(chain(&items.pop().unwrap().unwrap_err()), "not UTF-8 (byte 0)");

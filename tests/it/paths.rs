@@ -305,7 +305,7 @@ fn invalid_patterns_are_errors() {
     }
     assert_eq!(
         Paths::new(["a/b"]).unwrap_err().to_string(),
-        "pattern \"a/b\": must be empty or begin with `/` (byte 0)"
+        "pattern \"a/b\": must be empty or start with `/` (byte 0)"
     );
     assert_eq!(Paths::new(["/a"; 64]).unwrap().patterns().len(), 64);
     let error = Paths::new((0..65).map(|n| format!("/{n}"))).unwrap_err();

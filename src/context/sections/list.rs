@@ -37,12 +37,12 @@ const KEY: usize = 1024;
 pub(crate) struct Code {
     breaks: usize,
     /// Text follows the last line break.
-    is_begun: bool,
+    has_started: bool,
 }
 
 impl Code {
     pub(crate) fn lines(self) -> usize {
-        self.breaks + usize::from(self.is_begun)
+        self.breaks + usize::from(self.has_started)
     }
 }
 
@@ -120,7 +120,7 @@ impl List {
         self.last.iter().rev().chain(self.first.iter().rev())
     }
 
-    pub(super) fn begin(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: Entry) {
         // Sections of dropped text are forgotten.
         while self.entries_back().next().is_some_and(|newest| newest.span.start >= entry.span.start) {
             if self.last.pop_back().is_some() {
@@ -157,7 +157,7 @@ impl List {
     }
 
     /// A string of code starts.
-    pub(super) fn code_begins(&mut self, live: &Live<'_>) {
+    pub(super) fn code_starts(&mut self, live: &Live<'_>) {
         if let Some(open) = self.open.last_mut() {
             open.in_code = live.frames.len() > open.depth;
         }
@@ -168,7 +168,7 @@ impl List {
         let Some((entry, _)) = self.innermost().filter(|(_, open)| open.in_code) else { return };
         let text = live.decoded(span);
         entry.code.breaks += text.bytes().filter(|&byte| byte == b'\n').count();
-        entry.code.is_begun = !text.ends_with('\n');
+        entry.code.has_started = !text.ends_with('\n');
     }
 
     /// A string or another scalar has ended. `name` is its index in [`NAMES`], if it has one.

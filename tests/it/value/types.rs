@@ -201,7 +201,7 @@ fn errors_say_whether_more_text_would_help() {
         }
     }
     expect::<Author>(&[
-        ("", true, "", "no value has come"),
+        ("", true, "", "no value was received"),
         ("{", true, "", "missing field `name`"),
         ("{\"name\"", true, "", "missing field `name`"),
         ("{}", false, "", "missing field `name`"),
@@ -253,9 +253,9 @@ fn errors_say_whether_more_text_would_help() {
     ]);
     expect::<f64>(&[("1e999 ", false, "", "number out of range")]);
     assert_eq!(error::<u8>("[1,").to_string(), "invalid type: sequence, expected u8 (at the root)");
-    assert_eq!(error::<Author>("{").to_string(), "missing field `name` (at the root, which is not whole yet)");
+    assert_eq!(error::<Author>("{").to_string(), "missing field `name` (at the root, which is not complete yet)");
     let late = error::<Vec<Author>>("[{");
-    assert_eq!(format!("{late:?}"), "Early: missing field `name` (at /0, which is not whole yet)");
+    assert_eq!(format!("{late:?}"), "Early: missing field `name` (at /0, which is not complete yet)");
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn types_are_read_through_128_nested_containers() {
     let value = live(&nested(129));
     let error = value.snapshot::<Value>().unwrap_err();
     assert_eq!((error.kind(), error.path()), (SnapshotErrorKind::TooDeep, "/0".repeat(128).as_str()));
-    assert_eq!(error.message(), "more than 128 containers within each other");
+    assert_eq!(error.message(), "more than 128 nested containers");
     assert!(!error.is_early());
     assert!(value.snapshot_at::<Value>("/0").is_ok());
     assert!(serde_json::to_string(&value.view()).is_err());
