@@ -326,12 +326,11 @@ fn print(report: &Report, console: &mut Console) -> io::Result<()> {
             console.line(format_args!("tried     prefix = \"{prefix}\": {status}: {answer}"))?;
         }
         let Prefill { model, prefix, known, .. } = prefill;
-        match *prefix {
-            "none" => {
-                console.line(format_args!("prefill   {model} does not continue one: the rest is asked for in words"))?
-            }
-            _ => console.line(format_args!("prefill   {model} continues one"))?,
-        }
+        let words = match *prefix {
+            "none" => "does not continue one: the rest is asked for in words",
+            _ => "continues one",
+        };
+        console.line(format_args!("prefill   {model} {words}"))?;
         if prefix != known {
             let echoes = if prefill.returns_prefill { "\nechoes = true" } else { "" };
             console.line("          the built-in table has it otherwise; for the configuration file:")?;

@@ -265,12 +265,107 @@ fn close_says_where_a_text_is_malformed() {
     assert_eq!((ran.code, ran.out.as_str()), (4, "{\"complete\":false,\"json\":\"{\\\"a\\\": [1]}\"}\n"));
     let place = "line 1, column 12 (byte 11), at /a/1: `{\"a\": [1, 0→1]}`";
     assert_eq!(ran.err, format!("restitch: bad: invalid number at `1`, {place}\n"));
-    // What is not UTF-8 is removed, as a document does it, and told.
-    let ran = run(&folder, &["close", "latin"], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (0, "[\"caf\"]"));
-    assert_eq!(ran.err, "restitch: latin: left out, since not UTF-8: 1 bytes\n");
     let ran = run(&folder, &["close", "missing"], b"");
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+}
+
+/// Bytes that are not UTF-8 are removed, but never in silence.
+#[test]
+fn bytes_that_are_not_utf_8_are_reported() {
+    let (folder, _) = all_files();
+    let words = "restitch: latin: not UTF-8: removed 1 byte\n";
+    let ran = run(&folder, &["close", "latin"], b"");
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (4, "[\"caf\"]", words));
+    let ran = run(&folder, &["close", "--json", "latin"], b"");
+    assert_eq!(
+        (ran.code, ran.answers()),
+        (4, vec![json!({"complete": true, "json": "[\"caf\"]", "removed_bytes": 1})])
+    );
+    let ran = run(&folder, &["inspect", "--json", "latin"], b"");
+    assert_eq!((ran.code, &ran.answers()[0]["removed_bytes"], ran.err.as_str()), (4, &json!(1), words));
+    assert_eq!(run(&folder, &["inspect", "latin"], b"").err, words);
+    for format in [&[][..], &["--text"]] {
+        let ran = run(&folder, &[&["stitch", "--json", "latin"], format].concat(), b"");
+        assert_eq!((ran.code, &ran.answers()[0]["removed_bytes"], ran.err.as_str()), (4, &json!(1), words));
+    }
+    // Where nothing was removed there is no such member.
+    let ran = run(&folder, &["inspect", "--json", "good"], b"");
+    assert_eq!(ran.answers()[0].get("removed_bytes"), None);
+}
+
+#[test]
+fn close_and_inspect_take_several_files() {
+    let (folder, _) = all_files();
+    let ran = run(&folder, &["close", "good", "cut"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (3, "{\"a\": [1, \"é\"]}\n{\"items\": [1, {\"k\": \"v\"}]}\n"));
+    let ran = run(&folder, &["close", "--json", "good", "missing", "number"], b"");
+    let expected = [
+        json!({"file": "good", "complete": true, "json": "{\"a\": [1, \"é\"]}"}),
+        json!({"file": "missing", "error": "can't be read"}),
+        json!({"file": "number", "complete": true, "json": "-12.5"}),
+    ];
+    assert_eq!((ran.code, ran.answers()), (1, expected.to_vec()));
+    let ran = run(&folder, &["inspect", "--json", "number", "bad"], b"");
+    let files: Vec<Value> = ran.answers().iter().map(|answer| answer["file"].clone()).collect();
+    assert_eq!((ran.code, files), (4, vec![json!("number"), json!("bad")]));
+    let ran = run(&folder, &["inspect", "number", "cut"], b"");
+    assert!(ran.out.starts_with("file             number\ncut ") && ran.out.contains("\n\nfile             cut\n"));
+    assert_eq!(run(&folder, &["close", "-", "-"], b"").code, 2);
+}
+
+#[test]
+fn data_goes_to_a_file() {
+    let (folder, _) = all_files();
+    let written = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    for (args, code, text) in [
+        (&["close", "cut"][..], 3, "{\"items\": [1, {\"k\": \"v\"}]}"),
+        (&["stitch", "cut"], 3, "{\"items\": [1, {\"k\": \"v\"}]}"),
+        (&["check", "good"], 0, "good: complete, 18 bytes\n"),
+        (&["paths", "/a/0", "-f", "good"], 0, "{\"pattern\":\"/a/0\",\"path\":\"/a/0\",\"value\":1}\n"),
+        (&["config", "show"], 0, ""),
+    ] {
+        let ran = run(&folder, &[args, &["-o", "out"]].concat(), b"");
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{args:?}: {}", ran.err);
+        assert!(written("out").starts_with(text), "{args:?}: {}", written("out"));
+    }
+    // A text may be closed in its place; what is read piece by piece may not be written meanwhile.
+    assert_eq!(run(&folder, &["close", "cut", "-o", "cut"], b"").code, 3);
+    assert_eq!(written("cut"), "{\"items\": [1, {\"k\": \"v\"}]}");
+    let ran = run(&folder, &["events", "good", "-o", "./good"], b"");
+    assert_eq!((ran.code, written("good").as_bytes()), (2, FILES[0].1), "{}", ran.err);
+    // Where nothing is written no file is made.
+    assert_eq!(run(&folder, &["close", "prose", "-o", "none"], b"").code, 4);
+    assert!(!folder.join("none").exists());
+    let ran = run(&folder, &["close", "good", "-o", "no/such/folder"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(ran.err.starts_with("restitch: cannot write the output: no/such/folder: "), "{}", ran.err);
+}
+
+#[test]
+fn quiet_reports_failures_only() {
+    let (folder, _) = all_files();
+    for (args, code, is_quiet) in [
+        (&["close", "cut"][..], 3, true),
+        (&["close", "bad"], 4, true),
+        (&["close", "latin"], 4, true),
+        (&["stitch", "--explain", "cut", "prose"], 3, true),
+        (&["check", "missing"], 1, false),
+        (&["stitch", "-", "-"], 2, false),
+    ] {
+        for args in [[&["-q"], args].concat(), [args, &["--quiet"]].concat()] {
+            let ran = run(&folder, &args, b"");
+            assert_eq!((ran.code, ran.err.is_empty()), (code, is_quiet), "{args:?}: {}", ran.err);
+        }
+    }
+    assert_eq!(run(&folder, &["-q", "-v", "check", "good"], b"").code, 2);
+}
+
+#[test]
+fn one_is_singular() {
+    check(&["check"], "1", 0, "-: complete, 1 byte\n");
+    let folder = folder("singular", &[("first", b"[1, 2"), ("prose", b"No."), ("rest", b"2]")]);
+    let ran = run(&folder, &["stitch", "first", "prose", "rest"], b"");
+    assert!(ran.err.contains("restitch: 1 part failed to merge\n"), "{}", ran.err);
 }
 
 #[test]
@@ -793,9 +888,120 @@ fn help_has_examples() {
     }
     let ran = run(Path::new("."), &["--help"], b"");
     assert!(ran.out.contains("Exit codes:") && ran.out.contains("Examples:"));
+    assert!(ran.out.contains("-q, --quiet") && ran.out.contains("--color <WHEN>"));
     for args in [&[][..], &["nonsense"], &["check", "--nonsense"], &["check", "--chunk", "0"], &["decode", "a", "b"]] {
         let ran = run(Path::new("."), args, b"");
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+    }
+}
+
+/// Runs a command with environment variables.
+fn run_with(env: &[(&str, &str)], args: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    let ran = command.args(args).envs(env.iter().copied()).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: ran.status.code().unwrap(), out: text(ran.stdout), err: text(ran.stderr) }
+}
+
+/// Paragraphs of the help fill their lines: none is broken before the next word would be too much.
+#[test]
+fn help_is_wrapped_to_the_terminal() {
+    let mut commands = vec!["check", "close", "inspect", "stitch", "decode", "events", "paths", "man", "completions"];
+    if cfg!(feature = "app") {
+        commands.extend(["run", "proxy", "sim", "demo", "doctor"]);
+    }
+    for width in [60, 80, 100] {
+        for command in &commands {
+            let ran = run_with(&[("COLUMNS", &width.to_string())], &[command, "--help"]);
+            let (_, epilogue) = ran.out.split_once("Examples:\n").unwrap();
+            let paragraphs = epilogue.split("\n\n").filter(|block| !block.contains("\n  ") && !block.starts_with(' '));
+            for paragraph in paragraphs {
+                let lines: Vec<&str> = paragraph.lines().collect();
+                for pair in lines.windows(2) {
+                    let word = pair[1].split(' ').next().unwrap();
+                    let length = pair[0].chars().count();
+                    assert!(length <= width, "{command} at {width}: {}", pair[0]);
+                    assert!(length + 1 + word.chars().count() > width, "{command} at {width}: {}", pair[0]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_version_says_what_was_built() {
+    let ran = run(Path::new("."), &["--version"], b"");
+    let (first, features) = ran.out.split_once('\n').unwrap();
+    assert!(first.starts_with(concat!("restitch ", env!("CARGO_PKG_VERSION"))), "{first}");
+    assert!(features.starts_with("features: ") && features.contains("cli"), "{features}");
+    let ran = run(Path::new("."), &["-V"], b"");
+    assert_eq!(ran.out, concat!("restitch ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn completions_and_manual_pages_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = run(Path::new("."), &["completions", shell], b"");
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{shell}");
+        assert!(ran.out.contains("stitch") && ran.out.contains("rewind"), "{shell}");
+    }
+    let ran = run(Path::new("."), &["man"], b"");
+    assert!(ran.code == 0 && ran.out.contains(".TH restitch 1"), "{}", ran.out);
+    let ran = run(Path::new("."), &["man", "stitch"], b"");
+    assert!(ran.code == 0 && ran.out.contains(".TH restitch-stitch 1"), "{}", ran.out);
+    assert_eq!(run(Path::new("."), &["man", "nonsense"], b"").code, 2);
+    let folder = folder("man", &[]);
+    assert_eq!(run(&folder, &["man", "--dir", "pages"], b"").code, 0);
+    for name in ["restitch.1", "restitch-stitch.1", "restitch-config-show.1"] {
+        assert!(folder.join("pages").join(name).exists(), "{name}");
+    }
+}
+
+#[cfg(feature = "app")]
+#[test]
+fn the_demo_fits_a_screen() {
+    let ran = run_with(&[], &["demo"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(ran.out.lines().count() <= 40, "{}", ran.out);
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    assert!(ran.out.contains("no JSON, it ends too early") && ran.out.contains("valid JSON"), "{}", ran.out);
+    let ran = run_with(&[], &["demo", "--full"]);
+    assert!(ran.code == 0 && ran.out.contains("\nidentical: "), "{}", ran.out);
+    let ran = run_with(&[], &["demo", "--script", "answer@50!length | refusal"]);
+    assert!(ran.code == 4 && ran.out.contains("is not the document"), "{}", ran.out);
+}
+
+#[cfg(feature = "app")]
+#[test]
+fn colors_follow_the_environment_and_the_flag() {
+    for (env, flags, has_colors) in [
+        (&[][..], &[][..], false),
+        (&[("CLICOLOR_FORCE", "1")], &[], true),
+        (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], &[], false),
+        (&[("CLICOLOR_FORCE", "1")], &["--color", "never"], false),
+        (&[("NO_COLOR", "1")], &["--color=always"], true),
+    ] {
+        for view in [&["demo"][..], &["demo", "--full"]] {
+            let ran = run_with(env, &[view, flags].concat());
+            assert_eq!((ran.code, ran.out.contains("\u{1b}[")), (0, has_colors), "{view:?} {env:?} {flags:?}");
+        }
+    }
+}
+
+#[cfg(feature = "sim")]
+#[test]
+fn sim_refuses_a_document_that_no_model_could_write() {
+    let (folder, _) = all_files();
+    for (file, code, words) in [
+        ("empty", 4, "empty: the document is empty"),
+        ("cut", 3, "cut: the document is cut at byte 26"),
+        ("bad", 4, "bad: invalid number"),
+        ("latin", 4, "latin: not UTF-8: removed 1 byte"),
+        ("missing", 1, "missing: "),
+    ] {
+        let ran = run(&folder, &["sim", "--listen", "127.0.0.1:0", "--document", file], b"");
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{file}: {}", ran.err);
+        assert!(ran.err.contains(words), "{file}: {}", ran.err);
     }
 }
 

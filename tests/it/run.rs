@@ -55,6 +55,8 @@ fn the_answer_in_json_has_every_call() {
     let calls: Vec<_> = answer["iterations"].as_array().unwrap().iter().map(|i| (&i["call"], &i["offset"])).collect();
     assert_eq!(calls, [(&json!(0), &json!(0)), (&json!(1), &json!(60)), (&json!(2), &json!(60))]);
     assert_eq!(answer["iterations"][2]["alignment"], "anchor");
+    assert_eq!((answer.get("completion_tokens"), &answer["tokens"]), (None, &json!([null, null, null])));
+    assert_eq!((&answer["filled"], &answer["synthesized"]), (&json!([]), &json!([])));
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-json/out.json");
     assert_eq!(fs::read_to_string(written).unwrap(), DOCUMENT);
 }
@@ -70,6 +72,121 @@ fn what_is_given_up_is_closed_and_said() {
     assert_eq!(calls.len(), 4, "three failures in a row");
     let (ran, calls) = ask("run-none", "answer@60!length | anchor", &["--max-continuations", "0"]);
     assert_eq!((ran.code, calls.len()), (3, 1));
+}
+
+/// Each count says what it counts; `tokens` has them, too.
+#[test]
+fn the_tokens_of_each_call_are_counted() {
+    let folder = folder("run-tokens", &[]);
+    let answer = |text: &str, finish: &str, tokens: u32| {
+        let delta = json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]});
+        let usage = json!({"choices": [], "usage": {"completion_tokens": tokens}});
+        response("200 OK", "text/event-stream", &format!("data: {delta}\n\ndata: {usage}\n\ndata: [DONE]\n\n"))
+    };
+    let url = scripted(vec![answer("[1, 2", "length", 5), answer("[1, 2, 3]", "stop", 9)]);
+    let ran = run(&folder, &["run", "--base-url", &url, "--model", "m", "--prompt", "Go", "--json"], b"");
+    let answer = &ran.answers()[0];
+    assert_eq!((ran.code, &answer["completion_tokens"]), (0, &json!(14)), "{}", ran.err);
+    let counts: Vec<_> = answer["iterations"].as_array().unwrap().iter().map(|i| &i["completion_tokens"]).collect();
+    assert_eq!((json!(counts), &answer["tokens"]), (json!([5, 9]), &json!([5, 9])));
+}
+
+/// What is written when all of it is there is the complete part of what the model said; what streams has left already.
+#[test]
+fn the_complete_part_of_a_document_that_was_given_up_is_written() {
+    // The cut is inside the key `name` of the second row.
+    let script = "answer@70!length | refusal";
+    let complete = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2}]}"#;
+    let (ran, _) = ask("run-complete-part", script, &["--json", "-o", "out.json"]);
+    let answer = &ran.answers()[0];
+    assert_eq!((ran.code, &answer["status"], &answer["document"]), (3, &json!("closed"), &json!(complete)));
+    assert_eq!(answer["synthesized"], json!([]));
+    let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-complete-part/out.json");
+    assert_eq!(fs::read_to_string(written).unwrap(), complete);
+    assert!(ran.err.contains("elements may be missing"), "{}", ran.err);
+
+    let (ran, _) = ask("run-streamed", script, &[]);
+    assert!(ran.code == 3 && ran.out.starts_with(&DOCUMENT[..70]), "{}", ran.out);
+    assert!(serde_json::from_str::<Value>(&ran.out).is_ok(), "{}", ran.out);
+    assert!(ran.err.contains("; synthesized: /rows/1/"), "{}", ran.err);
+}
+
+#[test]
+fn the_prompt_is_an_argument_or_a_file() {
+    let server = Sim::new(DOCUMENT, "answer".parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(server.bind(([127, 0, 0, 1], 0).into())).unwrap();
+    let url = format!("{}/v1", server.url());
+    let common = ["run", "--base-url", &url, "--model", "m"];
+    let folder = folder("run-prompt", &[("prompt.txt", b"The r\xffows."), ("system.txt", b"Be br\xc3ief.")]);
+    let ran = run(&folder, &[&common[..], &["--prompt", "Rows!"]].concat(), b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, DOCUMENT), "{}", ran.err);
+    // Bytes that are not UTF-8 are not sent, and that is said.
+    let files = ["--prompt-file", "prompt.txt", "--system-file", "system.txt", "--json"];
+    let ran = run(&folder, &[&common[..], &files].concat(), b"");
+    assert_eq!((ran.code, &ran.answers()[0]["removed_bytes"]), (4, &json!(2)), "{}", ran.err);
+    assert!(ran.err.contains("prompt.txt: not UTF-8: removed 1 byte\n"), "{}", ran.err);
+    let calls: Vec<Value> = server.calls().iter().map(|call| serde_json::from_str(&call.body).unwrap()).collect();
+    assert_eq!(calls[0]["messages"], json!([{"role": "user", "content": "Rows!"}]));
+    assert_eq!(calls[1]["messages"][1]["content"], "The rows.");
+    runtime.block_on(server.shutdown());
+    assert_eq!(run(&folder, &common, b"").code, 2);
+    let both = ["--prompt", "x", "--prompt-file", "prompt.txt"];
+    assert_eq!(run(&folder, &[&common[..], &both].concat(), b"").code, 2);
+}
+
+/// The array that the probe asks for, as the probe begins it.
+const NUMBERS: &str = "[1, 2,3, 4, 5, 6, 7, 8, 9, 10, 11, 12]";
+
+#[test]
+fn doctor_says_whether_a_prefill_is_continued() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for (flavour, prefix) in [
+        (ProviderProfile::OpenAi, "none"),
+        (ProviderProfile::Anthropic, "turn"),
+        (ProviderProfile::Anthropic46, "none"),
+        (ProviderProfile::Mistral, "prefix"),
+        (ProviderProfile::Partial, "partial"),
+        (ProviderProfile::Vllm, "continue-final-message"),
+    ] {
+        // A model that does not continue begins again, with its own white space.
+        let numbers = if flavour.prefix() == PrefillForm::None { &NUMBERS.replace(",3", ", 3") } else { NUMBERS };
+        let server = Sim::new(numbers, "answer | exact".parse().unwrap()).flavour(flavour);
+        let server = runtime.block_on(server.bind(([127, 0, 0, 1], 0).into())).unwrap();
+        let args = ["doctor", "--upstream", &server.url(), "--model", "m", "--json"];
+        let ran = run(Path::new("."), &args, b"");
+        let answer = &ran.answers()[0];
+        assert_eq!((ran.code, &answer["upstream"]["status"]), (0, &json!(200)), "{}", ran.err);
+        assert_eq!(
+            (&answer["prefill"]["prefix"], &answer["prefill"]["known"]),
+            (&json!(prefix), &json!("none")),
+            "{answer}"
+        );
+        assert_eq!(answer["prefill"]["echoes"], json!(flavour == ProviderProfile::Mistral), "{answer}");
+        let ran = run(Path::new("."), &args[..5], b"");
+        assert!(ran.out.contains("reachable, answers 200"), "{}", ran.out);
+        assert_eq!(ran.out.contains(&format!("prefix = \"{prefix}\"\n")), prefix != "none", "{}", ran.out);
+        runtime.block_on(server.shutdown());
+    }
+}
+
+#[test]
+fn doctor_says_what_cannot_be_reached() {
+    let ran = run(Path::new("."), &["doctor", "--upstream", "http://127.0.0.1:9"], b"");
+    assert!(ran.code == 1 && ran.out.contains("not reachable"), "{}", ran.out);
+    let refusal = r#"{"error": {"message": "Incorrect API key provided: sk-1."}}"#;
+    let url = scripted(vec![response("401 Unauthorized", "application/json", refusal)]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command
+        .args(["doctor", "--upstream", &url, "--key-variable", "RESTITCH_TEST_KEY"])
+        .env("RESTITCH_TEST_KEY", "sk-1");
+    let ran = command.output().unwrap();
+    let out = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(4), "{out}");
+    assert!(out.contains("answers 401") && out.contains("provided: [key]."), "{out}");
+    for args in [&["--upstream", "ftp://x"][..], &["--provider", "nobody"], &[]] {
+        assert_eq!(run(Path::new("."), &[&["doctor"], args].concat(), b"").code, 2, "{args:?}");
+    }
 }
 
 #[test]

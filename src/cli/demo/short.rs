@@ -5,12 +5,14 @@ use std::io;
 use super::full::seam_offsets;
 use super::{Stage, ask};
 use crate::cli::console::count;
+use crate::cli::parsed::Parsed;
 use crate::cli::{Console, Exit};
-use crate::session::Event;
+use crate::provider::Finish;
 use crate::session::relay::Output;
+use crate::session::{End, Event};
 
-/// Four cuts: the token limit, a lost connection, a refusal in between, and an end that claims to be one.
-const SCRIPT: &str = "answer@122!length | anchor@85!drop refusal fence@95!stop preamble@70!eof anchor";
+/// Four cuts, and a refusal in between.
+const SCRIPT: &str = "answer@107!length | anchor@52!drop refusal fence@20!error preamble@44!eof anchor";
 
 const DOCUMENT: &str = r#"{
   "report": "Tides of the world",
@@ -40,7 +42,7 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
         true => format!("\u{1b}[{color}m{text}\u{1b}[0m"),
         false => text.to_owned(),
     };
-    let mut page = format!("A model writes a report as JSON, and its answer is cut again and again.\n\n");
+    let mut page = "A model writes a report as JSON, and its answer is cut again and again.\n\n".to_owned();
     page.push_str(&row(&paint("1", &pad("  A plain client gets")), &paint("1", "Through restitch, it gets")));
     let marked = with_marks(&whole, &seam_offsets(&seen));
     let (mut left, mut right) = (cut.lines(), marked.lines());
@@ -54,12 +56,8 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
     }
     page.push('\n');
     let is_same = whole == DOCUMENT;
-    let (good, bad) = (paint("32", &verdict(&whole)), paint("31", &verdict(&cut)));
-    let cells = [(&bad, &good)];
-    for (left, right) in cells {
-        let width = verdict(&cut).chars().count();
-        page.push_str(&row(&format!("  {left}{}", " ".repeat(WIDTH.saturating_sub(width + 2))), right));
-    }
+    let left = pad(&format!("  {}", verdict(&cut)));
+    page.push_str(&row(&paint("31", &left), &paint("32", &verdict(&whole))));
     page.push_str(&format!("\nThe cuts ({MARK}), and how each was mended:\n"));
     cuts(&seen, &mut page);
     page.push_str(if is_same { SUCCESS } else { FAILURE });
@@ -117,10 +115,27 @@ fn with_marks(text: &str, offsets: &[usize]) -> String {
 /// What a parser makes of the text.
 fn verdict(text: &str) -> String {
     let size = count(text.len(), "byte");
-    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Ok(_) => format!("{size}: valid JSON"),
-        Err(error) if error.is_eof() => format!("{size}: no JSON, it ends too early"),
-        Err(_) => format!("{size}: no JSON"),
+    match Parsed::<()>::new(text) {
+        parsed if parsed.document.is_complete() => format!("{size}: valid JSON"),
+        parsed if parsed.is_cut() => format!("{size}: no JSON, it ends too early"),
+        _ => format!("{size}: no JSON"),
+    }
+}
+
+fn place(path: &str) -> &str {
+    if path.is_empty() { "the root" } else { path }
+}
+
+/// The cause of a cut, in plain words.
+fn cause(end: &End) -> &str {
+    match end {
+        End::Finished(Finish::Length) => "token limit",
+        End::Finished(Finish::Stop) => "stopped early",
+        End::Closed => "ended early",
+        End::Dropped => "connection lost",
+        End::Error(_) => "server error",
+        End::TimedOut => "silence",
+        end => end.as_str(),
     }
 }
 
@@ -130,13 +145,13 @@ fn cuts(seen: &[Output], page: &mut String) {
     for output in seen {
         match output {
             Output::Event(Event::Cut { end, offset, path, .. }) => {
-                cut.get_or_insert((end.as_str(), *offset, path.clone()));
+                cut.get_or_insert((cause(end), *offset, path.clone()));
             }
             Output::Event(Event::Failed { .. }) => failed = " after a failed call".to_owned(),
             Output::Event(Event::Joined { seam, .. }) => {
                 let Some((end, offset, path)) = cut.take() else { continue };
-                let overlap = count(seam.overlap, "byte");
-                page.push_str(&format!("  byte {offset:<4} {path:<16} {end:<8} {overlap} repeated{failed}\n"));
+                let (path, overlap) = (place(&path), count(seam.overlap, "byte"));
+                page.push_str(&format!("  byte {offset:<3}  {path:<14}  {end:<16}  {overlap} repeated{failed}\n"));
                 failed.clear();
             }
             _ => {}
