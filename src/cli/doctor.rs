@@ -267,10 +267,12 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
             Ok((status, body)) => (Some(status.as_u16()), message(&body, &target.key)),
             Err(error) => (None, error),
         };
+        let is_answer = status.is_some_and(|status| status < 300);
         let text = answer.trim_start();
-        let is_whole = status.is_some_and(|status| status < 300);
-        found.returns_prefill = is_whole && text.starts_with(PREFILL);
-        let goes_on = is_whole && text.strip_prefix(PREFILL).unwrap_or(text).trim_start().starts_with('5');
+        // The only providers that send the prefill back are those of this flag; elsewhere the model has begun again.
+        let rest = text.strip_prefix(PREFILL).filter(|_| way == PrefillForm::Flag);
+        found.returns_prefill = rest.is_some();
+        let goes_on = is_answer && rest.unwrap_or(text).trim_start().starts_with('5');
         found.tried.push(Tried { prefix: way.as_str(), status, answer: short(&answer) });
         if goes_on {
             found.prefix = way.as_str();

@@ -205,8 +205,10 @@ Examples:
 /// of the terminal; indented lines are kept.
 fn epilogue(text: &str) -> String {
     let mut joined = String::new();
-    for line in text.lines() {
-        let is_kept = line.is_empty() || line.starts_with(' ') || line.ends_with(':');
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let is_heading = line.ends_with(':') && lines.peek().is_some_and(|next| next.starts_with(' '));
+        let is_kept = line.is_empty() || line.starts_with(' ') || is_heading;
         let is_open = !joined.is_empty() && !joined.ends_with('\n');
         if is_open && is_kept {
             joined.push('\n');

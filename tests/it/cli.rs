@@ -363,7 +363,7 @@ fn quiet_reports_failures_only() {
 #[test]
 fn one_is_singular() {
     check(&["check"], "1", 0, "-: complete, 1 byte\n");
-    let folder = folder("singular", &[("first", b"[1, 2"), ("prose", b"No."), ("rest", b"2]")]);
+    let folder = folder("singular", &[("first", b"[1, 2"), ("prose", b"No."), ("rest", b", 3]")]);
     let ran = run(&folder, &["stitch", "first", "prose", "rest"], b"");
     assert!(ran.err.contains("restitch: 1 part failed to merge\n"), "{}", ran.err);
 }

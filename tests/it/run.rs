@@ -141,7 +141,7 @@ const NUMBERS: &str = "[1, 2,3, 4, 5, 6, 7, 8, 9, 10, 11, 12]";
 #[test]
 fn doctor_says_whether_a_prefill_is_continued() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    for (flavour, prefix) in [
+    for (profile, prefix) in [
         (ProviderProfile::OpenAi, "none"),
         (ProviderProfile::Anthropic, "turn"),
         (ProviderProfile::Anthropic46, "none"),
@@ -149,9 +149,7 @@ fn doctor_says_whether_a_prefill_is_continued() {
         (ProviderProfile::Partial, "partial"),
         (ProviderProfile::Vllm, "continue-final-message"),
     ] {
-        // A model that does not continue begins again, with its own white space.
-        let numbers = if flavour.prefix() == PrefillForm::None { &NUMBERS.replace(",3", ", 3") } else { NUMBERS };
-        let server = Sim::new(numbers, "answer | exact".parse().unwrap()).flavour(flavour);
+        let server = Sim::new(NUMBERS, "answer | exact".parse().unwrap()).profile(profile);
         let server = runtime.block_on(server.bind(([127, 0, 0, 1], 0).into())).unwrap();
         let args = ["doctor", "--upstream", &server.url(), "--model", "m", "--json"];
         let ran = run(Path::new("."), &args, b"");
@@ -162,7 +160,7 @@ fn doctor_says_whether_a_prefill_is_continued() {
             (&json!(prefix), &json!("none")),
             "{answer}"
         );
-        assert_eq!(answer["prefill"]["echoes"], json!(flavour == ProviderProfile::Mistral), "{answer}");
+        assert_eq!(answer["prefill"]["echoes"], json!(profile == ProviderProfile::Mistral), "{answer}");
         let ran = run(Path::new("."), &args[..5], b"");
         assert!(ran.out.contains("reachable, answers 200"), "{}", ran.out);
         assert_eq!(ran.out.contains(&format!("prefix = \"{prefix}\"\n")), prefix != "none", "{}", ran.out);

@@ -9,7 +9,7 @@ use crate::cli::parsed::Parsed;
 use crate::cli::{Console, Exit};
 use crate::provider::Finish;
 use crate::session::relay::Output;
-use crate::session::{End, Event};
+use crate::session::{CallEnd, Event};
 
 /// Four cuts, and a refusal in between.
 const SCRIPT: &str = "answer@107!length | anchor@52!drop refusal fence@20!error preamble@44!eof anchor";
@@ -127,14 +127,14 @@ fn place(path: &str) -> &str {
 }
 
 /// The cause of a cut, in plain words.
-fn cause(end: &End) -> &str {
+fn cause(end: &CallEnd) -> &str {
     match end {
-        End::Finished(Finish::Length) => "token limit",
-        End::Finished(Finish::Stop) => "stopped early",
-        End::Closed => "ended early",
-        End::Dropped => "connection lost",
-        End::Error(_) => "server error",
-        End::TimedOut => "silence",
+        CallEnd::Finished(Finish::Length) => "token limit",
+        CallEnd::Finished(Finish::Stop) => "stopped early",
+        CallEnd::Closed => "ended early",
+        CallEnd::Dropped => "connection lost",
+        CallEnd::Error(_) => "server error",
+        CallEnd::TimedOut => "silence",
         end => end.as_str(),
     }
 }
@@ -147,11 +147,11 @@ fn cuts(seen: &[Output], page: &mut String) {
             Output::Event(Event::Cut { end, offset, path, .. }) => {
                 cut.get_or_insert((cause(end), *offset, path.clone()));
             }
-            Output::Event(Event::Failed { .. }) => failed = " after a failed call".to_owned(),
+            Output::Event(Event::Failed { .. }) => failed = ", after a failure".to_owned(),
             Output::Event(Event::Joined { seam, .. }) => {
                 let Some((end, offset, path)) = cut.take() else { continue };
                 let (path, overlap) = (place(&path), count(seam.overlap, "byte"));
-                page.push_str(&format!("  byte {offset:<3}  {path:<14}  {end:<16}  {overlap} repeated{failed}\n"));
+                page.push_str(&format!("  byte {offset:<3}  {path:<14}  {end:<15}  {overlap} repeated{failed}\n"));
                 failed.clear();
             }
             _ => {}
