@@ -4,10 +4,12 @@
 //! counts in the verdict; the next file follows.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use serde::Serialize;
 #[cfg(feature = "server")]
@@ -22,7 +24,7 @@ use crate::{Document, SyntaxError, clean_encoding};
 
 #[derive(Debug)]
 pub(super) struct Console {
-    out: BufWriter<Output>,
+    out: Writer,
     exit: Exit,
     /// Only failures are reported.
     is_quiet: bool,
@@ -30,17 +32,29 @@ pub(super) struct Console {
     verbosity: u8,
 }
 
+/// Where the data goes. A sink that writes more lines than it can keep holds it, too.
+pub(super) type Writer = Rc<RefCell<BufWriter<Output>>>;
+
+fn writer(output: Output) -> Writer {
+    Rc::new(RefCell::new(BufWriter::new(output)))
+}
+
 impl Console {
     pub(super) fn new(is_quiet: bool, verbosity: u8) -> Self {
-        Self { out: BufWriter::new(Output::stdout()), exit: Exit::default(), is_quiet, verbosity }
+        Self { out: writer(Output::stdout()), exit: Exit::default(), is_quiet, verbosity }
     }
 
     /// Writes the data to `file`, if one is named, in place of standard output. The file is made when the first byte is
     /// written, so that a command may write to the file that it has read.
     pub(super) fn write_to(&mut self, file: Option<&Path>) {
         if let Some(file) = file {
-            self.out = BufWriter::new(Output::file(file));
+            self.out = writer(Output::file(file));
         }
+    }
+
+    /// The place that the data goes to.
+    pub(super) fn writer(&self) -> Writer {
+        Rc::clone(&self.out)
     }
 
     /// Adds what became of one file or line. Said before its answer is written, so that it stands if the reader of
@@ -105,8 +119,8 @@ impl Console {
 
     /// Writes one answer on one line.
     pub(super) fn answer(&mut self, answer: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, answer)?;
-        self.out.write_all(b"\n")
+        serde_json::to_writer(&mut *self.out.borrow_mut(), answer)?;
+        self.out.borrow_mut().write_all(b"\n")
     }
 
     /// Writes one answer on one line, with a first member `id` whose value is raw JSON, and sends it off at once:
@@ -114,26 +128,26 @@ impl Console {
     pub(super) fn answer_to(&mut self, id: &str, answer: &impl Serialize) -> io::Result<()> {
         let answer = serde_json::to_string(answer)?;
         let members = answer.strip_prefix('{').unwrap_or(&answer);
-        writeln!(self.out, "{{\"id\":{id},{members}")?;
-        self.out.flush()
+        writeln!(self.out.borrow_mut(), "{{\"id\":{id},{members}")?;
+        self.out.borrow_mut().flush()
     }
 
     /// Writes a line for people who asked for no JSON.
     pub(super) fn line(&mut self, words: impl fmt::Display) -> io::Result<()> {
-        writeln!(self.out, "{}", one_line(&words.to_string()))
+        writeln!(self.out.borrow_mut(), "{}", one_line(&words.to_string()))
     }
 
     /// Writes lines as they are, each with its end.
     pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
-        self.out.write_all(lines.as_bytes())
+        self.out.borrow_mut().write_all(lines.as_bytes())
     }
 
     /// Writes a text to the byte, so that another command can go on with it. A terminal gets the line end that its
     /// prompt needs.
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.out.write_all(text.as_bytes())?;
+        self.out.borrow_mut().write_all(text.as_bytes())?;
         if !text.is_empty() && self.is_terminal() {
-            self.out.write_all(b"\n")?;
+            self.out.borrow_mut().write_all(b"\n")?;
         }
         Ok(())
     }
@@ -141,29 +155,29 @@ impl Console {
     /// Writes a part of a text and shows it at once.
     #[cfg(feature = "proxy")]
     pub(super) fn show(&mut self, part: &str) -> io::Result<()> {
-        self.out.write_all(part.as_bytes())?;
-        self.out.flush()
+        self.out.borrow_mut().write_all(part.as_bytes())?;
+        self.out.borrow_mut().flush()
     }
 
     /// People see the output as it is written.
     pub(super) fn is_terminal(&self) -> bool {
-        self.out.get_ref().is_terminal()
+        self.out.borrow().get_ref().is_terminal()
     }
 
     /// The data may have colors.
     #[cfg(all(feature = "proxy", feature = "sim"))]
     pub(super) fn has_colors(&self) -> bool {
-        self.out.get_ref().has_colors()
+        self.out.borrow().get_ref().has_colors()
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        self.out.borrow_mut().flush()
     }
 
     /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be opened, which has been
     /// reported then. `writes` says that the command writes its output meanwhile.
     pub(super) fn open(&mut self, path: &Path, writes: bool) -> Option<Watched<Box<dyn Read>>> {
-        if writes && self.out.get_ref().is_same(path) {
+        if writes && self.out.borrow().get_ref().is_same(path) {
             self.fail(Exit::Usage, format_args!("{}: it is read and cannot be written meanwhile", path.display()));
             return None;
         }

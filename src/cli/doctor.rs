@@ -58,7 +58,7 @@ const EXAMPLES: &str = r#"Examples:
 The list of models is asked for, which costs nothing. With --model, the model is asked to continue `[1, 2,3, 4,` in each
 way that providers have, until one works: where it is another than the built-in table has, the rows for the
 configuration file are shown. With --json: {"upstream": {"url", "status", "milliseconds", "error"}, "prefill": {"model",
-"prefix", "echoes", "known", "tried": [{"prefix", "status", "answer"}]}, "proxy": {"url", "status", "milliseconds",
+"form", "returns_prefill", "known", "tried": [{"form", "status", "answer"}]}, "proxy": {"url", "status", "milliseconds",
 "error"}}.
 
 Exit codes: 0 all is well, 4 the provider refuses (its words are shown), 1 it cannot be reached."#;
@@ -78,18 +78,18 @@ struct Reached {
 #[derive(Debug, Serialize)]
 struct Prefill {
     model: String,
-    /// The way in which it does, by its name in the configuration; `none` where there is none.
-    prefix: &'static str,
+    /// The form in which it takes one, by its name in the configuration; `none` where there is none.
+    form: &'static str,
     /// Its answer begins with the prefill.
     returns_prefill: bool,
-    /// The way that the built-in table has.
+    /// The form that the built-in table has.
     known: &'static str,
     tried: Vec<Tried>,
 }
 
 #[derive(Debug, Serialize)]
 struct Tried {
-    prefix: &'static str,
+    form: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     /// The beginning of its text, or what it says in place of one.
@@ -250,7 +250,7 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
     let ways = [known, PrefillForm::Turn, PrefillForm::Flag, PrefillForm::Partial, PrefillForm::Final];
     let mut found = Prefill {
         model: model.to_owned(),
-        prefix: PrefillForm::None.as_str(),
+        form: PrefillForm::None.as_str(),
         returns_prefill: false,
         known: known.as_str(),
         tried: vec![],
@@ -273,9 +273,9 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
         let rest = text.strip_prefix(PREFILL).filter(|_| way == PrefillForm::Flag);
         found.returns_prefill = rest.is_some();
         let goes_on = is_answer && rest.unwrap_or(text).trim_start().starts_with('5');
-        found.tried.push(Tried { prefix: way.as_str(), status, answer: short(&answer) });
+        found.tried.push(Tried { form: way.as_str(), status, answer: short(&answer) });
         if goes_on {
-            found.prefix = way.as_str();
+            found.form = way.as_str();
             return found;
         }
     }
@@ -323,21 +323,21 @@ const SHOWN: usize = 200;
 fn print(report: &Report, console: &mut Console) -> io::Result<()> {
     print_reached("upstream", &report.upstream, console)?;
     if let Some(prefill) = &report.prefill {
-        for Tried { prefix, status, answer } in &prefill.tried {
+        for Tried { form, status, answer } in &prefill.tried {
             let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
-            console.line(format_args!("tried     prefix = \"{prefix}\": {status}: {answer}"))?;
+            console.line(format_args!("tried     prefill = \"{form}\": {status}: {answer}"))?;
         }
-        let Prefill { model, prefix, known, .. } = prefill;
-        let words = match *prefix {
+        let Prefill { model, form, known, .. } = prefill;
+        let words = match *form {
             "none" => "does not continue one: the rest is asked for in words",
             _ => "continues one",
         };
         console.line(format_args!("prefill   {model} {words}"))?;
-        if prefix != known {
-            let echoes = if prefill.returns_prefill { "\nechoes = true" } else { "" };
+        if form != known {
+            let returns = if prefill.returns_prefill { "\nreturns_prefill = true" } else { "" };
             console.line("          the built-in table has it otherwise; for the configuration file:")?;
             let model = crate::json::string::quoted(model);
-            console.lines(&format!("\n[[capability]]\nmodel = {model}\nprefix = \"{prefix}\"{echoes}\n\n"))?;
+            console.lines(&format!("\n[[capability]]\nmodel = {model}\nprefill = \"{form}\"{returns}\n\n"))?;
         }
     }
     match &report.proxy {

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::console::{escape_controls, short};
+use super::console::{Writer, escape_controls, short};
 use super::live::{Input, Watcher};
 use super::{Console, epilogue};
 use crate::Document;
-use crate::json::{Event, Kind, Live, Sink, string};
+use crate::json::{Event, Kind, Live, Sink, Span, string};
 
 /// Arguments of `restitch events`.
 #[derive(Clone, Debug, clap::Args)]
@@ -61,7 +61,15 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             console.line(format_args!("{file}:"))?;
         }
         console.flush()?;
-        let mut log = Log { file: file.as_deref(), json: args.json, root: 0, lines: String::new(), failed: None };
+        let mut log = Log {
+            file: file.as_deref(),
+            json: args.json,
+            root: 0,
+            base: 0,
+            lines: String::new(),
+            writer: console.writer(),
+            failed: None,
+        };
         args.input.watch(path, &mut log, console)?;
     }
     Ok(())
@@ -73,7 +81,10 @@ struct Log<'a> {
     json: bool,
     /// Roots that have ended.
     root: usize,
+    /// Bytes of text that were dropped.
+    base: usize,
     lines: String,
+    writer: Writer,
     /// What went wrong when lines were written before their time.
     failed: Option<io::Error>,
 }
@@ -91,7 +102,7 @@ impl Sink for Log<'_> {
         self.root += usize::from(event.ends_value() && live.frames.is_empty());
         if self.lines.len() > LINES {
             // A path may be as long as the text: the lines of one chunk may be longer than there is memory.
-            self.failed = io::stdout().write_all(self.lines.as_bytes()).err();
+            self.failed = self.writer.borrow_mut().write_all(self.lines.as_bytes()).err();
             self.lines.clear();
         }
     }
@@ -105,6 +116,10 @@ impl Watcher for Log<'_> {
         console.lines(&self.lines)?;
         self.lines.clear();
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn rebase(&mut self, base: usize) {
+        self.base = base;
     }
 }
 
@@ -147,8 +162,8 @@ impl Log<'_> {
         let line = Line {
             event: event.name(),
             path: live.path().to_string(),
-            start: span.start,
-            end: span.end,
+            start: self.base + span.start,
+            end: self.base + span.end,
             kind: kind.map(Kind::as_str),
             text: (kind.is_none() && !matches!(event, Event::StringBegin(_))).then_some(text),
             value: value.as_deref(),
@@ -170,7 +185,8 @@ impl Log<'_> {
         };
         let indent = 2 * live.frames.len().min(DEEP);
         let path = if live.path().is_empty() { "(root)".to_owned() } else { live.path().to_string() };
-        let (span, name, path) = (span.to_string(), event.name(), short(&path));
+        let span = Span { start: self.base + span.start, end: self.base + span.end }.to_string();
+        let (name, path) = (event.name(), short(&path));
         // Paths stand below one another where the depth allows it.
         let width = NAMES.saturating_sub(indent).max(NAME);
         let start = self.lines.len();

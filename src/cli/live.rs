@@ -60,6 +60,9 @@ impl From<Trailing> for crate::Trailing {
 pub(super) trait Watcher: Sink {
     /// Writes what is known now. To break means that enough has been seen.
     fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>>;
+
+    /// Text was dropped: from now on spans count from byte `base` of all text.
+    fn rebase(&mut self, _base: usize) {}
 }
 
 /// Why no more of the text is read.
@@ -117,6 +120,8 @@ impl Input {
 struct Text {
     source: Source,
     document: Document,
+    /// What the bytes are is known, and the document is made for it.
+    has_begun: bool,
     trailing: Option<Trailing>,
     /// What the newest bytes say.
     new: String,
@@ -125,17 +130,14 @@ struct Text {
 impl Text {
     fn new(input: &Input) -> Self {
         let source = Source::new(input.dialect, input.slot);
-        Self { source, document: Document::new(0), trailing: input.trailing, new: String::new() }
+        Self { source, document: Document::new(0), has_begun: false, trailing: input.trailing, new: String::new() }
     }
 
     /// Takes a chunk; why it is the last one, if it is.
     fn next(&mut self, chunk: &[u8], watcher: &mut impl Watcher, console: &mut Console) -> io::Result<Option<End>> {
         self.new.clear();
         let fed = self.source.feed(chunk, &mut self.new);
-        let end = self.push(watcher).or_else(|| fed.err().map(|refusal| self.refused(refusal)));
-        if watcher.write(&self.document, console)?.is_break() {
-            return Ok(Some(End::Enough));
-        }
+        let end = self.push(watcher, console)?.or_else(|| fed.err().map(|refusal| self.refused(refusal)));
         // Of an event stream the rest is read all the same: it may end with an error.
         let is_over = self.document.is_complete() && self.trailing == Some(Trailing::Stop) && !self.source.is_events();
         Ok(end.or(is_over.then_some(End::Whole)))
@@ -145,28 +147,42 @@ impl Text {
     fn last(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<End> {
         self.new.clear();
         let fed = self.source.finish(&mut self.new);
-        let mut end = self.push(watcher).or_else(|| fed.err().map(|refusal| self.refused(refusal)));
-        if end.is_none() {
-            // Fails where the root is open, which the document itself knows: only a number needs to be told.
-            let _ = self.document.finish_with(watcher);
+        let end = self.push(watcher, console)?.or_else(|| fed.err().map(|refusal| self.refused(refusal)));
+        if let Some(end) = end {
+            return Ok(end);
         }
-        if watcher.write(&self.document, console)?.is_break() {
-            end = Some(End::Enough);
-        }
-        Ok(end.unwrap_or(End::Whole))
+        // Fails where the root is open, which the document itself knows: only a number needs to be told.
+        let _ = self.document.finish_with(watcher);
+        let is_enough = watcher.write(&self.document, console)?.is_break();
+        Ok(if is_enough { End::Enough } else { End::Whole })
     }
 
-    fn push(&mut self, watcher: &mut impl Watcher) -> Option<End> {
-        if self.new.is_empty() {
-            return None;
-        }
-        if self.document.text().is_empty() {
+    /// Pushes the new text root by root. What was written about a root lets its text go.
+    fn push(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<Option<End>> {
+        if !self.has_begun && !self.new.is_empty() {
+            self.has_begun = true;
             // Only now it is known what the bytes are.
             let usual = if self.source.is_events() { Trailing::Stop } else { Trailing::Next };
             let trailing = *self.trailing.get_or_insert(usual);
             self.document = Document::with_options(Limits::default().max_depth, Roots::Any, trailing.into());
         }
-        self.document.push_with(&self.new, watcher).err().map(End::Deviation)
+        let mut taken = 0;
+        while let Some(rest) = self.new.get(taken..).filter(|rest| !rest.is_empty()) {
+            let pushed = self.document.push_root_with(rest, watcher);
+            if watcher.write(&self.document, console)?.is_break() {
+                return Ok(Some(End::Enough));
+            }
+            match pushed {
+                Ok(more) => taken += more,
+                Err(error) => return Ok(Some(End::Deviation(error))),
+            }
+            // What stands before an error is shown: a little of it is kept.
+            if self.document.text().len() > KEPT {
+                self.document.forget_roots();
+                watcher.rebase(self.document.base());
+            }
+        }
+        Ok(None)
     }
 
     /// What is wrong in the end with a source that gives no more.
@@ -209,16 +225,16 @@ impl Text {
                 console.note(format_args!("{name}: there is no JSON in the text"));
                 Exit::Invalid
             }
-            End::Whole if document.text().is_empty() && self.source.is_events() => {
+            End::Whole if !self.has_begun && self.source.is_events() => {
                 console.note(format_args!("{name}: the stream has no text in the slot that is looked at (--slot)"));
                 Exit::Cut
             }
             End::Whole => {
-                let cut = document.cut();
+                let (cut, base) = (document.cut(), document.base());
                 let place = if cut.path.is_empty() { "the root".into() } else { short(&cut.path) };
                 console.note(format_args!(
                     "{name}: cut at byte {}, in `{}`, at {place}",
-                    cut.offset,
+                    base + cut.offset,
                     cut.state.as_str()
                 ));
                 Exit::Cut
@@ -227,6 +243,9 @@ impl Text {
         console.verdict(exit);
     }
 }
+
+/// Bytes of text that are kept, whether they are needed or not.
+const KEPT: usize = 256 << 10;
 
 /// Bytes that are read at once at most: enough to make system calls cheap.
 const BUFFER: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("not zero");

@@ -433,3 +433,26 @@ fn lines_that_do_not_wait_keep_their_order() {
     assert_eq!(ends.len(), 10_005);
     assert!(ran.out.len() > 4 << 20 && ends.is_sorted());
 }
+
+/// Of many values one behind the other, one is kept at a time.
+#[cfg(target_os = "linux")]
+#[test]
+fn values_behind_one_another_take_the_memory_of_one() {
+    for args in [&["paths", "/n"][..], &["events"]] {
+        let mut child = start(Path::new("."), args);
+        let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let reader = thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()).unwrap());
+        let row = format!("{{\"text\": \"{}\", \"n\": 1}}\n", "x".repeat(4000)).repeat(16);
+        for _ in 0..1000 {
+            input.write_all(row.as_bytes()).unwrap();
+        }
+        // 64 MB have been read, but for what is in the pipe.
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        drop(input);
+        assert!(child.wait().unwrap().success());
+        reader.join().unwrap();
+        assert!(kilobytes < 24 << 10, "{args:?}: {kilobytes} kB");
+    }
+}

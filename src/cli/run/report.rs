@@ -11,6 +11,7 @@ use super::{Args, Failed};
 use crate::Document;
 use crate::cli::console::{count, is_zero};
 use crate::cli::{Console, Exit};
+use crate::context::{Section, sections_of};
 use crate::session::relay::Output;
 use crate::session::{Event, Outcome, Status, StopReason};
 
@@ -53,6 +54,8 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     finish: Option<&'a str>,
     iterations: &'a [Iteration],
+    /// What the document has, section by section.
+    sections: &'a [Section],
     #[serde(skip_serializing_if = "is_zero")]
     removed_bytes: usize,
 }
@@ -164,6 +167,7 @@ pub(super) fn report(
             tokens,
             finish: outcome.finish().map(|finish| finish.as_str()),
             iterations: &iterations.collect::<Vec<_>>(),
+            sections: &sections_of(document),
             removed_bytes,
         })?;
     }
