@@ -79,7 +79,7 @@ What arrived is not the document that was sent: restitch says so to its client.
 const MARK: &str = "✂";
 
 /// Characters of the left column.
-const WIDTH: usize = 42;
+const WIDTH: usize = 40;
 
 fn pad(text: &str) -> String {
     format!("{text:<WIDTH$}")
