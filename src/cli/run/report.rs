@@ -1,6 +1,5 @@
 //! What the loop did, and what is said of it at the end.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -13,7 +12,7 @@ use crate::cli::console::{count, is_zero};
 use crate::cli::{Console, Exit};
 use crate::context::{Section, sections_of};
 use crate::session::relay::Output;
-use crate::session::{Event, Outcome, Status, StopReason};
+use crate::session::{CutCause, Event, Outcome, Status, StopReason};
 
 /// One call, and what became of it.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -33,8 +32,8 @@ struct Iteration {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    status: &'static str,
-    document: Cow<'a, str>,
+    status: Status,
+    document: &'a str,
     continuations: u32,
     failures: u32,
     ambiguous: u32,
@@ -42,7 +41,9 @@ struct Answer<'a> {
     filled: &'a [String],
     synthesized: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
-    stop: Option<&'static str>,
+    stop: Option<StopReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<CutCause>,
     #[serde(skip_serializing_if = "Option::is_none")]
     percentage: Option<u8>,
     repairs: &'a BTreeMap<String, u32>,
@@ -136,7 +137,11 @@ pub(super) fn report(
     };
     note_calls(seen, console);
     let exit = exit_of(outcome, document);
-    let kept = kept(document, seen);
+    let given_up = given_up(document, seen);
+    let kept = match &given_up {
+        Some(said) => said.complete().unwrap_or_default(),
+        None => document.root().unwrap_or_default().to_owned(),
+    };
     // What is written at the end has nothing synthesized.
     let synthesized = if args.is_written_at_the_end() { &[][..] } else { outcome.synthesized() };
     note_end(exit, document, outcome, synthesized, console);
@@ -151,23 +156,23 @@ pub(super) fn report(
             let completion_tokens = tokens.get(call).copied().flatten();
             Iteration { completion_tokens, ..iteration.clone() }
         });
-        let known = || tokens.iter().flatten();
         console.answer(&Answer {
-            status: outcome.status().as_str(),
-            document: kept,
+            status: outcome.status(),
+            document: &kept,
             continuations: outcome.tally().continuations,
             failures: outcome.tally().failures,
             ambiguous: outcome.tally().ambiguous,
             filled: synthesized,
             synthesized,
-            stop: outcome.reason().map(StopReason::as_str),
+            stop: outcome.reason(),
+            cause: outcome.cause(),
             percentage: outcome.tally().percentage,
             repairs: &outcome.tally().repairs,
-            completion_tokens: known().next().map(|_| known().fold(0, |sum: u64, tokens| sum.saturating_add(*tokens))),
+            completion_tokens: tokens.iter().any(Option::is_some).then(|| outcome.tally().total_tokens()),
             tokens,
             finish: outcome.finish().map(|finish| finish.as_str()),
             iterations: &iterations.collect::<Vec<_>>(),
-            sections: &sections_of(document),
+            sections: &sections_of(given_up.as_ref().unwrap_or(document)),
             removed_bytes,
         })?;
     }
@@ -182,15 +187,13 @@ fn exit_of(outcome: &Outcome, document: &Document) -> Exit {
     }
 }
 
-/// The document as it is written at the end. Of one that was given up, the complete part of what the model said.
-fn kept<'a>(document: &'a Document, seen: &Seen) -> Cow<'a, str> {
-    let Some(said) = seen.given_up_at.and_then(|at| document.text().get(..at)) else {
-        return Cow::Borrowed(document.root().unwrap_or_default());
-    };
+/// Returns the document without what closes it. `None` if it was not given up.
+fn given_up(document: &Document, seen: &Seen) -> Option<Document> {
+    let said = document.text().get(..seen.given_up_at?)?;
     let mut given_up = Document::new(usize::MAX);
-    // It was taken before, in the same document.
+    // The same text was taken before.
     let _ = given_up.push(said);
-    Cow::Owned(given_up.complete().unwrap_or_default())
+    Some(given_up)
 }
 
 /// Tells people what became of each call after the first.
