@@ -56,6 +56,7 @@
 mod error;
 mod limits;
 // Layer 1
+mod envelope;
 pub mod json;
 pub mod overlap;
 pub mod sse;
@@ -92,6 +93,7 @@ pub mod sim;
 pub mod cli;
 
 pub use document::{Checkpoint, Cut, Document, ResumeError, Saved, Trailing, Utf8, Utf8Error, clean_encoding};
+pub use envelope::AllowedRoots;
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
 pub use limits::Limits;
 pub use session::{Message, Outcome, Retry};

@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 struct Log<'a> {
     file: Option<&'a str>,
     json: bool,
-    /// Roots that have ended.
+    /// AllowedRoots that have ended.
     root: usize,
     /// Bytes of text that were dropped.
     base: usize,

@@ -12,8 +12,8 @@ use super::deltas::Slot;
 use super::output::To;
 use super::source::{Dialect, Refusal, Source};
 use super::{Console, Exit};
+use crate::envelope::AllowedRoots;
 use crate::json::Sink;
-use crate::json::envelope::Roots;
 use crate::{Document, Limits, SyntaxError, SyntaxErrorKind};
 
 /// How the text comes.
@@ -164,7 +164,7 @@ impl Text {
             // Only now it is known what the bytes are.
             let usual = if self.source.is_events() { Trailing::Stop } else { Trailing::Next };
             let trailing = *self.trailing.get_or_insert(usual);
-            self.document = Document::with_options(Limits::default().max_depth, Roots::Any, trailing.into());
+            self.document = Document::with_options(Limits::default().max_depth, AllowedRoots::Any, trailing.into());
         }
         let mut taken = 0;
         while let Some(rest) = self.new.get(taken..).filter(|rest| !rest.is_empty()) {

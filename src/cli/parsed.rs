@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 use super::console::is_zero;
 use super::output::To;
 use super::{Console, Exit, jsonl};
+use crate::envelope::AllowedRoots;
 use crate::json::Sink;
-use crate::json::envelope::Roots;
 use crate::{Document, Limits, SyntaxError};
 
 /// Where the texts come from, and how they are answered.
@@ -129,7 +129,7 @@ pub(super) struct Parsed<S> {
 impl<S: Sink + Default> Parsed<S> {
     pub(super) fn new(text: &str) -> Self {
         let mut sink = S::default();
-        let mut document = Document::with_roots(Limits::default().max_depth, Roots::Any);
+        let mut document = Document::with_roots(Limits::default().max_depth, AllowedRoots::Any);
         let deviation = document.push_with(text, &mut sink).err();
         if deviation.is_none() {
             // Fails where the root is open, which the document itself knows: only a number needs to be told.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Trailing;
-use crate::json::envelope::Roots;
+use crate::envelope::AllowedRoots;
 use crate::json::{Frame, Kind, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,7 @@ pub(super) enum TrailingForm {
     Stop,
     Error,
     Next,
+    Block,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +29,7 @@ pub(super) struct RootForm {
     pub(super) start: u64,
     /// Behind its last byte, once it is closed.
     pub(super) end: Option<u64>,
-    /// Roots before it.
+    /// AllowedRoots before it.
     pub(super) before: u64,
 }
 
@@ -49,16 +50,16 @@ pub(super) enum KindForm {
     Array,
 }
 
-impl From<Roots> for RootsForm {
-    fn from(roots: Roots) -> Self {
+impl From<AllowedRoots> for RootsForm {
+    fn from(roots: AllowedRoots) -> Self {
         match roots {
-            Roots::Containers => Self::Containers,
-            Roots::Any => Self::Any,
+            AllowedRoots::Containers => Self::Containers,
+            AllowedRoots::Any => Self::Any,
         }
     }
 }
 
-impl From<RootsForm> for Roots {
+impl From<RootsForm> for AllowedRoots {
     fn from(form: RootsForm) -> Self {
         match form {
             RootsForm::Containers => Self::Containers,
@@ -73,6 +74,7 @@ impl From<Trailing> for TrailingForm {
             Trailing::Stop => Self::Stop,
             Trailing::Error => Self::Error,
             Trailing::Next => Self::Next,
+            Trailing::Block => Self::Block,
         }
     }
 }
@@ -83,6 +85,7 @@ impl From<TrailingForm> for Trailing {
             TrailingForm::Stop => Self::Stop,
             TrailingForm::Error => Self::Error,
             TrailingForm::Next => Self::Next,
+            TrailingForm::Block => Self::Block,
         }
     }
 }

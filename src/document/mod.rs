@@ -11,8 +11,8 @@ mod utf8;
 
 use std::borrow::Cow;
 
+use crate::envelope::{AllowedRoots, missing_fence};
 use crate::error::{Place, SyntaxError};
-use crate::json::envelope::Roots;
 use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
 use parser::Parser;
 pub use parser::Trailing;
@@ -83,16 +83,16 @@ pub struct Checkpoint {
 impl Document {
     /// An empty document whose root is an object or an array, at most `depth` containers deep.
     pub fn new(depth: usize) -> Self {
-        Self::with_roots(depth, Roots::Containers)
+        Self::with_roots(depth, AllowedRoots::Containers)
     }
 
     /// An empty document that takes the given roots.
-    pub fn with_roots(depth: usize, roots: Roots) -> Self {
+    pub fn with_roots(depth: usize, roots: AllowedRoots) -> Self {
         Self::with_options(depth, roots, Trailing::Stop)
     }
 
     /// An empty document that takes the given roots, and text behind them as told.
-    pub fn with_options(depth: usize, roots: Roots, trailing: Trailing) -> Self {
+    pub fn with_options(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
         let parser = Parser::new(depth, roots, trailing);
         Self {
             text: String::new(),
@@ -135,9 +135,9 @@ impl Document {
     /// With [`forget_roots`](Self::forget_roots) it reads a stream of any number of roots in the memory of one:
     ///
     /// ```
-    /// use restitch::{Document, SyntaxError, Trailing, json, paths::Paths};
+    /// use restitch::{AllowedRoots, Document, SyntaxError, Trailing, paths::Paths};
     ///
-    /// let mut document = Document::with_options(16, json::envelope::Roots::Any, Trailing::Next);
+    /// let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
     /// let mut paths = Paths::completions(["/id"]).unwrap();
     /// let mut found = Vec::new();
     /// let mut rest = "{\"id\": 1}\n{\"id\": 2}\n{\"id\"";
@@ -310,6 +310,7 @@ impl Document {
     /// Forgets what stands behind the end of a closed root. No checkpoint is made between that and its coming.
     pub(crate) fn drop_tail(&mut self) {
         self.text.truncate(self.end());
+        self.parser.forget_tail();
     }
 
     /// The root is closed.
@@ -324,7 +325,7 @@ impl Document {
 
     /// A Markdown fence stands before the root.
     pub fn has_fence(&self) -> bool {
-        self.parser.opening.fence()
+        self.parser.opening.has_fence()
     }
 
     /// Nothing significant has come: the text is empty, white space, or a byte order mark.
@@ -340,18 +341,14 @@ impl Document {
     /// What closes the fence that stands open around a closed root; of half a line of backticks the rest. `None` where
     /// none is open.
     pub fn open_fence(&self) -> Option<String> {
-        let ticks = "`".repeat(self.parser.opening.ticks());
         let tail = self.text.get(self.end()..).filter(|_| self.is_complete() && self.has_fence())?;
-        match tail.trim() {
-            "" if tail.ends_with('\n') => Some(ticks),
-            "" => Some(format!("\n{ticks}")),
-            begun => match ticks.strip_prefix(begun) {
-                Some("") => None,
-                Some(rest) => Some(rest.to_owned()),
-                None if begun.starts_with(&ticks) => None,
-                None => Some(format!("\n{ticks}")),
-            },
-        }
+        missing_fence(self.parser.opening.ticks(), tail)
+    }
+
+    /// The number of backticks of the fence around the root, if prose precedes it.
+    pub(crate) fn fence_after_preamble(&self) -> Option<usize> {
+        let opening = &self.parser.opening;
+        (opening.has_fence() && opening.is_after_prose()).then(|| opening.ticks())
     }
 
     /// The first significant text is neither a root nor a fence.

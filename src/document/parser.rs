@@ -1,8 +1,8 @@
 //! Where the roots of a text begin and end: the envelope before the first one, the machine of the one that is open, and
 //! what becomes of text behind it. Keeps no text.
 
+use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
-use crate::json::envelope::{Opening, Roots};
 use crate::json::{Machine, Sink};
 
 /// What becomes of text behind the end of a root, white space and the fence around the root aside.
@@ -16,26 +16,32 @@ pub enum Trailing {
     /// It is the next root: NDJSON, or values one behind the other. Prose and a fence may stand before the first one
     /// alone; backticks behind it count as white space.
     Next,
+    /// A fenced block that follows a fenced root and is labelled `json` is the next root. All else is kept and not
+    /// looked at.
+    Block,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Parser {
-    pub(super) opening: Opening,
-    pub(super) roots: Roots,
+    /// What precedes the newest root.
+    pub(super) opening: RootFinder,
+    /// Looks for the next one, after a root in a fence.
+    further: Option<RootFinder>,
+    pub(super) roots: AllowedRoots,
     pub(super) trailing: Trailing,
     pub(super) depth: usize,
     /// Where the newest root begins.
     pub(super) start: Option<usize>,
-    /// Roots before the newest one.
+    /// AllowedRoots before the newest one.
     pub(super) before: usize,
     /// At the newest root. All offsets count from the start of the text.
     pub(super) machine: Machine,
 }
 
 impl Parser {
-    pub(super) fn new(depth: usize, roots: Roots, trailing: Trailing) -> Self {
-        let (opening, machine) = (Opening::new(roots), Machine::new(depth));
-        Self { opening, roots, trailing, depth, start: None, before: 0, machine }
+    pub(super) fn new(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
+        let (opening, machine) = (RootFinder::new(roots), Machine::new(depth));
+        Self { opening, further: None, roots, trailing, depth, start: None, before: 0, machine }
     }
 
     /// Before the first byte, with the same options.
@@ -62,22 +68,47 @@ impl Parser {
                 None => return Ok(false),
             }
         } else if self.machine.is_done() {
-            let behind = if self.trailing == Trailing::Stop { None } else { self.behind(text, from) };
-            let Some((at, byte)) = behind else { return Ok(false) };
-            if self.trailing == Trailing::Error || !self.roots.allows(byte) {
-                return Err(self.deviation(byte, at));
-            }
-            self.begin(text, at)?;
+            let Some(start) = self.next_root(text, from)? else { return Ok(false) };
+            self.begin(text, start)?;
             self.before += 1;
         }
         self.machine.feed_text(text, sink)?;
         Ok(self.machine.is_done())
     }
 
+    /// Where the next root begins after one that has ended, in text from `from` on.
+    fn next_root(&mut self, text: &str, from: usize) -> Result<Option<usize>, SyntaxError> {
+        match self.trailing {
+            Trailing::Stop => Ok(None),
+            Trailing::Block => {
+                if !self.opening.has_fence() {
+                    return Ok(None);
+                }
+                let from = from.max(self.machine.offset());
+                let further = self.further.get_or_insert_with(|| RootFinder::further(from));
+                let found = further.feed(text.get(from..).unwrap_or_default());
+                if found.is_some() {
+                    self.opening = self.further.take().unwrap_or(self.opening);
+                }
+                Ok(found)
+            }
+            Trailing::Error | Trailing::Next => match self.behind(text, from) {
+                None => Ok(None),
+                Some((at, byte)) if self.trailing == Trailing::Next && self.roots.allows(byte) => Ok(Some(at)),
+                Some((at, byte)) => Err(self.deviation(byte, at)),
+            },
+        }
+    }
+
+    /// The text after the root is forgotten, and comes again or not.
+    pub(super) fn forget_tail(&mut self) {
+        self.further = None;
+    }
+
     /// Behind `before` roots, the last of which has just ended; the text begins there.
     pub(super) fn behind_roots(&self, before: usize) -> Self {
         let before = before.saturating_sub(1);
-        let opening = self.opening.clone();
+        let opening = self.opening;
         let machine = Machine::ended_at(0, self.depth);
         Self { opening, start: Some(0), before, machine, ..self.rewound() }
     }
@@ -103,7 +134,7 @@ impl Parser {
     pub(super) fn behind(&self, text: &str, from: usize) -> Option<(usize, u8)> {
         let from = from.max(self.machine.offset());
         let mut rest = text.as_bytes().get(from..)?.iter();
-        let is_space = |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r') || byte == b'`' && self.opening.fence();
+        let is_space = |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r') || byte == b'`' && self.opening.has_fence();
         let at = rest.position(|&byte| !is_space(byte))?;
         Some((from + at, *text.as_bytes().get(from + at)?))
     }
@@ -114,7 +145,7 @@ impl Parser {
                 // The text ends before this byte, and no root has begun in it. Only here is what precedes a root read
                 // again.
                 if self.start.is_none() {
-                    self.opening = Opening::new(self.roots);
+                    self.opening = RootFinder::new(self.roots);
                     self.opening.feed(text.get(..start).unwrap_or_default());
                 }
                 return Err(self.deviation(byte, start));

@@ -13,9 +13,12 @@ impl Document {
     pub(crate) fn rewind(&mut self, depth: usize) -> bool {
         let Some(root) = self.parser.start.filter(|_| !self.is_complete()) else { return false };
         if depth == 0 {
+            if self.parser.before > 0 {
+                // The roots before it would be found again.
+                return false;
+            }
             self.forget(root, false);
             let mut parser = self.parser.rewound();
-            parser.before = self.parser.before;
             // An envelope has been read before, and gives no root.
             let _ = parser.opening.feed(&self.text);
             self.parser = parser;

@@ -5,7 +5,6 @@
 
 mod close;
 pub mod edit;
-pub mod envelope;
 mod event;
 mod grammar;
 mod machine;

@@ -9,8 +9,8 @@ use futures_core::Stream;
 use super::error::TypeError;
 use super::piece::{AsText, Piece, Text};
 use super::{LiveError, LiveExt};
+use crate::envelope::AllowedRoots;
 use crate::json::Sink;
-use crate::json::envelope::Roots;
 use crate::{Document, Limits, SyntaxError, Trailing, Utf8, Utf8Error};
 
 /// The error type of a stream's pieces.
@@ -75,7 +75,7 @@ pub(super) struct Feed<S: LiveExt> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) depth: usize,
-    pub(super) roots: Roots,
+    pub(super) roots: AllowedRoots,
     pub(super) trailing: Trailing,
 }
 
@@ -92,8 +92,11 @@ impl Options {
 
 impl<S: LiveExt> Feed<S> {
     pub(super) fn new(stream: S) -> Self {
-        let options =
-            Options { depth: Limits::default().max_depth, roots: Roots::Containers, trailing: Trailing::default() };
+        let options = Options {
+            depth: Limits::default().max_depth,
+            roots: AllowedRoots::Containers,
+            trailing: Trailing::default(),
+        };
         Self {
             stream: Box::pin(stream),
             document: options.document(),
@@ -222,7 +225,7 @@ macro_rules! adapter_methods {
 
             /// Sets which values may be a root. Default: objects and arrays, also after a preamble or a Markdown fence.
             /// Has no effect once text was read.
-            pub fn roots(mut self, roots: $crate::json::envelope::Roots) -> Self {
+            pub fn roots(mut self, roots: $crate::AllowedRoots) -> Self {
                 self.0.feed.set(|options| options.roots = roots);
                 self
             }

@@ -51,7 +51,7 @@ pub use text::{StitchedText, stitch_text};
 
 use crate::context::{self, Progress, Sections};
 use crate::document::Document;
-use crate::json::envelope::Roots;
+use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
 use crate::provider::Finish;
 use crate::splice::{Earlier, Expect, Repair, Seam, Slot, Splice};
@@ -109,7 +109,7 @@ struct Settings {
     strategy: ContinuationStrategy,
     give_up: GiveUp,
     expect: Expect,
-    roots: Roots,
+    roots: AllowedRoots,
     /// The request names stop sequences: `stop` is final.
     trusts_stop: bool,
 }
@@ -188,11 +188,11 @@ impl Clock {
 impl Session {
     /// Returns a session whose first call is about to be made.
     pub fn new(limits: Limits) -> Self {
-        Self::with(limits, Expect::Anchor, Roots::Containers)
+        Self::with(limits, Expect::Anchor, AllowedRoots::Containers)
     }
 
     /// Returns a session with another expectation of its continuations, or other roots.
-    pub fn with(limits: Limits, expect: Expect, roots: Roots) -> Self {
+    pub fn with(limits: Limits, expect: Expect, roots: AllowedRoots) -> Self {
         let progress = Progress::new(limits.max_stalled_reports);
         Self {
             slot: Slot::with_roots(&limits, roots),

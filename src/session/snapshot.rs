@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ContinuationStrategy, GiveUp, Phase, Session, Tally};
 use crate::context::Progress;
+use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
-use crate::json::envelope::Roots;
 use crate::limits::Limits;
 use crate::splice::Expect;
 
@@ -132,8 +132,8 @@ impl Session {
             Expect::Any => "any",
         };
         let roots = match self.settings.roots {
-            Roots::Containers => "containers",
-            Roots::Any => "any",
+            AllowedRoots::Containers => "containers",
+            AllowedRoots::Any => "any",
         };
         let spent = self.clock.spent(self.clock.heard_at.unwrap_or_default());
         Snapshot {
@@ -186,8 +186,8 @@ impl Session {
             _ => return Err(RestoreError::Part("expect")),
         };
         let roots = match snapshot.document.as_ref().map_or(&snapshot.roots, |document| &document.roots).as_str() {
-            "containers" => Roots::Containers,
-            "any" => Roots::Any,
+            "containers" => AllowedRoots::Containers,
+            "any" => AllowedRoots::Any,
             _ => return Err(RestoreError::Part("roots")),
         };
         let mut session = Self::with(limits, expect, roots);

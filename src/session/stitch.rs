@@ -1,7 +1,7 @@
 //! Parts of an answer that are there already, joined to one document.
 
 use super::Status;
-use crate::json::envelope::Roots;
+use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
 use crate::splice::{self, Alignment, Earlier, Expect, Explained, Seam, Slot, Splice, SpliceError};
 
@@ -205,7 +205,7 @@ impl<'a> Stitcher<'a> {
         Self {
             options,
             limits,
-            slot: Slot::with_roots(limits, Roots::Any),
+            slot: Slot::with_roots(limits, AllowedRoots::Any),
             is_malformed: false,
             skipped: String::new(),
             earlier: None,

@@ -8,8 +8,8 @@ use super::seam::{Alignment, Expect, Repair, Seam, SpliceError};
 use super::slot::Slot;
 use super::trial::Weight;
 use crate::document::{Cut, Document};
+use crate::envelope::AllowedRoots;
 use crate::error::SyntaxErrorKind;
-use crate::json::envelope::Roots;
 
 /// The whole decision of one [`Splice`], as far as it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,7 +190,7 @@ fn candidates(slot: &Slot, cut: &Cut, tried: Vec<Tried>) -> Vec<Candidate> {
 /// The paths at these offsets of the delivered text, which rise.
 fn paths(slot: &Slot, offsets: &[usize]) -> Vec<String> {
     let root = slot.document().root_start().unwrap_or_default();
-    let mut read = Document::with_roots(usize::MAX, Roots::Any);
+    let mut read = Document::with_roots(usize::MAX, AllowedRoots::Any);
     let mut from = root;
     let path = |&offset: &usize| {
         let new = slot.text().get(from..offset).unwrap_or_default();

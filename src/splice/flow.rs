@@ -270,6 +270,14 @@ impl Flow {
     /// # Errors
     /// A byte that is illegal there, or a member that must not be overwritten. What stood before it has gone.
     pub(super) fn feed<T: Target>(&mut self, target: &mut T, text: &str) -> Result<(), FlowError> {
+        self.feed_root(target, text).map(|_| ())
+    }
+
+    /// Like [`feed`](Self::feed), and returns how many bytes of the text follow the root.
+    ///
+    /// # Errors
+    /// Those of [`feed`](Self::feed).
+    pub(super) fn feed_root<T: Target>(&mut self, target: &mut T, text: &str) -> Result<usize, FlowError> {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
             if target.machine().is_done() {
@@ -287,7 +295,7 @@ impl Flow {
             }
             rest = later;
         }
-        Ok(())
+        Ok(rest.len())
     }
 
     /// The fragment has ended. A comma and the beginning of a key go as they are; a member that is being compared was

@@ -11,7 +11,6 @@ mod agree;
 mod cursor;
 mod decide;
 mod explain;
-mod fence;
 mod flow;
 mod log;
 mod probation;
@@ -22,15 +21,12 @@ mod slot;
 mod text;
 mod trial;
 mod weigh;
-mod wrap;
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
-
 use crate::document::Cut;
+use crate::envelope::{AfterRoot, AllowedRoots, EnvelopeScanner, FenceCloser, RootFinder};
 use crate::json::Sink;
-use crate::json::envelope::{Opening, Roots};
 use crate::limits::Limits;
 use crate::overlap::{Anchor, Matcher};
 pub(crate) use agree::Earlier;
@@ -45,7 +41,6 @@ pub use slot::Slot;
 pub use text::TextSplice;
 use trial::Trial;
 pub use trial::Weight;
-use wrap::Wrap;
 
 /// Joins one fragment to one document.
 ///
@@ -85,7 +80,7 @@ pub struct Splice {
     trials: Vec<Trial>,
     matcher: Option<Matcher>,
     readers: Vec<Reader>,
-    wrap: Wrap,
+    wrap: EnvelopeScanner,
     /// Where the fragment's content begins, as far as it is known.
     begin: usize,
     /// Its first character is none that JSON begins with.
@@ -96,9 +91,12 @@ pub struct Splice {
     contradicted: Option<usize>,
     /// A fence has opened in the fragment.
     fenced: bool,
-    /// In a fenced fragment: a line end that may belong to the closing fence, and whether that has come.
-    line_end: String,
-    is_over: bool,
+    /// In a fenced fragment: takes out what closes the fence. What it has taken out, as far as it may belong to the
+    /// answer.
+    closer: FenceCloser,
+    after_fence: String,
+    /// The root has ended: takes what follows it.
+    after_root: Option<AfterRoot>,
     /// More claims came than are tried.
     is_crowded: bool,
     /// Among the delivered elements of an open array are some that are the same.
@@ -113,7 +111,7 @@ pub struct Splice {
 #[derive(Clone, Debug)]
 enum State {
     /// Nothing of the root was delivered: the fragment's own root is waited for.
-    Opening(Opening),
+    Opening(RootFinder),
     /// It is not decided where the fragment begins.
     Probation,
     Joined(Seam, Flow),
@@ -142,18 +140,23 @@ impl Splice {
             taken: 0,
             calm: 0,
             limits: (limits.max_pending_bytes, limits.max_children),
-            state: if root.is_some() { State::Probation } else { State::Opening(Opening::new(Roots::Containers)) },
+            state: if root.is_some() {
+                State::Probation
+            } else {
+                State::Opening(RootFinder::new(AllowedRoots::Containers))
+            },
             trials: Vec::new(),
             matcher,
             readers: Vec::new(),
-            wrap: Wrap::new(),
+            wrap: EnvelopeScanner::new(),
             begin: 0,
             is_prose: false,
             bracket: None,
             contradicted: None,
             fenced: false,
-            line_end: String::new(),
-            is_over: false,
+            closer: FenceCloser::json(),
+            after_fence: String::new(),
+            after_root: None,
             is_crowded: false,
             rows_recur: weigh::rows_recur(slot),
             log: Log::default(),
@@ -182,7 +185,8 @@ impl Splice {
         self.anchor.as_ref()
     }
 
-    /// Takes text of the fragment. What is certain is pushed to the document; text behind its root is dropped.
+    /// Takes text of the fragment. What is certain is pushed to the document; text behind its root is dropped, but for
+    /// what follows a fence that it closes where prose precedes the fence.
     ///
     /// # Errors
     /// The failure, now and for all text to come.
@@ -234,6 +238,10 @@ impl Splice {
             text = Cow::Owned(text.get(at..).unwrap_or_default().to_owned());
         }
         self.deliver(slot, &text, sink);
+        if self.after_root.is_some() {
+            let after_fence = std::mem::take(&mut self.after_fence);
+            self.deliver_after_root(slot, &after_fence, sink);
+        }
         self.outcome()
     }
 
@@ -357,11 +365,30 @@ impl Splice {
         self.deliver(slot, pending.get(trial.claim.at..).unwrap_or_default(), sink);
     }
 
-    /// Behind the seam: text goes to the document until its root is closed.
+    /// After the seam: text goes to the document until its root is closed.
     fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
         let State::Joined(_, flow) = &mut self.state else { return };
-        let fed = flow.feed(&mut Delivered { slot, sink }, text);
-        self.stop_at(slot, fed);
+        let left = match self.after_root {
+            None => flow.feed_root(&mut Delivered { slot, sink }, text),
+            Some(_) => Ok(text.len()),
+        };
+        match left {
+            Ok(left) => self.deliver_after_root(slot, text.get(text.len() - left..).unwrap_or_default(), sink),
+            Err(stop) => self.stop_at(slot, Err(stop)),
+        }
+    }
+
+    /// What follows a root that has ended goes to the document as far as it belongs to the answer.
+    fn deliver_after_root<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
+        if self.after_root.is_none() && slot.document().is_complete() {
+            self.after_root = Some(AfterRoot::new(slot.document().fence_after_preamble()));
+        }
+        let Some(after) = &mut self.after_root else { return };
+        let text = after.feed(text);
+        if !text.is_empty() && slot.push_with(&text, sink).is_err() {
+            // A further block has ended there.
+            *after = AfterRoot::new(None);
+        }
     }
 
     fn stop_at(&mut self, slot: &Slot, flowed: Result<(), FlowError>) {
@@ -377,42 +404,16 @@ impl Splice {
 
     /// Takes out the fence that closes a fenced fragment, and all that follows it.
     fn unfence<'a>(&mut self, text: Cow<'a, str>) -> Cow<'a, str> {
-        if self.is_over {
-            return Cow::Borrowed("");
-        }
         if !self.fenced {
             return text;
         }
-        let text = if self.line_end.is_empty() { text } else { Cow::Owned(std::mem::take(&mut self.line_end) + &text) };
-        let Some((at, is_closed)) = closing_fence(&text) else { return text };
-        self.is_over = is_closed;
-        if !is_closed {
-            // The line end alone would end an open number: it waits for what follows it.
-            text[at..].clone_into(&mut self.line_end);
+        let mut inside = String::new();
+        let after = self.closer.feed(&text, &mut inside);
+        // More than may wait belongs to no answer: its root has not ended.
+        if self.after_fence.len() <= self.limits.0 {
+            self.after_fence += &self.closer.take_closing_line();
+            self.after_fence += after;
         }
-        Cow::Owned(text[..at].to_owned())
+        Cow::Owned(inside)
     }
 }
-
-/// Where the line that closes a fence begins, with the line ends before it; and whether it is there for certain, or only
-/// so much of it that more text must come. Strings hold no raw line ends, so none of theirs is taken for one.
-fn closing_fence(text: &str) -> Option<(usize, bool)> {
-    let mut from = 0;
-    while let Some(found) = memchr2(b'\n', b'\r', text.get(from..)?.as_bytes()) {
-        let at = from + found;
-        let behind = text[at..].trim_ascii_start();
-        let spaces = text.len() - at - behind.len();
-        if spaces <= SPACES && behind.starts_with(FENCE) {
-            return Some((at, true));
-        }
-        if spaces <= SPACES && FENCE.starts_with(behind) {
-            return Some((at, false));
-        }
-        from = at + spaces;
-    }
-    None
-}
-
-const FENCE: &str = "```";
-/// White space in front of a closing fence; more of it is nobody's layout.
-const SPACES: usize = 256;

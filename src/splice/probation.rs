@@ -15,8 +15,8 @@ use super::seam::{Alignment, Expect, SpliceError};
 use super::slot::Slot;
 use super::trial::{Claim, TRIALS, Trial, Weight};
 use super::weigh::{self, Known};
-use super::wrap::Mark;
-use super::{FENCE, Splice, State};
+use super::{Splice, State};
+use crate::envelope::{ContentStart, FENCE};
 use crate::json::Sink;
 use crate::overlap::{EVIDENCE, Hit, Matcher};
 
@@ -113,18 +113,18 @@ impl Splice {
     }
 
     /// Content may begin at `at`, with `c`.
-    fn begin_content(&mut self, slot: &Slot, mark: Mark, at: usize, c: char) {
+    fn begin_content(&mut self, slot: &Slot, mark: ContentStart, at: usize, c: char) {
         let is_alive = || {
             let is_following = self.readers.iter().any(|reader| !reader.is_over());
             is_following || !self.trials.is_empty() || self.begin < at && self.may_repeat(slot)
         };
-        if mark == Mark::Line && is_alive() {
+        if mark == ContentStart::Line && is_alive() {
             return;
         }
-        self.fenced |= mark == Mark::Fence;
+        self.fenced |= mark == ContentStart::Fence;
         self.begin = at;
         self.is_prose = !matches!(c, '{' | '[' | '}' | ']' | '"' | ',' | ':' | '-' | '0'..='9');
-        if mark != Mark::Line {
+        if mark != ContentStart::Line {
             self.bracket = None;
         }
         if let Some(matcher) = &mut self.matcher {
@@ -132,7 +132,7 @@ impl Splice {
         }
         self.note_contradictions();
         self.readers = Reader::all(slot, c, self.limits.1);
-        let is_new = at > 0 && (mark != Mark::First || !self.exact_is_alive());
+        let is_new = at > 0 && (mark != ContentStart::First || !self.exact_is_alive());
         if is_new {
             // White space at the start of a line may be text of the string that was cut; the line end can't.
             let before = self.pending.get(..at).unwrap_or_default();
@@ -140,7 +140,7 @@ impl Splice {
             let behind_fence =
                 || before.rfind(FENCE).and_then(|fence| Some(fence + before.get(fence..)?.find('\n')? + 1));
             let at = match mark {
-                Mark::Fence if !slot.document().machine().in_string() => behind_fence().unwrap_or(at),
+                ContentStart::Fence if !slot.document().machine().in_string() => behind_fence().unwrap_or(at),
                 _ if line.ends_with('\n') => line.len(),
                 _ => at,
             };
@@ -155,7 +155,7 @@ impl Splice {
 
     /// Lets the readers take what stands in the fragment from `at` on.
     fn read(&mut self, slot: &Slot, at: usize) {
-        if self.wrap.in_thoughts() || at < self.begin {
+        if self.wrap.in_reasoning() || at < self.begin {
             return;
         }
         let mut readers = std::mem::take(&mut self.readers);
@@ -214,17 +214,17 @@ impl Splice {
             Hit::Anchor { start } => {
                 let before = self.pending.get(..start).unwrap_or_default();
                 let is_first = start == self.begin || before.trim().is_empty();
-                if self.bracket.is_some_and(|bracket| bracket < start) || self.wrap.in_thoughts() && !is_first {
+                if self.bracket.is_some_and(|bracket| bracket < start) || self.wrap.in_reasoning() && !is_first {
                     // What precedes it is no envelope: it counts only as the end of a restart.
                     return None;
                 }
                 // Behind text that is legal at the cut it may stand in the next row, which is like the last one.
                 let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
-                let is_behind_prose = on_own_line && self.wrap.is_behind_prose();
+                let is_behind_prose = on_own_line && self.wrap.is_after_prose();
                 let weight = asked(is_first || is_behind_prose && !self.exact_is_alive());
                 // A bracket in the middle of a sentence is no anchor.
                 let is_short = !on_own_line && end - start < EVIDENCE;
-                if !is_first && (is_short || !self.wrap.is_behind_prose()) {
+                if !is_first && (is_short || !self.wrap.is_after_prose()) {
                     return None;
                 }
                 // The same forty characters may come once more in a long text.

@@ -1,9 +1,9 @@
 //! What was delivered, and what is known of it.
 
 use crate::children::{Child, ChildIndex, KeyHash};
-use crate::document::Document;
+use crate::document::{Document, Trailing};
+use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
-use crate::json::envelope::Roots;
 use crate::json::{Frame, Kind, Sink};
 use crate::limits::Limits;
 
@@ -28,15 +28,13 @@ pub struct Slot {
 impl Slot {
     /// An empty slot whose root is an object or an array.
     pub fn new(limits: &Limits) -> Self {
-        Self::with_roots(limits, Roots::Containers)
+        Self::with_roots(limits, AllowedRoots::Containers)
     }
 
     /// An empty slot that takes the given roots.
-    pub fn with_roots(limits: &Limits, roots: Roots) -> Self {
-        Self {
-            document: Document::with_roots(limits.max_depth, roots),
-            child_index: ChildIndex::new(limits.max_children),
-        }
+    pub fn with_roots(limits: &Limits, roots: AllowedRoots) -> Self {
+        let document = Document::with_options(limits.max_depth, roots, Trailing::Block);
+        Self { document, child_index: ChildIndex::new(limits.max_children) }
     }
 
     /// A slot around a document that was written elsewhere. Reads its text once more, for its index of children.

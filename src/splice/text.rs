@@ -1,9 +1,8 @@
 //! A fragment becomes part of text that is no JSON: prose, Markdown, code. No grammar says that a place is wrong, so only
 //! what was asked for is taken, and a verbatim repeat that holds it.
 
-use super::fence::{Fence, ends_in_block, ticks_of};
-use super::wrap::{Mark, Wrap};
 use super::{Alignment, Expect, Seam, SpliceError};
+use crate::envelope::{ContentStart, EnvelopeScanner, FenceCloser, ends_in_block, ticks_of};
 use crate::limits::Limits;
 use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
 
@@ -33,7 +32,7 @@ use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
 pub struct TextSplice {
     anchor: Option<Anchor>,
     matcher: Option<Matcher>,
-    wrap: Wrap,
+    wrap: EnvelopeScanner,
     /// Where the delivered text ends, and where it does but for white space.
     offset: usize,
     tail: usize,
@@ -57,7 +56,7 @@ struct Joined {
     seam: Seam,
     /// Where in the white space at the end of the delivered text the fragment may go on repeating it.
     white: usize,
-    fence: Option<Fence>,
+    fence: Option<FenceCloser>,
     is_new: bool,
 }
 
@@ -71,7 +70,7 @@ impl TextSplice {
         let mut splice = Self {
             matcher: matcher.map(|anchor| Matcher::new(text, anchor, root, limits.overlap_window)),
             anchor,
-            wrap: Wrap::new(),
+            wrap: EnvelopeScanner::new(),
             offset: text.len(),
             tail: text.trim_end().len(),
             in_block: is_asked && ends_in_block(text),
@@ -165,12 +164,16 @@ impl TextSplice {
     }
 
     /// Content may begin at `at`.
-    fn begin_content(&mut self, text: &str, mark: Mark, at: usize) {
+    fn begin_content(&mut self, text: &str, mark: ContentStart, at: usize) {
         let before = self.pending.get(..at).unwrap_or_default();
-        let is_more = mark == Mark::Line || before.get(self.begin..).is_some_and(|text| text.trim().contains('\n'));
+        let is_more =
+            mark == ContentStart::Line || before.get(self.begin..).is_some_and(|text| text.trim().contains('\n'));
         let Some(matcher) = &mut self.matcher else { return };
         // Lines and fences of the text itself, written again, are no envelope.
-        if matches!(mark, Mark::Line | Mark::Fence) && is_more && matcher.may_repeat(text, before.as_bytes()) {
+        if matches!(mark, ContentStart::Line | ContentStart::Fence)
+            && is_more
+            && matcher.may_repeat(text, before.as_bytes())
+        {
             return;
         }
         matcher.begin(at);
@@ -185,7 +188,7 @@ impl TextSplice {
                 let is_first = start == self.begin || before.trim().is_empty();
                 let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
                 let is_inside = is_repeat && self.begin < start;
-                let is_behind_prose = on_own_line && !is_inside && !self.wrap.in_thoughts();
+                let is_behind_prose = on_own_line && !is_inside && !self.wrap.in_reasoning();
                 (is_first || is_behind_prose).then_some((Alignment::Anchor, end - start))
             }
             Hit::Overlap { start, has_anchor: true, .. } => Some((Alignment::Restart, self.tail - start)),
@@ -195,15 +198,15 @@ impl TextSplice {
 
     /// The fence that stands around what begins at `start` in the fragment and repeats so much; where the line before
     /// that is one of the text itself, none does.
-    fn fence(&self, text: &str, start: usize, overlap: usize) -> Option<Fence> {
+    fn fence(&self, text: &str, start: usize, overlap: usize) -> Option<FenceCloser> {
         let line = self.pending.get(..start)?.trim_end().rsplit('\n').next()?.trim();
         let ticks = ticks_of(line)?;
         let is_own = text.get(..self.tail - overlap)?.trim_end().ends_with(line);
-        (!is_own).then(|| Fence::new(ticks, self.in_block))
+        (!is_own).then(|| FenceCloser::text(ticks, self.in_block))
     }
 
     /// What follows is new.
-    fn join(&mut self, alignment: Alignment, overlap: usize, fence: Option<Fence>) {
+    fn join(&mut self, alignment: Alignment, overlap: usize, fence: Option<FenceCloser>) {
         let is_short = || self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous || anchor.range.len() < EVIDENCE);
         let seam = Seam {
             offset: self.offset,
@@ -239,7 +242,9 @@ impl Joined {
         }
         let before = text.len();
         match &mut self.fence {
-            Some(fence) => fragment.chars().for_each(|c| fence.take(c, text)),
+            Some(fence) => {
+                fence.feed(fragment, text);
+            }
             None => text.push_str(fragment),
         }
         self.is_new |= text.len() > before;

@@ -1,6 +1,6 @@
 //! Input that no model should send: each is refused with its offset, or taken; nothing before it is lost.
 
-use restitch::json::envelope::Roots;
+use restitch::AllowedRoots;
 use restitch::json::{self, CloseOptions, CutState, Event, Live, Machine, string};
 use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
 
@@ -60,7 +60,7 @@ fn nul_bytes() {
     for (text, offset, kind, expect) in cases {
         for cuts in splits(text.len()) {
             let mut document =
-                Document::with_options(16, restitch::json::envelope::Roots::Containers, restitch::Trailing::Error);
+                Document::with_options(16, restitch::AllowedRoots::Containers, restitch::Trailing::Error);
             let mut log = Log::default();
             let pieces = chunks(text.as_bytes(), &cuts);
             let result = pieces
@@ -194,7 +194,7 @@ fn what_finish_ended_stays_ended() {
             .replay(&mut json::each(|event: Event, _: &Live<'_>| spans.push((event.span().start, event.span().end))));
         spans
     };
-    let mut document = Document::with_options(8, Roots::Any, Trailing::Next);
+    let mut document = Document::with_options(8, AllowedRoots::Any, Trailing::Next);
     // Nothing is due yet.
     assert_eq!(document.finish(), Ok(()));
     for (n, digit) in ["1", "2", "3"].into_iter().enumerate() {
@@ -205,13 +205,13 @@ fn what_finish_ended_stays_ended() {
     assert_eq!(told(&document), [(0, 1), (1, 2), (2, 3)]);
 
     // So does what a refused byte ended.
-    let mut document = Document::with_options(8, Roots::Any, Trailing::Next);
+    let mut document = Document::with_options(8, AllowedRoots::Any, Trailing::Next);
     assert_eq!(document.push("1.5]").unwrap_err().offset, 3);
     document.push("2 ").unwrap();
     assert_eq!((document.roots(), told(&document)), (2, vec![(0, 3), (3, 4)]));
 
     // By default the root has ended, and what follows is not looked at.
-    let mut document = Document::with_roots(8, Roots::Any);
+    let mut document = Document::with_roots(8, AllowedRoots::Any);
     document.push("1").unwrap();
     let open = document.checkpoint();
     document.finish().unwrap();

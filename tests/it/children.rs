@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use restitch::AllowedRoots;
 use restitch::internal::children::{ChildIndex, KeyHash, digest_of, same_value};
-use restitch::json::envelope::Roots;
 use restitch::json::walk::{Raw, ValueKind};
 use restitch::json::{self, Event, Kind, Live, Scalar, Sink, Span};
 use restitch::paths::Paths;
@@ -14,7 +14,7 @@ use crate::support::{Rng, at_least, corpus_documents, random_cuts};
 use crate::tree::Tree;
 
 fn document() -> Document {
-    Document::with_options(1024, Roots::Any, Trailing::Next)
+    Document::with_options(1024, AllowedRoots::Any, Trailing::Next)
 }
 
 /// Returns the children's text at each depth.

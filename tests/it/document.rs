@@ -1,6 +1,6 @@
 //! The document: what it says is complete, and what would complete it, at every byte.
 
-use restitch::json::envelope::Roots;
+use restitch::AllowedRoots;
 use restitch::json::{CutState, each};
 use restitch::{Document, SyntaxErrorKind, Trailing, clean_encoding};
 use serde_json::Value;
@@ -361,7 +361,7 @@ fn what_is_not_utf_8_is_removed_and_counted() {
 /// Events of roots, offsets in all text; `chunk` bytes a push, and the text that was kept at most.
 fn forgetting(text: &str, chunk: usize) -> (Vec<(String, usize, usize)>, usize, Document) {
     let (mut log, mut most, base) = (Vec::new(), 0, std::cell::Cell::new(0));
-    let mut document = Document::with_options(16, Roots::Any, Trailing::Next);
+    let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
     let pieces = text.as_bytes().chunks(chunk).map(|piece| std::str::from_utf8(piece).unwrap());
     for mut rest in pieces {
         while !rest.is_empty() {
@@ -391,7 +391,7 @@ fn forgetting(text: &str, chunk: usize) -> (Vec<(String, usize, usize)>, usize, 
 fn roots_that_are_done_are_forgotten_and_places_stay() {
     let rows: String = (0..200).map(|n| format!("{{\"id\": {n}, \"s\": \"a\\n{n}\"}}\n12 [{n}]\"x\" true\n")).collect();
     let text = format!("```\n{rows}{{\"open\": [1");
-    let mut whole = Document::with_options(16, Roots::Any, Trailing::Next);
+    let mut whole = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
     let mut told = Vec::new();
     let mut sink = each(|event, live| {
         if event.name() != "fragment" {
@@ -419,7 +419,7 @@ fn roots_that_are_done_are_forgotten_and_places_stay() {
 
 #[test]
 fn checkpoints_of_forgotten_text_are_refused() {
-    let mut document = Document::with_options(16, Roots::Any, Trailing::Next);
+    let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
     let start = document.checkpoint();
     document.push("[1").unwrap();
     let open = document.checkpoint();

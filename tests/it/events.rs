@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use restitch::json::envelope::Roots;
+use restitch::AllowedRoots;
 use restitch::json::walk::Raw;
 use restitch::json::{Event, each};
 use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
@@ -154,7 +154,7 @@ fn places_of_errors_by_hand() {
         ),
     ];
     for (text, expect) in cases {
-        let mut document = Document::with_options(16, Roots::Containers, Trailing::Error);
+        let mut document = Document::with_options(16, AllowedRoots::Containers, Trailing::Error);
         let error = document.push(text).unwrap_err();
         let place = document.explain(&error);
         assert!(!error.is_truncated(), "{error}");
@@ -178,8 +178,8 @@ fn places_of_errors_by_hand() {
     }
 }
 
-/// Roots as they end, with what the document says of itself in the end.
-fn roots(text: &str, roots: Roots, trailing: Trailing) -> (Vec<String>, Option<SyntaxError>, usize, String) {
+/// AllowedRoots as they end, with what the document says of itself in the end.
+fn roots(text: &str, roots: AllowedRoots, trailing: Trailing) -> (Vec<String>, Option<SyntaxError>, usize, String) {
     let mut first = None;
     for mut cuts in splits(text.len()) {
         cuts.retain(|&cut| text.is_char_boundary(cut));
@@ -213,9 +213,9 @@ fn roots(text: &str, roots: Roots, trailing: Trailing) -> (Vec<String>, Option<S
 #[test]
 fn text_behind_roots_by_hand() {
     use SyntaxErrorKind as Kind;
-    type Case<'a> = (&'a str, Roots, Trailing, &'a [&'a str], Option<(usize, Kind)>);
-    const C: Roots = Roots::Containers;
-    const A: Roots = Roots::Any;
+    type Case<'a> = (&'a str, AllowedRoots, Trailing, &'a [&'a str], Option<(usize, Kind)>);
+    const C: AllowedRoots = AllowedRoots::Containers;
+    const A: AllowedRoots = AllowedRoots::Any;
     let cases: [Case<'_>; 24] = [
         // It is kept, whatever it is.
         ("{\"a\": 1} and [2]", C, Trailing::Stop, &["{\"a\": 1}"], None),
@@ -274,7 +274,7 @@ fn roots_one_behind_the_other_tell_what_each_tells_alone() {
     }
     for mut cuts in splits(text.len()) {
         cuts.retain(|&cut| text.is_char_boundary(cut));
-        let mut document = Document::with_options(16, Roots::Any, Trailing::Next);
+        let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
         let mut log = crate::reference::Log::default();
         for piece in chunks(text.as_bytes(), &cuts) {
             document.push_with(std::str::from_utf8(piece).unwrap(), &mut log).unwrap();

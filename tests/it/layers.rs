@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of a module, by the first name below the crate's root.
-const NUMBERS: [(&str, u32); 25] = [
+const NUMBERS: [(&str, u32); 26] = [
     ("error", 0),
     ("limits", 0),
     ("sse", 1),
+    ("envelope", 1),
     ("json", 1),
     ("overlap", 1),
     ("document", 2),

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use restitch::AllowedRoots;
 use restitch::json::Event;
-use restitch::json::envelope::Roots;
 use restitch::live::{AsText, Completed, Events, IntoFinal, LiveError, LiveExt, Snapshots, Text};
 use restitch::session::Status;
 use restitch::{Limits, StitchText, Stitcher, Trailing};
@@ -653,11 +653,11 @@ fn events_are_printed_and_serialized() {
 
 #[test]
 fn any_root_and_text_after_it() {
-    let any = |text| lines(Source::of([text]).completed::<serde_json::Value>("").roots(Roots::Any));
+    let any = |text| lines(Source::of([text]).completed::<serde_json::Value>("").roots(AllowedRoots::Any));
     assert_eq!(any("12"), ["Number(12)"]);
     assert_eq!(any("\"a\" b"), ["String(\"a\")"]);
-    assert_eq!(wait(Source::of(["1", "2"]).into_final::<u8>().roots(Roots::Any)).unwrap(), 12);
-    assert_eq!(lines(Source::of(["tr", "ue"]).snapshots::<bool>().roots(Roots::Any)), ["true"]);
+    assert_eq!(wait(Source::of(["1", "2"]).into_final::<u8>().roots(AllowedRoots::Any)).unwrap(), 12);
+    assert_eq!(lines(Source::of(["tr", "ue"]).snapshots::<bool>().roots(AllowedRoots::Any)), ["true"]);
 
     let strict = |text| lines(Source::of([text]).completed::<u8>("/*").trailing(Trailing::Error));
     assert_eq!(strict("[1] \n"), ["1"]);

@@ -18,6 +18,7 @@ mod config;
 mod context;
 mod continued;
 mod document;
+mod envelope;
 mod events;
 mod fuzz;
 mod json;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use restitch::json::envelope::Roots;
+use restitch::AllowedRoots;
 use restitch::json::walk::{Raw, ValueKind};
 use restitch::paths::{Match, Paths, PatternErrorKind, Phase};
 use restitch::{Document, Trailing};
@@ -40,7 +40,7 @@ fn drain(paths: &mut Paths, text: &str, growing: &mut Vec<String>, found: &mut V
 }
 
 fn document() -> Document {
-    Document::with_options(1024, Roots::Any, Trailing::Next)
+    Document::with_options(1024, AllowedRoots::Any, Trailing::Next)
 }
 
 /// Returns the matches of `patterns` in `text`, which is pushed in pieces.

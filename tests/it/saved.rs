@@ -1,6 +1,6 @@
 //! A saved document: resumed anywhere it is the one that went on, and what does not fit its text is refused by name.
 
-use restitch::json::envelope::Roots;
+use restitch::AllowedRoots;
 use restitch::{Document, ResumeError, Saved, Trailing};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn at_every_byte_of_hand_written_documents() {
     ];
     for text in INLINE.into_iter().chain(others) {
         check_every_byte(&Document::new(64), text);
-        check_every_byte(&Document::with_options(64, Roots::Any, Trailing::Next), text);
+        check_every_byte(&Document::with_options(64, AllowedRoots::Any, Trailing::Next), text);
     }
 }
 
@@ -72,7 +72,7 @@ fn at_every_byte_of_what_stands_around_roots() {
         " 7 x",
     ];
     for text in texts {
-        for roots in [Roots::Containers, Roots::Any] {
+        for roots in [AllowedRoots::Containers, AllowedRoots::Any] {
             for trailing in [Trailing::Stop, Trailing::Error, Trailing::Next] {
                 check_every_byte(&Document::with_options(8, roots, trailing), text);
             }
@@ -99,7 +99,7 @@ fn resumed_again_and_again() {
     for text in
         INLINE.into_iter().chain(["Here:\n```json\n{\"a\": [\"\\ud83d\\ude00\", 1.5]}\n```", "1 [2]\n{\"é\": 3}"])
     {
-        let fresh = Document::with_options(64, Roots::Any, Trailing::Next);
+        let fresh = Document::with_options(64, AllowedRoots::Any, Trailing::Next);
         let (mut whole, mut log) = (fresh.clone(), Log::default());
         let end = whole.push_with(text, &mut log);
         let (mut document, mut again) = (fresh, Log::default());
@@ -126,7 +126,7 @@ fn after_errors_and_ends() {
         ("[[", "}", "]]"),
         ("{}", "x", "[1]"),
     ] {
-        let mut document = Document::with_options(64, Roots::Containers, Trailing::Next);
+        let mut document = Document::with_options(64, AllowedRoots::Containers, Trailing::Next);
         document.push(text).unwrap();
         document.push(refused).unwrap_err();
         let mut other = resumed(&document);
@@ -136,7 +136,7 @@ fn after_errors_and_ends() {
         assert_eq!(view(&other), view(&document));
         assert!(other.is_complete());
     }
-    let mut document = Document::with_options(64, Roots::Any, Trailing::Next);
+    let mut document = Document::with_options(64, AllowedRoots::Any, Trailing::Next);
     for number in ["1", "2", "3"] {
         document.push(number).unwrap();
         document.finish().unwrap();
@@ -162,7 +162,7 @@ fn the_written_form() {
         + r#""digest":"78af5f94892f3950","root":null,"frames":[]}"#;
     assert_eq!(saved, expect);
 
-    let mut document = Document::with_options(16, Roots::Any, Trailing::Next);
+    let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
     document.push("[]\n{\"a\": [1, \"tw").unwrap();
     let mut saved = serde_json::to_value(document.save()).unwrap();
     assert_eq!(saved["digest"].as_str().map(str::len), Some(16));
@@ -260,7 +260,7 @@ fn a_form_that_does_not_fit_is_refused_by_name() {
 fn closed_and_missing_roots_are_looked_at_too() {
     use ResumeError as Error;
     let resume = |text: &str, trailing, at: &str, value: Value| {
-        let mut document = Document::with_options(16, Roots::Any, trailing);
+        let mut document = Document::with_options(16, AllowedRoots::Any, trailing);
         document.push(text).unwrap();
         let mut form = serde_json::to_value(document.save()).unwrap();
         *form.pointer_mut(at).unwrap() = value;
@@ -293,7 +293,7 @@ fn tampering_never_panics() {
         ["1 [2]\n{\"é\": [{\"k\": [], \"l\": \"x", "```json\n[[1, {\"a\": {\"b\": [\"\\ud83d", "{}\n[]\n", "12"];
     let (mut taken, mut refused) = (0, 0);
     for _ in 0..4000 {
-        let mut document = Document::with_options(64, Roots::Any, Trailing::Next);
+        let mut document = Document::with_options(64, AllowedRoots::Any, Trailing::Next);
         let text = rng.pick(&texts);
         let cut = cuts(text, usize::MAX, 0)[rng.below(text.chars().count() - 1)];
         document.push(&text[..cut]).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use restitch::json::envelope::Roots;
+use restitch::AllowedRoots;
 use restitch::provider::Finish;
 use restitch::session::{
     CallEnd, CutCause, Event, FailureReason, GiveUp, Input, Outcome, Output, Request, Session, Status, StopReason,
@@ -593,7 +593,7 @@ fn stitched_parts() {
     parts.push("[1, 2]");
     check(&parts, Status::Complete, "[1, 2]", 20);
     // Other roots are for files; a stream's prose may begin with a number.
-    let mut session = Session::with(Limits::default(), Expect::Any, Roots::Containers);
+    let mut session = Session::with(Limits::default(), Expect::Any, AllowedRoots::Containers);
     session.handle_input(START, Input::Text("12 apples"));
     assert!(!session.would_continue(&CallEnd::Dropped));
 }

@@ -4,7 +4,7 @@ mod types;
 
 use std::collections::{BTreeMap, HashMap};
 
-use restitch::json::envelope::Roots;
+use restitch::AllowedRoots;
 use restitch::json::{self, Partial, Span};
 use restitch::value::{LiveValue, Number, OwnedNumber, SnapshotError, SnapshotErrorKind, ValueKind, View};
 use restitch::{Document, Trailing};
@@ -35,7 +35,7 @@ const HALVES: &str = r#"{"\ud83d": 1, "\ud83e": 2, "\\ud83d": 3, "\uD83D": 4, "\
 
 /// Returns a live value of `text`, pushed at once.
 fn live(text: &str) -> LiveValue {
-    let (mut document, mut value) = (Document::with_roots(1 << 20, Roots::Any), LiveValue::new());
+    let (mut document, mut value) = (Document::with_roots(1 << 20, AllowedRoots::Any), LiveValue::new());
     document.push_with(text, &mut value).unwrap();
     value
 }
@@ -218,7 +218,7 @@ fn duplicate_keys_are_flagged_once() {
     let many: Vec<_> = live(&many).duplicates().iter().map(|one| one.span.of(&many).to_owned()).collect();
     assert_eq!(many, flagged);
     // A new root has no duplicates.
-    let mut document = Document::with_options(64, Roots::Containers, Trailing::Next);
+    let mut document = Document::with_options(64, AllowedRoots::Containers, Trailing::Next);
     document.push_with(r#"{"a": 1, "a": 2}"#, &mut value).unwrap();
     assert_eq!(
         value.duplicates().iter().map(|duplicate| duplicate.span).collect::<Vec<_>>(),
@@ -290,7 +290,7 @@ fn a_clone_is_a_checkpoint() {
 /// A root starts after another one has ended.
 #[test]
 fn the_newest_root_is_shown() {
-    let mut document = Document::with_options(64, Roots::Any, Trailing::Next);
+    let mut document = Document::with_options(64, AllowedRoots::Any, Trailing::Next);
     let mut value = LiveValue::new();
     for (push, expect) in [
         ("{\"a\": [1", "{\"a\":[]}"),

@@ -2,8 +2,8 @@
 //! and grows linearly.
 
 use allocation_counter::{AllocationInfo, measure};
+use restitch::AllowedRoots;
 use restitch::internal::children::ChildIndex;
-use restitch::json::envelope::Roots;
 use restitch::json::{CloseOptions, CutState, Event, Live, Machine, Sink, Span};
 use restitch::paths::Paths;
 use restitch::value::{LiveValue, View};
@@ -209,7 +209,7 @@ fn tables_of_keys_are_reused() {
 fn a_root_after_another_allocates_nothing() {
     let rows: String = (0..2000).map(|n| format!("{{\"id\": {n}, \"values\": [[{n}]]}}\n")).collect();
     let allocated = |trailing| {
-        let mut document = Document::with_options(64, Roots::Containers, trailing);
+        let mut document = Document::with_options(64, AllowedRoots::Containers, trailing);
         document.push(&rows[..200]).unwrap();
         measure(|| push_all(&mut document, &rows[200..], 7, &mut ())).count_total
     };

@@ -2,9 +2,9 @@
 
 use std::{fs, path::Path};
 
+use restitch::AllowedRoots;
 use restitch::Document;
 use restitch::context::{ContextIndex, ContextOptions, Contexts};
-use restitch::json::envelope::Roots;
 use serde_json::Value;
 
 use crate::support::text_cuts;
@@ -40,7 +40,7 @@ fn contexts_are_those_of_the_case_files() {
 
 /// Returns the contexts of a text that is pushed in pieces.
 fn contexts(text: &str, cuts: &[usize], budget: usize, fragment: Option<&str>) -> Value {
-    let mut document = Document::with_roots(64, Roots::Any);
+    let mut document = Document::with_roots(64, AllowedRoots::Any);
     let mut index = ContextIndex::default();
     let mut start = 0;
     for end in cuts.iter().copied().chain([text.len()]) {

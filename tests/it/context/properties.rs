@@ -8,7 +8,6 @@ use restitch::internal::context::{
     overlap_context,
 };
 use restitch::json::CutState;
-use restitch::json::envelope::Roots;
 use restitch::overlap::{Anchor, Hit, Matcher};
 
 use crate::support::{Rng, at_least, corpus_documents};
@@ -188,7 +187,7 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
 /// Checks all cuts of a short text, some of a long one.
 fn cuts(text: &str, most: usize, rng: &mut Rng, seen: &mut Seen) {
     let (mut document, mut sinks) =
-        (Document::with_roots(1024, Roots::Any), (ContextIndex::default(), ChildIndex::new(1 << 16)));
+        (Document::with_roots(1024, AllowedRoots::Any), (ContextIndex::default(), ChildIndex::new(1 << 16)));
     let mut start = 0;
     let all = text.len() <= most;
     let mut ends: Vec<usize> =

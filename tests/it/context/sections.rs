@@ -159,7 +159,7 @@ fn a_document_that_is_restored() {
     let lines: Vec<String> = [0, 1, 3, 4].map(|n| format!("- section \"{n}\"")).into();
     assert_eq!(sections.summary(&document), lines.join("\n"));
     // The next root starts from nothing.
-    let mut document = Document::with_options(64, restitch::json::envelope::Roots::Any, restitch::Trailing::Next);
+    let mut document = Document::with_options(64, restitch::AllowedRoots::Any, restitch::Trailing::Next);
     let mut sections = Sections::default();
     document.push_with("{\"sections\": [1, 2]}\n{\"a\": 1}", &mut sections).unwrap();
     assert_eq!(sections.summary(&document), "- a");
@@ -197,7 +197,7 @@ fn a_section_that_is_continued_is_listed_once() {
 
 #[test]
 fn the_sections_of_a_document_are_those_of_all_its_roots() {
-    let mut document = Document::with_options(64, restitch::json::envelope::Roots::Any, restitch::Trailing::Next);
+    let mut document = Document::with_options(64, restitch::AllowedRoots::Any, restitch::Trailing::Next);
     document.push("{\"sections\": [{\"id\": \"a\", \"items\": [1]}]}\n7 [{\"id\": \"b\"}]\n").unwrap();
     document.push("{\"sections\": [{\"id\": \"b\", \"rows\": [2, 3]}, {\"id\": \"c\", \"items\": [4, 5").unwrap();
     let lines: Vec<_> = sections_of(&document).iter().map(Section::line).collect();

@@ -1,6 +1,6 @@
 //! Two chunkings of one text: a document tells the same events, stops at the same error and says the same of itself.
 
-use restitch::json::envelope::Roots;
+use restitch::AllowedRoots;
 use restitch::{Document, SyntaxError, Trailing};
 
 use crate::reference::Log;
@@ -9,7 +9,7 @@ use crate::support::{Rng, text_cuts, view};
 /// A document with options that an input's own bytes choose.
 pub(crate) fn document(rng: &mut Rng) -> Document {
     let depth = if rng.below(4) == 0 { rng.below(6) } else { 1024 };
-    let roots = if rng.below(2) == 0 { Roots::Containers } else { Roots::Any };
+    let roots = if rng.below(2) == 0 { AllowedRoots::Containers } else { AllowedRoots::Any };
     let trailing = [Trailing::Stop, Trailing::Error, Trailing::Next][rng.below(3)];
     Document::with_options(depth, roots, trailing)
 }

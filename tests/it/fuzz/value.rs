@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use restitch::AllowedRoots;
 use restitch::json::Partial;
-use restitch::json::envelope::Roots;
 use restitch::value::{LiveValue, SnapshotErrorKind, ValueKind, View};
 use restitch::{Document, Trailing};
 use serde_json::Value;
@@ -211,7 +211,7 @@ fn check_known(document: &Document, value: &LiveValue, known: &(Scan, String)) {
 
 /// `text` pushed in pieces, looked at after each `every` of them; stops at what is malformed.
 pub(crate) fn run(text: &str, cuts: &[usize], trailing: Trailing, every: usize) -> (Document, LiveValue) {
-    let mut document = Document::with_options(DEPTH, Roots::Any, trailing);
+    let mut document = Document::with_options(DEPTH, AllowedRoots::Any, trailing);
     let mut value = LiveValue::new();
     // The newest root of which anything was shown: where it begins, and what that was.
     let mut shown: Option<(Option<usize>, Tree)> = None;

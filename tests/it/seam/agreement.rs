@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use restitch::AllowedRoots;
 use restitch::Limits;
-use restitch::json::envelope::Roots;
 use restitch::session::{CallEnd, Event, Input, Output, Session, Stitched, stitch};
 use restitch::splice::{Alignment, Expect};
 
@@ -54,7 +54,7 @@ fn answers_that_differ_decide_nothing() {
 
 /// The text that two answers give, if they agree, and whether it is whole.
 fn agreed(parts: [&str; 3], expect: Expect) -> Option<(String, bool)> {
-    let mut session = Session::with(Limits::default(), expect, Roots::Any);
+    let mut session = Session::with(Limits::default(), expect, AllowedRoots::Any);
     for part in parts {
         session.handle_input(Duration::ZERO, Input::Text(part));
         session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Closed));

@@ -1,7 +1,7 @@
 //! Where the bench meets the engine: one fragment, joined to what was delivered, as a session does it.
 
+use restitch::AllowedRoots;
 use restitch::Limits;
-use restitch::json::envelope::Roots;
 use restitch::splice::{Alignment, Expect, Slot, Splice};
 
 /// What became of one fragment.
@@ -30,7 +30,7 @@ pub(crate) fn anchor(delivered: &str) -> usize {
 
 fn begin(delivered: &str, expect: Expect) -> (Slot, Splice) {
     let limits = Limits::default();
-    let mut slot = Slot::with_roots(&limits, Roots::Any);
+    let mut slot = Slot::with_roots(&limits, AllowedRoots::Any);
     slot.push(delivered).unwrap();
     let splice = Splice::new(&slot, expect, &limits);
     (slot, splice)

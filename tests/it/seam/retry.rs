@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use restitch::AllowedRoots;
 use restitch::Limits;
-use restitch::json::envelope::Roots;
 use restitch::session::{CallEnd, Event, Input, Output, Session, Status};
 use restitch::splice::Expect;
 
@@ -17,7 +17,7 @@ use super::rows::Row;
 pub(crate) fn retried(row: &Row<'_>) -> Option<(Verdict, String)> {
     let now = Duration::ZERO;
     let document = row.sample.text.as_str();
-    let mut session = Session::with(Limits::default(), Expect::Anchor, Roots::Any);
+    let mut session = Session::with(Limits::default(), Expect::Anchor, AllowedRoots::Any);
     session.handle_input(now, Input::Text(row.case.delivered));
     session.handle_input(now, Input::CallEnd(CallEnd::Closed));
     let mut answer = Some(row.case.fragment.to_owned());

@@ -96,7 +96,7 @@ fn types_are_taken_as_serde_json_takes_them() {
     fn both<T: DeserializeOwned + PartialEq + std::fmt::Debug>(texts: &[&str]) {
         for text in texts {
             let theirs = serde_json::from_str::<T>(text);
-            let (mut document, mut value) = (Document::with_roots(64, Roots::Any), LiveValue::new());
+            let (mut document, mut value) = (Document::with_roots(64, AllowedRoots::Any), LiveValue::new());
             document.push_with(text, &mut value).unwrap();
             document.finish_with(&mut value).unwrap();
             let ours = value.snapshot::<T>();

@@ -1,0 +1,234 @@
+//! Where content may begin in what a model writes, character by character.
+
+use memchr::memchr;
+
+/// A push scanner over text that may have an envelope: lines of prose, fence lines, reasoning between tags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EnvelopeScanner {
+    line: Line,
+    /// What content at the start of the next line follows, and what this line's followed.
+    due: ContentStart,
+    began: ContentStart,
+    /// In reasoning: the tag that ends it, and how many of the tag's bytes have come.
+    reasoning: Option<(&'static str, usize)>,
+    /// The last character of the line but for white space.
+    last: char,
+    /// All lines since the start, a fence or reasoning look like prose.
+    is_prose: bool,
+}
+
+/// Why content may begin at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContentStart {
+    /// It is the first thing of the text.
+    First,
+    /// A line that opens or closes a fence precedes it.
+    Fence,
+    /// Reasoning precedes it.
+    Reasoning,
+    /// It is at the start of a line after other text.
+    Line,
+}
+
+/// Tags around reasoning, as models write them whose server does not take the reasoning out of the text.
+const REASONING: [(&str, &str); 3] =
+    [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>")];
+
+/// Bytes of a line that are kept: the longest tag, and a fence with the labels that matter.
+const LINE: usize = 16;
+
+impl EnvelopeScanner {
+    pub(crate) fn new() -> Self {
+        let (due, began) = (ContentStart::First, ContentStart::First);
+        Self { line: Line::default(), due, began, reasoning: None, last: ' ', is_prose: true }
+    }
+
+    /// Whether what precedes this line looks like prose.
+    pub(crate) fn is_after_prose(&self) -> bool {
+        self.is_prose
+    }
+
+    /// Whether reasoning is open: nothing is content until it ends.
+    pub(crate) fn in_reasoning(&self) -> bool {
+        self.reasoning.is_some()
+    }
+
+    /// Whether nothing but white space has come.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.due == ContentStart::First && self.line.is_empty() && self.reasoning.is_none()
+    }
+
+    /// The beginning of the open line, without the white space before it.
+    pub(crate) fn line(&self) -> &str {
+        self.line.as_str()
+    }
+
+    /// Whether the open line may still become a tag that opens reasoning.
+    pub(crate) fn may_open_reasoning(&self) -> bool {
+        self.began != ContentStart::Line && REASONING.iter().any(|(tag, _)| tag.starts_with(self.line()))
+    }
+
+    /// Whether the rest of this line changes nothing but how the line ends.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.reasoning.is_none() && self.line.is_full()
+    }
+
+    /// Takes text that goes on in a line that is [settled](Self::is_settled).
+    pub(crate) fn run(&mut self, text: &str) {
+        self.last = text.trim_end().chars().next_back().unwrap_or(self.last);
+    }
+
+    /// Takes as much of `text` at once as cannot matter, and returns how many bytes that is.
+    pub(crate) fn skip(&mut self, text: &str) -> usize {
+        match self.reasoning {
+            Some((_, 0)) => memchr(b'<', text.as_bytes()).unwrap_or(text.len()),
+            None if self.is_settled() => {
+                let end = memchr(b'\n', text.as_bytes()).unwrap_or(text.len());
+                self.run(text.get(..end).unwrap_or_default());
+                end
+            }
+            _ => 0,
+        }
+    }
+
+    /// Takes the next character; returns why content may begin with it, if it may.
+    pub(crate) fn take(&mut self, c: char) -> Option<ContentStart> {
+        if let Some((end, come)) = self.reasoning {
+            self.take_reasoning(end, come, c);
+            return None;
+        }
+        if c == '\n' {
+            self.end_line();
+            return None;
+        }
+        let is_first = self.line.is_empty();
+        if is_first {
+            if c.is_whitespace() {
+                return None;
+            }
+            self.began = self.due;
+        }
+        self.line.push(c);
+        if !c.is_whitespace() {
+            self.last = c;
+        }
+        if self.began != ContentStart::Line
+            && let Some((_, end)) = REASONING.iter().find(|(tag, _)| self.line() == *tag)
+        {
+            self.reasoning = Some((end, 0));
+            self.line.clear();
+        }
+        (is_first && (self.began != ContentStart::Line || self.is_prose)).then_some(self.began)
+    }
+
+    fn take_reasoning(&mut self, end: &'static str, come: usize, c: char) {
+        // `<` stands in a tag once, at its start: no other beginning of the tag can be inside of one.
+        let come = match end.get(come..).is_some_and(|rest| rest.starts_with(c)) {
+            true => come + c.len_utf8(),
+            false => usize::from(c == '<'),
+        };
+        self.reasoning = Some((end, come));
+        if come == end.len() {
+            (self.reasoning, self.due, self.is_prose) = (None, ContentStart::Reasoning, true);
+        }
+    }
+
+    fn end_line(&mut self) {
+        if self.line().starts_with(super::FENCE) {
+            (self.due, self.is_prose) = (ContentStart::Fence, true);
+        } else if !self.line.is_empty() {
+            self.due = ContentStart::Line;
+            self.is_prose &= self.line_is_prose();
+        }
+        self.line.clear();
+    }
+
+    /// A line of JSON begins or ends with what prose hardly does.
+    fn line_is_prose(&self) -> bool {
+        let first = self.line().chars().next().unwrap_or(' ');
+        let begins_as_json = matches!(first, '{' | '[' | '}' | ']' | '"' | ',' | ':' | '-' | '0'..='9');
+        !begins_as_json && !matches!(self.last, '{' | '[' | '}' | ']' | '"' | ',')
+    }
+}
+
+/// The beginning of a line. No allocation: a checkpoint copies it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    /// The last character kept may begin right before [`LINE`].
+    bytes: [u8; LINE + 3],
+    len: usize,
+}
+
+impl Line {
+    fn push(&mut self, c: char) {
+        if !self.is_full()
+            && let Some(room) = self.bytes.get_mut(self.len..self.len + c.len_utf8())
+        {
+            c.encode_utf8(room);
+            self.len += c.len_utf8();
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        let text = std::str::from_utf8(self.bytes.get(..self.len).unwrap_or_default());
+        debug_assert!(text.is_ok(), "whole characters were pushed");
+        text.unwrap_or_default()
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn is_full(&self) -> bool {
+        self.len >= LINE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ContentStart, EnvelopeScanner};
+
+    /// Each place where content may begin: why, and the rest of its line.
+    fn starts(text: &str) -> Vec<(ContentStart, &str)> {
+        let mut scanner = EnvelopeScanner::new();
+        let places = text.char_indices().filter_map(|(at, c)| scanner.take(c).map(|start| (at, start)));
+        places.map(|(at, start)| (start, text[at..].lines().next().unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn content_begins_after_an_envelope() {
+        use ContentStart::*;
+        assert_eq!(starts(" \n [1]"), [(First, "[1]")]);
+        assert_eq!(starts("```json\n\n  {"), [(First, "```json"), (Fence, "{")]);
+        assert_eq!(starts("Sure:\n\n\"a\""), [(First, "Sure:"), (Line, "\"a\"")]);
+        assert_eq!(starts("<think>a\n[b] </think> {\n}"), [(First, "<think>a"), (Reasoning, "{")]);
+        assert_eq!(starts("<think>a<</thin</think>{"), [(First, "<think>a<</thin</think>{"), (Reasoning, "{")]);
+        assert_eq!(starts("Sure:\n```\n{\n```\n"), [(First, "Sure:"), (Line, "```"), (Fence, "{")]);
+        // A line of JSON is no preamble.
+        assert_eq!(starts("\"a\": 1,\n\"b\": 2"), [(First, "\"a\": 1,")]);
+        // No reasoning: text precedes the tag.
+        assert_eq!(starts("a\n<think>\nb"), [(First, "a"), (Line, "<think>"), (Line, "b")]);
+    }
+
+    #[test]
+    fn what_is_skipped_makes_no_difference() {
+        let text = "A line of prose that is longer than what is kept é.\n<think>\n```json\n{";
+        for text in [text.to_owned(), format!("<think>a < b, and so on </thin</think> \n{text}")] {
+            let mut skipping = EnvelopeScanner::new();
+            let mut at = 0;
+            let mut found = Vec::new();
+            while let Some(c) = text[at..].chars().next() {
+                let skipped = skipping.skip(&text[at..]);
+                if skipped == 0 {
+                    found.extend(skipping.take(c).map(|start| (start, text[at..].lines().next().unwrap())));
+                }
+                at += if skipped > 0 { skipped } else { c.len_utf8() };
+            }
+            assert_eq!(found, starts(&text));
+        }
+    }
+}
