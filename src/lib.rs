@@ -92,7 +92,7 @@ pub mod sim;
 #[cfg(feature = "cli")]
 pub mod cli;
 
-pub use document::{Checkpoint, Cut, Document, ResumeError, Saved, Trailing, Utf8, Utf8Error, clean_encoding};
+pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_encoding};
 pub use envelope::AllowedRoots;
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
 pub use limits::Limits;

@@ -3,10 +3,8 @@
 //! A document knows nothing of events, calls or continuations. All of its text is settled: what is not certain to
 //! stay is kept by whoever feeds it.
 
-mod form;
 mod parser;
 mod rewind;
-mod saved;
 mod utf8;
 
 use std::borrow::Cow;
@@ -16,7 +14,6 @@ use crate::error::{Place, SyntaxError};
 use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
 use parser::Parser;
 pub use parser::Trailing;
-pub use saved::{ResumeError, Saved};
 pub use utf8::{Utf8, Utf8Error};
 
 /// The text of one answer, as it comes.

@@ -436,3 +436,52 @@ fn checkpoints_of_forgotten_text_are_refused() {
     document.push("3 ").unwrap();
     assert_eq!((document.root(), document.roots()), (Some("3"), 2));
 }
+
+#[test]
+fn random_texts_in_random_pieces() {
+    let mut rng = Rng::new(23);
+    let pieces = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"",
+        "\\",
+        "\\u",
+        "d83d",
+        "\\ude00",
+        "0",
+        "1",
+        "-",
+        ".5",
+        "e",
+        "t",
+        "rue",
+        "nul",
+        "l",
+        " ",
+        "\n",
+        "a",
+        "\"a\":",
+        "{\"b\": ",
+        "[1, ",
+        "é",
+        "😀",
+        "```",
+        "`",
+        "json\n",
+        "\u{feff}",
+        "Sure:\n",
+        "]}",
+        "<think>",
+        "</think>",
+        "\n```\n",
+        "\n```json\n{",
+    ];
+    for _ in 0..4000 {
+        let text: String = (0..rng.below(16)).map(|_| rng.pick::<str>(&pieces)).collect();
+        crate::fuzz::splits::check(text.as_bytes());
+    }
+}

@@ -9,7 +9,6 @@ pub(crate) mod against_serde;
 pub(crate) mod feed;
 #[cfg(feature = "sim")]
 pub(crate) mod seam;
-pub(crate) mod snapshot;
 pub(crate) mod splice;
 pub(crate) mod splits;
 pub(crate) mod sse;
@@ -54,11 +53,6 @@ fn against_serde_kept() {
 #[test]
 fn feed_kept() {
     over_kept("feed", feed::check);
-}
-
-#[test]
-fn snapshot_kept() {
-    over_kept("snapshot", snapshot::check);
 }
 
 #[cfg(feature = "sim")]

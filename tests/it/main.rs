@@ -36,7 +36,6 @@ mod request;
 mod rewind;
 #[cfg(feature = "app")]
 mod run;
-mod saved;
 #[cfg(feature = "sim")]
 mod seam;
 mod session;

@@ -9,6 +9,7 @@ use restitch::internal::context::{
 };
 use restitch::json::CutState;
 use restitch::overlap::{Anchor, Hit, Matcher};
+use restitch::{AllowedRoots, Document};
 
 use crate::support::{Rng, at_least, corpus_documents};
 use crate::tree::Tree;

@@ -10,7 +10,7 @@ use crate::support::{Rng, text_cuts, view};
 pub(crate) fn document(rng: &mut Rng) -> Document {
     let depth = if rng.below(4) == 0 { rng.below(6) } else { 1024 };
     let roots = if rng.below(2) == 0 { AllowedRoots::Containers } else { AllowedRoots::Any };
-    let trailing = [Trailing::Stop, Trailing::Error, Trailing::Next][rng.below(3)];
+    let trailing = [Trailing::Stop, Trailing::Error, Trailing::Next, Trailing::Block][rng.below(4)];
     Document::with_options(depth, roots, trailing)
 }
 
