@@ -1,13 +1,13 @@
-//! Errors of the engine: a kind and a byte offset. What a person needs on top is computed on demand.
+//! Errors of the engine: a kind and a byte offset. What a person needs beyond that is computed on demand.
 
 use std::fmt;
 
-/// Where and how a text leaves the strict grammar of RFC 8259.
+/// A place where a text violates the strict grammar of RFC 8259.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
     /// What was wrong.
     pub kind: SyntaxErrorKind,
-    /// Byte offset of the first byte that cannot stand where it stands; the length of the text at an early end.
+    /// The offset of the first byte that is not allowed; the length of the text at an early end.
     pub offset: usize,
 }
 
@@ -15,19 +15,19 @@ pub struct SyntaxError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SyntaxErrorKind {
-    /// Another value, key or closer was due.
+    /// A byte where another value, key or closing bracket was due.
     UnexpectedByte(u8),
     /// A raw control character inside a string.
     ControlCharacter(u8),
     /// A backslash before a character that has no escape, or `\u` without four hexadecimal digits.
     InvalidEscape(u8),
-    /// A number that RFC 8259 does not know: `01`, `1.`, `+1`.
+    /// A number that RFC 8259 does not allow: `01`, `1.`, `+1`.
     InvalidNumber(u8),
-    /// A letter that neither `true`, `false` nor `null` has there.
+    /// A letter that does not continue `true`, `false` or `null`.
     InvalidLiteral(u8),
     /// Bytes that are not UTF-8.
     InvalidUtf8(u8),
-    /// A closer that does not belong to the innermost open container.
+    /// A closing bracket that does not match the innermost open container.
     MismatchedCloser(u8),
     /// More open containers than [`Limits::max_depth`](crate::Limits::max_depth) allows.
     TooDeep(usize),
@@ -64,12 +64,13 @@ impl fmt::Display for SyntaxError {
 impl std::error::Error for SyntaxError {}
 
 impl SyntaxError {
-    /// The text is not wrong, there is only too little of it.
+    /// Whether the text is not wrong but only too short.
     pub fn is_truncated(&self) -> bool {
         self.kind == SyntaxErrorKind::UnexpectedEnd
     }
 
-    /// Where in `text`, the whole text that was read, the error stands. Costs a pass over what precedes it.
+    /// Returns the place of the error in `text`, the whole text that was read. Takes a pass over what precedes the
+    /// error.
     pub fn place(&self, text: &str) -> Place {
         let at = (0..=self.offset.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         let (before, behind) = text.split_at(at);
@@ -77,7 +78,7 @@ impl SyntaxError {
     }
 }
 
-/// Where an error stands, in words for people.
+/// The place of an error, for people.
 ///
 /// ```
 /// let mut document = restitch::Document::new(16);
@@ -88,24 +89,24 @@ impl SyntaxError {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Bytes before it.
+    /// The number of bytes before it.
     pub offset: usize,
-    /// From 1 on; lines end with a line feed.
+    /// The line, from 1 on; lines end with a line feed.
     pub line: usize,
-    /// Characters from the start of the line, from 1 on.
+    /// The column in characters, from 1 on.
     pub column: usize,
-    /// JSON Pointer of the value that is due or open there, else of the innermost open container; empty for the root,
-    /// or where it isn't known.
+    /// The JSON Pointer of the value that is due or open there, else of the innermost open container; empty for the
+    /// root, or where it is not known.
     pub path: String,
     /// Its line, or the part of it that is near, with an arrow before the place; control characters as escapes.
     pub excerpt: String,
 }
 
 impl Place {
-    /// Characters of an excerpt on each side.
+    /// The number of characters of an excerpt on each side.
     pub(crate) const EXCERPT: usize = 32;
 
-    /// Between the text before the error and what follows.
+    /// Describes the place between the text before the error and what follows.
     pub(crate) fn of(before: &str, behind: &str, offset: usize, path: String) -> Self {
         let start = memchr::memrchr(b'\n', before.as_bytes()).map_or(0, |at| at + 1);
         let line = before.get(start..).unwrap_or_default();
@@ -114,7 +115,7 @@ impl Place {
         let behind = behind.lines().next().unwrap_or_default().chars().take(Self::EXCERPT);
         let mut excerpt = String::new();
         for c in line.get(near..).unwrap_or_default().chars().chain(['→']).chain(behind) {
-            // As it is, a control character could move the cursor of whoever reads it.
+            // An unescaped control character could move the cursor of a reader's terminal.
             if c.is_control() { excerpt.extend(c.escape_default()) } else { excerpt.push(c) }
         }
         Self { offset, line: lines + 1, column: line.chars().count() + 1, path, excerpt }

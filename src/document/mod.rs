@@ -1,7 +1,7 @@
-//! One slot's whole text: where its root begins and ends, and the machine that stands at its end.
+//! The text of one answer: where its roots begin and end, and the machine at its end.
 //!
-//! A document knows nothing of events, calls or continuations. All of its text is settled: what is not certain to
-//! stay is kept by whoever feeds it.
+//! A document knows nothing of events, calls or continuations. All of its text is final; whoever feeds it keeps back
+//! what is not certain to stay.
 
 mod parser;
 mod rewind;
@@ -16,7 +16,7 @@ use parser::Parser;
 pub use parser::Trailing;
 pub use utf8::{Utf8, Utf8Error};
 
-/// The text of one answer, as it comes.
+/// The text of one answer while it comes.
 ///
 /// ```
 /// let mut document = restitch::Document::new(1024);
@@ -34,14 +34,14 @@ pub use utf8::{Utf8, Utf8Error};
 pub struct Document {
     text: String,
     parser: Parser,
-    /// What was refused last: the beginning of it, to be shown in an excerpt.
+    /// The start of the text that was rejected last, for an excerpt.
     refused: String,
-    /// How often it was set back, and of those times the ones that matter: a checkpoint that is older than one of
-    /// them and lies behind its length is of text that was forgotten. Both rise.
+    /// How often the document was set back, and the times that matter, as (when, to which length). A checkpoint that is
+    /// older than one of them and longer than its length is of forgotten text. Both numbers rise.
     restored: u64,
     forgotten: Vec<(u64, usize)>,
-    /// Where a root that is a number ended although no byte of the text says so: by [`finish`](Self::finish), or before
-    /// a byte that was refused. They rise.
+    /// Where a root that is a number ended although no byte of the text ends it: by [`finish`](Self::finish), or before
+    /// a byte that was rejected. The offsets rise.
     ended: Vec<usize>,
     dropped: Dropped,
 }
@@ -51,44 +51,44 @@ pub struct Document {
 struct Dropped {
     bytes: usize,
     roots: usize,
-    /// Line feeds, and characters after the last one.
+    /// Line feeds, and the characters after the last one.
     lines: usize,
     columns: usize,
 }
 
-/// Where a text stops.
+/// The place where a text stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes of text.
+    /// The number of bytes of text.
     pub offset: usize,
-    /// JSON Pointer of the value that is due or open, else of the innermost open container.
+    /// The JSON Pointer of the value that is due or open, else of the innermost open container.
     pub path: String,
-    /// Where in the grammar.
+    /// The position in the grammar.
     pub state: CutState,
 }
 
-/// A place that a document can be set back to. Costs O(depth); the text is not copied.
+/// A state that a document can be set back to. Takes O(depth); the text is not copied.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     length: usize,
     restored: u64,
-    /// Bytes that had been dropped before the text.
+    /// The bytes that were dropped before the text.
     base: usize,
     parser: Parser,
 }
 
 impl Document {
-    /// An empty document whose root is an object or an array, at most `depth` containers deep.
+    /// Creates an empty document whose root is an object or an array, at most `depth` containers deep.
     pub fn new(depth: usize) -> Self {
         Self::with_roots(depth, AllowedRoots::Containers)
     }
 
-    /// An empty document that takes the given roots.
+    /// Creates an empty document that accepts the given roots.
     pub fn with_roots(depth: usize, roots: AllowedRoots) -> Self {
         Self::with_options(depth, roots, Trailing::Stop)
     }
 
-    /// An empty document that takes the given roots, and text behind them as told.
+    /// Creates an empty document that accepts the given roots and treats text after a root as `trailing` says.
     pub fn with_options(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
         let parser = Parser::new(depth, roots, trailing);
         Self {
@@ -102,20 +102,21 @@ impl Document {
         }
     }
 
-    /// Appends text: all of it, or, where the root is malformed, what stands before the deviation. What comes behind
-    /// the root is a matter of [`Trailing`]: by default it is kept and not looked at.
+    /// Appends text: all of it, or, if the root is malformed, what precedes the deviation. [`Trailing`] says what
+    /// happens to text after the root: by default it is kept and not examined.
     ///
     /// # Errors
-    /// The deviation, its offset counted from the start of the document's text, where that now ends. Other text may
-    /// follow there. [`explain`](Self::explain) says more.
+    /// Returns the deviation. Its offset counts from the start of the document's text, which now ends there; other text
+    /// may follow. [`explain`](Self::explain) says more.
     pub fn push(&mut self, text: &str) -> Result<(), SyntaxError> {
         self.push_with(text, &mut ())
     }
 
-    /// Like [`push`](Self::push), and tells `sink` what became certain. Spans are of [`text`](Self::text).
+    /// Like [`push`](Self::push), and emits to `sink` what has become certain. Spans are offsets in
+    /// [`text`](Self::text).
     ///
     /// # Errors
-    /// Those of [`push`](Self::push); what stands before the deviation was told.
+    /// Those of [`push`](Self::push); what precedes the deviation was emitted.
     pub fn push_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
         let before = self.text.len();
         self.text.push_str(text);
@@ -126,8 +127,8 @@ impl Document {
         result
     }
 
-    /// Appends text like [`push_with`](Self::push_with), but only up to the end of a root, and returns how many bytes of
-    /// it were taken: none where a number ended with the last byte of the push before.
+    /// Appends text like [`push_with`](Self::push_with), but only up to the end of a root. Returns how many bytes were
+    /// taken: 0 if a number ended with the last byte of the push before.
     ///
     /// With [`forget_roots`](Self::forget_roots) it reads a stream of any number of roots in the memory of one:
     ///
@@ -177,9 +178,9 @@ impl Document {
         Ok(taken)
     }
 
-    /// Drops all text up to the end of the newest root, if that has ended. What is said from then on counts from the
-    /// start of the text that is left: [`base`](Self::base) is what stood before it. Checkpoints, and spans that sinks
-    /// have kept, are of text that is gone.
+    /// Drops all text up to the end of the newest root, if that has ended. From then on all offsets count from the
+    /// start of the text that is left; [`base`](Self::base) is what preceded it. Checkpoints, and spans that sinks have
+    /// kept, are of text that is gone.
     pub fn forget_roots(&mut self) {
         let Some(end) = self.root_end() else { return };
         let gone = self.text.get(..end).unwrap_or_default();
@@ -197,20 +198,22 @@ impl Document {
         self.ended.clear();
     }
 
-    /// Bytes that [`forget_roots`](Self::forget_roots) has dropped: they stood before [`text`](Self::text).
+    /// Returns the number of bytes that [`forget_roots`](Self::forget_roots) has dropped: they preceded
+    /// [`text`](Self::text).
     pub fn base(&self) -> usize {
         self.dropped.bytes
     }
 
     /// Forgets the text from `offset` on, but for what an excerpt shows of it.
     fn refuse(&mut self, offset: usize) {
+        debug_assert!(self.text.is_char_boundary(offset), "an error is at the first byte of a character");
         self.refused.clear();
         self.refused.extend(self.text.get(offset..).unwrap_or_default().chars().take(Place::EXCERPT));
         self.text.truncate(offset);
         self.mark_end();
     }
 
-    /// Notes that the root ended here, if it is a number: what ended it is not in the text.
+    /// Records that the root ended here, if it is a number: the text does not show it.
     fn mark_end(&mut self) {
         let length = self.text.len();
         let is_number = self.text.ends_with(|c: char| c.is_ascii_digit());
@@ -219,15 +222,15 @@ impl Document {
         }
     }
 
-    /// Tells the document that its text is whole: a root that is a number ends here.
+    /// Ends the text: a root that is a number ends here.
     ///
     /// # Errors
-    /// [`UnexpectedEnd`](crate::SyntaxErrorKind::UnexpectedEnd) where the root is not closed.
+    /// Fails with [`UnexpectedEnd`](crate::SyntaxErrorKind::UnexpectedEnd) if the root is not closed.
     pub fn finish(&mut self) -> Result<(), SyntaxError> {
         self.finish_with(&mut ())
     }
 
-    /// Like [`finish`](Self::finish), and tells `sink` of a number that ends here.
+    /// Like [`finish`](Self::finish), and emits a number that ends here to `sink`.
     ///
     /// # Errors
     /// Those of [`finish`](Self::finish).
@@ -241,8 +244,8 @@ impl Document {
         }
     }
 
-    /// Tells `sink` all that was told so far of the text, as if it came in one push: for a sink that comes late. Reads
-    /// the whole text again; roots that were dropped are not told.
+    /// Emits to `sink` everything that was emitted so far about the text, as if it came in one push: for a sink that is
+    /// added late. Reads the whole text again; roots that were dropped are not emitted.
     pub fn replay<S: Sink + ?Sized>(&self, sink: &mut S) {
         let mut parser = match self.dropped.roots {
             0 => self.parser.rewound(),
@@ -251,8 +254,8 @@ impl Document {
         let mut start = 0;
         for end in self.ended.iter().copied().chain([self.text.len()]) {
             let text = self.text.get(..end).unwrap_or_default();
-            // What was accepted is accepted again.
-            let _ = parser.run(text, start, sink);
+            let accepted = parser.run(text, start, sink);
+            debug_assert!(accepted.is_ok(), "what was accepted is accepted again: {accepted:?}");
             if self.ended.contains(&end) {
                 let _ = parser.machine.finish_text(text, sink);
             }
@@ -260,8 +263,9 @@ impl Document {
         }
     }
 
-    /// Where `error`, an error of this document, stands in all that was pushed: line, column, and the text around it; the
-    /// path is that of the text's end, so ask before more is pushed. Costs a pass over the text before it.
+    /// Returns the place of `error`, an error of this document, in all that was pushed: line, column, and the text
+    /// around it. The path is that of the text's end, so ask before more is pushed. Takes a pass over the text before
+    /// the error.
     pub fn explain(&self, error: &SyntaxError) -> Place {
         let at = error.offset.min(self.text.len());
         let (before, behind) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
@@ -274,114 +278,120 @@ impl Document {
         place
     }
 
-    /// All text, fence and preamble included.
+    /// Returns all text, with fence and preamble.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The root as far as it has come, without what stands around it. `None` before its first byte.
+    /// Returns the root as far as it has come, without what surrounds it. `None` before its first byte.
     pub fn root(&self) -> Option<&str> {
         self.text.get(self.parser.start?..self.end())
     }
 
-    /// Where the root has ended: behind its last byte. `None` while it is open.
+    /// Returns the offset after the root's last byte. `None` while the root is open.
     pub fn root_end(&self) -> Option<usize> {
         self.is_complete().then(|| self.parser.machine.offset())
     }
 
-    /// Where the root ends so far.
+    /// Returns where the root ends so far.
     fn end(&self) -> usize {
         self.root_end().unwrap_or(self.text.len())
     }
 
-    /// How many roots have ended. More than one come with [`Trailing::Next`] alone; all else here is about the newest.
+    /// Returns which roots are accepted.
+    pub(crate) fn root_kinds(&self) -> AllowedRoots {
+        self.parser.roots
+    }
+
+    /// Returns how many roots have ended. Only [`Trailing::Next`] and [`Trailing::Block`] allow more than one; all else
+    /// here is about the newest.
     pub fn roots(&self) -> usize {
         self.parser.before + usize::from(self.is_complete())
     }
 
-    /// Where the root begins, in bytes of text. `None` before its first byte.
+    /// Returns the offset where the root begins. `None` before its first byte.
     pub fn root_start(&self) -> Option<usize> {
         self.parser.start
     }
 
-    /// Forgets what stands behind the end of a closed root. No checkpoint is made between that and its coming.
+    /// Forgets what follows the end of a closed root. No checkpoint is made between its arrival and this call.
     pub(crate) fn drop_tail(&mut self) {
         self.text.truncate(self.end());
         self.parser.forget_tail();
     }
 
-    /// The root is closed.
+    /// Whether the root is closed.
     pub fn is_complete(&self) -> bool {
         self.parser.machine.is_done()
     }
 
-    /// The text is, or is going to be, JSON: a root has begun, or a fence has opened that promises it.
+    /// Whether the text is JSON or is going to be: a root has begun, or a fence has opened that promises one.
     pub fn is_json(&self) -> bool {
         self.parser.start.is_some() || self.parser.opening.promises_json()
     }
 
-    /// A Markdown fence stands before the root.
+    /// Whether a Markdown fence precedes the root.
     pub fn has_fence(&self) -> bool {
         self.parser.opening.has_fence()
     }
 
-    /// Nothing significant has come: the text is empty, white space, or a byte order mark.
+    /// Whether nothing significant has come: the text is empty, white space, or a byte order mark.
     pub fn is_blank(&self) -> bool {
         self.parser.start.is_none() && self.parser.opening.is_blank()
     }
 
-    /// What is missing of the line that opens a fence, where the text ends inside one.
+    /// Returns the rest of the line that opens a fence, if the text ends inside one.
     pub fn rest_of_fence(&self) -> Option<&'static str> {
         self.parser.opening.rest_of_fence().filter(|_| self.parser.start.is_none())
     }
 
-    /// What closes the fence that stands open around a closed root; of half a line of backticks the rest. `None` where
-    /// none is open.
+    /// Returns what closes the fence that is open after a closed root; of half a line of backticks the rest. `None` if
+    /// no fence is open.
     pub fn open_fence(&self) -> Option<String> {
         let tail = self.text.get(self.end()..).filter(|_| self.is_complete() && self.has_fence())?;
         missing_fence(self.parser.opening.ticks(), tail)
     }
 
-    /// The number of backticks of the fence around the root, if prose precedes it.
+    /// Returns the number of backticks of the fence around the root, if prose precedes it.
     pub(crate) fn fence_after_preamble(&self) -> Option<usize> {
         let opening = &self.parser.opening;
         (opening.has_fence() && opening.is_after_prose()).then(|| opening.ticks())
     }
 
-    /// The first significant text is neither a root nor a fence.
+    /// Whether the first significant text is neither a root nor a fence.
     pub fn is_prose(&self) -> bool {
         self.parser.start.is_none() && self.parser.opening.is_prose()
     }
 
-    /// The machine at the end of the root; its offsets are of [`text`](Self::text).
+    /// Returns the machine at the end of the root; its offsets count in [`text`](Self::text).
     pub fn machine(&self) -> &Machine {
         &self.parser.machine
     }
 
-    /// Where in the grammar the text stops. O(1).
+    /// Returns the position in the grammar where the text stops. O(1).
     pub fn cut_state(&self) -> CutState {
         self.parser.machine.cut_state()
     }
 
-    /// The path of the value that is due or open, else of the innermost open container. O(1): it is a view.
+    /// Returns the path of the value that is due or open, else of the innermost open container. O(1): it is a view.
     pub fn path(&self) -> Path<'_> {
         self.parser.machine.path(&self.text)
     }
 
-    /// Where the text stops, to be kept. O(depth).
+    /// Returns the place where the text stops, as owned data. O(depth).
     pub fn cut(&self) -> Cut {
         Cut { offset: self.text.len(), path: self.path().to_string(), state: self.cut_state() }
     }
 
-    /// The complete part: the root up to its last safe point, and closers. Always valid JSON. What is not certain is
-    /// dropped (an unfinished number, literal, escape or key, a comma, a key without its value), a partial string is
-    /// kept. `None` before the first safe point. O(depth) and the copy.
+    /// Returns the complete part: the root up to its last safe point, and closing brackets. It is always valid JSON.
+    /// What is not certain is left out (an unfinished number, literal, escape or key, a comma, a key without its
+    /// value); a partial string is included. `None` before the first safe point. Takes O(depth) and the copy.
     #[must_use]
     pub fn complete(&self) -> Option<String> {
         self.complete_with(CloseOptions::default())
     }
 
-    /// Like [`complete`](Self::complete), with the last token as told.
+    /// Like [`complete`](Self::complete), with options for the last token.
     #[must_use]
     pub fn complete_with(&self, closing: CloseOptions) -> Option<String> {
         let mut suffix = String::new();
@@ -389,8 +399,8 @@ impl Document {
         Some([self.text.get(self.parser.start?..end)?, &suffix].concat())
     }
 
-    /// The complete part without a copy: it is the text from [`root_start`](Self::root_start) to the offset that comes
-    /// back, and then `suffix`, which is overwritten. `None` before the first safe point. O(depth).
+    /// Returns the complete part without a copy: it is the text from [`root_start`](Self::root_start) to the returned
+    /// offset, and then `suffix`, which is overwritten. `None` before the first safe point. O(depth).
     ///
     /// ```
     /// use restitch::json::{CloseOptions, Partial};
@@ -409,13 +419,13 @@ impl Document {
         self.parser.machine.close_into(closing, suffix)
     }
 
-    /// What must follow the text to make its root whole, where nothing can be dropped any more.
+    /// Returns what must be appended to make the root whole, where nothing can be dropped any more.
     #[must_use]
     pub fn completion(&self) -> Completion {
         self.parser.machine.completion(&self.text)
     }
 
-    /// A place to come back to. O(depth).
+    /// Returns a state to come back to. O(depth).
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
@@ -426,12 +436,12 @@ impl Document {
         }
     }
 
-    /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. One of text
-    /// that was forgotten itself is refused: the document stays as it is and `false` comes back. Sinks are set back by
-    /// whoever lends them.
+    /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. A checkpoint
+    /// of text that was itself forgotten is refused: the document stays as it is, and `false` is returned. Sinks are
+    /// set back by their owners.
     #[must_use = "a checkpoint that is gone leaves the document as it is"]
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> bool {
-        // Both columns rise: the first that is younger than the checkpoint went back farthest.
+        // Both numbers rise: the first entry that is younger than the checkpoint went back farthest.
         let younger = self.forgotten.partition_point(|&(when, _)| when <= checkpoint.restored);
         let is_gone = self.forgotten.get(younger).is_some_and(|&(_, to)| to < checkpoint.length);
         let is_gone = is_gone || checkpoint.base != self.dropped.bytes;
@@ -443,7 +453,8 @@ impl Document {
         true
     }
 
-    /// Forgets the text behind `length`; a root has ended there, or none has. The parser is set back by the caller.
+    /// Forgets the text after `length`; `is_ended` says whether a root has ended there. The caller sets back the
+    /// parser.
     fn forget(&mut self, length: usize, is_ended: bool) {
         self.restored += 1;
         while self.forgotten.pop_if(|&mut (_, to)| to >= length).is_some() {}
@@ -453,10 +464,11 @@ impl Document {
     }
 }
 
-/// Bytes of text that [`Document::push_root_with`] takes at once: what stands after the root in them is copied in vain.
+/// The number of bytes that [`Document::push_root_with`] takes at once: what follows the root in them is copied in
+/// vain.
 const PIECE: usize = 1024;
 
-/// Bytes as text: what is not UTF-8 is removed, and counted in bytes.
+/// Converts bytes to text: removes what is not UTF-8, and counts the removed bytes.
 pub fn clean_encoding(bytes: &[u8]) -> (Cow<'_, str>, usize) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), 0),

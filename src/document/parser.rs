@@ -1,40 +1,40 @@
-//! Where the roots of a text begin and end: the envelope before the first one, the machine of the one that is open, and
-//! what becomes of text behind it. Keeps no text.
+//! Finds where the roots of a text begin and end: reads the envelope before a root, runs the machine of the open root,
+//! and handles the text after it. Keeps no text.
 
 use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::{Machine, Sink};
 
-/// What becomes of text behind the end of a root, white space and the fence around the root aside.
+/// What happens to text after the end of a root, apart from white space and the fence around the root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trailing {
-    /// It is kept and not looked at. [`Document::root_end`](crate::Document::root_end) says where the root ended.
+    /// The text is kept and not examined. [`Document::root_end`](crate::Document::root_end) says where the root ended.
     #[default]
     Stop,
-    /// It is an error: [`SyntaxErrorKind::TrailingText`].
+    /// The text is an error: [`SyntaxErrorKind::TrailingText`].
     Error,
-    /// It is the next root: NDJSON, or values one behind the other. Prose and a fence may stand before the first one
-    /// alone; backticks behind it count as white space.
+    /// The text is the next root: NDJSON, or concatenated values. Prose and a fence may precede only the first root;
+    /// backticks after it count as white space.
     Next,
-    /// A fenced block that follows a fenced root and is labelled `json` is the next root. All else is kept and not
-    /// looked at.
+    /// A fenced block that follows a fenced root and has the label `json` is the next root. All other text is kept and
+    /// not examined.
     Block,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Parser {
-    /// What precedes the newest root.
+    /// Finds the newest root.
     pub(super) opening: RootFinder,
-    /// Looks for the next one, after a root in a fence.
+    /// After a root in a fence: looks for the next one.
     further: Option<RootFinder>,
     pub(super) roots: AllowedRoots,
     pub(super) trailing: Trailing,
     pub(super) depth: usize,
     /// Where the newest root begins.
     pub(super) start: Option<usize>,
-    /// AllowedRoots before the newest one.
+    /// The number of roots before the newest one.
     pub(super) before: usize,
-    /// At the newest root. All offsets count from the start of the text.
+    /// The machine of the newest root. All offsets count from the start of the text.
     pub(super) machine: Machine,
 }
 
@@ -44,7 +44,7 @@ impl Parser {
         Self { opening, further: None, roots, trailing, depth, start: None, before: 0, machine }
     }
 
-    /// Before the first byte, with the same options.
+    /// Returns a parser with the same options before its first byte.
     pub(super) fn rewound(&self) -> Self {
         Self::new(self.depth, self.roots, self.trailing)
     }
@@ -55,7 +55,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Like [`run`](Self::run), up to the end of one root: whether one has ended, and text may follow it.
+    /// Like [`run`](Self::run), but up to the end of one root; returns whether one has ended and text may follow it.
     pub(super) fn run_root<S: Sink + ?Sized>(
         &mut self,
         text: &str,
@@ -76,7 +76,7 @@ impl Parser {
         Ok(self.machine.is_done())
     }
 
-    /// Where the next root begins after one that has ended, in text from `from` on.
+    /// Returns where the next root begins after one that has ended, in text from `from` on.
     fn next_root(&mut self, text: &str, from: usize) -> Result<Option<usize>, SyntaxError> {
         match self.trailing {
             Trailing::Stop => Ok(None),
@@ -100,12 +100,12 @@ impl Parser {
         }
     }
 
-    /// The text after the root is forgotten, and comes again or not.
+    /// Forgets that text after the root was read: it comes again or not at all.
     pub(super) fn forget_tail(&mut self) {
         self.further = None;
     }
 
-    /// Behind `before` roots, the last of which has just ended; the text begins there.
+    /// Returns a parser at the start of a text that follows `before` roots.
     pub(super) fn behind_roots(&self, before: usize) -> Self {
         let before = before.saturating_sub(1);
         let opening = self.opening;
@@ -113,13 +113,13 @@ impl Parser {
         Self { opening, start: Some(0), before, machine, ..self.rewound() }
     }
 
-    /// Nothing is missing: the root is closed, or none is due.
+    /// Whether nothing is missing: the root is closed, or none is due.
     pub(super) fn is_whole(&self) -> bool {
         let is_blank = self.start.is_none() && self.opening.is_blank();
         self.machine.is_done() || self.trailing == Trailing::Next && is_blank
     }
 
-    /// The way out between two roots; inside of one it is the machine's.
+    /// Returns the error for a byte between two roots; inside a root the machine does.
     fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
         let kind = match (self.trailing, byte) {
             (Trailing::Next, b'{' | b'[') => SyntaxErrorKind::TooDeep(self.depth),
@@ -130,7 +130,8 @@ impl Parser {
         SyntaxError { kind, offset: at }
     }
 
-    /// The first significant byte behind the root that has ended, not looked at before `from`.
+    /// Returns the first significant byte after the root that has ended, and its offset; what precedes `from` was
+    /// examined before.
     pub(super) fn behind(&self, text: &str, from: usize) -> Option<(usize, u8)> {
         let from = from.max(self.machine.offset());
         let mut rest = text.as_bytes().get(from..)?.iter();
@@ -142,7 +143,7 @@ impl Parser {
     fn begin(&mut self, text: &str, start: usize) -> Result<(), SyntaxError> {
         match text.as_bytes().get(start) {
             Some(&byte @ (b'{' | b'[')) if self.depth == 0 => {
-                // The text ends before this byte, and no root has begun in it. Only here is what precedes a root read
+                // The text ends before this byte, and no root has begun in it. Only here is the text before a root read
                 // again.
                 if self.start.is_none() {
                     self.opening = RootFinder::new(self.roots);

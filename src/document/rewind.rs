@@ -1,15 +1,15 @@
-//! A document without the value that is open in it: set back to where that begins, for another value in its place.
+//! Sets a document back to where an open value begins, for another value in its place.
 //!
-//! Open containers say where their last whole children end; what stands between one of those and the value is read
-//! again, and nothing else.
+//! Open containers know where their last whole children end; only what lies between such a child and the value is read
+//! again.
 
 use super::Document;
 use crate::json::Machine;
 
 impl Document {
-    /// Forgets the value that is open or due in `depth` containers, of which it is in the last, and all that follows it:
-    /// the value is due. With 0 it is the root, and a root is waited for. `false`, and nothing is changed, where fewer
-    /// containers are open. O(depth) and what stands before the value and behind the child before it.
+    /// Forgets the value that is open or due at `depth` (the number of containers around it), and all that follows it:
+    /// the value is due again. With 0 it is the root, and a root is awaited. Returns `false`, and changes nothing, if
+    /// fewer containers are open. Takes O(depth) and the text between the last whole child and the value.
     pub(crate) fn rewind(&mut self, depth: usize) -> bool {
         let Some(root) = self.parser.start.filter(|_| !self.is_complete()) else { return false };
         if depth == 0 {
@@ -19,7 +19,7 @@ impl Document {
             }
             self.forget(root, false);
             let mut parser = self.parser.rewound();
-            // An envelope has been read before, and gives no root.
+            // The envelope was read before and has no root.
             let _ = parser.opening.feed(&self.text);
             self.parser = parser;
             return true;
@@ -32,7 +32,9 @@ impl Document {
         let bytes = self.text.as_bytes();
         for frame in frames {
             let gap = bytes.get(machine.offset()..=frame.start).unwrap_or_default();
-            if machine.feed(gap).is_err() {
+            let read = machine.feed(gap);
+            debug_assert!(read.is_ok(), "the text was read before: {read:?}");
+            if read.is_err() {
                 return false;
             }
             if frame.count > 0 {

@@ -1,8 +1,8 @@
-//! Text out of bytes that come cut anywhere: a character whose end has not come waits for the next bytes.
+//! Decodes bytes that may be cut anywhere: an incomplete character waits for the next bytes.
 
 use std::fmt;
 
-/// Bytes go in, whole characters come out.
+/// A push decoder from bytes to whole characters.
 ///
 /// ```
 /// use restitch::{Utf8Error, Utf8};
@@ -24,30 +24,30 @@ pub struct Utf8 {
     len: usize,
 }
 
-/// The next byte can't stand in UTF-8 where it does.
+/// The error of a byte that is not UTF-8 where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Utf8Error;
 
 impl Utf8 {
-    /// Between characters.
+    /// Creates a decoder between two characters.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The beginning of a character whose end has not come: at most three bytes. Behind an error, what is no text: at
-    /// most four bytes from where it begins.
+    /// Returns the start of an incomplete character: at most three bytes. After an error: what is not UTF-8, at most
+    /// four bytes from its start on.
     pub fn open(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// The next whole characters, which `bytes` is moved behind. `None` where it has no more: the beginning of a
-    /// character is kept then.
+    /// Returns the next whole characters, and moves `bytes` past them. `None` when `bytes` has no more; the start of an
+    /// incomplete character is kept.
     ///
     /// # Errors
-    /// What comes next is no text. Nothing follows but the same error.
+    /// Fails if the next bytes are not UTF-8; from then on every call returns the same error.
     pub fn next_text<'a, 'b: 'a>(&'a mut self, bytes: &mut &'b [u8]) -> Result<Option<&'a str>, Utf8Error> {
         loop {
-            // A character that is open takes byte after byte, until it is whole or can't become one.
+            // An incomplete character takes byte after byte, until it is whole or cannot become one.
             while self.len > 0 {
                 match std::str::from_utf8(self.open()) {
                     Ok(_) => {
@@ -77,7 +77,7 @@ impl Utf8 {
         }
     }
 
-    /// Moves the first `count` of `bytes`, as far as there are so many and there is room.
+    /// Keeps the first `count` of `bytes`, as far as there are so many and there is room.
     fn keep(&mut self, bytes: &mut &[u8], count: usize) {
         let room = self.bytes.get_mut(self.len..).unwrap_or_default();
         let (new, rest) = bytes.split_at(count.min(room.len()).min(bytes.len()));
@@ -87,7 +87,7 @@ impl Utf8 {
     }
 }
 
-// Not derived: the bytes are of a text, which is not to be printed.
+// Not derived: the bytes belong to a text, which must not be printed.
 impl fmt::Debug for Utf8 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Utf8").field("open", &self.len).finish_non_exhaustive()
@@ -106,7 +106,7 @@ impl std::error::Error for Utf8Error {}
 mod tests {
     use super::{Utf8, Utf8Error};
 
-    /// What comes of pieces, runs joined, what stays open, and whether it is an error.
+    /// Returns what some pieces decode to, with runs joined, what stays incomplete, and whether there was an error.
     fn read(pieces: &[&[u8]]) -> (String, Vec<u8>, bool) {
         let (mut utf8, mut text) = (Utf8::new(), String::new());
         for piece in pieces {

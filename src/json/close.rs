@@ -1,35 +1,37 @@
-//! CloseOptions an open text without taking anything back: the shortest legal suffix (rule 10 of the specification: a
-//! stream that gives up cannot drop what has left).
+//! Closes an open text, in two ways: [`close_into`] drops what is not certain and gives the complete part;
+//! [`completion`] takes nothing back and gives the shortest suffix that is legal. A stream that gives up needs the
+//! second one: it cannot drop what has been sent.
 
 use super::grammar::State;
 use super::stack::{self, Frame, Kind};
 use super::{Machine, Span, string};
 
-/// What makes an open text a whole document, and what of it was invented.
+/// The suffix that makes an open text a whole document, and the values that it had to make up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// Goes behind the text: the rest of an open token, a `null` that is due, the closers.
+    /// The text to append: the rest of an open token, a `null` that is due, the closing brackets.
     pub suffix: String,
-    /// JSON Pointers of the values that pending_start something nobody wrote: a `null`, the rest of a literal, a digit, the
-    /// end of an escape. A string that is only closed is not among them.
+    /// JSON Pointers of the values that hold something which nobody wrote: a `null`, the rest of a literal, a digit,
+    /// the end of an escape. A string that is only closed is not listed.
     pub synthesized: Vec<String>,
 }
 
-/// Whether what is only begun is part of the complete part.
+/// Whether an unfinished value belongs to the complete part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Partial {
-    /// It waits until it is whole.
+    /// The value is left out until it is whole.
     Omit,
-    /// It is shown as far as it is certain.
+    /// The value is included as far as it is certain.
     Include,
 }
 
-/// What the complete part does with the last token. An unfinished number or key is always held.
+/// How the complete part treats the last token. An unfinished number or key is always left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CloseOptions {
-    /// A string that is a value. Shown by default: it can only grow.
+    /// A string that is a value. Included by default: it can only grow.
     pub strings: Partial,
-    /// `true`, `false` or `null` of which a letter has come: it can only become one thing. Held by default.
+    /// `true`, `false` or `null` of which at least one letter has come: it can only become one thing. Left out by
+    /// default.
     pub literals: Partial,
 }
 
@@ -39,7 +41,7 @@ impl Default for CloseOptions {
     }
 }
 
-/// Where the complete part ends, and what closes it.
+/// Returns where the complete part ends, and writes to `suffix` what closes it there.
 pub(super) fn close_into(machine: &Machine, closing: CloseOptions, suffix: &mut String) -> Option<usize> {
     suffix.clear();
     let mut end = machine.frames().last().map(|frame| frame.end);
@@ -59,10 +61,10 @@ pub(super) fn close_into(machine: &Machine, closing: CloseOptions, suffix: &mut 
     end
 }
 
-/// Another half for a high surrogate that has none: the first low one.
+/// The second half for a high surrogate that has none: the first low surrogate.
 const LOW_SURROGATE: &str = "\\udc00";
 
-/// Bytes of a `\uXXXX`.
+/// Bytes of an escape `\uXXXX`.
 const ESCAPE: usize = 6;
 
 pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
@@ -120,8 +122,8 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
     Completion { suffix, synthesized: if invented { vec![path] } else { Vec::new() } }
 }
 
-/// Finishes an escape that is open, or the pair of which a high surrogate is one half: `open` is all of it that has
-/// come. The grammar would allow half of a surrogate pair, its readers do not: the other half is supplied.
+/// Finishes an open escape, or the surrogate pair that it is one half of; `open` is the part that has come. The grammar
+/// allows half of a surrogate pair but most readers reject it, so the other half is added.
 fn end_of_escape(open: &str, suffix: &mut String) {
     let (is_paired, open) = match open.get(ESCAPE..) {
         Some(second) => (true, second),
@@ -136,7 +138,7 @@ fn end_of_escape(open: &str, suffix: &mut String) {
             let digits = match given.as_str() {
                 low if is_paired && LOW_SURROGATE[2..].starts_with(low) => LOW_SURROGATE[2..].to_owned(),
                 "" => "fffd".to_owned(),
-                // U+0000 is refused by too many readers.
+                // Many readers reject U+0000.
                 "0" | "00" => "0020".to_owned(),
                 "000" => "0009".to_owned(),
                 other => format!("{other:0<4}"),
@@ -149,10 +151,10 @@ fn end_of_escape(open: &str, suffix: &mut String) {
     }
 }
 
-/// How many `_` make `raw` a key that the open object does not have yet: a `null` under a key that was delivered
-/// would overwrite a value in most readers. The only place that reads delivered text again, once, when a stream
-/// gives up inside a key; members of nested containers are skipped by their own frames. Keys are compared by what
-/// they say: `"\u0061"` is `"a"`.
+/// Returns how many `_` make `raw` a key that the open object does not have yet: in most readers a `null` under a
+/// delivered key would overwrite its value. This is the only place that reads delivered text again, once, when a stream
+/// gives up inside a key. Members of nested containers are skipped by their own frames. Keys are compared decoded:
+/// `"\u0061"` is `"a"`.
 fn strokes_to_be_fresh(object: &Frame, text: &str, raw: &str) -> usize {
     let mut machine = Machine::new(usize::MAX);
     let wanted = string::key(raw);

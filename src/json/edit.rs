@@ -1,13 +1,13 @@
-//! Changes of single members of a JSON text; every other byte stays as it is.
+//! Changes single members of a JSON text; every other byte stays as it is.
 //!
-//! Knows the spans of [`walk`](super::walk); expects valid text. What is inserted is written without white space.
+//! Works on the spans of [`walk`](super::walk) and expects valid text. Inserted text has no white space.
 
 use std::ops::Range;
 
 use super::string::quoted;
 use super::walk::Raw;
 
-/// Edits of one text, collected and then applied at once.
+/// A list of edits to one text, which are applied at once.
 ///
 /// ```
 /// use restitch::json::{edit::Edits, walk::Raw};
@@ -21,16 +21,18 @@ use super::walk::Raw;
 /// ```
 #[derive(Debug, Default)]
 pub struct Edits {
-    /// Ranges of the text and what comes in their place. They never overlap; the order of insertion counts where two
-    /// begin at the same place.
+    /// Ranges of the text and their replacements. They never overlap. Of two that begin at the same place, the one that
+    /// was added first comes first.
     list: Vec<(Range<usize>, String)>,
 }
 
 impl Edits {
-    /// Takes the members named in `remove` out of `object`, each with the comma it no longer needs, and gives those in
-    /// `set` their values (raw JSON): every duplicate gets it, and a key that is not there becomes the last member.
+    /// Removes the members named in `remove` from `object`, each with the comma that is no longer needed, and sets
+    /// those in `set` to their values (raw JSON). Every duplicate gets the value; a key that is missing is added as the
+    /// last member.
     ///
-    /// One call for each object: commas depend on all members that stay. A key is in one of the lists at most.
+    /// Call this once for each object: commas depend on all members that stay. A key may be in one of the two lists
+    /// only.
     pub fn object(&mut self, object: Raw<'_>, remove: &[&str], set: &[(&str, &str)]) {
         let members: Vec<_> = object.members().collect();
         let mut missing: Vec<_> = set.iter().collect();
@@ -39,7 +41,7 @@ impl Edits {
             let name = key.decode().unwrap_or_default();
             if remove.iter().any(|gone| name == *gone) {
                 let gone = match (at.checked_sub(1).and_then(|before| members.get(before)), members.get(at + 1)) {
-                    // Behind a member that stays, the comma before this one goes, and the space in front of it.
+                    // After a member that stays, the comma before this member goes, and the space before it.
                     (Some((_, before)), _) if kept => before.range().end..value.range().end,
                     (_, Some((next, _))) => key.offset()..next.offset(),
                     (_, None) => key.offset()..value.range().end,
@@ -61,7 +63,7 @@ impl Edits {
         }
     }
 
-    /// Adds `items` (raw JSON, separated by commas) behind the last element of `array`.
+    /// Appends `items` (raw JSON, separated by commas) to `array`.
     pub fn append(&mut self, array: Raw<'_>, items: &str) {
         let (end, comma) = match array.elements().last() {
             Some(last) => (last.range().end, ","),
@@ -70,18 +72,19 @@ impl Edits {
         self.list.push((end..end, format!("{comma}{items}")));
     }
 
-    /// Puts `new` (raw JSON) in the place of `value`.
+    /// Replaces `value` with `new` (raw JSON).
     pub fn replace(&mut self, value: Raw<'_>, new: &str) {
         self.list.push((value.range(), new.to_owned()));
     }
 
-    /// The text with all edits.
+    /// Returns the text with all edits applied.
     pub fn apply(mut self, text: &str) -> String {
-        // Stable: what was inserted first at one place comes first.
+        // A stable sort: of two insertions at one place the first comes first.
         self.list.sort_by_key(|(range, _)| range.start);
         let mut out = String::with_capacity(text.len() + self.list.iter().map(|(_, new)| new.len()).sum::<usize>());
         let mut copied = 0;
         for (range, new) in &self.list {
+            debug_assert!(copied <= range.start, "edits overlap: {range:?}");
             out.push_str(text.get(copied..range.start).unwrap_or_default());
             out.push_str(new);
             copied = range.end;

@@ -1,7 +1,7 @@
-//! What a machine tells while it runs: events that name spans of the text, and the sinks that take them.
+//! The events that a machine emits while it runs, which name spans of the text, and the sinks that take them.
 //!
-//! An event is settled when it is told: nothing that it says is changed by what follows. So a number is told with the
-//! byte behind it, a key with its closing quote, and an escape, a surrogate pair or a UTF-8 sequence with its last byte.
+//! An event is final when it is emitted: nothing that follows changes it. So a number is emitted with the byte after
+//! it, a key with its closing quote, and an escape, a surrogate pair or a UTF-8 sequence with its last byte.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,32 +10,32 @@ use std::ops::Range;
 use super::stack::{Frame, Kind, Path};
 use super::string;
 
-/// A stretch of text, in bytes from the start of all text.
+/// A range of bytes, counted from the start of the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// The first byte.
+    /// The offset of the first byte.
     pub start: usize,
-    /// The byte behind the last one.
+    /// The offset after the last byte.
     pub end: usize,
 }
 
 impl Span {
-    /// The text that it names; empty where `text` does not reach so far.
+    /// Returns the text in this range; empty where `text` is shorter.
     pub fn of(self, text: &str) -> &str {
         text.get(self.range()).unwrap_or_default()
     }
 
-    /// As a range.
+    /// Returns the span as a range.
     pub fn range(self) -> Range<usize> {
         self.start..self.end
     }
 
-    /// Bytes.
+    /// Returns the number of bytes.
     pub fn len(self) -> usize {
         self.end.saturating_sub(self.start)
     }
 
-    /// It names nothing.
+    /// Whether the span is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -60,39 +60,39 @@ pub enum Scalar {
     Null,
 }
 
-/// One thing that is certain now.
+/// One thing that is certain.
 ///
-/// A string that is a value comes as `StringBegin`, any number of `Fragment`s, `StringEnd`. How many fragments there
-/// are depends on the pushes; joined, they are the text between the quotes. Everything else is the same for every
-/// chunking.
+/// A string that is a value is emitted as `StringBegin`, any number of `Fragment`s, `StringEnd`. The number of
+/// fragments depends on the pushes; joined, they are the text between the quotes. All other events are the same for
+/// every chunking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A container begins, with its bracket at offset `at`.
+    /// A container begins.
     Begin {
         /// Object or array.
         kind: Kind,
-        /// Offset of the bracket.
+        /// The offset of the opening bracket.
         at: usize,
     },
     /// A container has ended.
     End {
         /// Object or array.
         kind: Kind,
-        /// Its members or elements.
+        /// The number of its members or elements.
         count: usize,
         /// The whole container, with its brackets.
         span: Span,
     },
-    /// A key has ended: the text between its quotes. [`string::key`] says what it means.
+    /// A key has ended: the text between its quotes. [`string::key`] decodes it.
     Key(Span),
-    /// A string that is a value begins, with its quote at this offset.
+    /// A string that is a value begins, with its opening quote at this offset.
     StringBegin(usize),
-    /// The next part of that string, as it is written and never empty. It never ends inside an escape, between the
-    /// halves of a surrogate pair or inside a character, so that [`string::decode`] of each part gives the whole.
+    /// The next part of that string as it is written, never empty. A fragment never ends inside an escape, between the
+    /// halves of a surrogate pair or inside a character, so [`string::decode`] can decode each one alone.
     Fragment(Span),
     /// The string has ended: all of it, with its quotes.
     StringEnd(Span),
-    /// A number, `true`, `false` or `null`, whole.
+    /// A number, `true`, `false` or `null` has ended.
     Scalar {
         /// Which of them.
         kind: Scalar,
@@ -102,7 +102,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The bytes that the event is about.
+    /// Returns the bytes that the event is about.
     pub fn span(&self) -> Span {
         match *self {
             Self::Begin { at, .. } | Self::StringBegin(at) => Span { start: at, end: at.saturating_add(1) },
@@ -111,18 +111,18 @@ impl Event {
         }
     }
 
-    /// A value begins with it.
+    /// Whether the event begins a value.
     pub fn begins_value(&self) -> bool {
         matches!(self, Self::Begin { .. } | Self::StringBegin(_) | Self::Scalar { .. })
     }
 
-    /// A value is whole with it; the root, where no container is open around it.
+    /// Whether the event ends a value: the root, if no container is open around it.
     pub fn ends_value(&self) -> bool {
         matches!(self, Self::End { .. } | Self::StringEnd(_) | Self::Scalar { .. })
     }
 
-    /// The name in logs: `begin`, `end`, `key`, `string_begin`, `fragment`, `string_end`, `number`, `true`, `false`,
-    /// `null`.
+    /// Returns the name in logs: `begin`, `end`, `key`, `string_begin`, `fragment`, `string_end`, `number`, `true`,
+    /// `false`, `null`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Begin { .. } => "begin",
@@ -139,43 +139,43 @@ impl Event {
     }
 }
 
-/// Where an event happens.
+/// The place of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Live<'a> {
-    /// All text so far, up to the end of the push at least; spans are of it.
+    /// All text so far, at least up to the end of the push; spans are offsets in it.
     pub text: &'a str,
-    /// The containers around the value (or the key) that the event is about, the root first; never the container
-    /// that begins or ends. The last one's count and key name the value.
+    /// The containers around the value or key that the event is about, the root first, without the container that
+    /// begins or ends. The last frame's count and key name the value.
     pub frames: &'a [Frame],
 }
 
 impl<'a> Live<'a> {
-    /// The path of the value that the event is about; of a key, that of the member it begins.
+    /// Returns the path of the value that the event is about; of a key, the path of its member.
     pub fn path(&self) -> Path<'a> {
         Path { frames: self.frames, text: self.text }
     }
 
-    /// What a key says.
+    /// Decodes a key.
     pub fn key(&self, key: Span) -> Cow<'a, str> {
         string::key(key.of(self.text))
     }
 
-    /// What a part of a string says.
+    /// Decodes a part of a string.
     pub fn decoded(&self, fragment: Span) -> Cow<'a, str> {
         string::decode(fragment.of(self.text))
     }
 }
 
-/// Takes events, in the order of the text, each once.
+/// A receiver of events. It gets each event once, in the order of the text.
 ///
-/// A sink is lent for one push. To see everything it must be lent for all of them, or be brought up to date by
-/// [`Document::replay`](crate::Document::replay). Sinks compose: a pair or a triple of sinks is one, and so is an
-/// `Option`; `()` takes nothing and costs nothing.
+/// A sink is lent for one push. To see everything, lend it to every push, or bring it up to date with
+/// [`Document::replay`](crate::Document::replay). Sinks compose: a pair or a triple of sinks is a sink, and so is an
+/// `Option`; `()` ignores everything and costs nothing.
 pub trait Sink {
     /// Takes the next event.
     fn event(&mut self, event: Event, live: &Live<'_>);
 
-    /// It looks at nothing: the machine need not find out what it would be told.
+    /// Whether the sink ignores all events, so that the machine need not compute them.
     fn is_idle(&self) -> bool {
         false
     }
@@ -239,7 +239,7 @@ impl<A: Sink, B: Sink, C: Sink> Sink for (A, B, C) {
     }
 }
 
-/// A function as a sink.
+/// Returns a sink that calls a function for each event.
 ///
 /// ```
 /// use restitch::{Document, json};
@@ -261,7 +261,7 @@ pub fn each<F: FnMut(Event, &Live<'_>)>(take: F) -> Each<F> {
     Each(take)
 }
 
-/// A function as a sink; [`each`] makes one.
+/// A sink that calls a function; [`each`] makes one.
 #[derive(Clone)]
 pub struct Each<F>(F);
 

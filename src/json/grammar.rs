@@ -1,27 +1,28 @@
-//! The grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259), a byte at a time: from a state and a byte to the
-//! next state and what is to be done. [`rule`] is the page to read; the table that runs is computed from it.
+//! The grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259), one byte at a time: maps a state and a byte to
+//! the next state and to what the machine must do. [`rule`] is the readable form; the table that runs is computed from
+//! it.
 //!
-//! Knows neither offsets nor what is open: an [`Act`] is what the machine has to decide or to note.
+//! Knows neither offsets nor the open containers: an [`Act`] is what the machine must decide or record.
 
 use super::CutState;
 
-/// Where in the grammar the text stands: a number, so that a table leads from one to the next. In the order of what they
-/// have in common.
+/// A position in the grammar, as a number, so that a table leads from one state to the next. States are ordered by what
+/// they have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 
-/// Names the states, in the order of their numbers.
+/// Names the states in the order of their numbers.
 #[rustfmt::skip]
 #[allow(non_upper_case_globals, reason = "states are used as the variants of an enum are")]
 impl State {
-    // Runs of bytes that lead back to the same state, and can be skipped in bulk:
+    // States that runs of bytes lead back to, and that can be skipped in bulk:
     /// In a string, with nothing pending.
     pub(super) const Plain: Self = Self(0);
     pub(super) const Integer: Self = Self(1);
     pub(super) const Fraction: Self = Self(2);
     pub(super) const ExponentDigits: Self = Self(3);
 
-    // In a number that is whole if nothing more of it comes, and in one that is not:
+    // In a number that may end here, and in one that may not:
     pub(super) const Zero: Self = Self(4);
     pub(super) const Minus: Self = Self(5);
     pub(super) const Point: Self = Self(6);
@@ -29,13 +30,13 @@ impl State {
     pub(super) const ExponentSign: Self = Self(8);
 
     // In a string:
-    /// Behind a whole `\uD800`–`\uDBFF`: its other half may follow.
+    /// After a whole `\uD800`–`\uDBFF`: its other half may follow.
     pub(super) const High: Self = Self(9);
     /// After a backslash.
     pub(super) const Escape: Self = Self(10);
     /// After `\u`.
     pub(super) const Hex: Self = Self(11);
-    /// After one digit that is no `d`, and so on.
+    /// After one digit that is not `d`, and so on.
     pub(super) const Hex1: Self = Self(12);
     pub(super) const Hex2: Self = Self(13);
     pub(super) const Hex3: Self = Self(14);
@@ -44,8 +45,8 @@ impl State {
     /// After `\ud8`–`\udb`, the beginning of a high surrogate.
     pub(super) const HexHigh2: Self = Self(16);
     pub(super) const HexHigh3: Self = Self(17);
-    /// In a UTF-8 sequence: how many bytes are missing, and from where to where the next one goes
-    /// ([Unicode, table 3-7](https://www.unicode.org/versions/latest/core-spec/chapter-3/#G7404)).
+    /// In a UTF-8 sequence: how many bytes are missing, and the range of the next one ([Unicode, table
+    /// 3-7](https://www.unicode.org/versions/latest/core-spec/chapter-3/#G7404)).
     pub(super) const Utf8Last: Self = Self(18);
     pub(super) const Utf8Two: Self = Self(19);
     pub(super) const Utf8TwoFromA0: Self = Self(20);
@@ -89,19 +90,19 @@ impl State {
 use State as S;
 
 impl State {
-    /// A run of bytes may lead back to it.
+    /// Whether a run of bytes may lead back to this state.
     #[inline(always)]
     pub(super) fn has_runs(self) -> bool {
         self.0 <= S::ExponentDigits.0
     }
 
-    /// Inside a string.
+    /// Whether this state is inside a string.
     #[inline(always)]
     pub(super) const fn in_string(self) -> bool {
         self.0 == S::Plain.0 || S::High.0 <= self.0 && self.0 <= S::Utf8ThreeTo8F.0
     }
 
-    /// Inside an escape, or behind a high surrogate.
+    /// Whether this state is inside an escape or after a high surrogate.
     pub(super) const fn in_escape(self) -> bool {
         S::High.0 <= self.0 && self.0 <= S::HexHigh3.0
     }
@@ -114,41 +115,41 @@ impl State {
         (S::T.0..=S::Nul.0).contains(&self.0)
     }
 
-    /// Inside a string, a number or a literal.
+    /// Whether this state is inside a string, a number or a literal.
     pub(super) fn in_token(self) -> bool {
         self.0 < S::Start.0
     }
 
-    /// Inside a number that is whole if nothing more of it comes.
+    /// Whether this state is inside a number that may end here.
     pub(super) fn number_may_end(self) -> bool {
         (S::Integer.0..=S::Zero.0).contains(&self.0)
     }
 
-    /// A quote begins a string here.
+    /// Whether a quote begins a string here.
     #[inline(always)]
     pub(super) fn takes_quote(self) -> bool {
         (S::Start.0..=S::Key.0).contains(&self.0)
     }
 
-    /// A value may begin here.
+    /// Whether a value may begin here.
     #[inline(always)]
     pub(super) fn takes_value(self) -> bool {
         (S::Start.0..=S::FirstElement.0).contains(&self.0)
     }
 
-    /// White space may stand here.
+    /// Whether white space may follow here.
     #[inline(always)]
     pub(super) fn takes_space(self) -> bool {
         (S::Start.0..=S::AfterMember.0).contains(&self.0)
     }
 
-    /// A quote begins a key here.
+    /// Whether a quote begins a key here.
     #[inline(always)]
     pub(super) fn takes_key(self) -> bool {
         self.0 == S::FirstKey.0 || self.0 == S::Key.0
     }
 
-    /// Behind a key or a value: the byte that nearly always follows, and where it leads.
+    /// After a key or a value: returns the byte that nearly always follows, and the state that it leads to.
     #[inline(always)]
     pub(super) fn due(self) -> Option<(u8, Self)> {
         match self {
@@ -159,19 +160,19 @@ impl State {
         }
     }
 
-    /// A value is due or open. `in_key`: the string that is open is a key.
+    /// Whether a value is due or open. `in_key`: the open string is a key.
     #[inline(always)]
     pub(super) fn is_in_value(self, in_key: bool) -> bool {
         IN_VALUE >> self.0 & 1 > u64::from(in_key)
     }
 
-    /// The name of the state. `in_key`: the string that is open is a key.
+    /// Returns the public name of the state. `in_key`: the open string is a key.
     #[inline(always)]
     pub(super) fn cut_state(self, in_key: bool) -> CutState {
         CUT_STATES[(usize::from(in_key) * ROW + usize::from(self.0)) % CUT_STATES.len()]
     }
 
-    /// What is missing of the open literal.
+    /// Returns the rest of the open literal.
     pub(super) fn rest_of_literal(self) -> &'static str {
         match self {
             S::T => "rue",
@@ -188,45 +189,45 @@ impl State {
     }
 }
 
-/// What a byte means.
+/// The meaning of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The next state, and nothing to be done.
+    /// Go to this state.
     Go(State),
-    /// Something to be done, which leads to the next state.
+    /// Do this, which leads to the next state.
     Act(Act),
 }
 
-/// What the machine has to do about a byte.
+/// What the machine does about a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Act {
-    /// A number or a literal begins. [`behind`] has the next state.
+    /// A number or a literal begins. [`behind`] returns the next state.
     Token,
-    /// An escape or a UTF-8 sequence begins: what follows is not certain until it is whole. [`behind`] has the next
+    /// An escape or a UTF-8 sequence begins: what follows is not certain until it is whole. [`behind`] returns the next
     /// state.
     Hold,
     /// A `\u` escape has ended in a high surrogate; its first byte is five bytes back.
     HoldHigh,
     /// A string begins or ends.
     Quote,
-    /// The literal is whole.
+    /// The literal ends with this byte.
     LiteralEnd,
     /// The number has ended before this byte, if the byte may follow a value here.
     NumberEnd,
-    /// An object begins, if it may be so deep.
+    /// An object begins, if the depth allows it.
     Object,
-    /// An array begins, if it may be so deep.
+    /// An array begins, if the depth allows it.
     Array,
     /// The innermost container ends.
     Close,
-    /// The grammar does not allow it. A number that is the root ends here, if it may.
+    /// The grammar rejects the byte. A number that is the root may end before it.
     Reject,
 }
 
-/// One page: what a byte means in a state.
+/// The whole grammar on one page: what a byte means in a state.
 ///
-/// The second one is the state that [`behind`] gives.
+/// The second value is the state that [`behind`] returns.
 const fn rule(state: State, byte: u8) -> (Step, State) {
     const fn go(state: State) -> (Step, State) {
         (Step::Go(state), state)
@@ -262,7 +263,7 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
         (S::AfterMember, b',') => go(S::Key),
         (S::AfterElement, b']') | (S::AfterMember, b'}') => act(Act::Close),
 
-        // Behind a high surrogate a backslash may begin its other half; any other byte settles it as a lone one.
+        // After a high surrogate a backslash may begin the other half; any other byte makes it a lone one.
         (S::Plain | S::High, b'"') => act(Act::Quote),
         (S::High, b'\\') => go(S::Escape),
         (S::Plain, b'\\') => begin(Act::Hold, S::Escape),
@@ -317,7 +318,7 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
     }
 }
 
-/// What `byte` means in `state`.
+/// Returns what `byte` means in `state`.
 #[inline(always)]
 pub(super) fn step(state: State, byte: u8) -> Step {
     let step = STEPS[index(state, byte)];
@@ -327,7 +328,7 @@ pub(super) fn step(state: State, byte: u8) -> Step {
     }
 }
 
-/// The state behind the first byte of a number, a literal, an escape or a UTF-8 sequence.
+/// Returns the state after the first byte of a number, a literal, an escape or a UTF-8 sequence.
 #[inline]
 pub(super) fn behind(state: State, byte: u8) -> State {
     State(BEHIND[index(state, byte)])
@@ -338,17 +339,17 @@ fn index(state: State, byte: u8) -> usize {
     (usize::from(state.0) * ROW + usize::from(CLASSES[usize::from(byte)])) % STEPS.len()
 }
 
-/// Bytes that every state treats alike, as one number each: so the table is a few kilobytes.
+/// Classes of bytes that every state treats alike, so that the table is a few kilobytes.
 static CLASSES: [u8; 256] = CLASSES_OF;
 const CLASSES_OF: [u8; 256] = classes();
 
-/// A row of a table, in classes; both dimensions are powers of two, so that an index needs no check.
+/// The length of a table row, in classes; both dimensions are powers of two, so that an index needs no check.
 const ROW: usize = 64;
 static STEPS: [u8; 64 * ROW] = tables().0;
 static BEHIND: [u8; 64 * ROW] = tables().1;
 static CUT_STATES: [CutState; 2 * ROW] = cut_states();
 
-/// What is no state in [`STEPS`] is this and the number of an act.
+/// An entry of [`STEPS`] that is not a state is this plus the number of an act.
 const ACT: u8 = 64;
 
 /// The acts in the order of their numbers.
@@ -373,7 +374,7 @@ const ACTS: [Act; 16] = {
     acts
 };
 
-/// The states in which a value is due or open, or a key: a bit each.
+/// The states in which a value is due or open, or a key: one bit each.
 const IN_VALUE: u64 = ((1 << S::Start.0) - 1) | (1 << S::Value.0) | (1 << S::FirstElement.0);
 
 const fn classes() -> [u8; 256] {
@@ -381,7 +382,7 @@ const fn classes() -> [u8; 256] {
     let mut count = 0;
     let mut byte = 0;
     while byte < 256 {
-        // The class of an earlier byte that is treated alike, else a new one.
+        // The class of an earlier byte that is treated alike, or a new one.
         let mut other = 0;
         while other < byte && !alike(other as u8, byte as u8) {
             other += 1;

@@ -1,8 +1,8 @@
 //! The strict grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259) as a push state machine.
 //!
-//! It sees each byte once, in chunks of any size, and always knows what is open: the containers with their keys and
-//! counts, and the token that the last byte stood in. It keeps no text and knows no tolerance: a byte that the
-//! grammar does not allow leaves through [`Machine::deviation`], and the machine stays where it was before that byte.
+//! Reads each byte once, in chunks of any size, and always knows what is open: the containers with their keys and
+//! counts, and the token that the last byte belongs to. It keeps no text and tolerates nothing: a byte that the grammar
+//! rejects is returned through [`Machine::deviation`], and the machine stays before that byte.
 
 use super::close;
 use super::event::{Event, Live, Scalar, Sink, Span};
@@ -27,22 +27,22 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Bytes consumed. The state below is the one *before* the byte at this offset.
+    /// Returns the number of bytes consumed.
     offset: usize,
     state: State,
-    /// The string that is open is a key.
+    /// Whether the open string is a key.
     in_key: bool,
-    /// In an escape, a UTF-8 sequence or behind a high surrogate: where that began. What stands before is certain.
+    /// In an escape, in a UTF-8 sequence or after a high surrogate: where that began. What precedes it is certain.
     pending_start: usize,
-    /// Where the open token began; the opening quote of a string.
+    /// Where the open token began; of a string, its opening quote.
     token: usize,
-    /// In a string that is a value, within a push: what stands before was told to the sink.
+    /// In a string that is a value, during a push: what precedes this offset was emitted.
     emitted: usize,
     frames: Vec<Frame>,
     depth: usize,
 }
 
-/// Where in the grammar the text stands: the `in` of a cut.
+/// The position of a cut in the grammar: the `in` of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CutState {
@@ -56,7 +56,7 @@ pub enum CutState {
     String,
     /// Inside an escape, of a value or a key; also between the two halves of a surrogate pair.
     Escape,
-    /// Inside a number. Only the next byte tells whether it has ended.
+    /// Inside a number. Only the next byte tells whether the number has ended.
     Number,
     /// Inside `true`, `false` or `null`.
     Literal,
@@ -67,7 +67,8 @@ pub enum CutState {
 }
 
 impl CutState {
-    /// The name in reports: `start`, `value`, `key`, `string`, `escape`, `number`, `literal`, `after_value`, `done`.
+    /// Returns the name in reports: `start`, `value`, `key`, `string`, `escape`, `number`, `literal`, `after_value`,
+    /// `done`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -90,7 +91,7 @@ fn after_value(parent: Kind) -> State {
     }
 }
 
-/// Takes at once what nearly always follows a key or a value: a colon or comma, and one space.
+/// Takes at once what nearly always follows a key or a value: a colon or a comma, and one space.
 #[inline(always)]
 fn follow<I: Input>(input: &mut I, state: State) -> State {
     let Some((due, next)) = state.due() else { return state };
@@ -104,7 +105,7 @@ fn follow<I: Input>(input: &mut I, state: State) -> State {
     next
 }
 
-/// Who is told what a push made certain, and the text that it is about.
+/// The sink of a push, and the text that its events are about.
 struct Out<'a, S: ?Sized> {
     text: &'a str,
     sink: &'a mut S,
@@ -120,7 +121,7 @@ impl<S: Sink + ?Sized> Out<'_, S> {
 }
 
 impl Machine {
-    /// A machine before its first byte. More than `depth` open containers are an error.
+    /// Creates a machine before its first byte. More than `depth` open containers are an error.
     pub fn new(depth: usize) -> Self {
         Self {
             offset: 0,
@@ -134,41 +135,42 @@ impl Machine {
         }
     }
 
-    /// A machine whose first byte stands at `offset` of some text: all its offsets count from the start of that text.
+    /// Creates a machine whose first byte is at `offset` of some text: all its offsets count from the start of that
+    /// text.
     pub fn starting_at(offset: usize, depth: usize) -> Self {
         Self { offset, ..Self::new(depth) }
     }
 
-    /// Consumes `bytes` up to the end of the root and returns how many that were: all of them, or fewer when the
-    /// root ended in between. A root that is a number ends with the first byte behind it, or with [`finish`](Self::finish).
+    /// Consumes `bytes` up to the end of the root, and returns how many bytes that were: fewer than all if the root has
+    /// ended in between. A root that is a number ends with the first byte after it, or with [`finish`](Self::finish).
     ///
     /// # Errors
-    /// The first byte that the grammar does not allow. What stood before it is consumed, and the machine stands
-    /// right before it: another byte may follow there.
+    /// Fails at the first byte that the grammar rejects. What precedes it is consumed, and the machine stays before it:
+    /// another byte may follow there.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, SyntaxError> {
         self.take(bytes, &mut Out { text: "", sink: &mut () })
     }
 
-    /// Like [`feed`](Self::feed), and tells `sink` what is certain now. `text` is all text from the start on, of which
-    /// the machine consumes what lies behind its [`offset`](Self::offset): spans are of `text`.
+    /// Like [`feed`](Self::feed), and emits to `sink` what has become certain. `text` is all text from the start on;
+    /// the machine consumes what follows its [`offset`](Self::offset). Spans are offsets in `text`.
     ///
     /// # Errors
-    /// Those of [`feed`](Self::feed). What stands before the deviation was emitted.
+    /// Those of [`feed`](Self::feed). What precedes the deviation was emitted.
     pub fn feed_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<usize, SyntaxError> {
         let bytes = text.as_bytes().get(self.offset..).unwrap_or_default();
         self.take(bytes, &mut Out { text, sink })
     }
 
-    /// Tells the machine that nothing follows: a root that is a number ends here.
+    /// Ends the text: a root that is a number ends here.
     ///
     /// # Errors
-    /// [`SyntaxErrorKind::UnexpectedEnd`] where the root is not closed.
+    /// Fails with [`SyntaxErrorKind::UnexpectedEnd`] if the root is not closed.
     pub fn finish(&mut self) -> Result<(), SyntaxError> {
         self.finish_text("", &mut ())
     }
 
-    /// Like [`finish`](Self::finish), and tells `sink` of a number that ends here.
+    /// Like [`finish`](Self::finish), and emits a number that ends here to `sink`.
     ///
     /// # Errors
     /// Those of [`finish`](Self::finish).
@@ -182,43 +184,43 @@ impl Machine {
         Err(SyntaxError { kind: SyntaxErrorKind::UnexpectedEnd, offset: self.offset })
     }
 
-    /// Bytes consumed.
+    /// Returns the number of bytes consumed.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The root is closed.
+    /// Whether the root is closed.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// The open containers, the root first.
+    /// Returns the open containers, the root first.
     pub fn frames(&self) -> &[Frame] {
         &self.frames
     }
 
-    /// Where in the grammar the machine stands.
+    /// Returns the position in the grammar.
     pub fn cut_state(&self) -> CutState {
         self.state.cut_state(self.in_key)
     }
 
-    /// The JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) of the value that is due or open; of the
-    /// innermost open container where none is (after a value, at a key). `text` is what the machine was fed. O(1); to
-    /// print it is O(depth + length of the path).
+    /// Returns the JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) of the value that is due or open;
+    /// where none is (after a value, at a key), of the innermost open container. `text` is what the machine was fed.
+    /// O(1); printing it is O(depth + length of the path).
     pub fn path<'a>(&'a self, text: &'a str) -> Path<'a> {
         let open = self.frames.len();
         let named = if self.value_is_due_or_open() { open } else { open.saturating_sub(1) };
         Path { frames: &self.frames[..named], text }
     }
 
-    /// Where the complete part ends, and into `suffix`, which is overwritten, what closes it there: a quote, the rest
-    /// of a literal, the closers. `None` before the first safe point. O(depth).
+    /// Returns where the complete part ends, and overwrites `suffix` with what closes it there: a quote, the rest of a
+    /// literal, the closing brackets. `None` before the first safe point. O(depth).
     pub fn close_into(&self, closing: super::CloseOptions, suffix: &mut String) -> Option<usize> {
         close::close_into(self, closing, suffix)
     }
 
-    /// The shortest text that makes what was fed a whole document, and the paths of what it had to invent. `text` is
-    /// what the machine was fed. See [`Completion`](super::Completion).
+    /// Returns the shortest text that makes what was fed a whole document, and the paths of what it had to make up.
+    /// `text` is what the machine was fed. See [`Completion`](super::Completion).
     pub fn completion(&self, text: &str) -> super::Completion {
         close::completion(self, text)
     }
@@ -231,27 +233,27 @@ impl Machine {
         self.in_key
     }
 
-    /// In an escape, a UTF-8 sequence or behind a high surrogate: where that began.
+    /// Returns where an open escape, UTF-8 sequence or high surrogate began.
     pub(super) fn pending_start(&self) -> usize {
         self.pending_start
     }
 
-    /// Where the open string, number or literal began. Only meaningful while one is open.
+    /// Returns where the open string, number or literal began; meaningful only while one is open.
     pub fn token_start(&self) -> usize {
         self.token
     }
 
-    /// A string, key or not, is open.
+    /// Whether a string is open, key or value.
     pub fn in_string(&self) -> bool {
         self.state.in_string()
     }
 
-    /// A string, number or literal is open.
+    /// Whether a string, number or literal is open.
     pub fn in_token(&self) -> bool {
         self.state.in_token()
     }
 
-    /// Inside a string: how far it is certain.
+    /// Returns the offset up to which an open string is certain.
     pub(crate) fn certain_string(&self) -> usize {
         if self.state == State::Plain { self.offset } else { self.pending_start }
     }
@@ -260,7 +262,7 @@ impl Machine {
         self.state.is_in_value(self.in_key)
     }
 
-    /// Picks the way for a push of this length.
+    /// Picks the fast path for a push of this length.
     #[inline(always)]
     fn take<S: Sink + ?Sized>(&mut self, bytes: &[u8], out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
         let Some(word) = Word::new(bytes) else { return self.run(bytes, out) };
@@ -276,8 +278,8 @@ impl Machine {
         self.run(word, out)
     }
 
-    /// Runs over the input with the state in a register. The table of the grammar decides every byte; the short ways
-    /// before it only take what nearly always comes next, which the table would take as well.
+    /// Runs over the input with the state in a register. The table of the grammar decides every byte. The fast paths
+    /// before it take only what nearly always comes next, and what the table would take as well.
     #[inline(never)]
     fn run<I: Input, S: Sink + ?Sized>(&mut self, mut input: I, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
         let base = self.offset;
@@ -383,7 +385,7 @@ impl Machine {
                 Act::Array if self.frames.len() < self.depth => self.open(Kind::Array, place, out),
                 Act::Close => self.close(place, out),
                 _ if state == State::Done => break Ok(at),
-                // A number that is the root ends with whatever stands behind it.
+                // A number that is the root ends with any byte that follows it.
                 _ if self.frames.is_empty()
                     && state.number_may_end()
                     && !(state == State::Zero && byte.is_ascii_digit()) =>
@@ -391,7 +393,7 @@ impl Machine {
                     state = self.scalar(Scalar::Number, place, out);
                     break Ok(at);
                 }
-                // At a byte that can't follow a number stays open: an error leaves the machine as it was.
+                // A byte that cannot follow a number leaves the number open: an error leaves the machine as it was.
                 _ => {
                     self.state = state;
                     break Err(self.deviation(byte, place));
@@ -408,7 +410,7 @@ impl Machine {
         result
     }
 
-    /// A string begins with the quote at `at`. Returns the next state.
+    /// Opens a string with the quote at `at`; returns the next state.
     #[inline(always)]
     fn open_string<S: Sink + ?Sized>(&mut self, at: usize, state: State, out: &mut Out<'_, S>) -> State {
         self.token = at;
@@ -420,7 +422,7 @@ impl Machine {
         State::Plain
     }
 
-    /// A container begins with the bracket at `at`. Returns the next state.
+    /// Opens a container with the bracket at `at`; returns the next state.
     fn open<S: Sink + ?Sized>(&mut self, kind: Kind, at: usize, out: &mut Out<'_, S>) -> State {
         out.tell(Event::Begin { kind, at }, &self.frames);
         self.frames.push(Frame::open(kind, at));
@@ -430,7 +432,7 @@ impl Machine {
         }
     }
 
-    /// The open string ends with the quote at `at`. Returns the next state.
+    /// Ends the open string with the quote at `at`; returns the next state.
     fn quote<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) -> State {
         if self.in_key {
             self.in_key = false;
@@ -447,13 +449,13 @@ impl Machine {
         self.value_ended(at + 1)
     }
 
-    /// The number or literal that is open ends before `end`. Returns the next state.
+    /// Ends the open number or literal before `end`; returns the next state.
     fn scalar<S: Sink + ?Sized>(&mut self, kind: Scalar, end: usize, out: &mut Out<'_, S>) -> State {
         out.tell(Event::Scalar { kind, span: Span { start: self.token, end } }, &self.frames);
         self.value_ended(end)
     }
 
-    /// The innermost container closes with the bracket at `at`. Returns the next state.
+    /// Closes the innermost container with the bracket at `at`; returns the next state.
     fn close<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) -> State {
         if let Some(frame) = self.frames.pop() {
             let span = Span { start: frame.start, end: at + 1 };
@@ -462,7 +464,7 @@ impl Machine {
         self.value_ended(at + 1)
     }
 
-    /// The open string is certain up to `end`.
+    /// Emits the open string as far as `end`, up to which it is certain.
     fn fragment<S: Sink + ?Sized>(&mut self, end: usize, out: &mut Out<'_, S>) {
         if !out.sink.is_idle() && end > self.emitted {
             out.tell(Event::Fragment(Span { start: self.emitted, end }), &self.frames);
@@ -470,7 +472,7 @@ impl Machine {
         }
     }
 
-    /// A child of the innermost container, or the root, is whole. Returns the next state.
+    /// Records that a child of the innermost container, or the root, is whole; returns the next state.
     #[inline]
     fn value_ended(&mut self, end: usize) -> State {
         match self.frames.last_mut() {
@@ -483,7 +485,7 @@ impl Machine {
         }
     }
 
-    /// The open token is a number, and whole if nothing more of it comes.
+    /// Whether the open token is a number that may end here.
     pub(super) fn number_may_end(&self) -> bool {
         self.state.number_may_end()
     }
@@ -497,7 +499,8 @@ impl Machine {
         }
     }
 
-    /// The one way out of the grammar: what was wrong with `byte` at offset `at`, in this state and container.
+    /// Returns the error for `byte` at offset `at` in this state and container. All errors of the grammar come from
+    /// here.
     #[cold]
     fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
         let is_closer = matches!(byte, b'}' | b']');
@@ -517,19 +520,19 @@ impl Machine {
         SyntaxError { kind, offset: at }
     }
 
-    /// Begins again with a root at `offset`. What was allocated stays so.
+    /// Begins again with a root at `offset`, and keeps the allocations.
     pub(crate) fn restart(&mut self, offset: usize) {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         *self = Self { frames, ..Self::starting_at(offset, self.depth) };
     }
 
-    /// A machine behind a root that ended at `offset`.
+    /// Creates a machine after a root that ended at `offset`.
     pub(crate) fn ended_at(offset: usize, depth: usize) -> Self {
         Self { state: State::Done, ..Self::starting_at(offset, depth) }
     }
 
-    /// Right behind the bracket of the innermost container: goes behind the last whole child of it that `known` has,
+    /// Moves from the opening bracket of the innermost container to the end of its last whole child, which `known` has,
     /// without reading what lies between.
     pub(crate) fn stand_behind_child(&mut self, known: &Frame) {
         if let Some(frame) = self.frames.last_mut() {

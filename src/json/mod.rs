@@ -1,7 +1,8 @@
-//! JSON as bytes: the strict grammar, what is open at every byte, and how an open text is closed.
+//! JSON as bytes: the strict grammar, the containers and the token that are open after each byte, and how an open text
+//! is closed.
 //!
-//! Nothing here keeps text: a [`Machine`] sees each byte once and tells a [`Sink`] what it sees, by [`Span`]s; whoever
-//! keeps the text (a [`Document`](crate::Document)) lends it where a path or a suffix is to be printed.
+//! Nothing here keeps text. A [`Machine`] reads each byte once and emits [`Span`]s to a [`Sink`]; the owner of the text
+//! (a [`Document`](crate::Document)) lends it where a path or a suffix is printed.
 
 mod close;
 pub mod edit;

@@ -1,30 +1,30 @@
-//! Bulk skipping: how far may a machine run without looking at single bytes?
+//! Bulk skipping: how far the machine may run without looking at single bytes.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// What is left of a push, as the machine runs over it.
+/// The rest of a push.
 pub(super) trait Input {
-    /// Bytes that are left.
+    /// Returns the number of bytes that are left.
     fn left(&self) -> usize;
 
-    /// The next byte.
+    /// Returns the next byte.
     fn first(&self) -> Option<u8>;
 
-    /// Leaves `count` bytes behind, which are there.
+    /// Skips `count` bytes, which must be there.
     fn skip(&mut self, count: usize);
 
-    /// How many of the next bytes stand for themselves inside a string: no quote, no backslash, no control character,
-    /// nothing beyond ASCII.
+    /// Returns how many of the next bytes stand for themselves inside a string: no quote, no backslash, no control
+    /// character, nothing beyond ASCII.
     fn plain(&self) -> usize;
 
-    /// How many of the next bytes are digits.
+    /// Returns how many of the next bytes are digits.
     fn digits(&self) -> usize;
 
-    /// How many of the next bytes are spaces.
+    /// Returns how many of the next bytes are spaces.
     fn spaces(&self) -> usize;
 
-    /// Bytes of the next character, if it lies beyond ASCII, is well-formed, and all of it is there; else 0.
+    /// Returns the length of the next character if it is beyond ASCII, well-formed and whole; else 0.
     fn character(&self) -> usize;
 }
 
@@ -68,22 +68,22 @@ impl Input for &[u8] {
     }
 }
 
-/// At most eight bytes, in a register: most pushes of a stream are a few bytes long.
+/// At most eight bytes in a register: most pushes of a stream are a few bytes long.
 #[derive(Clone, Copy)]
 pub(super) struct Word {
-    /// The first byte is the lowest one; zeros behind the last one.
+    /// The first byte is the lowest one; zeros follow the last one.
     bytes: u64,
     left: usize,
 }
 
 impl Word {
-    /// `None` for more than eight bytes.
+    /// Returns `None` for more than eight bytes.
     #[inline(always)]
     pub(super) fn new(bytes: &[u8]) -> Option<Self> {
         let left = bytes.len();
         let word = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
             _ if left > 8 => return None,
-            // Where both overlap they say the same.
+            // Where both overlap they are the same.
             (Some(&first), Some(&last)) => {
                 u64::from(u32::from_le_bytes(first)) | u64::from(u32::from_le_bytes(last)) << (left * 8 - 32)
             }
@@ -106,12 +106,12 @@ impl Input for Word {
 
     #[inline(always)]
     fn skip(&mut self, count: usize) {
-        // In two steps: all eight bytes at once are more than a shift can do.
+        // In two steps: a shift by eight bytes would overflow.
         self.bytes = self.bytes >> (count * 4) >> (count * 4);
         self.left -= count;
     }
 
-    // The zeros behind the last byte are neither plain nor digits.
+    // The zeros after the last byte are neither plain nor digits.
     #[inline(always)]
     fn plain(&self) -> usize {
         bytes_examined(self.left);
@@ -130,14 +130,14 @@ impl Input for Word {
         (not_space(self.bytes).trailing_zeros() / 8) as usize
     }
 
-    // Nor does a zero end a character.
+    // A zero ends no character either.
     #[inline(always)]
     fn character(&self) -> usize {
         character(self.bytes as u32)
     }
 }
 
-/// The leading bytes that `stops` does not mark.
+/// Returns the number of leading bytes that `stops` does not mark.
 #[inline(always)]
 fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
     let (chunks, rest) = bytes.as_chunks::<8>();
@@ -153,7 +153,7 @@ fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
     bytes.len() - rest.len() + last.min(rest.len())
 }
 
-/// Sets the high bit of the first byte that is not plain, and perhaps of later ones: a borrow may go on.
+/// Sets the high bit of the first byte that is not plain, and perhaps of later ones: a borrow may carry over.
 #[inline(always)]
 fn not_plain(v: u64) -> u64 {
     let quote = v ^ (ONES * b'"' as u64);
@@ -164,21 +164,21 @@ fn not_plain(v: u64) -> u64 {
     (quote | backslash | control | v) & HIGH
 }
 
-/// Sets the high bit of the first byte that is no digit, and perhaps of later ones: a carry may go on.
+/// Sets the high bit of the first byte that is not a digit, and perhaps of later ones: a carry may go on.
 #[inline(always)]
 fn not_digit(v: u64) -> u64 {
     let nibble = v ^ (ONES * b'0' as u64);
     (nibble.wrapping_add(ONES * 0x76) | nibble) & HIGH
 }
 
-/// Sets a bit of the first byte that is no space, and perhaps of later ones.
+/// Sets a bit of the first byte that is not a space, and perhaps of later ones.
 #[inline(always)]
 fn not_space(v: u64) -> u64 {
     v ^ (ONES * b' ' as u64)
 }
 
-/// The length of the character beyond ASCII that these four bytes begin with, the first one the lowest; 0 where they
-/// are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+/// Returns the length of the character beyond ASCII that these four bytes begin with, the first byte lowest; 0 where
+/// they are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 #[inline(always)]
 fn character(v: u32) -> usize {
     bytes_examined(4);
@@ -197,7 +197,7 @@ fn character(v: u32) -> usize {
     0
 }
 
-/// So many bytes were looked at: counted where unit tests ask whether that is linear, and nothing elsewhere.
+/// Counts bytes that were examined, for unit tests that check linear work; does nothing elsewhere.
 #[inline(always)]
 pub(super) fn bytes_examined(bytes: usize) {
     #[cfg(test)]
@@ -212,11 +212,11 @@ mod tests {
     use crate::json::Machine;
 
     thread_local! {
-        /// Bytes that this thread's machines have looked at.
+        /// The number of bytes that this thread's machines have examined.
         pub(super) static LOOKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     }
 
-    /// How often a machine looks at a byte of `text`, on average, in pushes of `size`.
+    /// Returns how often a machine examines a byte of `text` on average, in pushes of `size`.
     fn looks(text: &str, size: usize) -> f64 {
         let mut machine = Machine::new(text.len());
         LOOKED.set(0);
@@ -227,8 +227,8 @@ mod tests {
         LOOKED.get() as f64 / text.len() as f64
     }
 
-    /// A search may run past the byte that is asked for, by a word and no further: not to the end of a push, which is
-    /// how a text of nothing but quotes becomes quadratic.
+    /// A search may run past the byte that it looks for by one word at most, not to the end of a push: else a text of
+    /// nothing but quotes would take quadratic time.
     #[test]
     fn a_byte_is_looked_at_a_few_times_at_most() {
         let n = 4000;
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// The slow twin of [`Input::plain`], a byte at a time.
+    /// The slow twin of [`Input::plain`], which goes byte by byte.
     fn is_plain(byte: u8) -> bool {
         (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\'
     }
@@ -293,7 +293,7 @@ mod tests {
         assert!(Word::new(&[b'a'; 9]).is_none());
     }
 
-    /// The slow twin of [`Input::character`]: what the standard library takes for one character.
+    /// The slow twin of [`Input::character`]: the character as the standard library decodes it.
     #[test]
     fn characters_are_well_formed() {
         let bytes = [0x00, 0x22, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xff];

@@ -1,4 +1,4 @@
-//! The open containers, and the path that they spell.
+//! The open containers, and the path that they form.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use super::event::Span;
 use super::string;
 
-/// What a container is.
+/// The kind of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `{…}`
@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name in reports: `object`, `array`.
+    /// Returns the name in reports: `object`, `array`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Object => "object",
@@ -24,7 +24,7 @@ impl Kind {
         }
     }
 
-    /// The byte that opens it.
+    /// Returns the opening bracket.
     pub fn opener(self) -> char {
         match self {
             Self::Object => '{',
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// The byte that closes it.
+    /// Returns the closing bracket.
     pub fn closer(self) -> char {
         match self {
             Self::Object => '}',
@@ -46,15 +46,16 @@ impl Kind {
 pub struct Frame {
     /// Object or array.
     pub kind: Kind,
-    /// Offset of the opening bracket.
+    /// The offset of the opening bracket.
     pub start: usize,
-    /// In an object: the text of the newest key, between its quotes. Empty, at offset 0, before the first one.
+    /// In an object: the newest key, between its quotes. Empty, at offset 0, before the first key.
     pub key: Span,
-    /// Children that are whole. The child that is due or open has this index.
+    /// The number of whole children. The child that is due or open has this index.
     pub count: usize,
-    /// Offset right after the last whole child; right after the bracket where there is none.
+    /// The offset after the last whole child; after the bracket where there is none.
     pub end: usize,
-    /// The key may hold escapes. Without them it says what is written. A hint: how a character was split may set it.
+    /// Whether the key may hold escapes; without them it needs no decoding. This is a hint: a character that was split
+    /// over two pushes may set it too.
     pub(super) is_escaped: bool,
 }
 
@@ -68,7 +69,7 @@ impl PartialEq for Frame {
 impl Eq for Frame {}
 
 impl Frame {
-    /// A container of which this much is known.
+    /// Returns a frame from known parts.
     pub(crate) fn known(kind: Kind, start: usize, key: Span, count: usize, end: usize) -> Self {
         Self { kind, start, key, count, end, is_escaped: true }
     }
@@ -78,8 +79,8 @@ impl Frame {
     }
 }
 
-/// A JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) that is not written down: a view of the open
-/// containers. Prints as the pointer.
+/// A JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) as a view of the open containers. Its `Display`
+/// writes the pointer.
 #[derive(Clone, Copy)]
 pub struct Path<'a> {
     pub(super) frames: &'a [Frame],
@@ -89,19 +90,19 @@ pub struct Path<'a> {
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathSegment<'a> {
-    /// A member of an object, by what its key says.
+    /// A member of an object, with its decoded key.
     Key(Cow<'a, str>),
     /// An element of an array.
     Index(usize),
 }
 
 impl PathSegment<'_> {
-    /// The key that a reference token spells. In this order, or `~01` would become a slash.
+    /// Decodes a reference token as a key. In the other order `~01` would become a slash.
     pub(crate) fn read_key(written: &str) -> String {
         written.replace("~1", "/").replace("~0", "~")
     }
 
-    /// The index that a reference token spells: digits without a leading zero.
+    /// Reads a reference token as an index: digits without a leading zero.
     pub(crate) fn read_index(written: &str) -> Option<usize> {
         let is_index = written == "0" || (!written.starts_with('0') && written.bytes().all(|b| b.is_ascii_digit()));
         written.parse().ok().filter(|_| is_index)
@@ -109,7 +110,7 @@ impl PathSegment<'_> {
 }
 
 impl<'a> Path<'a> {
-    /// Its steps, from the root on.
+    /// Returns the steps, from the root on.
     pub fn tokens(&self) -> impl DoubleEndedIterator<Item = PathSegment<'a>> + ExactSizeIterator + use<'a> {
         let text = self.text;
         self.frames.iter().map(move |frame| match frame.kind {
@@ -119,19 +120,19 @@ impl<'a> Path<'a> {
         })
     }
 
-    /// How many steps it has; the root's path has none.
+    /// Returns the number of steps; the root's path has none.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// It is the root's.
+    /// Whether this is the root's path.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 }
 
 impl fmt::Display for PathSegment<'_> {
-    /// As a reference token: `~` and `/` are escaped (RFC 6901, section 3).
+    /// Writes a reference token: `~` and `/` are escaped (RFC 6901, section 3).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Index(index) => write!(f, "{index}"),

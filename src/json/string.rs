@@ -1,7 +1,7 @@
-//! The inside of JSON strings: escapes read, escapes written.
+//! The text inside JSON strings: decodes and writes escapes.
 //!
-//! Works on what stands between two quotes. Knows surrogate pairs that a wire splits over two strings; knows nothing of
-//! where a string begins or ends, and expects text that a validity check has let through.
+//! Works on the text between two quotes and expects valid text. It knows surrogate pairs that a server splits over two
+//! strings, and does not know where a string begins or ends.
 
 mod exact;
 
@@ -10,11 +10,11 @@ use std::borrow::Cow;
 pub(crate) use exact::{encode, exact, exact_pieces, first_unit};
 use memchr::memchr;
 
-/// Decodes the escapes of one channel whose text arrives as a sequence of JSON strings.
+/// A decoder for the escapes of one channel whose text arrives as a sequence of JSON strings.
 ///
-/// A model's tokens may divide a character outside the basic plane, and some servers then send its two surrogates
-/// (RFC 8259 section 7) in two strings. The first half waits here for the second one. A half that stays alone has no
-/// UTF-8 form: it is removed and counted.
+/// A model's tokens may divide a character outside the Basic Multilingual Plane, and some servers then send its two
+/// surrogates (RFC 8259 section 7) in two strings. The decoder keeps the first half for the next string. A half that
+/// stays alone has no UTF-8 form: it is removed and counted.
 ///
 /// ```
 /// use restitch::json::string::Unescaper;
@@ -28,17 +28,17 @@ use memchr::memchr;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Unescaper {
-    /// A high surrogate that ended the last string; in `0xD800..=0xDBFF`.
+    /// The high surrogate that ended the last string; in `0xD800..=0xDBFF`.
     high: Option<u16>,
     removed: u64,
-    /// A half that stays alone becomes U+FFFD.
+    /// Whether a half that stays alone becomes U+FFFD.
     replace: bool,
 }
 
 impl Unescaper {
-    /// Appends to `out` what the next string of the channel says; `raw` is the text between its quotes.
+    /// Decodes the next string of the channel and appends it to `out`; `raw` is the text between the quotes.
     ///
-    /// An empty string leaves a waiting half waiting. A backslash that begins no escape stays as it is.
+    /// An empty string keeps a pending half. A backslash that begins no escape stays as it is.
     pub fn push(&mut self, raw: &str, out: &mut String) {
         let mut rest = raw;
         while let Some(backslash) = memchr(b'\\', rest.as_bytes()) {
@@ -49,17 +49,17 @@ impl Unescaper {
         self.plain(rest, out);
     }
 
-    /// Whether a first half waits for the next string.
+    /// Whether a first half is pending.
     pub fn is_waiting(&self) -> bool {
         self.high.is_some()
     }
 
-    /// How many halves of surrogate pairs were removed so far.
+    /// Returns how many halves of surrogate pairs were removed so far.
     pub fn removed(&self) -> u64 {
         self.removed
     }
 
-    /// The channel has ended: a half that still waits stays alone. Returns how many were removed in all.
+    /// Ends the channel: a pending half is removed. Returns how many were removed in all.
     pub fn finish(mut self) -> u64 {
         self.drop_waiting(&mut String::new());
         self.removed
@@ -133,8 +133,8 @@ impl Unescaper {
     }
 }
 
-/// What a part of a string says; `raw` is its text as it is written, and ends inside no escape. Half of a surrogate
-/// pair that stands alone has no text: it becomes U+FFFD.
+/// Decodes a part of a string; `raw` is its text as it is written and does not end inside an escape. Half of a
+/// surrogate pair that stays alone becomes U+FFFD.
 pub fn decode(raw: &str) -> Cow<'_, str> {
     if memchr(b'\\', raw.as_bytes()).is_none() {
         return Cow::Borrowed(raw);
@@ -144,15 +144,15 @@ pub fn decode(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Appends what [`decode`] gives.
+/// Appends what [`decode`] returns.
 pub fn decode_into(raw: &str, out: &mut String) {
     let mut unescaper = Unescaper { replace: true, ..Unescaper::default() };
     unescaper.push(raw, out);
     unescaper.drop_waiting(out);
 }
 
-/// What a key says. One with half of a surrogate pair has no text of its own: it is shown as it was written, so that
-/// two such keys don't look alike.
+/// Decodes a key. A key with half of a surrogate pair has no text: it is returned as it is written, so that two such
+/// keys differ.
 pub fn key(raw: &str) -> Cow<'_, str> {
     if memchr(b'\\', raw.as_bytes()).is_none() {
         return Cow::Borrowed(raw);
@@ -169,7 +169,7 @@ pub fn escape_into(out: &mut Vec<u8>, text: &str) {
     escaped(text, |piece| out.extend_from_slice(piece.as_bytes()));
 }
 
-/// `text` as a whole JSON string, quotes included.
+/// Returns `text` as a JSON string, with its quotes.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -178,7 +178,7 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// Gives `text` with its escapes in pieces: runs that need none, and escapes.
+/// Passes `text` with its escapes to a function, in pieces: runs that need no escape, and escapes.
 pub(crate) fn escaped(text: &str, mut put: impl FnMut(&str)) {
     let mut copied = 0;
     for (at, byte) in text.bytes().enumerate() {
@@ -206,7 +206,7 @@ pub(crate) fn escaped(text: &str, mut put: impl FnMut(&str)) {
     put(&text[copied..]);
 }
 
-/// Four hexadecimal digits and nothing else: `from_str_radix` alone would let a sign through.
+/// Reads four hexadecimal digits. `from_str_radix` alone would accept a sign.
 fn hex4(digits: &str) -> Option<u16> {
     if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) { u16::from_str_radix(digits, 16).ok() } else { None }
 }

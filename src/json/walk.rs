@@ -1,8 +1,7 @@
-//! Spans inside a JSON text: the members of an object, the elements of an array, each as it is written.
+//! Finds the members of an object and the elements of an array in a JSON text, each as a span.
 //!
-//! Reads a text that is known to be valid ([`is_valid`]); of any other text it gives some spans and stops, without a
-//! panic and without reading a byte more than once a level. Knows no document that is still growing: that is the
-//! machine's work.
+//! Expects valid text ([`is_valid`]). Of any other text it returns some spans and stops, without a panic, and reads no
+//! byte more than once a level. For text that is still growing there is the machine.
 //!
 //! ```
 //! use restitch::json::walk;
@@ -24,15 +23,15 @@ use super::Machine;
 use super::string::Unescaper;
 use crate::limits::Limits;
 
-/// One value exactly as it is written, and where.
+/// One value as it is written, and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw<'a> {
-    /// Never empty; its first byte tells the kind.
+    /// Never empty: its first byte tells the kind.
     text: &'a str,
     offset: usize,
 }
 
-/// What a value is, told by its first byte.
+/// The kind of a value, by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueKind {
     /// `{…}`
@@ -50,28 +49,28 @@ pub enum ValueKind {
 }
 
 impl<'a> Raw<'a> {
-    /// The value that `text` begins with, white space aside; its offsets count from the start of `text`.
+    /// Returns the value that `text` begins with after white space; offsets count from the start of `text`.
     pub fn root(text: &'a str) -> Option<Self> {
         let start = skip_space(text.as_bytes(), 0);
         Self::cut(text, 0, start, value_end(text.as_bytes(), start)?)
     }
 
-    /// The value's text, with its quotes or brackets.
+    /// Returns the value's text, with its quotes or brackets.
     pub fn as_str(&self) -> &'a str {
         self.text
     }
 
-    /// Where the value begins, in bytes of the text that was walked first, however deep the value is.
+    /// Returns the offset of the value in the text that was walked first, however deep the value is.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The value's bytes in the text that was walked first.
+    /// Returns the value's range in the text that was walked first.
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.text.len()
     }
 
-    /// What the value is.
+    /// Returns the kind of the value.
     pub fn kind(&self) -> ValueKind {
         match self.text.as_bytes().first() {
             Some(b'{') => ValueKind::Object,
@@ -88,12 +87,12 @@ impl<'a> Raw<'a> {
         self.kind() == ValueKind::Null
     }
 
-    /// A string's text between its quotes, escapes unread.
+    /// Returns a string's text between its quotes, without decoding it.
     pub fn inner(&self) -> Option<&'a str> {
         self.text.strip_prefix('"')?.strip_suffix('"')
     }
 
-    /// A string's text, escapes read. Halves of surrogate pairs without the other half are left out.
+    /// Decodes a string. Halves of surrogate pairs without the other half are left out.
     pub fn decode(&self) -> Option<Cow<'a, str>> {
         let inner = self.inner()?;
         if memchr(b'\\', inner.as_bytes()).is_none() {
@@ -104,7 +103,7 @@ impl<'a> Raw<'a> {
         Some(Cow::Owned(out))
     }
 
-    /// A number without sign, fraction and exponent that fits.
+    /// Returns a number that has no sign, fraction or exponent, if it fits.
     pub fn as_u64(&self) -> Option<u64> {
         if self.kind() == ValueKind::Number { self.text.parse().ok() } else { None }
     }
@@ -114,44 +113,44 @@ impl<'a> Raw<'a> {
         self.text.parse().ok()
     }
 
-    /// The members of an object, in order, duplicates and all; of another value none.
+    /// Returns the members of an object, in order and with duplicates; none of another value.
     pub fn members(&self) -> Members<'a> {
         Members(Cursor::inside(*self, ValueKind::Object))
     }
 
-    /// The elements of an array; of another value none.
+    /// Returns the elements of an array; none of another value.
     pub fn elements(&self) -> Elements<'a> {
         Elements(Cursor::inside(*self, ValueKind::Array))
     }
 
-    /// The value of the member with this key, escapes in keys read. Of duplicates the last one, as `serde_json` and
-    /// Python's `json` have it.
+    /// Returns the value of the member with this key; keys are compared decoded. Of duplicates the last one counts, as
+    /// in `serde_json` and Python's `json`.
     pub fn member(&self, key: &str) -> Option<Raw<'a>> {
         self.members().filter(|(name, _)| name.decode().is_some_and(|name| name == key)).last().map(|(_, value)| value)
     }
 
-    /// The span `start..end` of `text`, which itself begins at `base` of the text that was walked first.
+    /// Returns the span `start..end` of `text`, which begins at `base` of the text that was walked first.
     fn cut(text: &'a str, base: usize, start: usize, end: usize) -> Option<Self> {
         Some(Self { text: text.get(start..end)?, offset: base + start })
     }
 }
 
-/// The members of the object that `text` is; see [`Raw::members`].
+/// Returns the members of the object in `text`; see [`Raw::members`].
 pub fn members(text: &str) -> Members<'_> {
     Members(Raw::root(text).map_or(Cursor::END, |root| root.members().0))
 }
 
-/// The elements of the array that `text` is; see [`Raw::elements`].
+/// Returns the elements of the array in `text`; see [`Raw::elements`].
 pub fn elements(text: &str) -> Elements<'_> {
     Elements(Raw::root(text).map_or(Cursor::END, |root| root.elements().0))
 }
 
-/// The value of one member of the object that `text` is; see [`Raw::member`].
+/// Returns the value of one member of the object in `text`; see [`Raw::member`].
 pub fn member<'a>(text: &'a str, key: &str) -> Option<Raw<'a>> {
     Raw::root(text)?.member(key)
 }
 
-/// An object's members: key (a string) and value. Made by [`members`] and [`Raw::members`].
+/// An iterator over an object's members: key (a string) and value. [`members`] and [`Raw::members`] make it.
 #[derive(Clone, Debug)]
 pub struct Members<'a>(Cursor<'a>);
 
@@ -173,7 +172,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// An array's elements. Made by [`elements`] and [`Raw::elements`].
+/// An iterator over an array's elements. [`elements`] and [`Raw::elements`] make it.
 #[derive(Clone, Debug)]
 pub struct Elements<'a>(Cursor<'a>);
 
@@ -193,9 +192,9 @@ impl<'a> Iterator for Elements<'a> {
 struct Cursor<'a> {
     /// The container's text.
     text: &'a str,
-    /// Where `text` begins in the text that was walked first.
+    /// The offset of `text` in the text that was walked first.
     base: usize,
-    /// Behind the opener or behind an item; 0 once there is nothing more.
+    /// The offset after the opening bracket or after an item; 0 at the end.
     at: usize,
 }
 
@@ -206,7 +205,8 @@ impl<'a> Cursor<'a> {
         if value.kind() == kind { Self { text: value.text, base: value.offset, at: 1 } } else { Self::END }
     }
 
-    /// Moves past the comma that is due between items and reads one; the closer, or anything unexpected, is the end.
+    /// Skips the comma that is due between items and reads one item. Ends at the closing bracket and at anything
+    /// unexpected.
     fn step<T>(&mut self, read: impl FnOnce(&Self, usize) -> Option<(T, usize)>) -> Option<T> {
         let at = std::mem::take(&mut self.at);
         if at == 0 {
@@ -232,8 +232,8 @@ impl<'a> Cursor<'a> {
 
 /// Whether `text` is one JSON value by the grammar of RFC 8259, with white space around it.
 ///
-/// As the grammar has it, an escape may name half a surrogate pair: wires send such strings. More than the default
-/// [`Limits::max_depth`] of open containers is not valid here.
+/// The grammar allows an escape of half a surrogate pair, and servers send such strings, so they are valid here. More
+/// open containers than the default [`Limits::max_depth`] are not.
 pub fn is_valid(text: &str) -> bool {
     let mut machine = Machine::new(Limits::default().max_depth);
     let Ok(root) = machine.feed(text.as_bytes()) else { return false };
@@ -245,7 +245,7 @@ fn skip_space(bytes: &[u8], at: usize) -> usize {
     at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 
-/// Where the string ends whose opening quote is at `quote`; `None` if there is no quote or no end.
+/// Returns where the string ends whose opening quote is at `quote`; `None` if there is no quote or no end.
 fn string_end(bytes: &[u8], quote: usize) -> Option<usize> {
     if *bytes.get(quote)? != b'"' {
         return None;
@@ -260,7 +260,8 @@ fn string_end(bytes: &[u8], quote: usize) -> Option<usize> {
     }
 }
 
-/// Where the value ends that begins at `start`. Brackets are counted, not matched: in valid text that is the same.
+/// Returns where the value ends that begins at `start`. Brackets are counted, not matched: in valid text that is the
+/// same.
 fn value_end(bytes: &[u8], start: usize) -> Option<usize> {
     match *bytes.get(start)? {
         b'"' => string_end(bytes, start),
@@ -372,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Whatever the bytes are, the walk ends; of a prefix of valid text it gives a prefix of the members.
+    /// The walk ends for any bytes; a prefix of valid text gives a prefix of the members.
     #[test]
     fn every_prefix_and_every_damaged_byte() {
         let text = r#"{"a":[1,{"b":"\ud83d"}],"é":{"c":null,"d":[[],{}]},"f":-0.5e1}"#;

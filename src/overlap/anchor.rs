@@ -1,26 +1,26 @@
-//! The tail of the delivered text that a continuation is asked to repeat (rule 3 of the specification).
+//! Chooses the anchor: the tail of the delivered text that a continuation is asked to repeat.
 
 use std::ops::Range;
 
 use memchr::memmem;
 
-/// A tail of the delivered text by which a continuation is recognised. It ends at the cut but for white space.
+/// The tail of the delivered text by which a continuation is recognised. It ends at the cut, but for white space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
-    /// Where it stands in the delivered text, in bytes.
+    /// The range of the anchor in the delivered text, in bytes.
     pub range: Range<usize>,
-    /// Nothing up to the cap occurs only once and does not go on as it began: a seam that rests on this anchor alone
+    /// Whether no tail up to the cap occurs only once without repeating itself: a seam that rests on this anchor alone
     /// is ambiguous, too.
     pub ambiguous: bool,
 }
 
-/// Lengths that are tried, in characters; delivered text that is shorter than the first is its own anchor.
+/// The lengths to try, in characters; delivered text that is shorter than the first one is its own anchor.
 const LADDER: [usize; 13] = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 
 impl Anchor {
-    /// The shortest tail of `text` on the ladder that occurs exactly once and has no long border; at most `cap`
-    /// characters, a few more where its start must move back to a legal place. `None` where nothing but white space
-    /// was delivered.
+    /// Returns the shortest tail of `text`, of these lengths, that occurs exactly once and has no long border. It has
+    /// at most `cap` characters, and a few more where its start must move back to a legal place. `None` if only white
+    /// space was delivered.
     ///
     /// ```
     /// let text = r#"{"id": 7, "name": "first"}, {"id": 8, "name": "sec"#;
@@ -35,10 +35,10 @@ impl Anchor {
             return None;
         }
         let mut last = end..end;
-        // An occurrence of a longer tail holds one of the shorter: the search goes on where that was found.
+        // An occurrence of a longer tail contains one of the shorter tail: the search continues where that was found.
         let mut leftmost = whole.start;
         for characters in LADDER.into_iter().filter(|&length| length <= cap) {
-            // Shorter than this rung: the whole text is the last candidate.
+            // The text is shorter than this length: all of it is the last candidate.
             let start = legal_start(text, whole.clone(), characters).unwrap_or(whole.start);
             let from = leftmost.saturating_sub(last.start - start).max(whole.start);
             let candidate = &text[start..end];
@@ -55,18 +55,18 @@ impl Anchor {
     }
 }
 
-/// Where a tail of so many characters may begin: not in white space, not inside an escape; moved back until it may.
-/// `None` where the text is shorter.
+/// Returns where a tail of so many characters may begin: not in white space and not inside an escape; moved back until
+/// it may. `None` if the text is shorter.
 fn legal_start(text: &str, whole: Range<usize>, characters: usize) -> Option<usize> {
     let tail = &text[whole.clone()];
     let mut starts = tail.char_indices().rev().skip(characters - 1);
     starts.find(|&(at, c)| !c.is_whitespace() && !is_inside_escape(tail.as_bytes(), at)).map(|(at, _)| whole.start + at)
 }
 
-/// `at` stands behind the backslash of an escape, and before its end; or between the halves of a surrogate pair.
+/// Whether `at` is inside an escape, or between the halves of a surrogate pair.
 fn is_inside_escape(text: &[u8], at: usize) -> bool {
     let escape_opens = |at: usize| {
-        // A backslash opens an escape if an even number of them stands right before it.
+        // A backslash opens an escape if an even number of backslashes precedes it.
         text.get(at) == Some(&b'\\') && text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 0
     };
     let opens_unicode = |at: usize| escape_opens(at) && text.get(at + 1) == Some(&b'u');
@@ -79,8 +79,8 @@ fn is_inside_escape(text: &[u8], at: usize) -> bool {
         || (at >= 6 && opens_unicode(at - 6) && is_high(at - 6) && opens_unicode(at))
 }
 
-/// No proper prefix that is also a suffix has a quarter of the characters, or eight where that is more: a tail that
-/// goes on as it began is found again in what comes next, although it is unique in what came before.
+/// Whether no proper prefix that is also a suffix has a quarter of the characters, or eight where that is more. A tail
+/// that repeats itself is found again in what follows, although it is unique in what precedes it.
 pub(crate) fn is_unbordered(text: &str) -> bool {
     let border = longest_border(text.as_bytes());
     let border = text.get(..border).map_or(0, |border| border.chars().count());
@@ -91,7 +91,7 @@ pub(crate) fn longest_border(text: &[u8]) -> usize {
     failure_function(text).last().copied().unwrap_or_default()
 }
 
-/// For each prefix, the length of its longest border (Knuth, Morris and Pratt).
+/// Returns, for each prefix, the length of its longest border (Knuth, Morris and Pratt).
 pub(super) fn failure_function(text: &[u8]) -> Vec<usize> {
     let mut failure = vec![0; text.len()];
     let mut border = 0;
@@ -127,11 +127,11 @@ mod tests {
         let text = format!("{{\"k\": \"{}", (0..100).map(|n| format!("word{n} ")).collect::<String>());
         let (tail, ambiguous) = anchor(&text);
         assert_eq!((tail.chars().count(), ambiguous), (40, false));
-        // The same forty characters earlier on: the next rung.
+        // The same forty characters occur earlier: the next length.
         let row = "{\"id\": 12345678, \"name\": \"abcdefghij\", \"value\": 1}";
         let text = format!("[{row}, {{\"x\": 1}}, {row}");
         let (tail, ambiguous) = anchor(&text);
-        // Sixty-four characters reach beyond the row into the member that only stands here.
+        // Sixty-four characters reach beyond the row into a member that occurs only here.
         assert_eq!((tail.chars().count(), ambiguous), (64, false));
         assert!(tail.ends_with(row));
     }
@@ -142,7 +142,7 @@ mod tests {
         assert!(ambiguous);
         let text = format!("[1, {}", "false, ".repeat(8));
         let (tail, ambiguous) = anchor(&text);
-        // All of it: unique, since it begins with the bracket.
+        // All of the text: unique, since it begins with the bracket.
         assert_eq!((tail.starts_with("[1, false"), ambiguous), (true, false));
     }
 

@@ -1,25 +1,25 @@
-//! A suffix automaton: all pieces of a text, in a form that reads other text byte by byte.
+//! A suffix automaton: all substrings of a text, in a form that reads other text byte by byte.
 //!
-//! A state stands for pieces that end in the same places. The states up to the text's length are its positions: `i` is
-//! where its first `i` bytes lead, and the transition to `i + 1` is implied by the text. Behind them come the clones,
-//! which stand for pieces that occur in several places. It knows bytes alone, no characters and no anchors.
+//! A state stands for substrings that end at the same places. The states up to the text's length are its positions: its
+//! first `i` bytes lead to `i`, and the transition to `i + 1` is implied by the text. After them come the clones, which
+//! stand for substrings that occur in several places. The automaton knows bytes, no characters and no anchors.
 
 use std::fmt;
 
 use super::edges::Edges;
 
-/// All pieces of one text. About 50 bytes for a byte of JSON or prose, built in linear time.
+/// All substrings of one text. About 50 bytes of memory for a byte of JSON or prose, built in linear time.
 ///
 /// ```
 /// use restitch::overlap::{Automaton, Cursor};
 ///
 /// let automaton = Automaton::new(b"banana");
 /// let mut cursor = Cursor::default();
-/// for &byte in b"Havana" {
-///     automaton.step(&mut cursor, byte);
+/// for &byte in b"ana" {
+///     assert!(automaton.extend(&mut cursor, byte));
 /// }
-/// // "ana" is the longest end of "Havana" that stands in "banana": twice, and once at its end.
-/// assert_eq!(cursor.length(), 3);
+/// // "ana" occurs twice in "banana", once at its end; "anab" does not.
+/// assert!(!automaton.extend(&mut cursor, b'b'));
 /// let found = automaton.occurrences(cursor);
 /// assert_eq!((found.count, found.first_end, found.last_end), (2, 4, 6));
 /// assert!(automaton.is_end(cursor));
@@ -28,25 +28,22 @@ use super::edges::Edges;
 pub struct Automaton {
     text: Vec<u8>,
     edges: Edges,
-    /// For each state the one of its pieces' longest end that occurs in more places.
+    /// For each state: the state of the longest suffix of its substrings that occurs in more places.
     links: Vec<u32>,
-    /// The first state on the way along the links that has more edges. Each has those of the one before: where a byte
-    /// leads nowhere, it leads nowhere from those with the same edges, and no step is longer than the alphabet.
-    skips: Vec<u32>,
-    /// Where a state's pieces end last, and from the bit [`COUNT`] on how often they occur.
+    /// Where a state's substrings end last, and from the bit [`COUNT`] on how often they occur.
     seen: Vec<u32>,
     clones: Vec<Cloned>,
 }
 
-/// What can't be told from a clone's number.
+/// What a clone's number does not tell.
 #[derive(Clone, Copy)]
 struct Cloned {
-    /// Of its longest piece.
+    /// The length of its longest substring.
     length: u32,
     first_end: u32,
 }
 
-/// The longest end of what was read that is a piece of the automaton's text. A new one has read nothing.
+/// The substring of the automaton's text that was read. A new cursor has read nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     state: u32,
@@ -54,40 +51,36 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Its bytes.
+    /// Returns its number of bytes.
     pub fn length(self) -> usize {
         self.length as usize
     }
 }
 
-/// Where a piece stands in the text.
+/// The places of a substring in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occurrences {
-    /// In how many places, at most [`Occurrences::MANY`]; overlapping ones count.
+    /// The number of places, at most [`Occurrences::MANY`]; overlapping ones count.
     pub count: usize,
-    /// Offset behind the first one.
+    /// The offset after the first one.
     pub first_end: usize,
-    /// Offset behind the last one.
+    /// The offset after the last one.
     pub last_end: usize,
 }
 
 impl Occurrences {
-    /// As many, or more: the count goes no further.
+    /// So many or more: counting stops here.
     pub const MANY: usize = 3;
 }
 
 const COUNT: u32 = 30;
 const LAST_END: u32 = (1 << COUNT) - 1;
-/// The way along the links is over.
-const NOWHERE: u32 = u32::MAX;
-/// It is not known yet how far the way along the links can be cut short.
-const UNKNOWN: u32 = u32::MAX - 1;
 
 impl Automaton {
     /// The longest text in bytes, 16 MiB; of a longer one the end is taken.
     pub const LONGEST: usize = 16 << 20;
 
-    /// The automaton of a text's pieces. O(text).
+    /// Builds the automaton of a text. O(text).
     pub fn new(text: &[u8]) -> Self {
         let text = &text[text.len().saturating_sub(Self::LONGEST)..];
         let positions = text.len() + 1;
@@ -100,49 +93,21 @@ impl Automaton {
             text: text.to_vec(),
             edges: Edges::new(text),
             links: room(0),
-            skips: Vec::new(),
             seen: Vec::new(),
             clones: Vec::with_capacity(positions),
         };
-        // Edges of each state; the first ones are those that the text implies.
-        let mut degrees = Vec::with_capacity(2 * positions);
-        degrees.resize(text.len(), 1);
-        degrees.push(0);
         for (at, &byte) in text.iter().enumerate().skip(1) {
-            automaton.append(at as u32, byte, &mut degrees);
+            automaton.append(at as u32, byte);
         }
         automaton.edges.shrink();
         automaton.links.shrink_to_fit();
         automaton.clones.shrink_to_fit();
         automaton.count();
-        automaton.cut_short(&degrees);
         automaton
     }
 
-    /// Reads a byte. Amortised O(1), and never longer than the number of different bytes in the text.
-    #[inline]
-    pub fn step(&self, cursor: &mut Cursor, byte: u8) {
-        self.step_counted(cursor, byte);
-    }
-
-    /// The same; how many states were looked at.
-    #[doc(hidden)]
-    #[inline]
-    pub fn step_counted(&self, cursor: &mut Cursor, byte: u8) -> usize {
-        let mut looks = 1;
-        while !self.extend(cursor, byte) {
-            let state = self.skips[cursor.state as usize];
-            if state == NOWHERE {
-                *cursor = Cursor::default();
-                break;
-            }
-            *cursor = Cursor { state, length: self.length(state) };
-            looks += 1;
-        }
-        looks
-    }
-
-    /// Reads a byte if what the cursor stands for and the byte are a piece of the text, too. O(1).
+    /// Reads a byte, if the substring read so far and the byte are a substring of the text, too; returns whether it
+    /// did. O(1).
     #[inline]
     pub fn extend(&self, cursor: &mut Cursor, byte: u8) -> bool {
         let target = self.target(cursor.state, byte);
@@ -152,7 +117,7 @@ impl Automaton {
         target != 0
     }
 
-    /// Where it stands. O(1).
+    /// Returns where the substring occurs. O(1).
     #[inline]
     pub fn occurrences(&self, cursor: Cursor) -> Occurrences {
         let seen = self.seen[cursor.state as usize];
@@ -160,16 +125,16 @@ impl Automaton {
         Occurrences { count, first_end: self.first_end(cursor.state) as usize, last_end }
     }
 
-    /// It is the end of the text, and so is each of its own ends. O(1).
+    /// Whether the text ends with the substring. O(1).
     #[inline]
     pub fn is_end(&self, cursor: Cursor) -> bool {
         (self.seen[cursor.state as usize] & LAST_END) as usize == self.text.len()
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     #[doc(hidden)]
     pub fn size(&self) -> usize {
-        let numbers = self.links.capacity() + self.skips.capacity() + self.seen.capacity();
+        let numbers = self.links.capacity() + self.seen.capacity();
         let clones = size_of::<Cloned>() * self.clones.capacity();
         self.text.capacity() + self.edges.size() + size_of::<u32>() * numbers + clones
     }
@@ -179,7 +144,7 @@ impl Automaton {
         if self.text.get(state as usize) == Some(&byte) { state + 1 } else { self.edges.get(state, byte) }
     }
 
-    /// Of the longest piece of a state.
+    /// Returns the length of the longest substring of a state.
     #[inline]
     fn length(&self, state: u32) -> u32 {
         self.cloned(state).map_or(state, |clone| clone.length)
@@ -195,9 +160,9 @@ impl Automaton {
         (state as usize).checked_sub(self.text.len() + 1).map(|clone| &self.clones[clone])
     }
 
-    /// Adds the pieces that end with the byte at `at`, as Blumer and others have it. The transition to the new state
-    /// from the one before is there already.
-    fn append(&mut self, at: u32, byte: u8, degrees: &mut Vec<u16>) {
+    /// Adds the substrings that end with the byte at `at` (Blumer et al.). The transition from the state before to the
+    /// new one is there already.
+    fn append(&mut self, at: u32, byte: u8) {
         let new = at + 1;
         let mut state = self.links[at as usize];
         let target = loop {
@@ -206,7 +171,6 @@ impl Automaton {
                 break target;
             }
             self.edges.set(state, byte, new);
-            degrees[state as usize] += 1;
             if state == 0 {
                 return;
             }
@@ -217,7 +181,7 @@ impl Automaton {
             self.links[new as usize] = target;
             return;
         }
-        // Of the target's pieces the shorter ones end here as well: they get a state of their own.
+        // The target's shorter substrings end here as well: they get a state of their own.
         let clone = self.links.len() as u32;
         self.edges.copy(target);
         if let Some(&implied) = self.text.get(target as usize) {
@@ -225,10 +189,9 @@ impl Automaton {
         }
         self.clones.push(Cloned { length, first_end: self.first_end(target) });
         self.links.push(self.links[target as usize]);
-        degrees.push(degrees[target as usize]);
         self.links[target as usize] = clone;
         self.links[new as usize] = clone;
-        // A transition that the text implies comes from the longest piece there is: it is never led elsewhere.
+        // A transition that the text implies comes from the longest substring there is and is never changed.
         loop {
             self.edges.set(state, byte, clone);
             if state == 0 {
@@ -241,13 +204,14 @@ impl Automaton {
         }
     }
 
-    /// Each position is an occurrence of all states on the way along the links; where there are enough already, there
-    /// are enough on the rest of the way. They come from the last one on, so the first to arrive is a state's last end.
+    /// Each position is an occurrence of all states on the way along the links; where enough are counted already,
+    /// enough are counted on the rest of the way. Positions come last first, so the first to arrive is a state's last
+    /// end.
     fn count(&mut self) {
         let many = Occurrences::MANY as u32;
         let length = self.text.len() as u32;
         self.seen = vec![0; self.links.len()];
-        // The empty piece stands before, between and behind all bytes.
+        // The empty substring occurs before, between and after all bytes.
         self.seen[0] = many.min(length + 1) << COUNT | length;
         for end in (1..=length).rev() {
             let mut state = end as usize;
@@ -261,27 +225,9 @@ impl Automaton {
             }
         }
     }
-
-    fn cut_short(&mut self, degrees: &[u16]) {
-        self.skips = vec![UNKNOWN; self.links.len()];
-        self.skips[0] = NOWHERE;
-        let mut waiting = Vec::new();
-        for position in 1..=self.text.len() {
-            let mut state = position;
-            while self.skips[state] == UNKNOWN {
-                waiting.push(state);
-                state = self.links[state] as usize;
-            }
-            while let Some(state) = waiting.pop() {
-                let link = self.links[state];
-                let same = degrees[link as usize] == degrees[state];
-                self.skips[state] = if same { self.skips[link as usize] } else { link };
-            }
-        }
-    }
 }
 
-/// Its text, not its states.
+/// Prints the text, not the states.
 impl fmt::Debug for Automaton {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Automaton").field("text", &String::from_utf8_lossy(&self.text)).finish_non_exhaustive()

@@ -1,13 +1,13 @@
 //! The transitions of a suffix automaton that its text does not imply: a few in place, a row for states with more.
 
-/// Targets by state and byte. Nothing leads to the initial state 0, so 0 says that there is no transition.
+/// Targets by state and byte. Nothing leads to the initial state 0, so 0 means that there is no transition.
 #[derive(Clone)]
 pub(super) struct Edges {
-    /// For each position of the text its node; the first node is empty and shared by all that have no edges, which are
-    /// nearly all of them.
+    /// For each position of the text: its node. The first node is empty and shared by all positions without edges,
+    /// which are nearly all.
     heads: Vec<u32>,
     nodes: Vec<Node>,
-    /// For each state behind the positions its own.
+    /// For each clone: its node.
     clones: Vec<Node>,
     /// A row has a cell for each byte that occurs in the text.
     rows: Vec<u32>,
@@ -18,12 +18,12 @@ pub(super) struct Edges {
 /// Edges in place, in the order in which they came.
 #[derive(Clone, Copy, Default)]
 struct Node {
-    /// With [`ROW`] in the last one, the first is where the row begins.
+    /// If the last one is [`ROW`], the first one is where the row begins.
     targets: [u32; IN_PLACE],
     bytes: [u8; IN_PLACE],
 }
 
-/// With fewer in place the rows take more memory, with more the nodes do.
+/// The number of edges in place. With fewer, the rows take more memory; with more, the nodes do.
 const IN_PLACE: usize = 4;
 const ROW: u32 = u32::MAX;
 /// The cell of a byte that does not occur.
@@ -36,8 +36,8 @@ impl Node {
 }
 
 impl Edges {
-    /// The positions of `text`, none of which has an edge. Room for as many clones as there can be is asked for at
-    /// once: what is not used is given back by [`Edges::shrink`].
+    /// Creates the positions of `text`, without edges. Reserves room for as many clones as there can be;
+    /// [`Edges::shrink`] gives back what is not used.
     pub(super) fn new(text: &[u8]) -> Self {
         let mut cells = [ABSENT; 256];
         let mut width = 0;
@@ -59,7 +59,7 @@ impl Edges {
         }
     }
 
-    /// Where the edge leads; 0 if there is none.
+    /// Returns where the edge leads; 0 if there is none.
     #[inline]
     pub(super) fn get(&self, state: u32, byte: u8) -> u32 {
         let node = self.node(state);
@@ -67,12 +67,12 @@ impl Edges {
             let cell = self.cells[usize::from(byte)];
             return if cell == ABSENT { 0 } else { self.rows[row + usize::from(cell)] };
         }
-        // All of them are looked at, without a branch; an empty place has the target 0.
+        // All of them are compared, without a branch; an empty place has the target 0.
         let edges = node.bytes.iter().zip(node.targets);
         edges.fold(0, |found, (&own, target)| if own == byte { found | target } else { found })
     }
 
-    /// Sets an edge, which may be there. Its byte occurs in the text.
+    /// Sets an edge, which may exist. Its byte occurs in the text.
     pub(super) fn set(&mut self, state: u32, byte: u8, target: u32) {
         let cell = |byte: u8| usize::from(self.cells[usize::from(byte)]);
         let node = match (state as usize).checked_sub(self.heads.len()) {
@@ -105,7 +105,7 @@ impl Edges {
         node.targets[IN_PLACE - 1] = ROW;
     }
 
-    /// A new clone with the edges of a state.
+    /// Adds a clone with the edges of a state.
     pub(super) fn copy(&mut self, state: u32) {
         let mut node = *self.node(state);
         if let Some(row) = node.row() {
@@ -120,7 +120,7 @@ impl Edges {
         self.rows.shrink_to_fit();
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(super) fn size(&self) -> usize {
         let numbers = self.heads.capacity() + self.rows.capacity();
         size_of::<u32>() * numbers + size_of::<Node>() * (self.nodes.capacity() + self.clones.capacity())

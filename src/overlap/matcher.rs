@@ -1,22 +1,22 @@
 //! Finds, byte by byte, where a fragment meets the delivered text.
 //!
-//! Two things are looked for at once: the anchor, wherever it ends in the fragment, and the place in the delivered
-//! text that the fragment repeats from its first byte on. The matcher names what it finds; whether that counts is
-//! not its business.
+//! Looks for two things at once: the anchor, wherever it ends in the fragment, and the place in the delivered text that
+//! the fragment repeats from its first byte on. The matcher reports what it finds; others decide whether that counts.
 
 use super::anchor::is_unbordered;
 use super::search::Search;
 use super::{Anchor, Automaton, Cursor};
 
-/// Compares one fragment with one delivered text. The delivered text is lent with every call and must not change.
+/// A matcher of one fragment against one delivered text. The delivered text is lent with every call and must not
+/// change.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     anchor: Search,
     anchor_start: usize,
-    /// Where the delivered text ends but for white space.
+    /// Where the delivered text ends, without white space.
     end: usize,
-    /// The part of the delivered text in which the fragment may begin, where it starts, and where the last letter or
-    /// digit of it is.
+    /// The part of the delivered text in which the fragment may begin, where that part starts, and where the last
+    /// letter or digit of the delivered text is.
     tail: Automaton,
     tail_start: usize,
     last_word: Option<usize>,
@@ -26,17 +26,17 @@ pub struct Matcher {
     content: Content,
 }
 
-/// What the fragment repeats from its content's beginning on.
+/// What the fragment repeats from the start of its content on.
 #[derive(Clone, Copy, Debug)]
 struct Content {
     length: usize,
     characters: usize,
-    /// All of it is a piece of the tail.
+    /// Whether all of it is a substring of the tail.
     piece: Option<Cursor>,
-    /// All of it stands at the root, which is before the tail.
+    /// Whether all of it repeats the root, which precedes the tail.
     at_root: bool,
-    /// Bytes and characters of its longest beginning that is the end of the delivered text, but for itself. Where it is
-    /// that end too, this is its longest border.
+    /// Bytes and characters of its longest proper prefix that is a suffix of the delivered text. Where the content
+    /// itself is such a suffix, this is its longest border.
     border: (usize, usize),
 }
 
@@ -44,22 +44,22 @@ struct Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hit {
-    /// The anchor has just ended. It began at this offset of the fragment.
+    /// The anchor has just ended.
     Anchor {
-        /// Offset in the fragment.
+        /// Where it began in the fragment.
         start: usize,
     },
-    /// Everything from the content's beginning on is the tail of the delivered text.
+    /// Everything from the start of the content on is the tail of the delivered text.
     Overlap {
         /// Where the tail begins in the delivered text.
         start: usize,
-        /// It holds the whole anchor.
+        /// Whether it contains the whole anchor.
         has_anchor: bool,
-        /// It occurs only once, has sixteen characters or more, and no long border: it can't be the next row. Without
-        /// that it is told where a model may have begun again.
+        /// Whether it occurs only once, has at least sixteen characters and no long border, so that it cannot be the
+        /// next row. Without that, an overlap is reported where a model may have begun again.
         is_evidence: bool,
-        /// A model may have begun again there. Where not, a shorter end of the delivered text came before it, and is told
-        /// that it has a rival.
+        /// Whether a model may have begun again there. If not, a shorter suffix of the delivered text was reported
+        /// before, and this one is its rival.
         is_likely: bool,
     },
 }
@@ -72,7 +72,7 @@ pub struct Hits {
 }
 
 impl Hits {
-    /// Nothing does.
+    /// Whether nothing ends with the byte.
     pub fn is_empty(self) -> bool {
         self.anchor.is_none() && self.overlap.is_none()
     }
@@ -87,20 +87,24 @@ impl IntoIterator for Hits {
     }
 }
 
-/// Characters that hardly stand twice in a row by chance; of a whole number two are enough.
+/// The number of characters that hardly repeat by chance; of a whole number two are enough.
 const CHANCE: usize = 3;
-/// Characters from which on repeated text is evidence, and bytes from which on it is one to be in a single place.
+/// The number of characters from which on repeated text is evidence, and of bytes from which on evidence must occur in
+/// a single place.
 pub(crate) const EVIDENCE: usize = 16;
 
 impl Matcher {
-    /// A matcher for a fragment that follows `delivered`, which may repeat any of its last `tail` bytes, or begin at
-    /// `root` again. O(`tail`), 20 to 40 ns a byte.
+    /// Creates a matcher for a fragment that follows `delivered`. The fragment may repeat any of the last `tail` bytes,
+    /// or begin again at `root`. O(`tail`), 20 to 40 ns a byte.
     pub fn new(delivered: &str, anchor: &Anchor, root: usize, tail: usize) -> Self {
         let end = delivered.trim_end().len();
         let root = root.min(end);
-        // A short text is its own anchor, with the fence before its root: an answer may have another envelope, or none.
+        // A short text is its own anchor, together with the fence before its root; an answer may have another envelope,
+        // or none.
         let anchor_start = anchor.range.start.max(root);
-        let anchor_text = delivered.get(anchor_start..anchor.range.end).unwrap_or_default().as_bytes();
+        let anchor_text = delivered.get(anchor_start..anchor.range.end);
+        debug_assert!(anchor_text.is_some(), "the anchor is in the delivered text");
+        let anchor_text = anchor_text.unwrap_or_default().as_bytes();
         let tail_start = root.max(end.saturating_sub(tail.min(Automaton::LONGEST)));
         Self {
             anchor: Search::new(anchor_text),
@@ -115,13 +119,13 @@ impl Matcher {
         }
     }
 
-    /// The fragment's content begins at `offset`: what stands before it is an envelope.
+    /// Sets where the fragment's content begins: what precedes `offset` is an envelope.
     pub fn begin(&mut self, offset: usize) {
         self.begin = offset;
         self.content = Content::new(self.root < self.tail_start);
     }
 
-    /// Takes the last byte of `fragment`; what ends with it.
+    /// Takes the last byte of `fragment`; returns what ends with it.
     #[inline]
     pub fn feed(&mut self, delivered: &str, fragment: &[u8]) -> Hits {
         let mut hits = Hits::default();
@@ -146,7 +150,7 @@ impl Matcher {
         hits
     }
 
-    /// The fragment may still turn out to begin inside the delivered text: all of it stands there, too.
+    /// Whether the fragment may still turn out to begin inside the delivered text, because that contains all of it.
     pub fn may_repeat(&self, _delivered: &str, fragment: &[u8]) -> bool {
         let Some(content) = fragment.get(self.begin..) else { return false };
         if content.len() >= EVIDENCE {
@@ -155,13 +159,13 @@ impl Matcher {
         self.content.piece.is_some() || self.content.at_root || self.anchor.pattern().starts_with(content)
     }
 
-    /// The fragment has begun as the anchor does, and may go on with the rest of it. O(1).
+    /// Whether the fragment begins like the anchor and may go on with the rest of it. O(1).
     pub fn may_be_anchor(&self, fragment: &[u8]) -> bool {
         let length = fragment.len().saturating_sub(self.begin);
         length < self.anchor.pattern().len() && self.anchor.matched() >= length
     }
 
-    /// All of the fragment stands in exactly one place of the delivered text, and is long enough to say something.
+    /// Whether all of the fragment occurs in exactly one place of the delivered text and is long enough to be evidence.
     pub fn is_repeat(&self) -> bool {
         self.content.length >= EVIDENCE && self.places() == 1
     }
@@ -177,12 +181,13 @@ impl Matcher {
         }
     }
 
-    /// The content is everything from the root on.
+    /// Whether the content is everything from the root on.
     fn is_all(&self, content: Content) -> bool {
         content.at_root && self.root + content.length == self.end
     }
 
-    /// In how many places of the delivered text the content stands and could go on; as many as are counted, or fewer.
+    /// Returns in how many places of the delivered text the content occurs and could go on; counting stops at
+    /// [`Occurrences::MANY`](super::Occurrences::MANY).
     fn places(&self) -> usize {
         let content = self.content;
         let in_tail =
@@ -190,13 +195,13 @@ impl Matcher {
         in_tail + usize::from(content.at_root && !self.is_all(content))
     }
 
-    /// The content is the end of the delivered text.
+    /// Returns the hit if the content is the end of the delivered text.
     fn overlap(&self, delivered: &str) -> Option<Hit> {
         let content = self.content;
         let start = self.end - content.length;
         let has_anchor = start <= self.anchor_start;
         let Some(text) = delivered.get(start..self.end) else {
-            // It begins inside a character.
+            // The place is inside a character.
             return has_anchor.then_some(Hit::Overlap { start, has_anchor, is_evidence: false, is_likely: true });
         };
         let in_tail = content.piece.map_or(0, |piece| self.tail.occurrences(piece).count);
@@ -205,7 +210,7 @@ impl Matcher {
             && content.characters >= EVIDENCE
             && match content.piece {
                 Some(_) => content.border.1 < (content.characters / 4).max(8),
-                // Longer than the tail, and so may its border be.
+                // The content is longer than the tail, and its border may be too.
                 None => is_unbordered(text),
             };
         let known = Known {
@@ -225,19 +230,19 @@ impl Content {
     }
 }
 
-/// What is known of a repeated tail before it is looked at.
+/// What is known of a repeated tail before its text is examined.
 #[derive(Clone, Copy)]
 struct Known {
     characters: usize,
     /// Its length without its longest border.
     period: usize,
-    /// A letter or a digit is in it.
+    /// Whether it contains a letter or a digit.
     has_word: bool,
 }
 
-/// A repeated tail that is no evidence may still be where a model began again: if it is longer than chance explains, and
-/// something is in it. It is none where it goes on as the text before it did, or repeats itself: there the next row is
-/// as likely.
+/// Whether a model may have begun again at a repeated tail that is not evidence: the tail must be longer than chance
+/// explains and contain a letter or a digit. Not where the tail goes on as the text before it did, or repeats itself:
+/// there the next row is as likely.
 fn may_begin_again(before: &str, tail: &str, known: Known) -> bool {
     let Known { characters, period, has_word } = known;
     let is_token = || !before.ends_with(|c| is_word(c) || matches!(c, '.' | '-' | '+'));
@@ -280,11 +285,11 @@ mod tests {
             ("fell in t", "or"),
             ("3.", "14"),
             ("\"n\": ", "1"),
-            // Nothing is in it.
+            // It contains no letter or digit.
             ("\"", "\": \""),
             // It repeats itself.
             ("[0,", "0,0,"),
-            // The row before is the same.
+            // The row before it is the same.
             ("[12, ", "12, "),
             ("{\"a\":1},", "{\"a\":1},"),
         ] {

@@ -1,4 +1,4 @@
-//! Where a continuation meets what was delivered: text against text, without knowing what either means.
+//! Finds where a continuation meets the delivered text: compares text with text and does not know what either means.
 
 mod anchor;
 mod automaton;

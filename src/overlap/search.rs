@@ -2,12 +2,12 @@
 
 use super::anchor::failure_function;
 
-/// The pattern, and how much of it has just been read.
+/// A pattern, and how much of it has just been read.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     pattern: Vec<u8>,
-    /// For each length that is matched, the one that may match where the next byte does not: the longest border that
-    /// is followed by another byte, so that no step takes more than a logarithm of the pattern's length.
+    /// For each matched length: the one that may match where the next byte does not. It is the longest border that
+    /// another byte follows, so no step takes more than the logarithm of the pattern's length.
     fallback: Vec<u32>,
     matched: usize,
 }
@@ -31,19 +31,19 @@ impl Search {
         &self.pattern
     }
 
-    /// How much of the pattern has just been read.
+    /// Returns how much of the pattern has just been read.
     pub(super) fn matched(&self) -> usize {
         self.matched
     }
 
-    /// Whether the pattern has ended with this byte. An empty one never does.
+    /// Takes a byte; returns whether the pattern ends with it. An empty pattern never does.
     #[inline]
     pub(super) fn step(&mut self, byte: u8) -> bool {
         self.step_counted(byte);
         self.matched == self.pattern.len() && self.matched > 0
     }
 
-    /// How often the byte was compared.
+    /// Takes a byte; returns how often it was compared.
     #[inline]
     fn step_counted(&mut self, byte: u8) -> usize {
         let mut looks = 1;
@@ -65,7 +65,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Where `pattern` ends in `text`, and the most comparisons for one byte.
+    /// Returns where `pattern` ends in `text`, and the most comparisons for one byte.
     fn search(pattern: &[u8], text: &[u8]) -> (Vec<usize>, usize) {
         let mut search = Search::new(pattern);
         let (mut ends, mut most) = (Vec::new(), 0);
@@ -99,7 +99,7 @@ mod tests {
             fibonacci = (fibonacci.1.clone(), [fibonacci.1, fibonacci.0].concat());
         }
         for pattern in [b"a".repeat(4096), b"0,".repeat(2048), fibonacci.1] {
-            // All of it but the last byte, and then another one.
+            // All of it but the last byte, and then another byte.
             for cut in [1, 2, 3, 1000] {
                 let text = [&pattern[..pattern.len() - cut], b"x"].concat();
                 assert!(search(&pattern, &text).1 <= 20);

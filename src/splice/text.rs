@@ -1,21 +1,21 @@
-//! A fragment becomes part of text that is no JSON: prose, Markdown, code. No grammar says that a place is wrong, so only
-//! what was asked for is taken, and a verbatim repeat that holds it.
+//! Joins a fragment to text that is not JSON: prose, Markdown, code. No grammar can reject a place here, so the
+//! fragment is taken only as it was asked for, or at a verbatim repeat that contains the anchor.
 
 use super::{Alignment, Expect, Seam, SpliceError};
 use crate::envelope::{ContentStart, EnvelopeScanner, FenceCloser, ends_in_block, ticks_of};
 use crate::limits::Limits;
 use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
 
-/// Joins one fragment to text of any kind, which is lent with every call and is appended to.
+/// A splice of one fragment to text of any kind. The text is lent with every call and is appended to.
 ///
-/// Where an [exact](Expect::Exact) continuation was asked for, all of the fragment is taken from its first byte on, and
-/// nothing waits. Otherwise it must repeat the [anchor](Self::anchor): at its beginning, behind white space, a fence,
-/// thoughts or a preamble of whole lines; or where it has begun again further ahead in the text, word for word. What
-/// stands behind the anchor is new. Everything else fails. The line that closes a fence around the fragment is left
-/// out, and so is what follows it; a bare one closes the fence, as in Markdown.
+/// If an [exact](Expect::Exact) continuation was asked for, all of the fragment is taken from its first byte on, and
+/// nothing is pending. Otherwise the fragment must repeat the [anchor](Self::anchor): at its beginning, after white
+/// space, a fence, reasoning or a preamble of whole lines, or where it begins again earlier in the text and repeats it
+/// word for word. What follows the anchor is new. Everything else fails. The line that closes a fence around the
+/// fragment is removed with all that follows it; a bare fence line closes the fence, as in Markdown.
 ///
-/// Text of a few characters is found in many a fragment: a seam that rests on less than sixteen bytes
-/// is [ambiguous](Seam::ambiguous).
+/// A few characters occur in many fragments: a seam that rests on less than sixteen bytes is
+/// [ambiguous](Seam::ambiguous).
 ///
 /// ```
 /// use restitch::Limits;
@@ -33,11 +33,11 @@ pub struct TextSplice {
     anchor: Option<Anchor>,
     matcher: Option<Matcher>,
     wrap: EnvelopeScanner,
-    /// Where the delivered text ends, and where it does but for white space.
+    /// Where the delivered text ends, with and without white space.
     offset: usize,
     tail: usize,
     in_block: bool,
-    /// The fragment up to the decision; empty behind it.
+    /// The fragment up to the decision; empty after it.
     pending: String,
     begin: usize,
     cap: usize,
@@ -61,7 +61,7 @@ struct Joined {
 }
 
 impl TextSplice {
-    /// A splice at the end of `text`. O(text), a search for the anchor.
+    /// Creates a splice at the end of `text`. Takes O(text): a search for the anchor.
     pub fn new(text: &str, expect: Expect, limits: &Limits) -> Self {
         let anchor = Anchor::of(text, limits.max_anchor_chars);
         let is_asked = expect != Expect::Exact && anchor.is_some();
@@ -86,15 +86,16 @@ impl TextSplice {
         splice
     }
 
-    /// The anchor that the fragment is expected to repeat; `None` where nothing was delivered.
+    /// Returns the anchor that the fragment is expected to repeat; `None` if nothing was delivered.
     pub fn anchor(&self) -> Option<&Anchor> {
         self.anchor.as_ref()
     }
 
-    /// Takes text of the fragment. What is new is appended to `text`, which must be what it was made for.
+    /// Takes text of the fragment. What is new is appended to `text`, which must be the text that the splice was made
+    /// for.
     ///
     /// # Errors
-    /// The failure, now and for all text to come.
+    /// Returns the failure, now and for all text to come.
     pub fn feed(&mut self, text: &mut String, fragment: &str) -> Result<(), SpliceError> {
         let mut at = 0;
         for c in fragment.chars() {
@@ -110,10 +111,11 @@ impl TextSplice {
         if let State::Failed(failure) = &self.state { Err(failure.clone()) } else { Ok(()) }
     }
 
-    /// The fragment has ended.
+    /// Ends the fragment.
     ///
     /// # Errors
-    /// Why it brought nothing: [`SpliceError::Empty`], [`SpliceError::NoAlignment`], [`SpliceError::Pending`].
+    /// Fails if the fragment brought nothing: [`SpliceError::Empty`], [`SpliceError::NoAlignment`],
+    /// [`SpliceError::Pending`].
     pub fn finish(&mut self, text: &mut String) -> Result<Seam, SpliceError> {
         if matches!(self.state, State::Probation) {
             let is_blank = self.pending.trim().is_empty();
@@ -127,17 +129,17 @@ impl TextSplice {
         }
     }
 
-    /// The seam, once something new has come.
+    /// Returns the seam, once something new has come.
     pub fn seam(&self) -> Option<&Seam> {
         if let State::Joined(joined) = &self.state { Some(&joined.seam).filter(|_| joined.is_new) } else { None }
     }
 
-    /// Bytes that wait for the decision.
+    /// Returns the number of bytes that wait for the decision.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// The next character, before the decision.
+    /// Takes the next character before the decision.
     fn take(&mut self, text: &str, c: char) {
         let at = self.pending.len();
         self.pending.push(c);
@@ -163,13 +165,13 @@ impl TextSplice {
         }
     }
 
-    /// Content may begin at `at`.
+    /// Notes that content may begin at `at`.
     fn begin_content(&mut self, text: &str, mark: ContentStart, at: usize) {
         let before = self.pending.get(..at).unwrap_or_default();
         let is_more =
             mark == ContentStart::Line || before.get(self.begin..).is_some_and(|text| text.trim().contains('\n'));
         let Some(matcher) = &mut self.matcher else { return };
-        // Lines and fences of the text itself, written again, are no envelope.
+        // Lines and fences of the text itself, written again, are not an envelope.
         if matches!(mark, ContentStart::Line | ContentStart::Fence)
             && is_more
             && matcher.may_repeat(text, before.as_bytes())
@@ -180,7 +182,7 @@ impl TextSplice {
         self.begin = at;
     }
 
-    /// What a repeat that ends at `end` says; `is_repeat` if the content may go on with one.
+    /// Returns what a repeat that ends at `end` means; `is_repeat` if the content may go on with one.
     fn claim_of(&self, hit: Hit, end: usize, is_repeat: bool) -> Option<(Alignment, usize)> {
         match hit {
             Hit::Anchor { start } => {
@@ -196,8 +198,8 @@ impl TextSplice {
         }
     }
 
-    /// The fence that stands around what begins at `start` in the fragment and repeats so much; where the line before
-    /// that is one of the text itself, none does.
+    /// Returns the fence around what begins at `start` in the fragment and repeats `overlap` bytes; none if the line
+    /// before that belongs to the text itself.
     fn fence(&self, text: &str, start: usize, overlap: usize) -> Option<FenceCloser> {
         let line = self.pending.get(..start)?.trim_end().rsplit('\n').next()?.trim();
         let ticks = ticks_of(line)?;
@@ -205,7 +207,7 @@ impl TextSplice {
         (!is_own).then(|| FenceCloser::text(ticks, self.in_block))
     }
 
-    /// What follows is new.
+    /// Decides: what follows is new.
     fn join(&mut self, alignment: Alignment, overlap: usize, fence: Option<FenceCloser>) {
         let is_short = || self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous || anchor.range.len() < EVIDENCE);
         let seam = Seam {
@@ -226,7 +228,7 @@ impl TextSplice {
 }
 
 impl Joined {
-    /// Behind the seam; the delivered text ended at `offset`.
+    /// Delivers text after the seam; the delivered text ended at `offset`.
     fn deliver(&mut self, text: &mut String, offset: usize, mut fragment: &str) {
         while self.white < offset
             && let Some(c) = fragment.chars().next()

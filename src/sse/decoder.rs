@@ -1,8 +1,8 @@
 //! The push decoder of event streams.
 //!
-//! It knows lines, fields and blocks as the [standard] has them, and where in the stream each event stood. It does not
-//! know what a provider puts into an event, it never waits for bytes that an event does not need, and it keeps nothing
-//! but the block that is open: a line and a value that lie whole in the caller's chunk are lent from there.
+//! Knows lines, fields and blocks as the [standard] defines them, and the place of each event in the stream. It does
+//! not know what a provider puts into an event, it never waits for bytes that an event does not need, and it keeps only
+//! the open block: a line and a value that are whole in the caller's chunk are lent from there.
 //!
 //! [standard]: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 
@@ -13,7 +13,7 @@ use memchr::{memchr, memchr2};
 
 use crate::Limits;
 
-/// Decodes an event stream that is pushed in any chunks.
+/// A decoder for an event stream that is pushed in chunks of any size.
 ///
 /// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at the end of the
 /// stream, call [`finish`](Self::finish). However the stream is split, the events, their ranges and the errors are the
@@ -49,7 +49,7 @@ pub struct Decoder {
     /// The id of the last whole block that set one.
     id: String,
     retry: Option<u64>,
-    /// Bytes consumed.
+    /// Returns the number of bytes consumed.
     offset: u64,
     /// Never above `offset`, and equal to it only at the start and right after a blank line.
     boundary: u64,
@@ -66,36 +66,36 @@ pub struct Decoder {
 /// One event, lent from the pushed chunk or from the decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Its type, `message` unless the block has another that is not empty.
+    /// The type: `message` unless the block has another that is not empty.
     pub event: Cow<'a, str>,
-    /// Its `data` lines, joined with LF. Bytes that are not UTF-8 are replaced by U+FFFD.
+    /// The `data` lines, joined with LF. Bytes that are not UTF-8 are replaced by U+FFFD.
     pub data: Cow<'a, str>,
-    /// The last event id in force, set by this block or by one before.
+    /// The last event id, set by this block or by an earlier one.
     pub id: Cow<'a, str>,
-    /// Its raw bytes in the stream, as absolute offsets: from the end of the event before, or 0, to the end of its
-    /// blank line. So ranges tile the stream, and what comes without data before an event (comments, blocks that only
-    /// set an id, a byte order mark) belongs to it.
+    /// The raw bytes in the stream, as absolute offsets: from the end of the event before (or 0) to the end of its
+    /// blank line. So ranges cover the stream without gaps, and what comes without data before an event (comments,
+    /// blocks that only set an id, a byte order mark) belongs to that event.
     ///
-    /// An event is due at the CR of its blank line, when nobody knows whether an LF follows. Hence the rule: **the
-    /// range ends after the CR, and an LF that belongs to it is the first byte of the next range**. Whoever forwards
-    /// raw bytes cuts at [`Decoder::boundary`], which has the LF if it was there to be seen.
+    /// An event is complete at the CR of its blank line, before it is known whether an LF follows. Hence the rule:
+    /// **the range ends after the CR, and an LF that belongs to it is the first byte of the next range**. To forward
+    /// raw bytes, cut at [`Decoder::boundary`], which includes the LF if it has been seen.
     pub range: Range<u64>,
     /// Whether its blank line came. The standard drops an event that the end of the stream cuts off; several servers
     /// end their last event so.
     pub terminated: bool,
 }
 
-/// Why and where a stream cannot be decoded any further.
+/// The error of a stream that cannot be decoded any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// What was wrong.
     pub kind: DecodeErrorKind,
-    /// Absolute offset of the first byte that was not taken: the byte of a line that is over its cap, or the end of
+    /// The absolute offset of the first byte that was not taken: the byte of a line that is over its cap, or the end of
     /// the line that made an event too long.
     pub offset: u64,
 }
 
-/// What was wrong with a stream. Malformed fields are no errors: the standard says what they mean.
+/// What was wrong with a stream. Malformed fields are not errors: the standard says what they mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
@@ -106,10 +106,11 @@ pub enum DecodeErrorKind {
 }
 
 impl Decoder {
-    /// A decoder at the start of a stream, with the caps [`Limits::max_line_bytes`] and [`Limits::max_event_bytes`].
+    /// Creates a decoder at the start of a stream, with the caps [`Limits::max_line_bytes`] and
+    /// [`Limits::max_event_bytes`].
     ///
     /// A line counts without its end; the fields of an event count as whole lines, each with one byte for its end.
-    /// Comments don't count towards the event: they are not kept.
+    /// Comments do not count towards the event: they are not kept.
     pub fn new(limits: &Limits) -> Self {
         Self {
             line_limit: limits.max_line_bytes,
@@ -127,15 +128,15 @@ impl Decoder {
         }
     }
 
-    /// Decodes up to and including the next event, and takes what it consumed off the front of `input`.
+    /// Decodes up to the end of the next event, and removes what it consumed from the front of `input`.
     ///
-    /// `None` says that `input` is drained. Data that is one line, whole within `input`, is lent from there, not
+    /// Returns `None` when `input` is used up. Data that is one line, whole within `input`, is lent from there, not
     /// copied.
     ///
     /// # Errors
     ///
-    /// A line or an event is over its cap. The decoder stays failed: from then on it takes nothing and returns the
-    /// same error.
+    /// Fails if a line or an event is over its cap. The decoder stays failed: from then on it takes nothing and returns
+    /// the same error.
     pub fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
         self.begin()?;
         let mut lent = Lent::default();
@@ -151,7 +152,7 @@ impl Decoder {
             let blank = if self.carry.is_empty() {
                 self.line(part, &mut lent)?
             } else {
-                // It began in a chunk before, so it is the first line of this call and nothing is lent yet.
+                // It began in an earlier chunk, so it is the first line of this call and nothing is lent yet.
                 self.carry.extend_from_slice(part);
                 self.carried_line()?
             };
@@ -175,7 +176,7 @@ impl Decoder {
         }
         let range = self.start..self.offset;
         self.start = self.offset;
-        // A raw cut at the boundary should have the whole line end when it is at hand.
+        // A raw cut at the boundary should include the whole line end if it is at hand.
         self.skip_lf(input);
         self.block.spent = true;
         Ok(Some(self.block.event(lent, &self.id, range, true)))
@@ -184,12 +185,12 @@ impl Decoder {
     /// Ends the stream: the unterminated last line and block are processed and, if the block has data, dispatched as
     /// an event with `terminated: false`.
     ///
-    /// What it holds may be torn, so [`last_event_id`](Self::last_event_id) stays that of the last whole block, and
-    /// `retry` needs a whole line. A second call returns `None`; input after the end would start a new block.
+    /// That event may be cut, so [`last_event_id`](Self::last_event_id) stays that of the last whole block, and `retry`
+    /// needs a whole line. A second call returns `None`; input after the end would start a new block.
     ///
     /// # Errors
     ///
-    /// The last line makes its event too long, or the decoder has failed before.
+    /// Fails if the last line makes its event too long, or if the decoder has failed before.
     pub fn finish(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
         self.begin()?;
         if !self.carry.is_empty() {
@@ -207,31 +208,31 @@ impl Decoder {
         Ok(Some(self.block.event(Lent::default(), id, range, false)))
     }
 
-    /// Bytes consumed.
+    /// Returns the number of bytes consumed.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Absolute offset right after the last blank line: the end of the last whole block, with data or without; 0
-    /// before the first.
+    /// Returns the absolute offset right after the last blank line: the end of the last whole block, with data or
+    /// without; 0 before the first.
     ///
-    /// The LF of a CRLF belongs to it from the moment it is consumed, so between two calls it may be one byte short of
-    /// what it will be. With all of an input consumed it does not depend on the chunks.
+    /// The LF of a CRLF is included once it is consumed, so between two calls the boundary may be one byte short. When
+    /// all input is consumed it does not depend on the chunks.
     pub fn boundary(&self) -> u64 {
         self.boundary
     }
 
-    /// The last valid `retry`, in milliseconds. A number beyond `u64` counts as its maximum.
+    /// Returns the last valid `retry`, in milliseconds. A number beyond `u64` counts as its maximum.
     pub fn retry(&self) -> Option<u64> {
         self.retry
     }
 
-    /// The id that a reconnection would name: the last one set by a block that came whole. Empty if there is none.
+    /// Returns the id that a reconnection would name: the last one set by a whole block. Empty if there is none.
     pub fn last_event_id(&self) -> &str {
         &self.id
     }
 
-    /// What every call starts with: a failure is final, and the event handed out before is not needed any more.
+    /// Starts a call: returns a failure again, and clears the event that was handed out before.
     fn begin(&mut self) -> Result<(), DecodeError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -278,7 +279,7 @@ impl Decoder {
         blank
     }
 
-    /// Processes one line without its end; says whether it was blank. What needs no copy yet goes to `lent`.
+    /// Processes one line without its end; returns whether it was blank. What needs no copy yet goes to `lent`.
     fn line<'l>(&mut self, line: &'l [u8], lent: &mut Lent<'l>) -> Result<bool, DecodeError> {
         let line = match mem::take(&mut self.first_line) {
             true => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
@@ -291,7 +292,7 @@ impl Decoder {
         if name.is_empty() {
             return Ok(false); // A comment.
         }
-        // Names and line ends count, so that endless lines with nothing in them reach the cap, too.
+        // Names and line ends count, so that endless empty lines reach the cap, too.
         self.block.size = self.block.size.saturating_add(line.len()).saturating_add(1);
         if self.block.size > self.event_limit {
             return Err(self.fail(DecodeErrorKind::EventTooLong(self.event_limit)));
@@ -311,7 +312,7 @@ impl Decoder {
     }
 }
 
-/// What of the open block lies in the chunk of this call. It takes precedence over what the block has kept.
+/// The part of the open block that lies in the chunk of this call. It takes precedence over what the block has kept.
 #[derive(Clone, Copy, Default)]
 struct Lent<'l> {
     /// The first `data` line, if the block has no other.
@@ -322,18 +323,18 @@ struct Lent<'l> {
 /// The open block. Its buffers are reused from event to event.
 #[derive(Clone, Debug, Default)]
 struct Block {
-    /// The `data` lines so far, joined with LF, as raw bytes: a sequence cannot go past a line end, so checking them
-    /// at the end is the same and done once.
+    /// The `data` lines so far, joined with LF, as raw bytes. A character cannot go past a line end, so they are
+    /// checked once, at the end.
     data: Vec<u8>,
-    /// One empty `data` line is data, too.
+    /// Whether there was a `data` line: one empty line is data, too.
     has_data: bool,
     event: Vec<u8>,
-    /// The id that takes force at the end of the block.
+    /// The id that the end of the block sets.
     id: String,
     has_id: bool,
     /// Bytes of the fields, capped by [`Limits::max_event_bytes`].
     size: usize,
-    /// Its event has been handed out: the next call clears it.
+    /// Whether its event has been handed out: the next call clears the block.
     spent: bool,
 }
 
@@ -364,7 +365,7 @@ impl Block {
         self.has_id = true;
     }
 
-    /// Copies what is lent, because its chunk goes away or because more comes to it.
+    /// Copies what is lent, because its chunk goes away or more is added to it.
     fn keep(&mut self, lent: &mut Lent<'_>) {
         if let Some(data) = lent.data.take() {
             self.data.extend_from_slice(data);
@@ -386,7 +387,8 @@ impl Block {
     }
 }
 
-/// Name and value of a line that is not blank. A comment has an empty name; without a colon all of it is the name.
+/// Splits a line that is not blank into name and value. A comment has an empty name; without a colon the whole line is
+/// the name.
 fn field(line: &[u8]) -> (&[u8], &[u8]) {
     let Some(colon) = memchr(b':', line) else { return (line, b"") };
     let (name, value) = line.split_at(colon);
@@ -394,13 +396,13 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
     (name, value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// Bytes as text, with U+FFFD where the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder) has it.
+/// Converts bytes to text, with U+FFFD where the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder) has it.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
-    // The lossy conversion goes byte by byte even where nothing is to be replaced; the check does not.
+    // The lossy conversion goes byte by byte even where nothing is replaced; the check does not.
     str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
-/// The value of a `retry` field: ASCII digits and nothing else.
+/// Reads the value of a `retry` field: ASCII digits and nothing else.
 fn milliseconds(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,12 +1,12 @@
 //! Writes events and comments.
 //!
-//! It knows which text a line can carry and makes sure that no text becomes a line of its own. It does not know what
-//! was written before: every call writes a whole block with its blank line, so that blocks can stand between the
-//! forwarded ones of an upstream.
+//! Knows which text a line can carry, and makes sure that no text becomes a line of its own. It does not know what was
+//! written before: every call writes a whole block with its blank line, so blocks can be mixed with those forwarded
+//! from an upstream.
 
 use memchr::{memchr2, memchr3};
 
-/// Writes blocks of an event stream to the end of a buffer, with LF as line end.
+/// A writer that appends blocks of an event stream to a buffer, with LF as line end.
 ///
 /// ```
 /// use restitch::sse::Encoder;
@@ -23,8 +23,8 @@ impl Encoder {
     /// Writes an event.
     ///
     /// Each line of `data` becomes a `data` line, whether CR, LF or CRLF ends it; the reader sees LF. A type or an id
-    /// that no line can carry (it has a CR or LF, or a NUL in an id, with which readers ignore it) is left out: a
-    /// changed id would be a wrong one, and a line break would let text pose as fields.
+    /// that no line can carry (with a CR or LF, or a NUL in an id, which makes readers ignore it) is left out: a
+    /// changed id would be a wrong one, and a line break would turn text into fields.
     pub fn event(out: &mut Vec<u8>, event: Option<&str>, id: Option<&str>, data: &str) {
         if let Some(event) = event.filter(|event| memchr2(b'\n', b'\r', event.as_bytes()).is_none()) {
             line(out, b"event: ", event.as_bytes());
@@ -36,15 +36,15 @@ impl Encoder {
         out.push(b'\n');
     }
 
-    /// Writes a comment, which readers skip, each line of `text` as a line of its own. It is a block without an event,
-    /// so it must not stand inside of another block.
+    /// Writes a comment, which readers skip; each line of `text` becomes a line of its own. It is a block without an
+    /// event and must not be inside another block.
     pub fn comment(out: &mut Vec<u8>, text: &str) {
         lines(out, b": ", text);
         out.push(b'\n');
     }
 }
 
-/// Writes `text` line by line. The space in `prefix` is the one that readers remove, so a line may begin with another.
+/// Writes `text` line by line. Readers remove the space in `prefix`, so a line may begin with another one.
 fn lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
     let mut rest = text.as_bytes();
     while let Some(end) = memchr2(b'\n', b'\r', rest) {

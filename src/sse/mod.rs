@@ -1,9 +1,9 @@
-//! Server-sent events: bytes to events and back.
+//! Server-sent events: decodes bytes to events and encodes events to bytes.
 //!
-//! [`Decoder`] reads the event streams that models answer with, in whatever pieces they arrive, and says of each event
-//! which bytes of the stream it was, so that a healthy event can go on as it came. [`Encoder`] writes the events that
-//! are ours. Both know the format of <https://html.spec.whatwg.org/multipage/server-sent-events.html> and nothing of
-//! what the events mean: `[DONE]` is data like any other, and reconnecting is up to the caller.
+//! [`Decoder`] reads the event streams that models answer with, in chunks of any size, and says which bytes of the
+//! stream each event was, so that a healthy event can be forwarded as it came. [`Encoder`] writes our own events. Both
+//! know the format of <https://html.spec.whatwg.org/multipage/server-sent-events.html> and not what the events mean:
+//! `[DONE]` is data like any other, and reconnecting is up to the caller.
 
 mod decoder;
 mod encoder;

@@ -1,4 +1,4 @@
-//! The document: what it says is complete, and what would complete it, at every byte.
+//! The document: its complete part and its completion, at every byte.
 
 use restitch::AllowedRoots;
 use restitch::json::{CutState, each};
@@ -18,7 +18,7 @@ pub(crate) fn documents(up_to: u64) -> Vec<(String, String)> {
     found
 }
 
-/// The inline documents and the corpus's, with the number of the latter.
+/// Returns the inline documents and those of the corpus, with the number of the latter.
 pub(crate) fn all_documents(up_to: u64) -> (Vec<(String, String)>, usize) {
     let recorded = documents(up_to);
     let count = recorded.len();
@@ -26,7 +26,7 @@ pub(crate) fn all_documents(up_to: u64) -> (Vec<(String, String)>, usize) {
     (inline.chain(recorded).collect(), count)
 }
 
-/// Every place between two characters of a short text, some hundred of a long one.
+/// Returns every place between two characters of a short text, some hundred of a long one.
 pub(crate) fn cuts(text: &str, every_byte_up_to: usize, seeded: usize) -> Vec<usize> {
     let mut rng = Rng::new(text.len() as u64);
     let mut cuts: Vec<usize> = if text.len() <= every_byte_up_to {
@@ -40,7 +40,7 @@ pub(crate) fn cuts(text: &str, every_byte_up_to: usize, seeded: usize) -> Vec<us
     cuts
 }
 
-/// serde_json takes no more than 127 open containers, the documents of the corpus have more: the oracle knows them all.
+/// serde_json takes at most 127 open containers, and documents of the corpus have more: for those the oracle decides.
 fn parses(text: &str) -> bool {
     match serde_json::from_str::<Value>(text) {
         Ok(_) => true,
@@ -56,7 +56,7 @@ fn at(text: &str) -> Document {
     document
 }
 
-/// Closes everything that is open in `text` the plain way: strings are skipped, brackets are counted.
+/// Closes everything that is open in `text` in the simplest way: skips strings and counts brackets.
 fn closers(text: &str) -> String {
     let mut open = Vec::new();
     let mut bytes = text.bytes();
@@ -75,7 +75,7 @@ fn closers(text: &str) -> String {
     quote.chars().chain(open.into_iter().rev()).collect()
 }
 
-/// `part` is the text up to some place not after the cut, and what closes it.
+/// Checks that `part` is the text up to some place not after the cut, and what closes it.
 fn check_complete(document: &Document, delivered: &str) {
     let part = document.complete().unwrap();
     assert!(serde_json::from_str::<Value>(&part).is_ok(), "{part}");
@@ -83,7 +83,7 @@ fn check_complete(document: &Document, delivered: &str) {
         part.is_char_boundary(kept) && delivered.starts_with(&part[..kept]) && part[kept..] == closers(&part[..kept])
     });
     let kept = kept.unwrap_or_else(|| panic!("{part} is no prefix of {delivered} and closers"));
-    // What was dropped is a token, a key without its value, a comma or white space: never a whole value.
+    // What was left out is a token, a key without its value, a comma or white space: never a whole value.
     let mut dropped = at(delivered);
     dropped.push(&document.completion().suffix).unwrap();
     let whole: Value = serde_json::from_str(dropped.root().unwrap()).unwrap();
@@ -91,7 +91,7 @@ fn check_complete(document: &Document, delivered: &str) {
     assert!(holds(&whole, &part, true), "{kept} of {delivered}");
 }
 
-/// `whole` is `part` and at most one thing more at the end of each open container.
+/// Checks that `whole` is `part` with at most one thing more at the end of each open container.
 fn holds(whole: &Value, part: &Value, last: bool) -> bool {
     match (whole, part) {
         (Value::Array(whole), Value::Array(part)) => {
@@ -117,7 +117,7 @@ fn check_completion(document: &Document, delivered: &str) {
     for path in &completion.synthesized {
         assert!(value.pointer(path).is_some(), "there is no {path:?} in {whole}");
     }
-    // Nothing is invented in silence: without a fill, the suffix holds closers alone.
+    // What is made up is listed: without an entry the suffix has only closing brackets.
     if completion.synthesized.is_empty() {
         assert_eq!(completion.suffix, closers(delivered), "{delivered}");
     }
@@ -137,7 +137,8 @@ fn complete_at_every_cut() {
             from = cut;
             let part = document.complete().unwrap();
             assert!(parses(&part), "{name} at {cut}: {part}");
-            // Behind the common prefix of the two stand closers alone: a quote and at most one for each container.
+            // After the common prefix of the two there are only closing characters: a quote and at most one bracket for
+            // each container.
             let kept = part.bytes().zip(text[..cut].bytes()).take_while(|(a, b)| a == b).count();
             let added = &part.as_bytes()[kept..];
             assert!(
@@ -209,7 +210,7 @@ fn closing_by_hand() {
         ("{\"a\":", "{}", "null}", &["/a"]),
         ("{\"a\":1,", "{\"a\":1}", "\"\":null}", &["/"]),
         ("{\"\":1,", "{\"\":1}", "\"_\":null}", &["/_"]),
-        // A key that is there already would overwrite a value: it becomes another.
+        // A key that exists already would overwrite a value: it becomes another key.
         ("{\"a\":1,\"a", "{\"a\":1}", "_\":null}", &["/a_"]),
         ("{\"a\":1,\"a_\":2,\"a", "{\"a\":1,\"a_\":2}", "__\":null}", &["/a__"]),
         ("{\"a\":1,\"b", "{\"a\":1}", "\":null}", &["/b"]),
@@ -249,7 +250,8 @@ fn closing_by_hand() {
     }
 }
 
-/// A key that is closed by force and met before, in every way of writing it: nothing that was delivered is lost.
+/// An unfinished key that equals a delivered key once it is closed, in every way of writing it: nothing that was
+/// delivered is lost.
 #[test]
 fn no_delivered_value_is_overwritten() {
     let keys = ["a", "a_", "\\u0061", "é", "\\u00e9", "\\ud83d\\ude00", "😀", "a\\\"", "\\\\", "", "_"];
@@ -288,7 +290,7 @@ fn a_deviation_ends_the_text_and_other_text_may_follow() {
     assert_eq!(document.root(), Some("[\"éx\", 12]"));
 }
 
-/// Going back and coming again is the same as never having gone on.
+/// A document that is set back and pushed again is like one that was never set back.
 #[test]
 fn restoring_is_as_if_nothing_had_happened() {
     let mut rng = Rng::new(11);
@@ -331,7 +333,7 @@ fn a_checkpoint_of_what_was_forgotten_is_refused() {
     assert!(document.restore(&early));
     assert!(!document.restore(&late), "its text is gone");
     assert_eq!(document.text(), "[1");
-    // Other text of that length does not bring it back, and what was kept stays good.
+    // Other text of that length does not make the checkpoint valid again, and older checkpoints stay valid.
     document.push(", {\"b\": 2}").unwrap();
     let later = document.checkpoint();
     assert!(!document.restore(&late), "other text stands there");
@@ -358,7 +360,8 @@ fn what_is_not_utf_8_is_removed_and_counted() {
     }
 }
 
-/// Events of roots, offsets in all text; `chunk` bytes a push, and the text that was kept at most.
+/// Returns the events of all roots with offsets in all text, in pushes of `chunk` bytes, and the most bytes that were
+/// kept.
 fn forgetting(text: &str, chunk: usize) -> (Vec<(String, usize, usize)>, usize, Document) {
     let (mut log, mut most, base) = (Vec::new(), 0, std::cell::Cell::new(0));
     let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
@@ -409,7 +412,7 @@ fn roots_that_are_done_are_forgotten_and_places_stay() {
         let mut kept = Vec::new();
         document.replay(&mut each(|event, _| kept.push(event.name())));
         assert_eq!(kept, ["begin", "key", "begin"], "{chunk}");
-        // An error stands where it does in all text.
+        // An error has its place in all text.
         let (mut document, mut again) = (document, whole.clone());
         let (error, expect) = (document.push("x").unwrap_err(), again.push("x").unwrap_err());
         let (place, expect) = (document.explain(&error), again.explain(&expect));

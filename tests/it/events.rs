@@ -1,5 +1,5 @@
-//! What is told and what is complete, at every byte and in every chunking, against the reference; places of errors and
-//! text behind roots by hand.
+//! The events and the complete part, at every byte and in every chunking, against the reference; places of errors and
+//! text after roots by hand.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ use crate::reference::oracle;
 use crate::support::{Rng, at_least, chunks, grammar_files, splits, text_cuts};
 use crate::tree::Tree;
 
-/// Texts with what the documents lack: halves of pairs, roots of all kinds, ends in every token.
+/// Texts with what the documents lack: halves of surrogate pairs, roots of all kinds, ends in every token.
 const OTHERS: [&str; 12] = [
     r#"["\ud83d\ud83d\ude00", "\ud83dx", "\ud83d\n", "\ud83d\u0041", "\ude00\ud83d", "\uD83D\\", "\ud83d"]"#,
     r#"{"\ud83d": 1, "\ud83d\ude00": {"\u0061": [2]}, "a\/b~": {"": 0}, "": {"": "", "": ""}}"#,
@@ -31,7 +31,7 @@ const OTHERS: [&str; 12] = [
     "[[[]], {}, [}]",
 ];
 
-/// Byte by byte and in every split; above `every` bytes in some.
+/// Checks byte by byte and in every split; above `every` bytes in some splits.
 fn check_splits(text: &str, every: usize) {
     let bytewise: Vec<usize> = (1..text.len()).filter(|&at| text.is_char_boundary(at)).collect();
     told_in_time(text, 64, &bytewise);
@@ -74,14 +74,14 @@ fn events_of_the_grammars_test_suite() {
     println!("covered: {files} files of test suites");
 }
 
-/// What a complete part says. That it is JSON, another reader says.
+/// Reads a complete part. Another reader says that it is JSON.
 fn tree(part: &str) -> Tree {
     serde_json::from_str::<Value>(part).unwrap_or_else(|error| panic!("{error}: {part}"));
     Tree::of(Raw::root(part).unwrap())
 }
 
-/// `later` is `earlier`, or has more at its end: of the last string, and behind the last child of each container that
-/// is the last child itself.
+/// Checks that `later` is `earlier`, or has more at its end: in the last string, or after the last child of each
+/// container that is itself the last child.
 fn grows(earlier: &Tree, later: &Tree) -> bool {
     match (earlier, later) {
         (Tree::Text(earlier), Tree::Text(later)) => later.starts_with(earlier.as_str()),
@@ -112,7 +112,7 @@ fn the_complete_part_only_grows() {
             document.push(c.encode_utf8(&mut [0; 4])).unwrap();
             let Some(part) = document.complete() else { continue };
             let part = tree(&part);
-            // Every pair, of equal ones once.
+            // Every pair; of equal ones once.
             if parts.last() != Some(&part) {
                 parts.push(part);
             }
@@ -135,7 +135,7 @@ fn growing_can_fail() {
     assert!(!grows(r#"{"a": 1}"#, r#"{"b": 2, "a": 1}"#) && !grows("[1]", "[]"));
 }
 
-/// Too little, or wrong; and what a person is told of it.
+/// Texts that are too short or wrong, and what a person is told.
 #[test]
 fn places_of_errors_by_hand() {
     let cases = [
@@ -159,7 +159,7 @@ fn places_of_errors_by_hand() {
         let place = document.explain(&error);
         assert!(!error.is_truncated(), "{error}");
         assert_eq!(place.to_string(), expect, "{text}");
-        // The text alone knows all but the path.
+        // The text alone tells everything but the path.
         let alone = error.place(text);
         assert_eq!((alone.line, alone.column, alone.excerpt), (place.line, place.column, place.excerpt), "{text}");
     }
@@ -178,7 +178,7 @@ fn places_of_errors_by_hand() {
     }
 }
 
-/// AllowedRoots as they end, with what the document says of itself in the end.
+/// Roots and their ends, with what the document says of itself after that.
 fn roots(text: &str, roots: AllowedRoots, trailing: Trailing) -> (Vec<String>, Option<SyntaxError>, usize, String) {
     let mut first = None;
     for mut cuts in splits(text.len()) {
@@ -221,7 +221,7 @@ fn text_behind_roots_by_hand() {
         ("{\"a\": 1} and [2]", C, Trailing::Stop, &["{\"a\": 1}"], None),
         ("[1]]", C, Trailing::Stop, &["[1]"], None),
         ("1 2", A, Trailing::Stop, &["1"], None),
-        // White space, and the fence around the root, are no text.
+        // White space and the fence around the root are not text.
         ("[1] \r\n\t", C, Trailing::Error, &["[1]"], None),
         ("[1] \n[2]", C, Trailing::Error, &["[1]"], Some((5, Kind::TrailingText(b'[')))),
         ("[1]x", C, Trailing::Error, &["[1]"], Some((3, Kind::TrailingText(b'x')))),
@@ -258,7 +258,7 @@ fn text_behind_roots_by_hand() {
     }
 }
 
-/// Each root of a stream of them tells what it tells alone.
+/// Each root of a stream of roots emits what it emits alone.
 #[test]
 fn roots_one_behind_the_other_tell_what_each_tells_alone() {
     let roots = [r#"{"a": [1, "é"], "b": {}}"#, "[]", r#""x\n""#, "true", "[[0, 1], {\"a\": null}]", "{}"];

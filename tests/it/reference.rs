@@ -1,4 +1,4 @@
-//! The machine's slow twin: reads whole prefixes, and says what is certain of each.
+//! The machine's slow twin: reads whole prefixes, and returns what is certain of each.
 
 use restitch::json::{Event, Live, Sink};
 
@@ -7,13 +7,13 @@ use restitch::json::{Event, Live, Sink};
 pub(crate) enum Verdict {
     /// One root and white space.
     Valid,
-    /// The byte at this offset cannot stand there.
+    /// The byte at this offset is not allowed.
     Wrong(usize),
     /// More must follow.
     Short,
 }
 
-/// What is certain: the name of an event, the bytes it is about, the path of its value.
+/// One certain thing: the name of an event, the bytes it is about, the path of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) name: &'static str,
@@ -25,23 +25,23 @@ pub(crate) struct Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) verdict: Verdict,
-    /// The name of the cut's state, and its path; of no meaning where the text is wrong.
+    /// The name of the cut's state, and its path; meaningless if the text is wrong.
     pub(crate) state: &'static str,
     pub(crate) path: String,
     /// All that is certain, in order. The parts of a string are one.
     pub(crate) told: Vec<Told>,
     /// The end of the root, or of the last whole child of the innermost container.
     whole: Option<usize>,
-    /// How far an open string, which is a value, is certain.
+    /// Up to where an open string, which is a value, is certain.
     string: Option<usize>,
-    /// What is missing of an open literal.
+    /// The rest of an open literal.
     literal: Option<&'static str>,
     closers: String,
     length: usize,
 }
 
 impl Scan {
-    /// Where the complete part ends and what follows there, with open strings and literals shown or not.
+    /// Where the complete part ends and what follows there, with open strings and literals included or not.
     pub(crate) fn complete(&self, strings: bool, literals: bool) -> Option<(usize, String)> {
         let (end, rest) = match (self.string.filter(|_| strings), self.literal.filter(|_| literals)) {
             (Some(end), _) => (end, "\""),
@@ -80,14 +80,14 @@ enum Due {
     Nothing,
 }
 
-/// What stands at the end of the text.
+/// What is at the end of the text.
 enum Rest {
     None,
     /// A string that is a value, certain so far.
     String(usize),
-    /// A literal that lacks this.
+    /// A literal without this rest.
     Literal(&'static str),
-    /// A byte that cannot stand there.
+    /// A byte that is not allowed there.
     Wrong(usize),
 }
 
@@ -95,13 +95,13 @@ enum Rest {
 enum Token {
     /// Before this offset.
     Whole(usize),
-    /// At a byte that cannot stand there.
+    /// At a byte that is not allowed there.
     Wrong(usize),
     /// Not within the text: what is certain of it, and the name of its state.
     Open(usize, &'static str),
 }
 
-/// The slow twin: looks at whole tokens of a whole text, again and again, and keeps nothing between two calls.
+/// The slow twin: examines whole tokens of a whole text, again and again, and keeps nothing between two calls.
 pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
     let mut open: Vec<Open> = Vec::new();
     let mut told = Vec::new();
@@ -168,7 +168,7 @@ pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
                     b'-' | b'0'..=b'9' => ("number", number(text, at)),
                     _ => break ("error", false, Rest::Wrong(at)),
                 };
-                // Of a string is told that it begins, and what is certain of it.
+                // Of a string it is certain that it begins, and a part of its text.
                 let certain = match token {
                     Token::Whole(end) => end - 1,
                     Token::Open(end, _) => end,
@@ -217,9 +217,9 @@ pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
         }
     };
     let verdict = match open_token {
-        // Behind the root, all of which is told.
+        // After the root, all of which is certain.
         Rest::Wrong(offset) if root_end.is_some() => Verdict::Wrong(offset),
-        // What stands before the byte that cannot stand is as certain as if the text had ended there.
+        // What precedes the wrong byte is as certain as if the text had ended there.
         Rest::Wrong(offset) => return Scan { verdict: Verdict::Wrong(offset), ..oracle(&text[..offset], depth) },
         _ if state == "done" => Verdict::Valid,
         _ => Verdict::Short,
@@ -264,7 +264,7 @@ fn string(text: &[u8], start: usize) -> Token {
                 }
                 let is_low = |digits: &[u8]| matches!(digits, [b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', ..]);
                 at += 6;
-                // A whole pair is one character, so that its second half is not looked at alone.
+                // A whole pair is one character, so that its second half is not examined alone.
                 if is_high(digits)
                     && let [b'\\', b'u', second @ ..] = &digits[4..]
                     && is_low(second)
@@ -346,17 +346,17 @@ fn pointer(open: &[Open], in_value: bool) -> String {
     shown.iter().map(|container| format!("/{}", token(container))).collect()
 }
 
-/// The oracle's verdict where nothing follows: a number at the root is whole then.
+/// Returns the oracle's verdict if nothing follows: a number at the root is whole then.
 pub(crate) fn oracle_verdict(text: &[u8], depth: usize) -> Verdict {
-    // A space behind the text ends a number, and changes nothing else that is whole. What it makes of an open token
-    // is not asked.
+    // A space after the text ends a number, and changes nothing else that is whole. What it does to an open token is
+    // not asked.
     match oracle(text, depth).verdict {
         Verdict::Short if oracle(&[text, b" "].concat(), depth).verdict == Verdict::Valid => Verdict::Valid,
         verdict => verdict,
     }
 }
 
-/// What an engine tells, in the oracle's words.
+/// What an engine emits, in the oracle's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Log(pub(crate) Vec<Told>);
 

@@ -1,4 +1,4 @@
-//! Seams: documents cut anywhere and continued in every way that models have, in any chunks.
+//! Seams: documents that are cut anywhere and continued in every style of models, in any chunks.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::support::{Rng, random_cuts};
 
 const PREAMBLE: &str = "Sure, here is the rest of the JSON:\n\n";
 
-/// What models say instead of going on.
+/// What models say instead of continuing.
 const REFUSALS: [&str; 8] = [
     "I'm sorry, but I can't help with that.",
     "I cannot continue this.",
@@ -26,7 +26,7 @@ const REFUSALS: [&str; 8] = [
     "5 or 6 - I lost count, sorry",
 ];
 
-/// The answers to a cut: `document[..cut]` was delivered.
+/// The answers to a cut; `document[..cut]` was delivered.
 type Answers = fn(document: &str, cut: usize, anchor: &Anchor) -> Vec<String>;
 
 fn from_anchor(document: &str, anchor: &Anchor) -> String {
@@ -75,7 +75,7 @@ struct Row {
 struct Table(BTreeMap<&'static str, Row>);
 
 impl Table {
-    /// Stitches and counts. An anchor that is reported as ambiguous decides nothing.
+    /// Stitches and counts. An ambiguous anchor decides nothing.
     fn count(
         &mut self,
         name: &'static str,
@@ -95,7 +95,7 @@ impl Table {
             Status::Complete => row.wrong += 1,
             _ => row.failed += 1,
         }
-        // What is wrong in silence is shown first.
+        // Wrong results without a report are shown first.
         if sure && !right && (row.examples.len() < 3 || stitched.status == Status::Complete && row.wrong < 9) {
             let tail: String = document[..cut].chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
             let begun: Vec<String> = answers.iter().map(|answer| answer.chars().take(80).collect()).collect();
@@ -135,7 +135,7 @@ fn anchored_continuations_give_the_document() {
         for (name, answers) in ANCHORED {
             // The whole document again is its own evidence: nothing rests on the anchor alone.
             let answers = answers(document, cut, anchor);
-            // All that a restart repeats is held, and there is a cap on that.
+            // All that a restart repeats is pending, and that has a cap.
             let fits = name != "the whole again" || cut < Limits::default().max_pending_bytes;
             table.count(name, document, cut, &answers, Expect::Any, !anchor.ambiguous && fits);
         }
@@ -159,20 +159,20 @@ fn exact_continuations_of_a_prefix_give_the_document() {
     assert_eq!((row.failed, row.wrong), (0, 0), "{:?}", row.examples);
 }
 
-/// The rest begins as a tail of the delivered text ends that holds the whole anchor: it can't be told from an answer
-/// that has honoured the anchor, and what was asked for decides (rule 2 of the specification).
+/// Whether the rest begins like a tail of the delivered text that contains the whole anchor: it cannot be told from an
+/// answer that repeats the anchor, so what was asked for decides.
 fn looks_honoured(document: &str, cut: usize, anchor: &Anchor) -> bool {
     let rest = document[cut..].trim_start();
     let starts = (0..=anchor.range.start).filter(|&start| document.is_char_boundary(start));
     starts.map(|start| &document[start..anchor.range.end]).any(|tail| rest.starts_with(tail))
 }
 
-/// Rows of it are the same: what follows a cut may be the next one, or the last one again.
+/// Whether rows are equal: what follows a cut may be the next row, or the last one again.
 fn is_periodic(document: &str) -> bool {
     document.contains("0,0,0,0,") || document.matches("{\"id\": 7, \"name\": \"same\"}").count() > 1
 }
 
-/// Without the asked anchor: never wrong in silence, and hardly ever refused where elements differ.
+/// Without the requested anchor: never wrong without a report, and hardly ever rejected where elements differ.
 #[test]
 fn exact_continuations_in_place_of_the_anchor() {
     let (mut table, mut periodic) = (Table::default(), Table::default());
@@ -196,7 +196,7 @@ fn exact_continuations_in_place_of_the_anchor() {
     }
 }
 
-/// Rows that repeat: what follows may be the next row or the last one again. Nothing tells them apart, so nothing is
+/// Rows that repeat: what follows may be the next row or the last one again. Nothing distinguishes them, so nothing is
 /// joined without an anchor, and what is joined is right.
 #[test]
 fn repeating_rows_are_not_merged_by_accident() {
@@ -261,8 +261,8 @@ fn refusals_never_change_the_document() {
     println!("covered: {total} refusals in {} documents, {recorded} of them recorded", documents.len());
 }
 
-/// One fragment in the given chunks: what the document became, and what was said of the seam. After each chunk what
-/// has settled is a beginning of what will have.
+/// Feeds one fragment in the given chunks; returns what the document became and the seam. After each chunk the text is
+/// a prefix of what it will be.
 fn splice_in(
     delivered: &str,
     fragment: &str,
@@ -282,7 +282,7 @@ fn splice_in(
         let before = slot.document().text().to_owned();
         let _ = splice.feed(&mut slot, &fragment[from..cut]);
         from = cut;
-        // A root that has just ended may forget white space behind it: all of that was put there by this same push.
+        // A root that has just ended may forget white space after it: this same push added all of it.
         assert!(slot.document().text().starts_with(&before), "{before:?} was taken back");
         assert!(splice.pending() <= limits.max_pending_bytes + 1, "{} bytes are held", splice.pending());
         settled.push(slot.document().text().len());
@@ -307,7 +307,7 @@ fn chunking_is_invisible() {
             fragments.push(text[cut..].to_owned());
             fragments.push(format!("```json\n{}]]]", &text[cut..]));
             for fragment in fragments.iter().filter(|fragment| !fragment.is_empty()) {
-                // The fragment is cut itself, also inside the anchor.
+                // The fragment itself is cut, also inside the anchor.
                 let mut end = 1 + rng.below(fragment.len());
                 while !fragment.is_char_boundary(end) {
                     end += 1;
@@ -372,8 +372,8 @@ fn several_cuts_in_a_row() {
     );
 }
 
-/// A repeat that begins before the anchor, inside the string that was cut: what precedes the anchor is no envelope,
-/// and counts because it repeats what was delivered before it.
+/// A repeat that begins before the anchor, inside the string that was cut: what precedes the anchor is not an envelope,
+/// and counts because it repeats delivered text.
 #[test]
 fn more_than_the_anchor_is_repeated() {
     let text = "{\"title\": \"The quick brown fox jumps over the lazy dog while the band plays on and on\"}";
@@ -381,14 +381,14 @@ fn more_than_the_anchor_is_repeated() {
         for start in 11..cut - 41 {
             let (joined, seam, _) = splice_in(&text[..cut], &text[start..], Expect::Any, &Limits::default(), &[]);
             assert_eq!(joined, text, "cut at {cut}, repeated from {start}: {seam:?}");
-            // White space at the fragment's start is nobody's, at the cut it belongs to the overlap.
+            // White space at the start of the fragment belongs to nothing; at the cut it belongs to the overlap.
             let from = start + usize::from(text[start..].starts_with(' '));
             assert_eq!(seam.unwrap().overlap, cut - from);
         }
     }
 }
 
-/// A splice that was fed a fragment, in the given chunks, and told to finish.
+/// Returns a splice that was fed a fragment in the given chunks and finished.
 fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize]) -> Explained {
     let limits = Limits::default();
     let mut slot = Slot::new(&limits);
@@ -403,7 +403,7 @@ fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize])
     splice.explain(&slot)
 }
 
-/// One line a candidate, as a table of what was tried.
+/// Prints one line per candidate, as a table of what was tried.
 fn told(explained: &Explained) -> Vec<String> {
     let told = |tried: &Candidate| {
         let death = if let Fate::Died { at, why } = tried.fate { format!(" at {at}: {why}") } else { String::new() };
@@ -416,14 +416,14 @@ fn told(explained: &Explained) -> Vec<String> {
 
 #[test]
 fn what_became_of_every_candidate_is_told() {
-    // The row that was cut is written once more, without a member that was delivered.
+    // The cut row is written again, without a member that was delivered.
     let explained = explained_in(r#"[{"a": 1, "b": "Be"#, r#"[{"b": "Berta"}, {"a": 2}]"#, Expect::Any, &[]);
     assert_eq!((explained.cut.path.as_str(), explained.cut.offset), ("/0/b", 18));
     let leaves_out = "restart plausible, 18 from 0 \"\", new 10: died at 14: it leaves out what was delivered";
     assert!(told(&explained).iter().any(|told| told == leaves_out), "{:#?}", told(&explained));
     assert_eq!((explained.seam, explained.failure), (None, Some(SpliceError::NoAlignment)));
 
-    // What is asked for wins with its first legal byte; nothing else was tried.
+    // The requested alignment wins with its first legal byte; nothing else was tried.
     let explained = explained_in("[10, 2", "0, 30]", Expect::Exact, &[]);
     assert_eq!(told(&explained), [r#"exact asked, 0 from 6 "/1", new 0: won"#]);
     assert_eq!((explained.seam.unwrap().decided, explained.held, explained.anchor.unwrap().length), (1, 0, 6));
@@ -433,7 +433,7 @@ fn what_became_of_every_candidate_is_told() {
     assert_eq!((explained.candidates.len(), explained.anchor), (0, None));
     assert_eq!(explained.seam.unwrap().alignment, Alignment::Start);
 
-    // Repairs are told behind a failure, too.
+    // Repairs are reported after a failure, too.
     let explained = explained_in("[1,", ", 2, x", Expect::Any, &[]);
     assert!(matches!(explained.failure, Some(SpliceError::Malformed(_))));
     assert_eq!(explained.repairs, [Repair { rule: Rule::CommaDropped, offset: 3 }]);
@@ -458,16 +458,16 @@ fn an_explanation_is_the_same_for_all_chunkings() {
     }
 }
 
-/// Trials without end are no memory without end.
+/// The number of attempts, and so the memory, is bounded.
 #[test]
 fn only_so_many_dead_candidates_are_remembered() {
-    // Content may begin at each line behind prose, and each such claim dies of its first character.
+    // Content may begin at each line after prose, and each such candidate is rejected at its first character.
     let fragment = "!\n".repeat(200);
     let explained = explained_in("[1, ", &fragment, Expect::Any, &[]);
     assert_eq!((explained.candidates.len(), explained.unlisted), (64, 200 - 64));
 }
 
-/// Work, not time: an anchor that the fragment repeats at every byte opens only so many trials.
+/// Counts work, not time: an anchor that the fragment repeats at every byte makes a bounded number of attempts.
 #[test]
 fn a_period_does_not_open_a_trial_at_every_byte() {
     let delivered = format!("[\"{}", "a".repeat(5000));
@@ -513,7 +513,7 @@ fn garbage_is_not_held_without_end() {
 /// The alignment and the overlap, or why there is none.
 type Joined = Result<(Alignment, usize), SpliceError>;
 
-/// By hand: the document, the fragment, what becomes of them.
+/// Cases by hand: the document, the fragment, the result.
 #[test]
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
@@ -531,7 +531,7 @@ fn seams_by_hand() {
         ("[1,\n  ", "[1, 2]", Expect::Any, "[1,\n   2]", Ok((Restart, 3))),
         ("[1,\n  ", "[1,2]", Expect::Any, "[1,\n  2]", Ok((Restart, 3))),
         ("[1, 2", "[1, 2", Expect::Any, "[1, 2", Ok((Repeat, 5))),
-        // An envelope is no overlap, and a tail that is shorter than the anchor is a repeat, too.
+        // An envelope is not an overlap, and a tail that is shorter than the anchor is a repeat, too.
         (
             "[1, \"a b c d e f g h\"",
             "```\n\"a b c d e f g h\"",
@@ -540,24 +540,24 @@ fn seams_by_hand() {
             Ok((Repeat, 17)),
         ),
         ("[1, 2", "[1, 2, 3", Expect::Any, "[1, 2, 3", Ok((Anchor, 5))),
-        // It has begun again, and was cut before it came to something new.
+        // The model begins again, and is cut before anything new.
         ("{\"a\": \"Hel", "{\"a\":", Expect::Any, "{\"a\": \"Hel", Ok((Repeat, 5))),
         ("```json\n", "```json\n[1]\n```", Expect::Any, "```json\n[1]", Ok((Start, 0))),
         ("```json\n", "Sure:\n```json\n[1", Expect::Any, "```json\n[1", Ok((Start, 0))),
         (" ", "sorry", Expect::Any, " ", Err(SpliceError::Empty)),
-        // An envelope that closes where the grammar refuses it is no error.
+        // A closing fence where the grammar rejects it is not an error.
         ("[\"abc", "```json\n[\"abcd\", \"e\n```", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
         ("[\"abc", "```json\n[\"abcd\", \"e\n```\n\n[That] is all.", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
         ("[\"abc", "[\"abcd\"] and so on", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
-        // Prose may speak of brackets; behind JSON that is none of the document's the anchor is no anchor.
+        // Prose may mention brackets; after JSON that is not the document's the anchor does not count.
         ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
         ("[\"abc", "[\"xyz\",\n[\"abcd\"]", Expect::Any, "[\"abc", Err(SpliceError::NoAlignment)),
-        // The line end before a closing fence belongs to the fence: it ends no number.
+        // The line end before a closing fence belongs to the fence: it does not end a number.
         ("[100, 10", "```json\n[100, 102, 10\n```", Expect::Any, "[100, 102, 10", Ok((Anchor, 8))),
         ("[100, 10", "```json\n[100, 102, 10\r\n  ```\nThat is all.", Expect::Any, "[100, 102, 10", Ok((Anchor, 8))),
         ("[100, 10", "```json\n[100, 102,\n\n103]\n```", Expect::Any, "[100, 102,\n\n103]", Ok((Anchor, 8))),
         ("[\"a", "```json\n[\"a ``` b\\n```\"]\n```", Expect::Any, "[\"a ``` b\\n```\"]", Ok((Anchor, 3))),
-        // A word, a number or an element begun again is a rival of the exact reading: neither is taken.
+        // A word, a number or an element that begins again is a rival of the exact reading: neither is taken.
         (
             "{\"a\": \"rain fell in tor",
             "torrents\", \"b\": 1}",
@@ -573,7 +573,7 @@ fn seams_by_hand() {
             Err(SpliceError::Ambiguous),
         ),
         ("{\"n\": 12", "123, \"m\": 2}", Expect::Any, "{\"n\": 12", Err(SpliceError::Ambiguous)),
-        // Where the exact reading is illegal sooner or later, the other one is left alone, and wins.
+        // Where the exact reading is illegal sooner or later, the other one remains and wins.
         (
             "[{\"id\": 1},{\"id\": 4, \"v\":",
             "{\"id\": 4, \"v\": 40}]",
@@ -581,9 +581,9 @@ fn seams_by_hand() {
             "[{\"id\": 1},{\"id\": 4, \"v\": 40}]",
             Ok((Restart, 14)),
         ),
-        // A row that goes on as the rows before did is as likely the next one.
+        // A row that continues like the rows before it is as likely the next one.
         ("[12,12,12", ",12,13]", Expect::Any, "[12,12,12,12,13]", Ok((Exact, 0))),
-        // Text that is not repeated from its beginning on goes on at the cut.
+        // Text that is not repeated from its beginning on continues at the cut.
         (
             "{\"a\": \"rain fell in tor",
             "rents\", \"b\": 1}",
@@ -591,7 +591,7 @@ fn seams_by_hand() {
             "{\"a\": \"rain fell in torrents\", \"b\": 1}",
             Ok((Exact, 0)),
         ),
-        // White space of several bytes that the fragment leaves out, before a character that begins as it does.
+        // White space of several bytes that the fragment leaves out, before a character that begins with the same byte.
         ("[\"mot\u{a0}", "[\"mot»\"]", Expect::Any, "[\"mot\u{a0}»\"]", Ok((Anchor, 5))),
         ("[\"mot\u{3000}", "[\"mot\u{3000}、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 8))),
         ("[\"mot\u{3000}", "[\"mot、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 5))),
@@ -631,7 +631,7 @@ fn what_breaks_behind_the_seam_is_told_and_kept() {
     }
 }
 
-/// The fuzz body over pieces of documents: restarts, repeats, envelopes and rubbish in every order.
+/// The fuzz body over parts of documents: restarts, repeats, envelopes and garbage in every order.
 #[test]
 fn random_scripts_keep_every_promise() {
     let mut rng = Rng::new(31);

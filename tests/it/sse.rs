@@ -1,4 +1,4 @@
-//! Event streams: each rule by hand, the standard's own cases, recorded streams, and random bytes against a slow twin.
+//! Event streams: each rule by hand, the cases of the standard, recorded streams, and random bytes against a slow twin.
 
 mod twin;
 
@@ -24,7 +24,7 @@ fn over_splits(limits: &Limits, input: &[u8]) -> Record {
     whole
 }
 
-/// Expects these events, as (type, data, id, range, terminated), of any split; the twin must think so, too.
+/// Expects these events, as (type, data, id, range, terminated), from any split and from the twin.
 #[track_caller]
 fn check(input: &[u8], expect: &[(&str, &str, &str, Range<u64>, bool)]) -> Record {
     let record = over_splits(&Limits::default(), input);
@@ -64,7 +64,7 @@ fn an_event_is_due_at_its_carriage_return() {
     let event = decoder.next_event(&mut input).unwrap().unwrap();
     assert_eq!((event.data.as_ref(), event.range), ("1", 0..10));
     assert_eq!((decoder.boundary(), decoder.offset()), (10, 10));
-    // The LF comes late: no line of its own, and it moves the boundary.
+    // The LF comes late: it is not a line of its own, and it moves the boundary.
     let mut input = &b"\n"[..];
     assert_eq!(decoder.next_event(&mut input), Ok(None));
     assert_eq!((decoder.boundary(), decoder.offset()), (11, 11));
@@ -128,7 +128,7 @@ fn last_event_id() {
     );
     // A block without data sets it, too.
     check(b"id: 7\n\ndata: a\n\n", &[("message", "a", "7", 0..16, true)]);
-    // A NUL makes an id no id.
+    // An id with a NUL is ignored.
     check(b"id: 1\nid: 2\0\nid: \0\ndata: a\n\n", &[("message", "a", "1", 0..28, true)]);
     // The block must come whole.
     let record = check(b"id: 1\n\nid: 2\n", &[]);
@@ -202,7 +202,7 @@ fn a_line_has_a_cap() {
     let record = over_splits(&limits, b"data: 12\r\n\r\ndata: 34\n\n");
     assert_eq!((record.events.len(), record.error), (2, None));
     let too_long = |offset| Some(DecodeError { kind: DecodeErrorKind::LineTooLong(8), offset });
-    // What was whole before it has gone out. The ninth byte is too much, whether its line ends or not.
+    // Whole events before it were returned. The ninth byte is too much, whether its line ends or not.
     for tail in ["", "4", "4567890\n\ndata: 5\n\n"] {
         let record = over_splits(&limits, format!("data: 1\n\ndata: 123{tail}").as_bytes());
         assert_eq!((record.events.len(), record.error), (1, too_long(17)));
@@ -225,7 +225,7 @@ fn an_event_has_a_cap() {
         assert_eq!((record.events.len(), record.error), (1, too_long(20)), "{tail:?}");
         assert_eq!((record.offset, record.boundary), (20, 6));
     }
-    // Fields that leave nothing behind count as well, comments don't; a blank line starts anew.
+    // Fields without effect count as well, comments do not; a blank line resets the count.
     assert_eq!(over_splits(&limits, b"event\nevent\nevent\n").error, too_long(17));
     assert_eq!(over_splits(&limits, b"x: 1\nx: 2\nx: 3\n").error, too_long(14));
     assert_eq!(over_splits(&limits, b": 345678901234567890\n:\n:\n:\n:\n:\n:\n").error, None);

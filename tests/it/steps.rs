@@ -1,5 +1,5 @@
-//! The loop as a state machine: whatever comes, it ends within its caps, loses nothing and invents no success; and what
-//! is interrupted goes on in another process.
+//! The loop as a state machine: whatever comes, it ends within its caps, loses nothing and reports no false success;
+//! and an interrupted loop goes on in another process.
 
 use std::time::Duration;
 
@@ -48,7 +48,8 @@ fn end(rng: &mut Rng) -> CallEnd {
     }
 }
 
-/// One random answer from its first call to its end. `interrupted`: now and then the session goes on from its snapshot.
+/// Runs one random answer from its first call to its end. `interrupted`: now and then the session goes on from its
+/// snapshot.
 fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
     let mut rng = Rng::new(seed);
     let limits = Limits {
@@ -156,7 +157,7 @@ fn every_loop_ends_and_invents_nothing() {
         let stop = outcome.reason().map_or("none", StopReason::as_str);
         *seen.entry(format!("{} {stop}", outcome.status().as_str())).or_default() += 1;
     }
-    // Each way of ending has been seen.
+    // Each way of ending has occurred.
     for way in [
         "complete none",
         "passed none",
@@ -172,7 +173,7 @@ fn every_loop_ends_and_invents_nothing() {
     println!("covered: {seen:?}");
 }
 
-/// The outputs of a session that has just been restored from this snapshot.
+/// Returns the outputs of a session that was just restored from this snapshot.
 fn restored(snapshot: &Snapshot) -> (Session, Vec<Output>) {
     let mut session = Session::restore(Duration::from_secs(9), snapshot, Limits::default()).unwrap();
     let outputs = std::iter::from_fn(|| session.poll_output()).collect();
@@ -200,14 +201,14 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     assert_eq!((outcome.status(), outcome.tally().continuations), (Status::Complete, 2));
     assert_eq!(outcome.tally().tokens, [Some(7), None, Some(9)]);
     assert_eq!(session.document().text(), "{\"rows\": [1, 23, 4]}");
-    // It asks as it is told to, from that call on.
+    // It uses the given strategy from that call on.
     let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default());
     let mut asked = Session::restore_with(Duration::ZERO, &snapshot, Limits::default(), strategy).unwrap();
     let mut outputs = std::iter::from_fn(|| asked.poll_output());
     let is_prefix =
         |output| matches!(output, Output::Event(Event::Requested { mode: Some(ContinuationMode::Prefill), .. }));
     assert!(outputs.any(is_prefix));
-    // What has ended stays so.
+    // What has ended stays ended.
     let (session, outputs) = restored(&session.snapshot());
     assert!(session.is_done() && outputs.is_empty());
 }
@@ -288,7 +289,8 @@ fn a_snapshot_keeps_what_is_delivered_on_giving_up() {
     assert_eq!((outcome.status(), session.document().text()), (Status::Incomplete, "[1, "));
 }
 
-/// How a loop ends whose calls say these texts, each up to the limit on tokens; what the events tell of progress.
+/// Returns how a loop ends whose calls say these texts, each up to the limit on tokens, and the progress that its
+/// events report.
 fn ended(limits: Limits, strategy: ContinuationStrategy, calls: &[(&str, u64)]) -> (Option<Outcome>, Vec<(u8, u32)>) {
     let mut session = Session::new(limits);
     session.set_strategy(strategy);
@@ -314,7 +316,7 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
     let calls = [
         ("[10, 20", 1),
         ("PROGRESS: 40\n[10, 20, 30", 1),
-        // The same, less, and no answer, which is no failure.
+        // The same percentage, a lower one, and no answer, which is not a failure.
         ("PROGRESS: 40\n[10, 20, 30, 40", 1),
         ("[10, 20, 30, 40, 50", 1),
         ("PROGRESS: 39\n[10, 20, 30, 40, 50, 60", 1),
@@ -334,7 +336,7 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
     let strict = Limits { max_stalled_reports: 1, ..Limits::default() };
     let (outcome, _) = ended(strict, ContinuationStrategy::with(on), &calls[..3]);
     assert_eq!(outcome.unwrap().reason(), Some(StopReason::Progress));
-    // Who was not asked says nothing.
+    // Without the question, nothing is reported.
     assert_eq!(ended(many, ContinuationStrategy::default(), &calls), (None, Vec::new()));
 }
 
@@ -343,7 +345,7 @@ fn caps_take_every_number() {
     let calls = [("[10, 20", 5), ("[10, 20, 30", u64::MAX)];
     let limits = Limits { max_total_tokens: Some(10), ..Limits::default() };
     assert_eq!(ended(limits, ContinuationStrategy::default(), &calls).0.unwrap().reason(), Some(StopReason::Tokens));
-    // Text that is new is no repeat, even where none is allowed.
+    // New text is progress, even where no call without progress is allowed.
     let limits = Limits { max_no_progress: 0, ..Limits::default() };
     assert_eq!(ended(limits.clone(), ContinuationStrategy::default(), &calls).0, None);
     let again = [("[10, 20", 5), ("[10, 20", 5)];
@@ -395,7 +397,7 @@ fn a_call_for_the_rest_ends_with_the_time() {
     let limits = Limits { max_total_time: Some(Duration::from_secs(50)), ..Limits::default() };
     let mut session = Session::new(limits);
     session.handle_input(Duration::from_secs(1), Input::Text("[1, 2"));
-    // The first answer has the time that it needs.
+    // The first answer takes as long as it needs.
     assert_eq!(session.poll_timeout(true), Some(Duration::from_secs(61)));
     session.handle_input(Duration::from_secs(10), Input::CallEnd(CallEnd::Dropped));
     session.handle_input(Duration::from_secs(12), Input::Text("[1, 2, 3"));
@@ -403,7 +405,7 @@ fn a_call_for_the_rest_ends_with_the_time() {
     session.handle_input(Duration::from_secs(51), Input::CallEnd(CallEnd::TimedOut));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
-    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Time)));
-    // What had come of it stands; the number may have been longer.
+    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Time)));
+    // What had come stays; the number may have been longer.
     assert_eq!(session.document().text(), "[1, 2, 3]");
 }

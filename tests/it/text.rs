@@ -1,4 +1,4 @@
-//! Text that is no JSON: it goes on behind its anchor, or where it was cut; anything else is refused.
+//! Text that is not JSON: it continues after its anchor, or where it was cut; anything else is rejected.
 
 use restitch::Limits;
 use restitch::session::{Status, stitch_text};
@@ -10,7 +10,7 @@ const PROSE: &str = "The harbour was quiet that morning. Nets hung over the rail
 const MARKDOWN: &str = "# Größe\n\n- eins\n- zwei: `let a = 1;`\n\n```rust\nfn main() {\n    // 漢字 😀\n    \
     println!(\"{}\", 1);\n}\n```\n\n## Ende\n\nDas war's, und mehr war nicht.";
 
-/// What models say instead of going on.
+/// What models say instead of continuing.
 const REFUSALS: [&str; 4] = [
     "I'm sorry, but I can't help with that.",
     "Sure, here is the rest:\n\n",
@@ -18,7 +18,7 @@ const REFUSALS: [&str; 4] = [
     "```\nnothing\n```\n",
 ];
 
-/// The fragment in chunks of so many bytes; they end between characters.
+/// Feeds the fragment in chunks of so many bytes, which end between characters.
 fn joined(delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> (String, Result<Seam, SpliceError>) {
     let mut text = delivered.to_owned();
     let mut splice = TextSplice::new(&text, expect, &Limits::default());
@@ -36,7 +36,7 @@ fn joined(delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> (Str
     (text, seam)
 }
 
-/// The same in any chunks.
+/// Checks the same in any chunks.
 fn join(delivered: &str, fragment: &str, expect: Expect) -> (String, Result<Seam, SpliceError>) {
     let [(text, seam), b, c] = [1, 4, usize::MAX].map(|chunk| joined(delivered, fragment, expect, chunk));
     assert!((&text, &seam) == (&b.0, &b.1) && (&text, &seam) == (&c.0, &c.1), "{delivered:?} + {fragment:?}");
@@ -64,7 +64,7 @@ fn an_anchor_is_found_behind_any_envelope() {
             fragments.extend([fenced.clone(), format!("Here it goes on:\n\n{fenced}")]);
         }
         for fragment in fragments {
-            // A text of one or two letters is found in the words of the preamble.
+            // A text of one or two letters occurs in the words of the preamble.
             if delivered.len() < 4 && !fragment.trim_start().starts_with(delivered) {
                 continue;
             }
@@ -110,13 +110,13 @@ fn what_does_not_repeat_the_anchor_is_refused() {
     for_every_cut(|text, delivered, _| {
         for refusal in REFUSALS {
             let (joined, seam) = join(delivered, refusal, Expect::Any);
-            // So is one in a refusal.
+            // So does one in a refusal.
             if delivered.len() < 4 && seam.is_ok() {
                 continue;
             }
             assert_eq!((joined.as_str(), seam), (delivered, Err(SpliceError::NoAlignment)), "{refusal:?}");
         }
-        // It goes on right at the cut, and nobody asked for that.
+        // It continues right at the cut, which nobody asked for.
         let rest = &text[delivered.len()..];
         if delivered.len() > 4 && !rest.trim().is_empty() {
             assert!(join(delivered, rest, Expect::Anchor).1.is_err(), "{delivered:?}");
@@ -125,7 +125,7 @@ fn what_does_not_repeat_the_anchor_is_refused() {
     for blank in ["", " \n\t"] {
         assert_eq!(join("text", blank, Expect::Any), ("text".to_owned(), Err(SpliceError::Empty)));
     }
-    // In the middle of a line it is quoted.
+    // In the middle of a line it is a quotation.
     let (paragraph, _) = PROSE.split_once('\n').unwrap();
     let quoted = format!("You wrote “{paragraph}” and I have nothing to add.");
     assert_eq!(join(paragraph, &quoted, Expect::Any).1, Err(SpliceError::NoAlignment));

@@ -1,4 +1,4 @@
-//! The slow twin of the decoder: the standard's algorithm over a whole stream, step by step, with no thought of speed.
+//! The decoder's slow twin: the standard's algorithm over a whole stream, step by step, without regard to speed.
 //!
 //! <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>
 
@@ -46,7 +46,8 @@ pub(crate) fn decode(input: &[u8]) -> Record {
             "data" => data = data + value + "\n",
             "event" => event_type = value.to_owned(),
             "id" if !value.contains('\0') => id = value.to_owned(),
-            // Ours: a retry that the end of the stream may have cut is none, and one too large is the largest.
+            // Ours: a retry that the end of the stream may have cut is ignored, and one that is too large is the
+            // largest.
             "retry" if line.end.is_some() && !value.is_empty() && value.chars().all(|c| c.is_ascii_digit()) => {
                 record.retry = Some(value.parse().unwrap_or(u64::MAX));
             }
@@ -72,7 +73,7 @@ fn lines(input: &[u8]) -> Vec<Line> {
             at += 1;
         }
     }
-    // The standard decodes the stream first and takes it apart then. It is the same: no sequence has a line end in it.
+    // The standard decodes the stream first and splits it then. That is the same: no character contains a line end.
     let decoded = String::from_utf8_lossy(body).replace("\r\n", "\n").replace('\r', "\n");
     let mut joined: String = lines.iter().map(|line| line.text.clone() + "\n").collect();
     if lines.last().is_some_and(|line| line.end.is_none()) {
