@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod capability;
+mod case_file;
 mod cases;
 mod chat;
 mod children;
@@ -17,6 +18,7 @@ mod client;
 mod config;
 mod context;
 mod continued;
+mod corpus;
 mod document;
 mod envelope;
 mod events;
