@@ -54,7 +54,10 @@ impl Answer {
                 }
                 text
             }
-            (Behaviour::Repeat, None) => continuation.map(|c| c.delivered.clone()).unwrap_or_default(),
+            (Behaviour::Repeat, None) => {
+                debug_assert!(continuation.is_some(), "a script has no `repeat` as a first answer");
+                continuation.map(|c| c.delivered.clone()).unwrap_or_default()
+            }
             (Behaviour::Prose, None) => PROSE.to_owned(),
             (Behaviour::Refusal, None) => REFUSAL.to_owned(),
             (_, None) => String::new(),

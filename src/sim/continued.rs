@@ -31,7 +31,9 @@ impl Continued {
     ) -> Option<Self> {
         let cut = Cut { document, offset: asked.position, anchor: anchor(document, asked) };
         let mut text = write(style, &cut, seed(document, cut.offset))?;
-        let rest = document.get(cut.offset..)?;
+        let rest = document.get(cut.offset..);
+        debug_assert!(rest.is_some(), "the delivered text is a prefix of the document");
+        let rest = rest?;
         let at = rest_in(style, &text, rest, cut.offset - cut.anchor);
         let length = super::answer::floor_char_boundary(&text, bytes.unwrap_or(text.len()));
         // A slice of what is delivered already ends where the model was cut off in its loop.

@@ -115,7 +115,9 @@ fn last_of_assistant(body: &Value) -> Option<&Value> {
 
 impl fmt::Display for ProviderProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES.iter().find(|(_, profile)| profile == self).map_or("", |(name, _)| name))
+        let name = Self::NAMES.iter().find(|(_, profile)| profile == self);
+        debug_assert!(name.is_some(), "every profile has a name: {self:?}");
+        f.write_str(name.map_or("", |(name, _)| name))
     }
 }
 

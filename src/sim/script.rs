@@ -205,8 +205,9 @@ impl fmt::Display for Behaviour {
         if let Self::Style(style) = self {
             return f.write_str(style.name());
         }
-        let name = BEHAVIOURS.iter().find(|(_, behaviour)| behaviour == self).map_or("", |&(name, _)| name);
-        f.write_str(name)
+        let name = BEHAVIOURS.iter().find(|(_, behaviour)| behaviour == self);
+        debug_assert!(name.is_some(), "every behaviour has a name: {self:?}");
+        f.write_str(name.map_or("", |&(name, _)| name))
     }
 }
 
@@ -241,7 +242,9 @@ impl fmt::Display for AnswerEnd {
         if let Self::Reset(bytes) = self {
             return write!(f, "drop={bytes}");
         }
-        f.write_str(ENDS.iter().find(|(_, end)| end == self).map_or("", |&(name, _)| name))
+        let name = ENDS.iter().find(|(_, end)| end == self);
+        debug_assert!(name.is_some(), "every end has a name: {self:?}");
+        f.write_str(name.map_or("", |&(name, _)| name))
     }
 }
 

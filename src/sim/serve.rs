@@ -284,7 +284,9 @@ fn complete(shared: &Arc<Shared>, cut: &Cut, parsed: &ParsedRequest, call: &mut 
 }
 
 fn status(code: u16, retry_after: Option<u32>) -> Reply {
-    let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(code);
+    debug_assert!(status.is_ok(), "a script has no status {code}");
+    let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let (kind, code) = match status {
         StatusCode::TOO_MANY_REQUESTS => ("requests", "rate_limit_exceeded"),
         status if status.is_server_error() => ("server_error", "server_error"),
@@ -313,7 +315,8 @@ fn json_reply(status: StatusCode, body: &Value) -> Reply {
 
 /// All headers are constants or numbers, so that nothing is left to fail; an empty 500 if something did.
 fn built(response: http::Result<Reply>) -> Reply {
-    response.unwrap_or_else(|_| {
+    response.unwrap_or_else(|error| {
+        debug_assert!(false, "a response of constants is valid: {error}");
         let mut response = Response::new(Either::Left(Full::default()));
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         response

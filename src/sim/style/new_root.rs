@@ -123,5 +123,6 @@ pub(super) fn bare(site: &Site<'_>, with_cut: bool) -> Option<String> {
         false => site.next(array)?,
     };
     let last = *children.last()?;
+    debug_assert!(first <= last, "the first element is not after the last one");
     site.cut.document.get(site.nodes[first].span.start..site.nodes[last].span.end).map(str::to_owned)
 }

@@ -41,7 +41,9 @@ pub(super) fn only_delivered(site: &Site<'_>, random: &mut Random) -> Option<Str
 /// The complete part of the delivered text, closed; `None` where that is nothing, or all that was to come.
 pub(super) fn closed_delivered(site: &Site<'_>) -> Option<String> {
     let mut machine = Machine::new(usize::MAX);
-    machine.feed(site.delivered().as_bytes()).ok()?;
+    let fed = machine.feed(site.delivered().as_bytes());
+    debug_assert!(fed.is_ok(), "the document is JSON, and so is its beginning");
+    fed.ok()?;
     let mut suffix = String::new();
     let end = machine.close_into(CloseOptions::default(), &mut suffix)?;
     let is_all = site.from(end).chars().filter(|c| !WHITE_SPACE.contains(c)).eq(suffix.chars());

@@ -74,6 +74,7 @@ pub(super) fn reformatted(site: &Site<'_>, from: Start, random: &mut Random) -> 
     lay_out(site, random, |layout, spelling| {
         let printed = view.print(layout, spelling, node);
         let start = if with_key { printed.lead } else { printed.value };
+        debug_assert!(printed.text.is_char_boundary(start), "a node begins at a character");
         printed.text.get(start..).map(str::to_owned)
     })
     .filter(|text| text != site.from(start))

@@ -114,6 +114,7 @@ fn digit(number: &str) -> Option<usize> {
 
 /// Another digit than the one that `text` begins with, and not 0.
 fn other_digit(text: &str, random: &mut Random) -> String {
+    debug_assert!(text.starts_with(|c: char| c.is_ascii_digit()), "no digit: {text}");
     let old = text.bytes().next().map_or(0, |byte| usize::from(byte.wrapping_sub(b'0')));
     let other = 1 + (old + random.below(8)) % 9;
     other.to_string()
