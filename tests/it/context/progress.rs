@@ -109,6 +109,10 @@ fn text_in_a_document_is_not_a_percentage() {
         for _ in 0..200 {
             let (start, length) = (rng.below(text.len()), rng.below(3000));
             let Some(fragment) = text.get(start..text.len().min(start + length)) else { continue };
+            // An answer that is nothing but a number is a percentage.
+            if fragment.trim().parse::<u32>().is_ok() {
+                continue;
+            }
             assert_eq!(extract(fragment), None, "{name}: {fragment:?}");
             count += 1;
         }
