@@ -1,6 +1,6 @@
-//! What a step's answer says, and its form in chat/completions: as an event stream or as one body.
+//! The text of a step's answer, and its form in the Chat Completions API: an event stream or one body.
 //!
-//! Knows no sockets: it makes frames, and says how the last of them is followed.
+//! Has no sockets: it makes frames, and says what follows the last one.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -13,17 +13,17 @@ use super::script::{AnswerEnd, Behaviour, Step};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
-    /// What it thinks first.
+    /// The reasoning before the text.
     pub(super) reasoning: Option<&'static str>,
-    /// How many bytes of the document it has that had not been delivered.
+    /// How many bytes of the document the text has that were not delivered before.
     pub(super) delivered: usize,
     pub(super) end: AnswerEnd,
-    /// The finish that goes with the end, if one is sent.
+    /// The finish reason that belongs to the end, if one is sent.
     pub(super) finish: Option<&'static str>,
 }
 
 impl Answer {
-    /// What `step` makes of the document. A style that does not apply at the cut is answered as `anchor`.
+    /// Returns the answer that `step` gives. A style that does not apply at the cut is answered as `anchor`.
     pub(super) fn new(step: &Step, document: &str, continuation: Option<&Continuation>) -> Self {
         if let Behaviour::Style(style) = step.behaviour {
             let continued = continuation.and_then(|c| Continued::new(style, step.bytes, document, c));
@@ -62,12 +62,12 @@ impl Answer {
             (Behaviour::Refusal, None) => REFUSAL.to_owned(),
             (_, None) => String::new(),
         };
-        // What delivers nothing of the document on purpose has said all that it wanted; a repeat was cut again.
+        // A behaviour that delivers nothing of the document on purpose is finished; a repeat was cut again.
         let stops = whole || matches!(step.behaviour, Behaviour::Prose | Behaviour::Refusal | Behaviour::Empty);
         Self::ending(step, text, delivered, stops)
     }
 
-    /// With the step's end, or the one that goes with whether the text is all that was to be said.
+    /// Adds the step's end, or the usual one: `stop` where the text is complete, else `length`.
     fn ending(step: &Step, text: String, delivered: usize, stops: bool) -> Self {
         let usual = if stops { AnswerEnd::Stop } else { AnswerEnd::Length };
         let end = if step.behaviour == Behaviour::Drop { AnswerEnd::Drop } else { step.end.unwrap_or(usual) };
@@ -82,7 +82,7 @@ impl Answer {
     }
 }
 
-/// What stands before the text of the document, and what follows it where it is finished; `None` for behaviours that
+/// Returns the text before the document's, and the text after it where the document ends; `None` for behaviours that
 /// have no such text.
 fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str], &'static str)> {
     Some(match behaviour {
@@ -98,16 +98,16 @@ fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str
     })
 }
 
-/// What is the same in all of a response's JSON.
+/// The members that are the same in all JSON of a response.
 pub(super) struct Header<'a> {
-    /// Counts the server's answers, so that each has an id and a time of its own.
+    /// Counts the server's answers, so that each has its own id and time.
     pub(super) number: u64,
     pub(super) model: &'a str,
     pub(super) prompt_tokens: usize,
 }
 
 impl Header<'_> {
-    /// The members before `choices`, in a provider's order. `object` is `chat.completion` or its `.chunk`.
+    /// Returns the members before `choices`, in a provider's order. `object` is `chat.completion` or its `.chunk`.
     fn open(&self, object: &str) -> String {
         format!(
             r#"{{"id":"chatcmpl-sim-{}","object":"{object}","created":{},"model":{},"system_fingerprint":"fp_sim","#,
@@ -125,9 +125,9 @@ impl Header<'_> {
 
 /// The data frames of one response's body, in order.
 pub(super) enum Frames {
-    /// One event a frame. Boxed since it is many times as large as the other.
+    /// One event a frame. Boxed, because it is many times larger than the other variant.
     Events(Box<Events>),
-    /// One frame, or the rest of it: none.
+    /// One frame; `None` once it is taken.
     Body(Option<Bytes>),
 }
 
@@ -142,21 +142,21 @@ impl Iterator for Frames {
     }
 }
 
-/// An answer as events. They are written when they are asked for: an event is many times as long as its text.
+/// An answer as events. An event is written when it is polled, because it is many times longer than its text.
 pub(super) struct Events {
     answer: Answer,
     /// Where the next delta begins in the text.
     at: usize,
-    /// Characters a delta.
+    /// Characters in a delta.
     chunk: usize,
-    /// What each event begins with, `data: ` included.
+    /// The text that each event begins with, `data: ` included.
     open: String,
-    /// The usage at the end, if it was asked for. All other events then have a `usage` of `null`.
+    /// The usage at the end, if the request asked for it. All other events then have a `usage` of `null`.
     usage: Option<Value>,
     stage: Stage,
 }
 
-/// What comes next.
+/// The next part of the stream.
 #[derive(Clone, Copy)]
 enum Stage {
     Role,
@@ -185,7 +185,7 @@ impl Events {
         ))
     }
 
-    /// The next delta's text, not empty.
+    /// Returns the next delta's text, which is not empty.
     fn delta(&mut self) -> Option<&str> {
         let rest = &self.answer.text[self.at..];
         let length = rest.char_indices().nth(self.chunk).map_or(rest.len(), |(at, _)| at);
@@ -247,7 +247,7 @@ impl Iterator for Events {
     }
 }
 
-/// An answer as one JSON body.
+/// Writes an answer as one JSON body.
 pub(super) fn body(answer: &Answer, header: &Header<'_>) -> String {
     if answer.end == AnswerEnd::Error {
         return upstream_error().to_string();
@@ -264,7 +264,7 @@ pub(super) fn body(answer: &Answer, header: &Header<'_>) -> String {
     )
 }
 
-/// The body of an error, as OpenAI writes it.
+/// Returns the body of an error, as OpenAI writes it.
 pub(super) fn error(kind: &str, code: Option<&str>, message: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }
@@ -273,7 +273,7 @@ fn upstream_error() -> Value {
     error("server_error", Some("upstream_error"), "The server had an error while it processed your request.")
 }
 
-/// The largest offset up to `at` where a character of `text` begins, or its length.
+/// Returns the largest offset up to `at` where a character of `text` begins, or the length of `text`.
 pub(super) fn floor_char_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -285,7 +285,7 @@ pub(super) fn floor_char_boundary(text: &str, at: usize) -> usize {
 const FENCE: &str = "```json\n";
 const FENCE_END: &str = "\n```";
 
-// No `{` or `[` in any of these: a client that sends them back shows by its first opener where the root begins.
+// None of these has a `{` or `[`: the first opener in the text that a client sends back must be that of the root.
 const PREAMBLE: &str = "Here is the document you asked for:\n\n";
 const PREAMBLE_THEN: &str = "Sure, here is the rest:\n\n";
 const EPILOGUE: &str = "\n\nLet me know if you need anything else.";
@@ -293,14 +293,14 @@ const PROSE: &str = "A document needs a purpose first.\nWhat is it for, and who 
 const REASONING: &str = "A document. Where does it begin, and what does it need? There is much to consider.";
 const REFUSAL: &str = "I'm sorry, but I can't help with that.";
 
-/// A control character is illegal in every state of the grammar, also within a string and right after a number, so
-/// that what stands before it is exactly what was delivered.
+/// A control character is illegal in every state of the grammar, also in a string and directly after a number, so
+/// exactly the text before it was delivered.
 const GARBAGE: &str = "\u{1}<<< lost the thread >>>";
 
-/// Bytes that precede garbage where the step names no number: more than a token's rest, less than a delta.
+/// Bytes before the garbage where the step names no number: more than the rest of a token, less than a delta.
 const GOOD_BYTES: usize = 8;
 
-/// The time of answer 0, in seconds since 1970. A constant keeps answers the same from run to run.
+/// The time of answer 0, in seconds since 1970. A constant, so that answers are the same in every run.
 const CREATED: u64 = 1_750_000_000;
 
 #[cfg(test)]
@@ -316,7 +316,7 @@ mod tests {
         (answer.text, answer.delivered, answer.finish)
     }
 
-    /// Cut before `Zo`, behind a white space that the anchor leaves out.
+    /// The cut is before `Zo`, after white space that is not in the anchor.
     fn then(step: &str) -> (String, usize, Option<&'static str>) {
         let script: super::super::Script = format!("|{step}").parse().unwrap();
         let continuation = Continuation {
@@ -337,7 +337,7 @@ mod tests {
         let cases = [
             ("answer", DOCUMENT.to_owned(), all, Some("stop")),
             ("answer@9", r#"{"name": "#.into(), 9, Some("length")),
-            // Within the two bytes of `ë`.
+            // Inside the two bytes of `ë`.
             ("answer@13", r#"{"name": "Zo"#.into(), 12, Some("length")),
             ("answer@0", String::new(), 0, Some("length")),
             ("answer@99999", DOCUMENT.into(), all, Some("stop")),

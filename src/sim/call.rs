@@ -1,6 +1,7 @@
-//! What a request asks for: which conversation it belongs to, and whether it is its first call or a continuation.
+//! Reads requests: which conversation a request belongs to, and whether it is a first call or a continuation.
 //!
-//! Knows the messages of chat/completions and the form of a continuation request, and not which step answers it.
+//! Knows the messages of the Chat Completions API and the form of a continuation request, but not which step answers
+//! it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::profile::ProviderProfile;
 use super::script::{Script, Step};
 
-/// One request that the server received, and what it was answered with. Written before the answer's first byte leaves.
+/// One request that the server received, and its answer. Recorded before the first byte of the answer is sent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Call {
@@ -18,21 +19,21 @@ pub struct Call {
     pub method: Method,
     /// Its path, with the query.
     pub path: String,
-    /// Its headers. The values of those that carry secrets are replaced by `[redacted]`.
+    /// Its headers. The values of headers that carry secrets are replaced by `[redacted]`.
     pub headers: HeaderMap,
-    /// Its body, with what is not UTF-8 replaced.
+    /// Its body; bytes that are not UTF-8 are replaced.
     pub body: String,
-    /// What it was taken for.
+    /// Whether it was a first call or a continuation.
     pub kind: CallKind,
-    /// The step that answered it; `None` where no step was taken.
+    /// The step that answered it; `None` where no step did.
     pub step: Option<Step>,
-    /// Bytes of the document that the step sets out to deliver. A reset at a byte of the body may deliver less.
+    /// Bytes of the document that the step was meant to deliver. A reset at a byte of the body may deliver less.
     pub delivered: usize,
     /// The response's status; `None` where the connection was closed instead.
     pub status: Option<StatusCode>,
 }
 
-/// What a request was taken for.
+/// The kind of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallKind {
@@ -40,45 +41,45 @@ pub enum CallKind {
     First,
     /// A call for the rest of one.
     Continuation {
-        /// The text that the answer was asked to repeat first.
+        /// The text that the request asked the model to repeat first.
         anchor: String,
         /// How many bytes of the document had been delivered.
         position: usize,
     },
-    /// Neither: another path, or a body that was refused.
+    /// Neither: another path, or a body that was rejected.
     Other,
 }
 
-/// A request for an answer, understood.
+/// A request for an answer, parsed.
 pub(super) struct ParsedRequest {
-    /// The same for all calls for one document.
+    /// A hash that is the same for all calls for one document.
     pub(super) conversation: u64,
-    /// What the prompt says instead of the server's own script.
+    /// The script in the prompt, which replaces the server's.
     pub(super) script: Option<Script>,
     pub(super) continuation: Option<Continuation>,
-    /// The continuation is that of a prefix.
-    pub(super) is_prefix: bool,
-    /// Thinking is turned off.
+    /// The continuation is that of a prefill.
+    pub(super) is_prefill: bool,
+    /// The request turns reasoning off.
     pub(super) reasoning_off: bool,
     pub(super) stream: bool,
     pub(super) include_usage: bool,
-    /// Bytes of all messages, the base of the prompt's token count.
+    /// Bytes of all messages, from which the prompt's token count is estimated.
     pub(super) prompt_bytes: usize,
 }
 
-/// What a continuation request says.
+/// The parts of a continuation request.
 pub(super) struct Continuation {
     /// The text delivered so far, envelope included.
     pub(super) delivered: String,
     /// The text between the tags.
     pub(super) anchor: String,
-    /// White space between the anchor's end and the cut, which follows a repeated anchor.
+    /// White space between the anchor's end and the cut. It follows a repeated anchor.
     pub(super) gap: String,
     /// How many bytes of the document the delivered text has.
     pub(super) position: usize,
 }
 
-/// Why a request gets no step: a status and a message that names the client's mistake.
+/// A request that gets no step: a status, and a message that names the client's mistake.
 #[derive(Debug)]
 pub(super) struct RequestError {
     pub(super) status: StatusCode,
@@ -94,7 +95,7 @@ impl RequestError {
 }
 
 impl ParsedRequest {
-    /// Reads a request's body. `document` tells where in it a continuation stands.
+    /// Reads a request's body. `document` is needed to find where the continuation begins.
     pub(super) fn read(
         body: &[u8],
         document: &str,
@@ -105,20 +106,20 @@ impl ParsedRequest {
         let body: Value = serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
         let messages = match body.get("messages").and_then(Value::as_array) {
             Some(messages) if !messages.is_empty() => messages.as_slice(),
-            _ => return Err(bad("`messages` is no array, or an empty one".into())),
+            _ => return Err(bad("`messages` is not an array, or is empty".into())),
         };
         if let Some(refusal) = profile.refusal(path, &body) {
             return Err(RequestError { body: Some(refusal), ..bad(String::new()) });
         }
-        let is_prefix = profile.continues(&body);
-        let (messages, prefix) = match messages.split_last() {
-            Some((last, before)) if is_prefix => (before, Some(text(last))),
+        let is_prefill = profile.continues(&body);
+        let (messages, prefill) = match messages.split_last() {
+            Some((last, before)) if is_prefill => (before, Some(text(last))),
             _ => (messages, None),
         };
-        let continuation = match last_turn(messages).filter(|_| prefix.is_none()) {
-            None => match prefix {
+        let continuation = match last_turn(messages).filter(|_| prefill.is_none()) {
+            None => match prefill {
                 None => None,
-                // White space at its end belongs to it, and is not repeated.
+                // White space at the end of a prefill belongs to it and is not repeated.
                 Some(delivered) => {
                     Some(Continuation { gap: String::new(), ..Continuation::read(delivered, String::new(), document)? })
                 }
@@ -149,7 +150,7 @@ impl ParsedRequest {
             conversation: hasher.finish(),
             script,
             continuation,
-            is_prefix,
+            is_prefill,
             reasoning_off: reasoning_off(&body),
             stream: flag(body.get("stream")),
             include_usage: flag(body.pointer("/stream_options/include_usage")),
@@ -174,9 +175,9 @@ impl Continuation {
     }
 }
 
-/// How many bytes of `document` the text `delivered` has, whatever fence or preamble stands before its root.
+/// Returns how many bytes of `document` the text `delivered` has. A fence or a preamble before the root is skipped.
 fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
-    // A document that is no object or array has no opener to look for; then nothing may stand before it.
+    // A document that is not an object or array has no opener to look for; then nothing may precede it.
     let begin = document.len() - document.trim_start_matches(WHITE_SPACE).len();
     let (begin, root) = if document[begin..].starts_with(OPENERS) {
         (begin, delivered.find(OPENERS).map_or("", |at| &delivered[at..]))
@@ -192,7 +193,7 @@ fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
     Err(RequestError::new(
         StatusCode::UNPROCESSABLE_ENTITY,
         format!(
-            "the delivered text is no prefix of the document: at byte {} it has {:?} instead of {:?}",
+            "the delivered text is not a prefix of the document: at byte {} it has {:?} instead of {:?}",
             begin + same,
             shown(root),
             shown(expected),
@@ -200,8 +201,8 @@ fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
     ))
 }
 
-/// If the last user message asks for a continuation: where its turn begins, the delivered text of the assistant
-/// message before it, if there is one, and the anchor.
+/// Returns, if the last user message asks for a continuation: where its turn begins, the delivered text of the
+/// assistant message before it, if there is one, and the anchor.
 fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
     let user = messages.iter().rposition(|message| role(message) == "user")?;
     let anchor = anchor(&text(&messages[user]))?.to_owned();
@@ -209,7 +210,8 @@ fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
     Some((assistant.unwrap_or(user), assistant.map(|at| text(&messages[at])), anchor))
 }
 
-/// The text between a line `<overlap_context>` and a line `</overlap_context>`, both with the same number, if any.
+/// Returns the text between a line `<overlap_context>` and a line `</overlap_context>`, both with the same number, if
+/// any.
 fn anchor(text: &str) -> Option<&str> {
     let mut begin = 0;
     for line in text.split_inclusive('\n') {
@@ -228,7 +230,7 @@ fn anchor(text: &str) -> Option<&str> {
     None
 }
 
-/// The suffix of the tag that is all of `line`: empty, or `_` and a number.
+/// Returns the suffix of the tag that is all of `line`: empty, or `_` and a number.
 fn tag<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let line = line.strip_suffix('\n').unwrap_or(line);
     let line = line.strip_suffix('\r').unwrap_or(line);
@@ -237,14 +239,14 @@ fn tag<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     (suffix.is_empty() || digits).then_some(suffix)
 }
 
-/// The last `[[script: …]]` of a prompt.
+/// Returns the last `[[script: …]]` of a prompt.
 fn own_script(text: &str) -> Option<String> {
     let begin = text.rfind(SCRIPT)? + SCRIPT.len();
     let end = text[begin..].find("]]")?;
     Some(text[begin..begin + end].to_owned())
 }
 
-/// Whether a request turns thinking off, in any provider's way.
+/// Returns whether a request turns reasoning off, in the way of any provider.
 fn reasoning_off(body: &Value) -> bool {
     let is = |pointer: &str, off: &[Value]| body.pointer(pointer).is_some_and(|value| off.contains(value));
     is("/thinking/type", &["disabled".into()])
@@ -258,7 +260,7 @@ fn role(message: &Value) -> &str {
     message.get("role").and_then(Value::as_str).unwrap_or("")
 }
 
-/// A message's text: a string, or the text parts of an array.
+/// Returns a message's text: a string, or the text parts of an array.
 fn text(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),
@@ -267,13 +269,13 @@ fn text(message: &Value) -> String {
     }
 }
 
-/// The last characters of a text, for messages.
+/// Returns the last characters of a text, for messages.
 fn tail(text: &str) -> &str {
     let begin = text.char_indices().rev().nth(39).map_or(0, |(at, _)| at);
     &text[begin..]
 }
 
-/// How a prompt brings its own script: `[[script: …]]`.
+/// The start of a script in a prompt: `[[script: …]]`.
 const SCRIPT: &str = "[[script:";
 
 /// White space of RFC 8259.
@@ -330,7 +332,7 @@ mod tests {
         assert_eq!(error.status, StatusCode::UNPROCESSABLE_ENTITY);
         assert_eq!(
             error.message,
-            r#"the delivered text is no prefix of the document: at byte 11 it has "2, 3]" instead of ", 3], \"b\": \"text\"}""#,
+            r#"the delivered text is not a prefix of the document: at byte 11 it has "2, 3]" instead of ", 3], \"b\": \"text\"}""#,
         );
         assert!(position(DOCUMENT, &format!("{DOCUMENT}{DOCUMENT}")).is_err());
     }

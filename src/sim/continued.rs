@@ -1,28 +1,28 @@
-//! A continuation in one of the [styles](super::style): its text, and what of the document it brings.
+//! A continuation in one of the [styles](super::style): its text, and how much of the document it has.
 //!
-//! Knows the document and what the request says was delivered, and neither ends nor wires.
+//! Knows the document and what the request says was delivered, but no ends and no wire formats.
 
 use super::call::Continuation;
 use super::style::{ContinuationStyle, Cut, write};
 
-/// A fragment, perhaps cut off again.
+/// A fragment, complete or cut again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Continued {
     pub(super) text: String,
-    /// How many bytes of the document's rest the text has as they stand there: 0 where it writes the rest in another
-    /// way, since no count of bytes would be true of it.
+    /// How many bytes of the rest of the document the text has verbatim. 0 where the style writes the rest in another
+    /// form, because no count of bytes would be right.
     ///
-    /// It is for the log of calls alone. Where the next continuation begins is never taken from it: that is found anew
-    /// in each request, by the delivered text that the client sends back. A client may have refused this text or taken
-    /// a part of it. One that took up a text of another layout sends back what is no prefix of the document any more,
-    /// and its next call is answered as such.
+    /// Only the log of calls uses this number. The start of the next continuation is found in each request, from the
+    /// delivered text that the client sends back: the client may have rejected this text or taken only a part of it. A
+    /// client that accepted text in another layout sends back what is not a prefix of the document, and gets status
+    /// 422.
     pub(super) delivered: usize,
-    /// The model has said what it wanted.
+    /// The fragment is complete, so that the model would stop.
     pub(super) stops: bool,
 }
 
 impl Continued {
-    /// The fragment's first `bytes`, or all of it; `None` where the style does not apply at this cut.
+    /// Returns the fragment's first `bytes`, or all of it; `None` where the style does not apply at this cut.
     pub(super) fn new(
         style: ContinuationStyle,
         bytes: Option<usize>,
@@ -36,7 +36,7 @@ impl Continued {
         let rest = rest?;
         let at = rest_in(style, &text, rest, cut.offset - cut.anchor);
         let length = super::answer::floor_char_boundary(&text, bytes.unwrap_or(text.len()));
-        // A slice of what is delivered already ends where the model was cut off in its loop.
+        // A repetition of delivered text ends where the model was cut off in its loop.
         let stops =
             length == text.len() && !matches!(style, ContinuationStyle::SameAgain | ContinuationStyle::OnlyDelivered);
         text.truncate(length);
@@ -46,8 +46,8 @@ impl Continued {
     }
 }
 
-/// Where the asked anchor begins in the document; its start, where the anchor has some of a fence or a sentence that
-/// stands before the document.
+/// Returns where the requested anchor begins in the document: its start, where the anchor begins in a fence or a
+/// sentence before the document.
 fn anchor(document: &str, asked: &Continuation) -> usize {
     let mut begin = asked.position.saturating_sub(asked.gap.len() + asked.anchor.len());
     while !document.is_char_boundary(begin) {
@@ -56,10 +56,10 @@ fn anchor(document: &str, asked: &Continuation) -> usize {
     begin
 }
 
-/// Where in the fragment the document's rest begins, if it stands there as it is.
+/// Returns where in the fragment the rest of the document begins, if it is there verbatim.
 fn rest_in(style: ContinuationStyle, text: &str, rest: &str, anchor: usize) -> Option<usize> {
     match style {
-        // Nothing of the rest, or some of it out of its place.
+        // These styles have nothing of the rest, or some of it in another place.
         ContinuationStyle::BareList
         | ContinuationStyle::BareListCut
         | ContinuationStyle::Bare
@@ -69,7 +69,7 @@ fn rest_in(style: ContinuationStyle, text: &str, rest: &str, anchor: usize) -> O
         | ContinuationStyle::SameAgain
         | ContinuationStyle::OnlyDelivered
         | ContinuationStyle::ClosedDelivered => None,
-        // What stands around the end could be taken for it.
+        // Text around the end could be taken for the rest.
         ContinuationStyle::AnchorEpilogue | ContinuationStyle::CloserExtra | ContinuationStyle::CloserMissing => {
             Some(anchor)
         }
@@ -77,7 +77,7 @@ fn rest_in(style: ContinuationStyle, text: &str, rest: &str, anchor: usize) -> O
     }
 }
 
-/// The same for the same document and cut, in every run.
+/// Returns a seed that is the same for the same document and cut in every run.
 fn seed(document: &str, cut: usize) -> u64 {
     let mix = |seed: u64, byte: u8| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     document.bytes().fold(0xcbf2_9ce4_8422_2325 ^ cut as u64, mix)
@@ -112,14 +112,14 @@ mod tests {
             let expected = Continued { text: text.to_owned(), delivered, stops };
             assert_eq!(Continued::new(style, bytes, DOCUMENT, &asked), Some(expected), "{name}");
         }
-        let anew = Continued::new(ContinuationStyle::ElementReformatted, None, DOCUMENT, &asked).unwrap();
-        assert_eq!((anew.delivered, anew.stops), (0, true));
+        let reformatted = Continued::new(ContinuationStyle::ElementReformatted, None, DOCUMENT, &asked).unwrap();
+        assert_eq!((reformatted.delivered, reformatted.stops), (0, true));
         let again = Continued::new(ContinuationStyle::OnlyDelivered, None, DOCUMENT, &asked).unwrap();
         assert_eq!((again.delivered, again.stops), (0, false));
         assert_eq!(Continued::new(ContinuationStyle::CommaExtra, None, DOCUMENT, &asked), None);
     }
 
-    /// Of an anchor that begins in a fence the document has the rest.
+    /// The document has the part of the anchor after the fence.
     #[test]
     fn an_anchor_may_begin_before_the_document() {
         let asked = asked(3, "```json\n{\"s");

@@ -1,6 +1,6 @@
-//! How providers differ: whether and how they continue a prefix, what they refuse, and in which words.
+//! Differences between providers: whether and how they continue a prefill, what they reject, and their error messages.
 //!
-//! The words are those of real answers; `provider::capability` names where they were seen.
+//! The messages are those of real responses; `provider::capability` names their sources.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,33 +13,33 @@ use crate::provider::capability::PrefillForm;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ProviderProfile {
-    /// No prefix is continued: a last message of the assistant's is answered as if it were not there.
+    /// Continues no prefill: a last message of the assistant's is answered as if it were not there.
     #[default]
     OpenAi,
-    /// Up to 4.5: a last message is continued, and may not end in white space.
+    /// Up to 4.5: continues a last message, which may not end in white space.
     Anthropic,
-    /// From 4.6 on: such a message is refused.
+    /// From 4.6 on: rejects such a message.
     Anthropic46,
-    /// Up to 3.5 Flash: it is continued.
+    /// Up to 3.5 Flash: continues a last message.
     Gemini,
-    /// From 3.6 Flash on: it is refused.
+    /// From 3.6 Flash on: rejects it.
     Gemini36,
-    /// It is continued with `"prefix": true` below `/beta`, and refused otherwise.
+    /// Continues it with `"prefix": true` below `/beta`, and rejects it otherwise.
     DeepSeek,
-    /// It is continued with `"prefix": true`, which the answer begins with, and refused otherwise.
+    /// Continues it with `"prefix": true` and returns the prefill at the start of the answer; rejects it otherwise.
     Mistral,
-    /// It is continued with `"partial": true`.
+    /// Continues it with `"partial": true`.
     Partial,
-    /// It is continued with `"continue_final_message": true`, unless a generation prompt is to be added, too.
+    /// Continues it with `"continue_final_message": true`, unless the request adds a generation prompt, too.
     Vllm,
-    /// It is continued, and refused while thinking is on.
+    /// Continues it, and rejects it while reasoning is on.
     LlamaCpp,
-    /// No prefix is continued, and no `response_format` of `json_object` is taken.
+    /// Continues no prefill, and rejects a `response_format` of `json_object`.
     Perplexity,
 }
 
 impl ProviderProfile {
-    /// All of them, with their names.
+    /// All profiles, with their names.
     pub const NAMES: [(&'static str, Self); 11] = [
         ("openai", Self::OpenAi),
         ("anthropic", Self::Anthropic),
@@ -54,8 +54,8 @@ impl ProviderProfile {
         ("perplexity", Self::Perplexity),
     ];
 
-    /// How a client says that a prefix is to be continued.
-    pub fn prefix(self) -> PrefillForm {
+    /// Returns how a client says that a prefill is to be continued.
+    pub fn prefill(self) -> PrefillForm {
         match self {
             Self::OpenAi | Self::Anthropic46 | Self::Gemini36 | Self::Perplexity => PrefillForm::None,
             Self::Anthropic | Self::Gemini | Self::LlamaCpp => PrefillForm::Turn,
@@ -65,15 +65,15 @@ impl ProviderProfile {
         }
     }
 
-    /// The answer begins with the prefix.
-    pub(super) fn echoes(self) -> bool {
+    /// Returns whether the answer begins with the prefill.
+    pub(super) fn returns_prefill(self) -> bool {
         self == Self::Mistral
     }
 
-    /// Whether a request's last message is to be continued.
+    /// Returns whether a request's last message is to be continued.
     pub(super) fn continues(self, body: &Value) -> bool {
         let says = |object: &Value, key: &str| object.get(key).and_then(Value::as_bool) == Some(true);
-        last_of_assistant(body).is_some_and(|message| match self.prefix() {
+        last_of_assistant(body).is_some_and(|message| match self.prefill() {
             PrefillForm::Turn => true,
             PrefillForm::Flag => says(message, "prefix"),
             PrefillForm::Partial => says(message, "partial"),
@@ -82,7 +82,7 @@ impl ProviderProfile {
         })
     }
 
-    /// The body of the 400 that a request gets, if it gets one.
+    /// Returns the body of the 400 that a request gets, if it gets one.
     pub(super) fn refusal(self, path: &str, body: &Value) -> Option<&'static str> {
         let last = last_of_assistant(body);
         let is_asked = self.continues(body);

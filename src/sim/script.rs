@@ -1,18 +1,18 @@
-//! What a scripted server does, call by call: steps, their text form, and where a text form goes wrong.
+//! Scripts: the steps of a scripted server, call by call, their text form, and errors in it.
 //!
-//! Knows nothing of HTTP, documents or conversations; it only names what shall happen.
+//! Knows nothing of HTTP, documents or conversations; it only names behaviours.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::style::ContinuationStyle;
 
-/// The steps of a conversation: what its first calls are answered with, and what its continuations.
+/// The steps of a conversation: how its first calls are answered, and how its continuations are.
 ///
 /// The text form is `FIRST… | THEN…`. Steps are separated by white space, `,` or `;`; a step is
-/// `BEHAVIOUR[@BYTES][!END]`. The n-th first call takes the n-th first step, and after the last one the first again.
-/// The n-th continuation since then takes the n-th `then` step; the last one repeats. An empty side means `answer`
-/// before the bar and `anchor` behind it. The [module](super) lists behaviours and ends.
+/// `BEHAVIOUR[@BYTES][!END]`. The n-th first call takes the n-th first step, and starts over after the last one. The
+/// n-th continuation after it takes the n-th `then` step; the last one repeats. An empty side means `answer` before the
+/// bar and `anchor` after it. The [module](super) lists behaviours and ends.
 ///
 /// ```
 /// use restitch::sim::Script;
@@ -33,18 +33,18 @@ pub struct Script {
 }
 
 impl Script {
-    /// The steps of first calls, at least one.
+    /// Returns the steps of first calls, at least one.
     pub fn first(&self) -> &[Step] {
         &self.first
     }
 
-    /// The steps of continuations, at least one.
+    /// Returns the steps of continuations, at least one.
     pub fn then(&self) -> &[Step] {
         &self.then
     }
 }
 
-/// One whole answer, and one that repeats its anchor to every continuation.
+/// One complete answer, and one that repeats its anchor in every continuation.
 impl Default for Script {
     fn default() -> Self {
         Self { first: vec![Step::plain(Behaviour::Answer)], then: vec![Step::plain(Behaviour::Anchor)] }
@@ -91,14 +91,15 @@ impl FromStr for Script {
     }
 }
 
-/// What one call is answered with.
+/// The answer to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What the answer says.
+    /// The content of the answer.
     pub behaviour: Behaviour,
-    /// Bytes of the document's remaining text that it delivers, moved back to a character's edge; `None` is all.
+    /// How many bytes of the document's remaining text it delivers, moved back to the start of a character; `None` is
+    /// all.
     pub bytes: Option<usize>,
-    /// How it ends; `None` is [`AnswerEnd::Stop`] where it reached the document's end, [`AnswerEnd::Length`] where it was cut.
+    /// How it ends; `None` is [`AnswerEnd::Stop`] where it reached the document's end, else [`AnswerEnd::Length`].
     pub end: Option<AnswerEnd>,
 }
 
@@ -121,7 +122,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What an answer says. The [module](super) has the table.
+/// The content of an answer. The [module](super) has the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Behaviour {
@@ -129,35 +130,36 @@ pub enum Behaviour {
     Answer,
     /// No JSON at all. First calls only.
     Prose,
-    /// The asked anchor, verbatim, and what follows it. Continuations only.
+    /// The requested anchor, verbatim, and what follows it. Continuations only.
     Anchor,
-    /// What follows the delivered text, without a repeat. Continuations only.
+    /// What follows the delivered text, without a repetition. Continuations only.
     Exact,
-    /// A continuation behind prose and a code fence. Continuations only: the [`Preamble`](Self::Preamble) of a first
-    /// answer has its fence already.
+    /// A continuation after prose and a code fence. Continuations only: the [`Preamble`](Self::Preamble) of a first
+    /// answer has a fence already.
     PreambleFence,
     /// The delivered text once more and nothing new. Continuations only.
     Repeat,
-    /// Behind a code fence that is closed where the document ends.
+    /// After a code fence that is closed where the document ends.
     Fence,
-    /// Behind a code fence that is never closed.
+    /// After a code fence that is never closed.
     FenceOpen,
-    /// Behind prose; in a first answer also behind a fence.
+    /// After prose; in a first answer also after a fence.
     Preamble,
     /// With prose after the end of the document.
     Epilogue,
-    /// A few good bytes, then ones that no JSON text can have there.
+    /// A few valid bytes, then bytes that no JSON text can have there.
     Garbage,
-    /// As [`Anchor`](Self::Anchor), behind a line that says how much of the document there is. Continuations only.
+    /// As [`Anchor`](Self::Anchor), after a line with the percentage of the document. Continuations only.
     Progress,
-    /// nothing but reasoning, until the limit on tokens is reached. Where the request turns thinking off, as
-    /// [`Answer`](Self::Answer) or [`Anchor`](Self::Anchor).
+    /// Only reasoning, up to the limit on tokens. Where the request turns reasoning off, as [`Answer`](Self::Answer) or
+    /// [`Anchor`](Self::Anchor).
     Reasoning,
     /// "I'm sorry, but I can't help with that."
     Refusal,
     /// A role and a finish, no text.
     Empty,
-    /// The connection is dropped before any text: after the role chunk, or after the head of a whole answer.
+    /// The connection is dropped before any text: after the role chunk, or after the head of a response that is one
+    /// body.
     Drop,
     /// The connection is closed before the first byte of a response.
     NoResponse,
@@ -168,19 +170,19 @@ pub enum Behaviour {
         /// The value of `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
-    /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) where that does not apply at
-    /// the cut. Continuations only; `@BYTES` counts bytes of the fragment. A style that has the name of another
-    /// behaviour is read as that one.
+    /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) where the style does not apply at
+    /// the cut. Continuations only; `@BYTES` counts bytes of the fragment. The name of a style that is also the name of
+    /// another behaviour means that behaviour.
     Style(ContinuationStyle),
 }
 
 impl Behaviour {
-    /// Whether `@BYTES` means something: only where the answer has text of the document.
+    /// Returns whether `@BYTES` is allowed: only where the answer has text of the document.
     fn takes_bytes(self) -> bool {
         !matches!(self, Self::Prose | Self::Repeat | Self::Refusal | Self::Empty | Self::Reasoning) && self.takes_end()
     }
 
-    /// Whether `!END` means something: not where the behaviour is an end itself.
+    /// Returns whether `!END` is allowed: not where the behaviour is an end itself.
     fn takes_end(self) -> bool {
         !matches!(self, Self::Drop | Self::NoResponse | Self::Status { .. })
     }
@@ -217,21 +219,20 @@ impl fmt::Display for Behaviour {
 pub enum AnswerEnd {
     /// `finish_reason: "length"`.
     Length,
-    /// `finish_reason: "stop"`; a lie where the document goes on.
+    /// `finish_reason: "stop"`; premature where the document goes on.
     Stop,
     /// `finish_reason: "content_filter"`.
     Filter,
     /// The connection is dropped after the text, without the end of the chunked body.
     Drop,
-    /// The connection is dropped after exactly this many bytes of the response's body, counted before chunked
-    /// framing, whatever event that splits. Up to there the answer ends as if no end had been named; if it is
-    /// shorter, it ends whole.
+    /// The connection is dropped after exactly this many bytes of the response's body, counted before chunked framing,
+    /// even inside an event. A shorter answer ends as if no end had been named.
     Reset(u64),
     /// The body ends cleanly, without a finish and without `[DONE]`.
     Eof,
     /// `[DONE]` without a finish.
     Done,
-    /// An error inside the stream, then a clean end. A whole answer is replaced by the error.
+    /// An error inside the stream, then a clean end. An answer that is one body is replaced by the error.
     Error,
     /// Nothing more comes, and the connection stays open until the peer leaves.
     Stall,
@@ -248,16 +249,16 @@ impl fmt::Display for AnswerEnd {
     }
 }
 
-/// Why a text is no script, and where.
+/// An error in the text of a script, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// What was wrong.
+    /// What is wrong.
     pub kind: ScriptErrorKind,
-    /// Byte offset of the part that was wrong.
+    /// Byte offset of the part that is wrong.
     pub offset: usize,
 }
 
-/// What was wrong with a script.
+/// What is wrong with a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScriptErrorKind {
@@ -265,17 +266,17 @@ pub enum ScriptErrorKind {
     UnknownBehaviour(String),
     /// No end has this name.
     UnknownEnd(String),
-    /// A count of bytes or seconds that is no number, or too large.
+    /// A count of bytes or seconds that is not a number, or is too large.
     InvalidNumber(String),
-    /// A status that is no HTTP error.
+    /// A status that is not an HTTP error.
     InvalidStatus(u16),
-    /// A behaviour that only first calls have stands behind the bar, or the other way round.
+    /// A behaviour of first calls after the bar, or one of continuations before it.
     Misplaced(Behaviour),
     /// `@BYTES` after a behaviour that delivers nothing of the document.
     UnexpectedBytes(Behaviour),
     /// `!END` after a behaviour that is an end itself.
     UnexpectedEnd(Behaviour),
-    /// A script has one bar, between first calls and continuations.
+    /// A script has only one bar, between first calls and continuations.
     SecondBar,
 }
 
@@ -284,13 +285,13 @@ impl fmt::Display for ScriptErrorKind {
         match self {
             Self::UnknownBehaviour(name) => write!(f, "no behaviour is called `{name}`"),
             Self::UnknownEnd(name) => write!(f, "no end is called `{name}`"),
-            Self::InvalidNumber(text) => write!(f, "`{text}` is no number that fits"),
-            Self::InvalidStatus(code) => write!(f, "{code} is no HTTP error, which are 400 to 599"),
+            Self::InvalidNumber(text) => write!(f, "`{text}` is not a number that fits"),
+            Self::InvalidStatus(code) => write!(f, "{code} is not an HTTP error (400 to 599)"),
             Self::Misplaced(behaviour) if behaviour.fits(Side::First) => {
-                write!(f, "`{behaviour}` answers first calls and cannot stand behind the `|`")
+                write!(f, "`{behaviour}` answers first calls and cannot come after the `|`")
             }
             Self::Misplaced(behaviour) => {
-                write!(f, "`{behaviour}` continues an answer and cannot stand before the `|`")
+                write!(f, "`{behaviour}` continues an answer and cannot come before the `|`")
             }
             Self::UnexpectedBytes(behaviour) => {
                 write!(f, "`{behaviour}` delivers nothing of the document and takes no `@`")
@@ -316,7 +317,7 @@ enum Side {
     Then,
 }
 
-/// The steps in `text`, which starts at byte `base` of the script.
+/// Reads the steps in `text`, which starts at byte `base` of the script.
 fn steps(text: &str, base: usize, side: Side) -> Result<Vec<Step>, ScriptError> {
     let mut steps = Vec::new();
     let mut at = 0;
@@ -324,7 +325,7 @@ fn steps(text: &str, base: usize, side: Side) -> Result<Vec<Step>, ScriptError> 
         if !word.is_empty() {
             steps.push(step(word, base + at, side)?);
         }
-        // All separators but some white space are one byte long, so the length of the separator is looked up.
+        // Some white space is longer than one byte, so the length of the separator is looked up.
         at += word.len();
         at += text[at..].chars().next().map_or(0, char::len_utf8);
     }
@@ -391,7 +392,7 @@ fn behaviour(name: &str, offset: usize) -> Result<Behaviour, ScriptError> {
     Ok(Behaviour::Status { code, retry_after })
 }
 
-/// Digits alone: what Rust also accepts, a leading `+`, would not come back from `Display` as it was.
+/// Reads digits alone. Rust also accepts a leading `+`, which `Display` would not write again.
 fn number<T: FromStr>(text: &str, offset: usize) -> Result<T, ScriptError> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     match text.parse() {
@@ -421,7 +422,7 @@ const BEHAVIOURS: &[(&str, Behaviour)] = &[
     ("no-response", Behaviour::NoResponse),
 ];
 
-/// Names that scripts used to have, and what they are called now: old scripts go on working.
+/// Names that scripts used before, and the names they have now: old scripts keep working.
 const OLD_NAMES: &[(&str, &str)] = &[
     ("thoughts", "reasoning"),
     ("hangup", "no-response"),
@@ -487,7 +488,7 @@ mod tests {
         behaviour(name, 0).unwrap() == expected
     }
 
-    /// Behaviours that were there before keep their names.
+    /// Behaviours that existed before the styles keep their names.
     #[test]
     fn names_of_styles_are_behaviours() {
         let read = |name| behaviour(name, 0).unwrap();
@@ -526,22 +527,22 @@ mod tests {
             ("answer  , fenc", "no behaviour is called `fenc` (byte 10)"),
             ("answer\u{2003}fenc", "no behaviour is called `fenc` (byte 9)"),
             ("answer | exact@1 foo", "no behaviour is called `foo` (byte 17)"),
-            ("answer@", "`` is no number that fits (byte 7)"),
-            ("answer@+1", "`+1` is no number that fits (byte 7)"),
-            ("answer@99999999999999999999", "`99999999999999999999` is no number that fits (byte 7)"),
+            ("answer@", "`` is not a number that fits (byte 7)"),
+            ("answer@+1", "`+1` is not a number that fits (byte 7)"),
+            ("answer@99999999999999999999", "`99999999999999999999` is not a number that fits (byte 7)"),
             ("answer@1!lenght", "no end is called `lenght` (byte 9)"),
             ("answer!", "no end is called `` (byte 7)"),
-            ("answer!drop=x", "`x` is no number that fits (byte 12)"),
+            ("answer!drop=x", "`x` is not a number that fits (byte 12)"),
             ("answer!stop@3", "no end is called `stop@3` (byte 7)"),
-            ("399", "399 is no HTTP error, which are 400 to 599 (byte 0)"),
+            ("399", "399 is not an HTTP error (400 to 599) (byte 0)"),
             ("4290", "no behaviour is called `4290` (byte 0)"),
-            ("429~x", "`x` is no number that fits (byte 4)"),
+            ("429~x", "`x` is not a number that fits (byte 4)"),
             ("500!stop", "`500` is an end itself and takes no `!` (byte 3)"),
             ("drop@3", "`drop` delivers nothing of the document and takes no `@` (byte 4)"),
             ("answer | refusal@3", "`refusal` delivers nothing of the document and takes no `@` (byte 16)"),
-            ("exact", "`exact` continues an answer and cannot stand before the `|` (byte 0)"),
-            ("root", "`root` continues an answer and cannot stand before the `|` (byte 0)"),
-            ("answer|answer", "`answer` answers first calls and cannot stand behind the `|` (byte 7)"),
+            ("exact", "`exact` continues an answer and cannot come before the `|` (byte 0)"),
+            ("root", "`root` continues an answer and cannot come before the `|` (byte 0)"),
+            ("answer|answer", "`answer` answers first calls and cannot come after the `|` (byte 7)"),
             ("answer | anchor | anchor", "a second `|` (byte 16)"),
         ];
         for (text, message) in cases {

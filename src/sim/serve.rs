@@ -1,6 +1,6 @@
 //! Sockets, connections and routes.
 //!
-//! What an answer says is decided in the modules above; here it leaves, delayed, cut and dropped as they say.
+//! The modules above decide what an answer says; this one sends it, delayed, cut and dropped as they say.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -40,37 +40,37 @@ use crate::socket::{Cut, Socket};
 pub struct Server {
     addr: SocketAddr,
     shared: Arc<Shared>,
-    /// Accepts, and owns the tasks of all connections.
+    /// Accepts connections, and owns their tasks.
     accept: JoinHandle<()>,
 }
 
 impl Server {
-    /// The address it listens on, with the real port.
+    /// Returns the address it listens on, with the real port.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// `http://` and the address, without a path. OpenAI clients want `/v1` behind it.
+    /// `http://` and the address, without a path. OpenAI clients need `/v1` after it.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// The requests received so far, oldest first. The last 10,000 are kept, and 64 MiB of their bodies.
+    /// Returns the requests received so far, oldest first. The last 10,000 are kept, with 64 MiB of their bodies.
     pub fn calls(&self) -> Vec<Call> {
         self.shared.state().log.calls().cloned().collect()
     }
 
-    /// How many scripted answers are under way.
+    /// Returns how many scripted answers are in progress.
     pub fn open(&self) -> usize {
         self.shared.counts.borrow().open
     }
 
-    /// Waits until `calls` requests or more have been received in all.
+    /// Waits until at least `calls` requests have been received in all.
     pub async fn received(&self, calls: usize) {
         self.wait(|counts| counts.received >= calls).await;
     }
 
-    /// Waits until no scripted answer is under way: each has ended, was dropped, or its peer has left.
+    /// Waits until no scripted answer is in progress: each has ended, was dropped, or its peer has left.
     pub async fn idle(&self) {
         self.wait(|counts| counts.open == 0).await;
     }
@@ -84,12 +84,12 @@ impl Server {
     /// Closes the socket and every connection; afterwards the port is free.
     pub async fn shutdown(mut self) {
         self.accept.abort();
-        // A task that was aborted has nothing to say.
+        // A task that was aborted has no result.
         let _ = (&mut self.accept).await;
     }
 
     async fn wait(&self, until: impl FnMut(&Counts) -> bool) {
-        // It can only fail when the sender is gone, and `self` holds it.
+        // This fails only when the sender is gone, and `self` holds it.
         let _ = self.shared.counts.subscribe().wait_for(until).await;
     }
 }
@@ -108,7 +108,7 @@ pub(super) async fn bind(sim: Sim, addr: SocketAddr) -> io::Result<Server> {
     Ok(Server { addr, shared, accept })
 }
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 struct Shared {
     sim: Sim,
@@ -117,13 +117,13 @@ struct Shared {
 }
 
 impl Shared {
-    /// A panic elsewhere leaves the state whole: each change of it is complete when it is made.
+    /// A panic elsewhere leaves the state consistent, because each change of it is one step.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What tests wait for.
+/// The numbers that tests wait for.
 #[derive(Debug, Default)]
 struct Counts {
     received: usize,
@@ -131,14 +131,14 @@ struct Counts {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Dropped with this task, and the connections with it.
+    // The connections are dropped with this task.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => drop(connections.spawn(connection(stream, Arc::clone(&shared)))),
                 Err(error) => {
-                    // Mostly a lack of file descriptors, which others must give back first.
+                    // Mostly a lack of file descriptors; the wait lets other tasks free some.
                     warn!(%error, "cannot accept a connection");
                     sleep(ACCEPT_AGAIN).await;
                 }
@@ -155,13 +155,13 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let cut = Cut::default();
     let io = Socket::new(stream, cut.clone());
     let service = service_fn(|request| respond(Arc::clone(&shared), cut.clone(), request));
-    // No timer is set, so that there is no time-out: a test server waits for its tests, also on a paused clock.
+    // There is no timer and so no time-out: a test server waits for its tests, also on a paused clock.
     if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
         debug!(%error, "a connection ended early");
     }
 }
 
-/// The connection is to be closed without a response. An error is how hyper is told so.
+/// The connection is to be closed without a response. hyper is told so by an error.
 #[derive(Debug)]
 struct NoResponse;
 
@@ -240,7 +240,7 @@ fn complete(shared: &Arc<Shared>, cut: &Cut, parsed: &ParsedRequest, call: &mut 
         behaviour => behaviour,
     };
     let mut answer = Answer::new(&Step { behaviour: spoken, ..step }, &sim.document, continuation);
-    if let Some(c) = continuation.filter(|_| parsed.is_prefix && sim.profile.echoes()) {
+    if let Some(c) = continuation.filter(|_| parsed.is_prefill && sim.profile.returns_prefill()) {
         answer.text.insert_str(0, &c.delivered);
     }
     call.step = Some(step);
@@ -269,7 +269,7 @@ fn complete(shared: &Arc<Shared>, cut: &Cut, parsed: &ParsedRequest, call: &mut 
         Frames::Events(Box::new(Events::new(answer, &header, sim.chunk, parsed.include_usage)))
     } else {
         let mut body = Bytes::from(answer::body(&answer, &header));
-        // The length is that of the whole body, so that the peer can see that some is missing.
+        // The length is that of the complete body, so that the peer can see that some of it is missing.
         response = response.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, body.len());
         match (ending, step.behaviour) {
             (Ending::Clean, _) => {}
@@ -313,7 +313,7 @@ fn json_reply(status: StatusCode, body: &Value) -> Reply {
     built(Response::builder().status(status).header(CONTENT_TYPE, "application/json").body(Either::Left(body)))
 }
 
-/// All headers are constants or numbers, so that nothing is left to fail; an empty 500 if something did.
+/// Unwraps a response. All headers are constants or numbers, so it cannot fail; if it did, the answer is an empty 500.
 fn built(response: http::Result<Reply>) -> Reply {
     response.unwrap_or_else(|error| {
         debug_assert!(false, "a response of constants is valid: {error}");
@@ -333,7 +333,7 @@ fn redacted(headers: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// A response's body on its way.
+/// The body of a response that is being sent.
 struct Delivery {
     frames: Frames,
     ending: Ending,
@@ -342,7 +342,7 @@ struct Delivery {
     delay: Duration,
     /// The wait before the next frame; `None` before the first, and where there is no delay.
     pause: Option<Pin<Box<Sleep>>>,
-    /// Tells the connection's socket to close once it has flushed.
+    /// Tells the connection's socket to close after its next flush.
     cut: Cut,
     _open: Open,
 }
@@ -370,7 +370,7 @@ impl Body for Delivery {
             let ending = if this.left == Some(0) { Ending::Cut } else { this.ending };
             return match ending {
                 Ending::Clean => Poll::Ready(None),
-                // Nothing wakes a stalled body. hyper sees when the peer leaves, since it reads meanwhile.
+                // Nothing wakes a stalled body. hyper still notices when the peer leaves, because it keeps reading.
                 Ending::Stall => Poll::Pending,
                 // A body that is pending is followed by a flush, and the socket then closes: see `Socket`.
                 Ending::Cut => {
@@ -390,7 +390,7 @@ impl Body for Delivery {
     }
 }
 
-/// Counts an answer as under way while it lives.
+/// Counts an answer as in progress while it lives.
 struct Open(Arc<Shared>);
 
 impl Open {

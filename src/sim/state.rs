@@ -1,22 +1,22 @@
-//! What the server remembers: how far each conversation has come, and the last calls. Both are bounded.
+//! What the server remembers: the progress of each conversation, and the last calls. Both are bounded.
 //!
-//! Knows neither sockets nor what an answer says.
+//! Knows neither sockets nor the text of an answer.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::call::Call;
 use super::script::{Script, Step};
 
-/// All that changes while the server runs.
+/// All state that changes while the server runs.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Answers so far.
+    /// The number of answers so far.
     pub(super) answers: u64,
     pub(super) conversations: Conversations,
     pub(super) log: Log,
 }
 
-/// How far each conversation has come in its script.
+/// The progress of each conversation in its script.
 #[derive(Debug, Default)]
 pub(super) struct Conversations {
     progress: HashMap<u64, Progress>,
@@ -31,7 +31,7 @@ struct Progress {
 }
 
 impl Conversations {
-    /// The step of a conversation's next call of this kind.
+    /// Returns the step for a conversation's next call of this kind.
     pub(super) fn next(&mut self, key: u64, continuation: bool, script: &Script) -> Step {
         let progress = self.progress.entry(key).or_insert_with(|| {
             self.order.push_back(key);
@@ -61,12 +61,12 @@ impl Conversations {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     calls: VecDeque<Call>,
-    /// The sum of their bodies' lengths.
+    /// The sum of the lengths of their bodies.
     bytes: usize,
 }
 
 impl Log {
-    /// Oldest first.
+    /// Returns the calls, oldest first.
     pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter()
     }
@@ -84,13 +84,13 @@ impl Log {
     }
 }
 
-/// Conversations remembered: far more than run at once. A forgotten one starts its script again.
+/// How many conversations are remembered: far more than run at once. A forgotten one starts its script again.
 const CONVERSATIONS: usize = 10_000;
 
-/// Calls kept in the log.
+/// How many calls the log keeps.
 const CALLS: usize = 10_000;
 
-/// Bytes of bodies kept in the log; the last call is kept whatever its size.
+/// How many bytes of bodies the log keeps; the last call is kept whatever its size.
 const CALL_BYTES: usize = 64 << 20;
 
 #[cfg(test)]
@@ -106,10 +106,10 @@ mod tests {
         assert_eq!(step(1, true), "refusal");
         assert_eq!(step(1, true), "anchor");
         assert_eq!(step(1, true), "anchor");
-        // Another conversation has its own place.
+        // Another conversation has its own progress.
         assert_eq!(step(2, false), "answer");
         assert_eq!(step(2, true), "refusal");
-        // A first call begins the continuations anew.
+        // A first call starts the continuations again.
         assert_eq!(step(1, false), "fence");
         assert_eq!(step(1, true), "refusal");
         assert_eq!(step(1, false), "answer");
@@ -144,7 +144,7 @@ mod tests {
             log.push(call(at.to_string()));
         }
         assert_eq!((log.calls().count(), log.calls().next().unwrap().body.as_str()), (CALLS, "2"));
-        // A body that fills the log stays, alone.
+        // A body that fills the log is kept alone.
         log.push(call("x".repeat(CALL_BYTES + 1)));
         assert_eq!((log.calls().count(), log.bytes), (1, CALL_BYTES + 1));
         log.push(call("y".into()));

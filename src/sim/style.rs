@@ -1,11 +1,11 @@
-//! How models continue a JSON document that was cut off: every style of it as a pure function of the document, the
-//! cut and a seed.
+//! The styles in which models continue a JSON document that was cut off. Each style is a pure function of the document,
+//! the cut and a seed.
 //!
-//! A document was cut at a byte, and what stands before is delivered. A *fragment* is what a model writes when it is
-//! asked for the rest. Most styles still hold all that is needed: whoever understands them ideally gets a document
-//! of the same JSON value. The names are those of scripts and tables.
+//! A document was cut at a byte; the text before the cut was delivered. A *fragment* is what a model writes when it is
+//! asked for the rest. Most fragments still have everything that is needed: a reader that understands them perfectly
+//! gets a document with the same JSON value. Scripts and tables use the same names.
 //!
-//! Knows no calls and no servers, and nothing of what a fragment is taken for.
+//! Knows no calls and no servers, and not how a fragment is joined.
 //!
 //! ```
 //! use restitch::sim::style::{Cut, ContinuationStyle, write};
@@ -33,36 +33,35 @@ use restart::Start;
 /// Where a document was cut off.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut<'a> {
-    /// The whole document: valid JSON.
+    /// The complete document: valid JSON.
     pub document: &'a str,
-    /// How many bytes of it were delivered: more than none, less than all, at the edge of a character.
+    /// How many bytes of it were delivered: more than none, fewer than all, and no part of a character.
     pub offset: usize,
-    /// Where in the document the text begins that the model was asked to repeat: at most `offset`, at the edge of a
-    /// character.
+    /// Where the text begins that the request asked the model to repeat: at most `offset`, at the start of a character.
     pub anchor: usize,
 }
 
-/// What a style is a case of.
+/// What a style is an example of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
-    /// The anchor is repeated as it was asked for, perhaps with something around it.
+    /// Repeats the anchor as requested, perhaps with text around it.
     Anchored,
-    /// Right behind the cut, where nothing else was asked for.
+    /// Continues directly after the cut, where nothing else was requested.
     Exact,
-    /// Behind the cut or within the anchor, although the whole anchor was asked for.
+    /// Continues after the cut or inside the anchor, although the request asked for the complete anchor.
     Unasked,
-    /// From some start before the cut, or with one comma or closer too many or too few.
+    /// Starts again at some place before the cut, or has one comma or closer too many or too few.
     Restart,
-    /// In a new root that has the cut element and what follows.
+    /// Writes a new root with the cut element and what follows it.
     NewRoot,
-    /// Where it is mostly best to close the document and to say so.
+    /// Is mostly best answered by closing the document and reporting it.
     Rest,
 }
 
-/// The enum, its list and its names, from one table.
+/// Defines the enum, its list and its names from one table.
 macro_rules! styles {
     ($($(#[doc = $doc:literal])+ $style:ident = $name:literal in $group:ident;)+) => {
-        /// One way to continue. `D` in what follows is the document.
+        /// One style of continuation. In the descriptions `D` is the document.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum ContinuationStyle {
@@ -70,17 +69,17 @@ macro_rules! styles {
         }
 
         impl ContinuationStyle {
-            /// Every style, group by group.
+            /// All styles, group by group.
             pub const ALL: &'static [ContinuationStyle] = &[$(ContinuationStyle::$style,)+];
 
-            /// The name in scripts and tables, in kebab-case.
+            /// Returns the name in scripts and tables, in kebab-case.
             pub fn name(self) -> &'static str {
                 match self {
                     $(ContinuationStyle::$style => $name,)+
                 }
             }
 
-            /// What it is a case of.
+            /// Returns what the style is an example of.
             pub fn group(self) -> Group {
                 match self {
                     $(ContinuationStyle::$style => Group::$group,)+
@@ -99,21 +98,21 @@ styles! {
     AnchorFenceOpen = "anchor-fence-open" in Anchored;
     /// The same in a code fence inside another one.
     AnchorFenceNested = "anchor-fence-nested" in Anchored;
-    /// The same behind a sentence.
+    /// The same after a sentence.
     AnchorPreamble = "anchor-preamble" in Anchored;
-    /// The same behind a sentence that quotes some JSON.
+    /// The same after a sentence that quotes some JSON.
     AnchorPreambleQuotes = "anchor-preamble-quotes" in Anchored;
-    /// The same behind a sentence and in a code fence.
+    /// The same after a sentence and in a code fence.
     AnchorPreambleFence = "anchor-preamble-fence" in Anchored;
     /// The same, then prose with brackets and a code fence in it.
     AnchorEpilogue = "anchor-epilogue" in Anchored;
-    /// The same behind `<think>…</think>`, with brackets, quotes and a piece of the document in it.
+    /// The same after `<think>…</think>` that has brackets, quotes and a part of the document.
     AnchorThink = "anchor-think" in Anchored;
-    /// The same behind a line `PROGRESS: 45`, in percent.
+    /// The same after a line `PROGRESS: 45`, in percent.
     AnchorProgress = "anchor-progress" in Anchored;
-    /// The rest alone, as it was asked for: `D[cut..]`.
+    /// The rest alone, as requested: `D[cut..]`.
     Exact = "exact" in Exact;
-    /// The rest alone, although an anchor was asked for.
+    /// The rest alone, although the request asked for an anchor.
     ExactUnasked = "exact-unasked" in Unasked;
     /// The second half of the anchor, then the rest.
     HalfAnchor = "half-anchor" in Unasked;
@@ -121,9 +120,9 @@ styles! {
     Newline = "newline" in Unasked;
     /// The rest in a code fence.
     ExactFence = "exact-fence" in Unasked;
-    /// The rest behind a sentence.
+    /// The rest after a sentence.
     ExactPreamble = "exact-preamble" in Unasked;
-    /// The rest behind `<think>…</think>`.
+    /// The rest after `<think>…</think>`.
     ExactThink = "exact-think" in Unasked;
     /// From the start of the cut line.
     Line = "line" in Restart;
@@ -133,12 +132,13 @@ styles! {
     Member = "member" in Restart;
     /// From the start of the innermost array element that is cut.
     Element = "element" in Restart;
-    /// From the bracket of the innermost array that is cut; without one, from the container around the innermost.
+    /// From the bracket of the innermost array that is cut; without an array, from that of the container around the
+    /// innermost.
     Parent = "parent" in Restart;
-    /// The whole document.
+    /// The complete document.
     Root = "root" in Restart;
-    /// As `value`, reformatted: other white space, other escapes, the members that were not delivered in another
-    /// order.
+    /// As `value`, reformatted: other white space, other escapes, and another order of the members that were not
+    /// delivered.
     ValueReformatted = "value-reformatted" in Restart;
     /// As `member`, reformatted in the same way.
     MemberReformatted = "member-reformatted" in Restart;
@@ -148,11 +148,11 @@ styles! {
     ParentReformatted = "parent-reformatted" in Restart;
     /// As `root`, reformatted in the same way.
     RootReformatted = "root-reformatted" in Restart;
-    /// Cut behind a comma: the comma once more, then the rest.
+    /// After a cut that follows a comma: the comma once more, then the rest.
     CommaExtra = "comma-extra" in Restart;
-    /// Cut before a comma: the rest without it. Not between two values that would grow together.
+    /// After a cut before a comma: the rest without it. Not between two values that would become one.
     CommaMissing = "comma-missing" in Restart;
-    /// As `anchor`, with closers too many.
+    /// As `anchor`, with too many closers.
     CloserExtra = "closer-extra" in Restart;
     /// As `anchor`, without the last closer.
     CloserMissing = "closer-missing" in Restart;
@@ -160,42 +160,42 @@ styles! {
     ElementFence = "element-fence" in Restart;
     /// `root` in a code fence.
     RootFence = "root-fence" in Restart;
-    /// `element` behind a sentence.
+    /// `element` after a sentence.
     ElementPreamble = "element-preamble" in Restart;
-    /// `root` behind a sentence.
+    /// `root` after a sentence.
     RootPreamble = "root-preamble" in Restart;
-    /// `root` behind `<think>…</think>`.
+    /// `root` after `<think>…</think>`.
     RootThink = "root-think" in Restart;
     /// `root-reformatted` in a code fence.
     RootReformattedFence = "root-reformatted-fence" in Restart;
-    /// A new root: the path to the cut element again, the element in full, the rest. What was delivered beside the
-    /// path is left out. As the document is laid out, or all in one line.
+    /// A new root: the path to the cut element again, the complete element, the rest. Delivered values beside the path
+    /// are left out. Laid out as the document is, or all in one line.
     NewRoot = "new-root" in NewRoot;
     /// The same reformatted, as `element-reformatted` is.
     NewRootReformatted = "new-root-reformatted" in NewRoot;
-    /// As `new-root`, with one or two whole elements before the cut one.
+    /// As `new-root`, with one or two complete elements before the cut one.
     NewRootLast = "new-root-last" in NewRoot;
     /// As `new-root`, but the cut element begins with its cut member.
     NewRootRest = "new-root-rest" in Rest;
-    /// As `new-root`, but it begins with the element behind the cut one.
+    /// As `new-root`, but it begins with the element after the cut one.
     NewRootWithout = "new-root-without" in Rest;
-    /// The elements behind the cut one, in brackets of their own, and nothing more.
+    /// The elements after the cut one, in brackets of their own, and nothing more.
     BareList = "bare-list" in Rest;
-    /// The same with the cut element in full first.
+    /// The same with the complete cut element first.
     BareListCut = "bare-list-cut" in Rest;
-    /// The elements behind the cut one without brackets, and nothing more.
+    /// The elements after the cut one without brackets, and nothing more.
     Bare = "bare" in Rest;
-    /// The same with the cut element in full first.
+    /// The same with the complete cut element first.
     BareCut = "bare-cut" in Rest;
     /// In a string: a quote, then the rest.
     Reopened = "reopened" in Rest;
-    /// As `element`, but words, numbers or literals that were delivered are others.
+    /// As `element`, but some delivered words, numbers or literals are different.
     DiffersElement = "differs-element" in Rest;
     /// As `root`, with the same differences.
     DiffersRoot = "differs-root" in Rest;
     /// As `value`, with the same differences.
     DiffersValue = "differs-value" in Rest;
-    /// In a string, before a space: the rest without the spaces it begins with.
+    /// In a string, before a space: the rest without its leading spaces.
     Trimmed = "trimmed" in Rest;
     /// No text.
     Empty = "empty" in Rest;
@@ -210,17 +210,18 @@ styles! {
 }
 
 impl ContinuationStyle {
-    /// The style of this [name](Self::name).
+    /// Returns the style of this [name](Self::name).
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|style| style.name() == name)
     }
 }
 
-/// What a model writes that continues in this style; the same for the same seed.
+/// Returns the fragment that a model writes in this style; the same seed gives the same fragment.
 ///
-/// `None` where the style does not apply at the cut: nothing is open that could be begun again, nothing stands before
-/// it that could be left out, there is nothing to differ in. Also where the document is no JSON or the offsets are not
-/// as [`Cut`] says. Never the text of `anchor` or `exact` under another name, but for `exact-unasked`.
+/// Returns `None` where the style does not apply at the cut: no container is open that could be started again, there is
+/// nothing before the cut to leave out, or nothing that could differ. Also where the document is not JSON, or the
+/// offsets are not as [`Cut`] says. The result is never equal to that of `anchor` or `exact`, except for
+/// `exact-unasked`.
 pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<String> {
     let site = Site::new(cut)?;
     let mut random = Random::new(seed ^ (cut.offset as u64).rotate_left(32) ^ cut.document.len() as u64);

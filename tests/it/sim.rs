@@ -404,7 +404,7 @@ async fn conversations_are_independent() {
     }
     let got = post(&server, &ask("[[script: answer@x]]")).await;
     assert_eq!(got.status, 400);
-    assert_eq!(got.json()["error"]["message"], "the prompt's script: `x` is no number that fits (byte 8)");
+    assert_eq!(got.json()["error"]["message"], "the prompt's script: `x` is not a number that fits (byte 8)");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A document as a tree of spans, and what is open in it at a cut.
 //!
-//! Knows where things stand, and nothing of what is written about them.
+//! Knows where values are, and nothing of how they are written again.
 
 use super::Cut;
 use super::spell;
@@ -13,7 +13,7 @@ pub(super) struct Node {
     pub(super) span: Span,
     /// A member's key, with its quotes.
     pub(super) key: Option<Span>,
-    /// What it is, if it is a container.
+    /// The kind of container, if it is one.
     pub(super) container: Option<Kind>,
     pub(super) is_string: bool,
     pub(super) parent: Option<usize>,
@@ -22,23 +22,23 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Where it begins, with its key.
+    /// Returns where the value begins, with its key.
     pub(super) fn lead(&self) -> usize {
         self.key.map_or(self.span.start, |key| key.start)
     }
 }
 
-/// A document and its cut, understood.
+/// A document and its cut, indexed.
 pub(super) struct Site<'a> {
     pub(super) cut: Cut<'a>,
     /// In the order of the text, the root first.
     pub(super) nodes: Vec<Node>,
-    /// The values that hold the cut, keys included, from the root to the innermost.
+    /// The values that contain the cut, keys included, from the root to the innermost.
     pub(super) open: Vec<usize>,
 }
 
 impl<'a> Site<'a> {
-    /// `None` where the document is no JSON, or the cut is none.
+    /// Indexes a document; `None` where it is not JSON, or the cut is not inside it.
     pub(super) fn new(cut: &Cut<'a>) -> Option<Self> {
         let &Cut { document, offset, anchor } = cut;
         let is_cut = offset > 0 && offset < document.len() && anchor <= offset;
@@ -52,8 +52,8 @@ impl<'a> Site<'a> {
         while let Some(node) = next {
             open.push(node);
             let children = &nodes[node].children;
-            let behind = children.partition_point(|&child| nodes[child].span.end <= offset);
-            next = children.get(behind).copied().filter(|&child| holds(&nodes[child]));
+            let after = children.partition_point(|&child| nodes[child].span.end <= offset);
+            next = children.get(after).copied().filter(|&child| holds(&nodes[child]));
         }
         Some(Self { cut: *cut, nodes, open })
     }
@@ -70,7 +70,7 @@ impl<'a> Site<'a> {
         &self.cut.document[..self.cut.offset]
     }
 
-    /// The document from an offset on.
+    /// Returns the document from an offset on.
     pub(super) fn from(&self, offset: usize) -> &'a str {
         &self.cut.document[offset..]
     }
@@ -79,7 +79,7 @@ impl<'a> Site<'a> {
         span.of(self.cut.document)
     }
 
-    /// The string, number, literal or key that the cut is in.
+    /// Returns the string, number, literal or key that contains the cut.
     pub(super) fn token(&self) -> Option<Span> {
         let node = &self.nodes[*self.open.last()?];
         let holds = |span: &Span| span.start < self.cut.offset && self.cut.offset < span.end;
@@ -87,7 +87,7 @@ impl<'a> Site<'a> {
         value.filter(holds).or(node.key.filter(holds))
     }
 
-    /// The string or key that the cut is in, with its quotes; not where the cut divides an escape.
+    /// Returns the string or key that contains the cut, with its quotes; `None` where the cut divides an escape.
     pub(super) fn string(&self) -> Option<Span> {
         let token = self.token().filter(|token| self.text(*token).starts_with('"'))?;
         let cut = self.cut.offset - token.start - 1;
@@ -96,19 +96,19 @@ impl<'a> Site<'a> {
         (cut == inner.len() || spell::units(inner).any(is_edge)).then_some(token)
     }
 
-    /// The innermost member that holds the cut, as a place in `open`.
+    /// Returns the innermost member that contains the cut, as an index of `open`.
     pub(super) fn member(&self) -> Option<usize> {
         self.open.iter().rposition(|&node| self.nodes[node].key.is_some())
     }
 
-    /// The innermost array element that holds the cut, as a place in `open`.
+    /// Returns the innermost array element that contains the cut, as an index of `open`.
     pub(super) fn element(&self) -> Option<usize> {
         self.open.iter().rposition(|&node| {
             self.nodes[node].parent.is_some_and(|parent| self.nodes[parent].container == Some(Kind::Array))
         })
     }
 
-    /// The innermost container whose bracket stands before the cut, as a place in `open`: of any kind, or an array.
+    /// Returns the innermost container whose bracket is before the cut, as an index of `open`: of this kind, or of any.
     pub(super) fn container(&self, kind: Option<Kind>) -> Option<usize> {
         self.open.iter().rposition(|&node| {
             let node = &self.nodes[node];
@@ -116,14 +116,14 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// The first child of a node that has nothing delivered.
+    /// Returns the first child of a node of which nothing was delivered.
     pub(super) fn next(&self, node: usize) -> Option<usize> {
         let children = &self.nodes[node].children;
         children.get(children.partition_point(|&child| self.nodes[child].lead() < self.cut.offset)).copied()
     }
 }
 
-/// All values of a document; `None` where it is none.
+/// Returns all values of a document; `None` where it is not JSON.
 fn nodes(document: &str) -> Option<Vec<Node>> {
     let mut nodes: Vec<Node> = Vec::new();
     let (mut open, mut key) = (Vec::new(), None);
@@ -148,7 +148,7 @@ fn nodes(document: &str) -> Option<Vec<Node>> {
         }
         match event {
             Event::Key(span) => key = Some(Span { start: span.start - 1, end: span.end + 1 }),
-            // The last node that was begun is the string: nothing begins inside of one.
+            // The last node is the string: no node begins inside a string.
             Event::StringEnd(span) => nodes.iter_mut().next_back().into_iter().for_each(|node| node.span = span),
             Event::End { span, .. } => open.pop().into_iter().for_each(|at| nodes[at].span = span),
             _ => {}

@@ -1,4 +1,4 @@
-//! Fragments in a root of their own, and bare elements: what was delivered beside them is left out.
+//! Fragments with a root of their own, and bare elements. Delivered values beside them are left out.
 
 use super::index::Site;
 use super::print::{Layout, View};
@@ -7,18 +7,18 @@ use super::restart::{lay_out, shuffle};
 use super::spell::Spelling;
 use crate::json::Kind;
 
-/// A root that holds less than the document: its containers from the root down, each with the first child that it
-/// keeps, which is the next container where there is one.
+/// A root that has less than the document: its containers from the root down, each with the first child that it keeps.
+/// That is the next container, where there is one.
 struct Kept(Vec<(usize, usize)>);
 
 impl Kept {
-    /// The path down to the open container at `place`, which keeps its children from `first` on.
+    /// Returns the path down to the open container at `place`, which keeps its children from `first` on.
     fn new(site: &Site<'_>, place: usize, first: usize) -> Self {
         let path = &site.open[..=place];
         Self(path.iter().copied().zip(path.iter().copied().skip(1).chain([first])).collect())
     }
 
-    /// Something was delivered that it leaves out.
+    /// Returns whether it leaves out something that was delivered.
     fn leaves_out(&self, site: &Site<'_>) -> bool {
         self.0.iter().any(|&(container, first)| site.nodes[container].children.first() != Some(&first))
     }
@@ -31,7 +31,7 @@ impl Kept {
         view
     }
 
-    /// As the document is laid out.
+    /// Writes it in the layout of the document.
     fn verbatim(&self, site: &Site<'_>) -> String {
         let document = site.cut.document;
         let mut text = String::new();
@@ -39,7 +39,7 @@ impl Kept {
         for &(container, first) in &self.0 {
             let (own, first) = (&site.nodes[container], &site.nodes[first]);
             let opened = own.children.first().map_or(own.span.end, |&child| site.nodes[child].lead());
-            // The bracket and the white space behind it, then the key of what is kept, if it is a member.
+            // The bracket and the white space after it, then the key of the child that is kept, if it is a member.
             text.push_str(&document[own.span.start..opened]);
             text.push_str(&document[first.lead()..first.span.start]);
             rest = first.span.start;
@@ -48,7 +48,7 @@ impl Kept {
         text
     }
 
-    /// As the document is laid out, or all in one line.
+    /// Writes it in the layout of the document, or all in one line.
     fn write(&self, site: &Site<'_>, random: &mut Random) -> Option<String> {
         if !self.leaves_out(site) {
             return None;
@@ -60,19 +60,19 @@ impl Kept {
     }
 }
 
-/// The place of the array around the cut element, and the element.
+/// Returns the place of the array around the cut element, and the element.
 fn cut_element(site: &Site<'_>) -> Option<(usize, usize)> {
     let element = site.element()?;
     Some((element.checked_sub(1)?, site.open[element]))
 }
 
-/// The cut element and what follows.
+/// Writes the cut element and what follows.
 pub(super) fn element(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let (array, element) = cut_element(site)?;
     Kept::new(site, array, element).write(site, random)
 }
 
-/// The same reformatted.
+/// Writes the same reformatted.
 pub(super) fn reformatted(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let (array, element) = cut_element(site)?;
     let kept = Kept::new(site, array, element);
@@ -84,7 +84,7 @@ pub(super) fn reformatted(site: &Site<'_>, random: &mut Random) -> Option<String
     lay_out(site, random, |layout, spelling| Some(view.print(layout, spelling, 0).text))
 }
 
-/// With one or two whole elements before the cut one.
+/// Writes the same with one or two complete elements before the cut one.
 pub(super) fn last(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let (array, element) = cut_element(site)?;
     let children = &site.nodes[site.open[array]].children;
@@ -93,7 +93,7 @@ pub(super) fn last(site: &Site<'_>, random: &mut Random) -> Option<String> {
     Kept::new(site, array, *children.get(at.checked_sub(before)?)?).write(site, random)
 }
 
-/// The cut element without the members that are whole.
+/// Writes the cut element without its complete members.
 pub(super) fn rest(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let place = site.element()?;
     let element = site.open[place];
@@ -108,13 +108,13 @@ pub(super) fn rest(site: &Site<'_>, random: &mut Random) -> Option<String> {
     Kept::new(site, place, first).write(site, random)
 }
 
-/// From the element behind the cut one on.
+/// Writes the elements after the cut one.
 pub(super) fn without(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let array = site.container(Some(Kind::Array))?;
     Kept::new(site, array, site.next(site.open[array])?).write(site, random)
 }
 
-/// The elements behind the cut one, or from it on, with what stands between them.
+/// Writes the elements after the cut one, or from it on, with the text between them.
 pub(super) fn bare(site: &Site<'_>, with_cut: bool) -> Option<String> {
     let array = site.open[site.container(Some(Kind::Array))?];
     let children = &site.nodes[array].children;

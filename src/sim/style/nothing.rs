@@ -1,16 +1,16 @@
-//! Fragments that bring nothing new.
+//! Fragments that add nothing new.
 
 use super::index::Site;
 use super::random::Random;
 use super::restart::{Start, WHITE_SPACE};
 use crate::json::{CloseOptions, Machine};
 
-/// One of several refusals.
+/// Returns one of several refusals.
 pub(super) fn refusal(random: &mut Random) -> String {
     random.pick(&REFUSALS).to_owned()
 }
 
-/// The last delivered bytes once more, as a model does that falls into a loop.
+/// Returns the last delivered bytes once more, as a model does that is in a loop.
 pub(super) fn same_again(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let delivered = site.delivered();
     let mut from = delivered.len().checked_sub(50 + random.below(251).min(delivered.len().checked_sub(50)?))?;
@@ -20,7 +20,7 @@ pub(super) fn same_again(site: &Site<'_>, random: &mut Random) -> Option<String>
     Some(delivered[from..].to_owned())
 }
 
-/// From the start of an element, a line or the root, up to the cut or a little less.
+/// Returns text from the start of an element, a line or the root, up to the cut or a little less.
 pub(super) fn only_delivered(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let starts: Vec<usize> = [Start::Element, Start::Line, Start::Root]
         .iter()
@@ -38,7 +38,7 @@ pub(super) fn only_delivered(site: &Site<'_>, random: &mut Random) -> Option<Str
     Some(slice[..end].to_owned())
 }
 
-/// The complete part of the delivered text, closed; `None` where that is nothing, or all that was to come.
+/// Returns the complete part of the delivered text, closed; `None` where that is empty, or all of the document.
 pub(super) fn closed_delivered(site: &Site<'_>) -> Option<String> {
     let mut machine = Machine::new(usize::MAX);
     let fed = machine.feed(site.delivered().as_bytes());

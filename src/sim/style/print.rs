@@ -1,4 +1,4 @@
-//! A document printed from its spans: in another layout, with other escapes, with children left out or moved.
+//! Prints a document from its spans: in another layout, with other escapes, with children left out or moved.
 
 use super::index::Site;
 use super::spell::{Spelling, respell};
@@ -27,37 +27,37 @@ impl Layout {
     }
 }
 
-/// What of a document is printed.
+/// The part of a document that is printed.
 pub(super) struct View<'s, 'a> {
     site: &'s Site<'a>,
-    /// Of each node.
+    /// The children of each node.
     pub(super) children: Vec<Vec<usize>>,
 }
 
 /// A printed document, and where in it a node begins.
 pub(super) struct Printed {
     pub(super) text: String,
-    /// The node with its key.
+    /// Where the node begins with its key.
     pub(super) lead: usize,
-    /// The node's value.
+    /// Where the node's value begins.
     pub(super) value: usize,
 }
 
 impl<'s, 'a> View<'s, 'a> {
-    /// All of the document.
+    /// Takes all of the document.
     pub(super) fn new(site: &'s Site<'a>) -> Self {
         Self { site, children: site.nodes.iter().map(|node| node.children.clone()).collect() }
     }
 
-    /// Leaves out the children of `node` that stand before `child`.
+    /// Leaves out the children of `node` that are before `child`.
     pub(super) fn begin_with(&mut self, node: usize, child: usize) {
         self.children[node].retain(|&other| other >= child);
     }
 
-    /// Prints it, and tells where `mark` stands.
+    /// Prints it, and returns where the node `mark` is.
     pub(super) fn print(&self, layout: Layout, spelling: Spelling, mark: usize) -> Printed {
         let mut printed = Printed { text: String::new(), lead: 0, value: 0 };
-        // The containers that are open, and how many of their children are printed.
+        // The open containers, each with the number of children that are printed.
         let mut open: Vec<(usize, usize)> = Vec::new();
         let mut next = Some(0);
         loop {
@@ -83,7 +83,7 @@ impl<'s, 'a> View<'s, 'a> {
         }
     }
 
-    /// The key and the value, or its opener; whether something is to follow before its closer.
+    /// Prints the key and the value, or its opener. Returns whether something follows before its closer.
     fn begin(&self, node: usize, layout: Layout, spelling: Spelling, mark: usize, printed: &mut Printed) -> bool {
         let Printed { text, lead, value } = printed;
         let is_marked = node == mark;
@@ -119,5 +119,5 @@ impl<'s, 'a> View<'s, 'a> {
     }
 }
 
-/// No line is indented further, or the white space of a deep document would be quadratic.
+/// The deepest indentation: more would make the white space of a deep document quadratic.
 const INDENTS: usize = 64;

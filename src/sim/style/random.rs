@@ -1,4 +1,4 @@
-//! Numbers that look random and repeat with their seed.
+//! Pseudo-random numbers that repeat with their seed.
 
 /// A seeded generator (splitmix64).
 #[derive(Clone, Debug)]
@@ -17,17 +17,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 where `end` is 0.
+    /// Returns a number below `end`; 0 where `end` is 0.
     pub(super) fn below(&mut self, end: usize) -> usize {
         (self.next() % (end.max(1) as u64)) as usize
     }
 
-    /// One of `items`, which are not empty.
+    /// Returns one of `items`, which are not empty.
     pub(super) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 
-    /// In another order than before, where there are two items at least.
+    /// Puts items into another order than before, if there are at least two.
     pub(super) fn shuffle(&mut self, items: &mut [usize]) {
         let before = items.to_vec();
         for end in (2..=items.len()).rev() {

@@ -1,5 +1,5 @@
-//! Fragments that begin at a start before the cut, as it was or reformatted, and those that have a comma or a closer
-//! too many or too few.
+//! Fragments that start again before the cut, verbatim or reformatted, and those that have a comma or a closer too many
+//! or too few.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::random::Random;
 use super::spell::Spelling;
 use crate::json::{Kind, Span, string};
 
-/// The start of a fragment.
+/// Where a fragment starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// The cut line.
@@ -22,12 +22,12 @@ pub(super) enum Start {
     Element,
     /// The innermost cut array, or the container around the innermost one.
     Parent,
-    /// All.
+    /// The start of the document.
     Root,
 }
 
 impl Start {
-    /// Where in the document it is.
+    /// Returns its offset in the document.
     pub(super) fn offset(self, site: &Site<'_>) -> Option<usize> {
         let value = |place: usize| site.nodes[site.open[place]].span.start;
         match self {
@@ -40,7 +40,7 @@ impl Start {
         }
     }
 
-    /// The node that begins there.
+    /// Returns the node that begins there.
     fn node(self, site: &Site<'_>) -> Option<usize> {
         let place = match self {
             Self::Line => return None,
@@ -58,12 +58,12 @@ fn parent(site: &Site<'_>) -> Option<usize> {
     site.container(Some(Kind::Array)).or_else(|| site.container(None)?.checked_sub(1))
 }
 
-/// The document from there on.
+/// Returns the document from there on.
 pub(super) fn verbatim(site: &Site<'_>, from: Start) -> Option<String> {
     from.offset(site).map(|offset| site.from(offset).to_owned())
 }
 
-/// The same in another layout than the document's.
+/// Returns the same in another layout than the document's.
 pub(super) fn reformatted(site: &Site<'_>, from: Start, random: &mut Random) -> Option<String> {
     let start = from.offset(site)?;
     let node = from.node(site)?;
@@ -80,7 +80,7 @@ pub(super) fn reformatted(site: &Site<'_>, from: Start, random: &mut Random) -> 
     .filter(|text| text != site.from(start))
 }
 
-/// What `print` makes of a layout that is not the document's, and of other escapes.
+/// Calls `print` with a layout that is not the document's, and with other escapes.
 pub(super) fn lay_out(
     site: &Site<'_>,
     random: &mut Random,
@@ -98,8 +98,8 @@ pub(super) fn lay_out(
     })
 }
 
-/// Moves the members of the cut element, and of the objects in it that are cut: all of those that begin at `start` or
-/// behind it, and of the others those that were not delivered. Without an element it is the root that is cut.
+/// Reorders the members of the cut element, and of the cut objects in it: all that begin at `start` or after it in an
+/// object that is repeated, else those that were not delivered. Without an element, the root is the element.
 pub(super) fn shuffle(site: &Site<'_>, view: &mut View<'_, '_>, start: usize, random: &mut Random) {
     for &node in site.open.iter().skip(site.element().unwrap_or(0)) {
         let own = &site.nodes[node];
@@ -112,7 +112,7 @@ pub(super) fn shuffle(site: &Site<'_>, view: &mut View<'_, '_>, start: usize, ra
     }
 }
 
-/// Two members have the same key, so that their order means something.
+/// Returns whether two members have the same key, so that their order matters.
 fn has_twin_keys(site: &Site<'_>, object: usize) -> bool {
     let mut seen = HashSet::new();
     let keys = site.nodes[object].children.iter().filter_map(|&child| site.nodes[child].key);
@@ -120,7 +120,7 @@ fn has_twin_keys(site: &Site<'_>, object: usize) -> bool {
         .any(|key| !seen.insert(key))
 }
 
-/// The second half of the anchor and the rest; `None` where the anchor has no two characters.
+/// Returns the second half of the anchor and the rest; `None` where the anchor has fewer than two characters.
 pub(super) fn half_anchor(site: &Site<'_>) -> Option<String> {
     let (anchor, cut) = (site.cut.anchor, site.cut.offset);
     let mut half = anchor + (cut - anchor).div_ceil(2);
@@ -130,13 +130,13 @@ pub(super) fn half_anchor(site: &Site<'_>) -> Option<String> {
     (half > anchor && half < cut).then(|| site.from(half).to_owned())
 }
 
-/// Behind a comma: once more.
+/// Returns the rest after one more comma, where the cut is after a comma.
 pub(super) fn comma_extra(site: &Site<'_>) -> Option<String> {
-    let is_behind = site.token().is_none() && site.delivered().trim_end_matches(WHITE_SPACE).ends_with(',');
-    is_behind.then(|| format!(",{}", site.exact()))
+    let is_after = site.token().is_none() && site.delivered().trim_end_matches(WHITE_SPACE).ends_with(',');
+    is_after.then(|| format!(",{}", site.exact()))
 }
 
-/// Before a comma: without it. A number would grow by what follows.
+/// Returns the rest without its comma. `None` where two values would become one, as two numbers do.
 pub(super) fn comma_missing(site: &Site<'_>) -> Option<String> {
     let rest = site.exact().strip_prefix(',').filter(|_| site.token().is_none())?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '+');
@@ -144,13 +144,13 @@ pub(super) fn comma_missing(site: &Site<'_>) -> Option<String> {
     (!grows).then(|| rest.to_owned())
 }
 
-/// One to three closers behind the end.
+/// Returns the fragment with one to three closers after the end.
 pub(super) fn closer_extra(site: &Site<'_>, random: &mut Random) -> Option<String> {
     site.nodes[0].container?;
     Some(format!("{}{}", site.anchored().trim_end_matches(WHITE_SPACE), random.pick(&["}", "]", "]}", "}}", "}]}"])))
 }
 
-/// Without the root's closer; `None` where nothing else is left.
+/// Returns the fragment without the root's closer; `None` where nothing else is left.
 pub(super) fn closer_missing(site: &Site<'_>) -> Option<String> {
     let root = &site.nodes[0];
     root.container?;

@@ -1,4 +1,4 @@
-//! The inside of JSON strings, written in another way.
+//! Other spellings of the same JSON string.
 
 /// A character of a string, or half of one, as it is written between the quotes.
 #[derive(Clone, Copy, Debug)]
@@ -6,7 +6,7 @@ pub(super) struct Unit<'a> {
     /// Where it begins, in bytes from the start of the text between the quotes.
     pub(super) at: usize,
     pub(super) written: &'a str,
-    /// What it says; `None` for half of a surrogate pair that stands alone.
+    /// The character it means; `None` for half of a surrogate pair that is alone.
     pub(super) says: Option<char>,
 }
 
@@ -16,20 +16,20 @@ impl Unit<'_> {
     }
 }
 
-/// How characters are written that can be written in several ways.
+/// How to write a character that has several spellings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spelling {
-    /// As they stand in the document.
+    /// As the document has it.
     Same,
-    /// With escapes, line ends and slashes included.
+    /// With escapes, including line ends and slashes.
     Ascii,
-    /// As themselves.
+    /// Without escapes.
     Plain,
-    /// Escaped where they stand as themselves, and the other way round.
+    /// Escaped where the document has it literally, and the other way round.
     Swapped,
 }
 
-/// The characters of the text between two quotes.
+/// Returns the characters of the text between two quotes.
 pub(super) fn units(inner: &str) -> impl Iterator<Item = Unit<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -41,7 +41,7 @@ pub(super) fn units(inner: &str) -> impl Iterator<Item = Unit<'_>> {
     })
 }
 
-/// The length of the first character as it is written, and what it says.
+/// Returns the length of the first character's spelling, and the character.
 fn first(rest: &str) -> Option<(usize, Option<char>)> {
     let first = rest.chars().next()?;
     let says = match rest.as_bytes().get(1) {
@@ -68,12 +68,12 @@ fn first(rest: &str) -> Option<(usize, Option<char>)> {
     Some((2, Some(says)))
 }
 
-/// The number of an escape `\uXXXX` that `text` begins with.
+/// Returns the number of an escape `\uXXXX` at the start of `text`.
 fn code(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }
 
-/// Writes the text between two quotes in another way.
+/// Writes the text between two quotes in another spelling.
 pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
     for unit in units(inner) {
         let (Some(says), true) = (unit.says, spelling != Spelling::Same) else {
@@ -81,7 +81,7 @@ pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
             continue;
         };
         let is_long = unit.written.starts_with("\\u");
-        // Whether the longer one of two ways is to be taken, where the document has the longer one or not.
+        // Whether the longer of two spellings is to be used, where the document has the longer one or not.
         let longer = |has: bool| match spelling {
             Spelling::Same => has,
             Spelling::Ascii => true,
@@ -99,7 +99,7 @@ pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
             _ => None,
         };
         match short {
-            // Longer forms of a quote and a backslash are legal, and no model writes them.
+            // Longer forms of a quote and a backslash are legal, but no model writes them.
             Some(short) if matches!(says, '"' | '\\') || !longer(is_long) => out.push_str(short),
             Some(_) => escape(says, out),
             None if says < ' ' => escape(says, out),
@@ -110,7 +110,7 @@ pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
     }
 }
 
-/// `\uXXXX`, twice above the basic plane.
+/// Writes `\uXXXX`, twice for a character above the basic plane.
 fn escape(says: char, out: &mut String) {
     let mut halves = [0; 2];
     for half in says.encode_utf16(&mut halves) {

@@ -8,22 +8,22 @@ use super::restart::{Start, WHITE_SPACE};
 use super::spell;
 use crate::json::Span;
 
-/// In a string: a quote, then the rest.
+/// Returns a quote, then the rest, in a string.
 pub(super) fn reopened(site: &Site<'_>) -> Option<String> {
     site.string().map(|_| format!("\"{}", site.exact()))
 }
 
-/// In a string, before a space: the rest without it.
+/// Returns the rest without its leading space, in a string.
 pub(super) fn trimmed(site: &Site<'_>) -> Option<String> {
     site.string().filter(|_| site.exact().starts_with(' '))?;
     Some(site.exact().trim_start_matches(WHITE_SPACE).to_owned())
 }
 
-/// A restart in which one to three things that were delivered are others.
+/// Returns a restart in which one to three delivered values are changed.
 pub(super) fn differs(site: &Site<'_>, from: Start, random: &mut Random) -> Option<String> {
     let start = from.offset(site)?;
     let mut places = places(site, start, random);
-    // A word that the cut divides would keep its other half: it is changed where there is nothing else.
+    // A word that the cut divides keeps its other half, so it is changed only where there is nothing else.
     if places.iter().any(|place| place.is_whole) {
         places.retain(|place| place.is_whole);
     }
@@ -45,16 +45,16 @@ pub(super) fn differs(site: &Site<'_>, from: Start, random: &mut Random) -> Opti
     Some(text)
 }
 
-/// Something that can be changed.
+/// A place that can be changed.
 struct Place {
     range: Range<usize>,
-    /// What stands there instead. It differs in its first character.
+    /// The replacement. It differs in its first character.
     other: String,
     /// It ends before the cut.
     is_whole: bool,
 }
 
-/// What was delivered behind `start` and can be changed, in the order of the text.
+/// Returns the places after `start` that were delivered and can be changed, in the order of the text.
 fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<Place> {
     let (document, cut) = (site.cut.document, site.cut.offset);
     let mut places = Vec::new();
@@ -78,13 +78,13 @@ fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<Place> {
     places
 }
 
-/// The words of a string, up to the cut; of words of digits alone a digit.
+/// Adds the words of a string, up to the cut; of a word of digits, one digit.
 fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<Place>) {
     let (document, cut) = (site.cut.document, site.cut.offset);
     let base = span.start + 1;
     let inner = site.text(Span { start: base, end: span.end - 1 });
     let mut word: Option<Range<usize>> = None;
-    // A last unit that is no letter ends a word that the string ends with.
+    // A last unit that is not a letter ends a word at the end of the string.
     let end = spell::Unit { at: inner.len(), written: "", says: None };
     for unit in spell::units(inner).chain([end]) {
         let at = base + unit.at;
@@ -107,12 +107,12 @@ fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<Plac
     }
 }
 
-/// The first digit of a number that is not 0, or the only 0.
+/// Returns the first digit of a number that is not 0, or the only 0.
 fn digit(number: &str) -> Option<usize> {
     number.find(|c: char| matches!(c, '1'..='9')).or_else(|| number.find('0'))
 }
 
-/// Another digit than the one that `text` begins with, and not 0.
+/// Returns another digit than the first of `text`, and not 0.
 fn other_digit(text: &str, random: &mut Random) -> String {
     debug_assert!(text.starts_with(|c: char| c.is_ascii_digit()), "no digit: {text}");
     let old = text.bytes().next().map_or(0, |byte| usize::from(byte.wrapping_sub(b'0')));
@@ -120,6 +120,6 @@ fn other_digit(text: &str, random: &mut Random) -> String {
     other.to_string()
 }
 
-/// No word begins as [`INSTEAD`] does.
+/// No word begins with the letter of [`INSTEAD`].
 const WORDS: [&str; 6] = ["maple", "quiet", "river", "Garden", "often", "blue"];
 const INSTEAD: &str = "zebra";

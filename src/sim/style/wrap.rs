@@ -1,29 +1,29 @@
-//! What models write around a fragment.
+//! The text that models write around a fragment.
 
 use super::index::Site;
 use super::random::Random;
 
-/// In a code fence.
+/// Puts a text in a code fence.
 pub(super) fn fence(text: &str, random: &mut Random) -> String {
     format!("{}{text}\n```", random.pick(&FENCES))
 }
 
-/// In a code fence that is never closed.
+/// Puts a text in a code fence that is never closed.
 pub(super) fn fence_open(text: &str, random: &mut Random) -> String {
     format!("{}{text}", random.pick(&FENCES))
 }
 
-/// In a code fence inside another one.
+/// Puts a text in a code fence inside another one.
 pub(super) fn fence_nested(text: &str) -> String {
     format!("```markdown\n```json\n{text}\n```\n```")
 }
 
-/// Behind a sentence without any brackets or quotes.
+/// Puts a sentence without brackets and quotes before a text.
 pub(super) fn preamble(text: &str, random: &mut Random) -> String {
     format!("{}{text}", random.pick(&PREAMBLES))
 }
 
-/// Behind a sentence that quotes some JSON, with a key of the document if it has one.
+/// Puts a sentence that quotes some JSON before a text, with a key of the document if there is one.
 pub(super) fn preamble_quotes(text: &str, site: &Site<'_>, random: &mut Random) -> String {
     let key = site.open.iter().rev().find_map(|&node| site.nodes[node].key);
     let key = key.map_or("\"items\"", |key| site.text(key));
@@ -34,12 +34,12 @@ pub(super) fn preamble_quotes(text: &str, site: &Site<'_>, random: &mut Random) 
     }
 }
 
-/// With prose behind it that has brackets and a code fence.
+/// Puts prose with brackets and a code fence after a text.
 pub(super) fn epilogue(text: &str, random: &mut Random) -> String {
     format!("{text}{}", random.pick(&EPILOGUES))
 }
 
-/// Behind a thought with brackets, quotes and a piece of the document.
+/// Puts reasoning before a text that has brackets, quotes and a part of the document.
 pub(super) fn think(text: &str, site: &Site<'_>, random: &mut Random) -> String {
     let delivered = site.delivered();
     let mut from = delivered.len().saturating_sub(10 + random.below(60));
@@ -55,7 +55,7 @@ pub(super) fn think(text: &str, site: &Site<'_>, random: &mut Random) -> String 
     format!("<think>\n{thought}\n</think>\n\n{text}")
 }
 
-/// Behind a line that says how much is delivered, in percent.
+/// Puts a line with the delivered percentage before a text.
 pub(super) fn progress(text: &str, site: &Site<'_>) -> String {
     format!("PROGRESS: {}\n{text}", site.cut.offset * 100 / site.cut.document.len())
 }

@@ -406,7 +406,7 @@ async fn each_provider_is_asked_in_its_way() {
         let mut row = row_of(profile);
         if matches!(profile, ProviderProfile::Vllm | ProviderProfile::LlamaCpp) {
             // Servers of one's own are a matter of configuration.
-            row = row.prefill(profile.prefix());
+            row = row.prefill(profile.prefill());
         }
         let scene = Scene::new(profile, row, "").await;
         let mut words = 0;
@@ -418,7 +418,7 @@ async fn each_provider_is_asked_in_its_way() {
             words = scene.calls().1;
         }
         let calls = scene.sim.calls().len();
-        match (profile, profile.prefix()) {
+        match (profile, profile.prefill()) {
             // Only where white space that is text would have to be left out.
             (ProviderProfile::Anthropic, _) => assert!(words > 0 && words < calls / 4, "{words} of {calls}"),
             (_, PrefillForm::None) => assert!(words > calls / 2, "{profile}: {words} of {calls}"),
