@@ -1,4 +1,4 @@
-//! Recorded documents as chat streams that are cut and continued: the document must come out.
+//! Documents as chat streams that are cut and continued: the result must be the document.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::support::{Rng, at_least, corpus_documents, corpus_rows};
 
 const NOW: Duration = Duration::ZERO;
 
-/// Documents that are there without the corpus.
+/// Documents for tests that need no corpus.
 const OURS: [&str; 2] = [
     r#"{"title": "Seams \u00e9 \ud83d\ude00 – \"quoted\"", "rows": [[1, -2.5e3, true], [2, 0.125, false]], "items": ["один", "два", "три"], "end": null}"#,
     "[\n  {\"id\": 1, \"text\": \"one\\nline and \\\\ another\"},\n  {\"id\": 2, \"text\": \"\"},\n  {\"id\": 3, \"empty\": {}}\n]",
 ];
 
-/// A chat stream that carries `text` and ends as told.
+/// Returns a chat stream that has `text` and this end.
 fn stream(id: &str, text: &str, finish: &str, rng: &mut Rng) -> String {
     let chunk = |delta: Value, finish: Value| {
         let choices = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
@@ -37,7 +37,7 @@ fn stream(id: &str, text: &str, finish: &str, rng: &mut Rng) -> String {
     body + &chunk(json!({}), json!(finish)) + "data: [DONE]\n\n"
 }
 
-/// What the model writes when it is asked for the rest: the anchor that it is to repeat, and what follows the cut.
+/// Returns what the model writes when it is asked for the rest: the requested anchor, and the text after the cut.
 fn answer(behaviour: &str, anchor: &str, rest: &str) -> String {
     match behaviour {
         "exact" => rest.to_owned(),
@@ -50,7 +50,7 @@ fn answer(behaviour: &str, anchor: &str, rest: &str) -> String {
     }
 }
 
-/// Cuts a document at `cut`, continues it, and returns the text that a client read and how it came about.
+/// Cuts a document at `cut`, continues it, and returns the text that a client read and the status.
 fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, Status) {
     // All of the text is sent back, however long it is.
     let mut relay = Relay::new(Limits { max_verbatim_context: usize::MAX, ..Limits::default() });
@@ -120,8 +120,8 @@ fn documents_cut_into_chat_streams_come_out_whole() {
     for (behaviour, [right, closed, wrong]) in &table {
         println!("{behaviour:<20} right {right:4}  closed {closed:3}  wrong {wrong}");
     }
-    // An answer that was asked for the anchor and goes on without it is taken where it can't be a repeat. More of our
-    // own documents repeat themselves than of the recorded ones.
+    // A continuation without the requested anchor is accepted where it cannot be a repetition. More of our own
+    // documents repeat themselves than of the recorded ones.
     let [right, closed, _] = table["exact"];
     assert!(closed * at_least(10, 20) <= right, "{closed} of {} exact continuations were not taken", right + closed);
 }
@@ -146,7 +146,8 @@ fn recorded_cuts_of_providers_come_out_whole() {
     println!("{count} recorded cuts");
 }
 
-/// A part of the anchor, or of what stands before it: right, or refused as ambiguous; never taken for new text.
+/// A part of the anchor, or of the text before it, is joined correctly or rejected as ambiguous; it is never taken for
+/// new text.
 #[test]
 fn a_part_of_the_tail_is_never_taken_for_new_text() {
     let mut table: BTreeMap<usize, [usize; 2]> = BTreeMap::new();
@@ -155,7 +156,7 @@ fn a_part_of_the_tail_is_never_taken_for_new_text() {
             for cut in (repeated..document.len()).filter(|&cut| document.is_char_boundary(cut)) {
                 let from = cut - repeated;
                 let tail = document.get(from..cut).unwrap_or_default();
-                // Two characters, or nothing but brackets and white space, may as well be new.
+                // Two characters, or only brackets and white space, may be new text.
                 if tail.trim().chars().count() < 3 || !tail.contains(char::is_alphanumeric) {
                     continue;
                 }

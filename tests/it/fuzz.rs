@@ -1,9 +1,9 @@
-//! The bodies of the fuzz targets, run over the inputs that were worth keeping.
+//! Runs the bodies of the fuzz targets over the inputs that were kept.
 //!
-//! A body is a plain function in `fuzz/NAME.rs` beside this file; `fuzz/fuzz_targets/NAME.rs` at the root of the
-//! repository hands it to the fuzzer, which keeps its inputs in `fuzz/corpus/NAME`. What long runs have found, as few
-//! inputs as reach the same code, stands in `fuzz/corpus/NAME.hex`, one a line. The bodies live here because a
-//! package of this crate has its tests but not the `fuzz` crate.
+//! A body is a plain function in `fuzz/NAME.rs` beside this file. `fuzz/fuzz_targets/NAME.rs` at the root of the
+//! repository passes it to the fuzzer, which keeps its inputs in `fuzz/corpus/NAME`. The findings of long runs, reduced
+//! to the fewest inputs that reach the same code, are in `fuzz/corpus/NAME.hex`, one a line. The bodies are here
+//! because the package of this crate contains its tests but not the `fuzz` crate.
 
 pub(crate) mod against_serde;
 pub(crate) mod feed;

@@ -1,4 +1,4 @@
-//! Parts that contradict what was cut: with the policy their element takes the place of it, without it they fail.
+//! Parts that contradict the cut element: with the policy they replace it, without the policy they fail.
 
 use restitch::Limits;
 use restitch::session::{Rewind, Status, StitchOptions, Stitched, stitch, stitch_with};
@@ -9,7 +9,7 @@ fn rewound(parts: &[&str]) -> Stitched {
     stitch_with(parts.iter().copied(), &options, &Limits::default())
 }
 
-/// The second part fails without the policy, and gives `json` with it, in the place of what stood at `path`.
+/// Checks that the second part fails without the policy, and with it gives `json`, replacing the value at `path`.
 fn check(parts: &[&str], path: &str, json: &str) {
     let plain = stitch(parts.iter().copied(), Expect::Any, &Limits::default());
     assert!(plain.failures > 0 && plain.json != json && plain.rewound.is_empty(), "{parts:?}: {plain:?}");
@@ -18,7 +18,7 @@ fn check(parts: &[&str], path: &str, json: &str) {
     assert_eq!(stitched.rewound, [path], "{parts:?}");
 }
 
-/// The part fails, with the policy and without it, and nothing of it is taken.
+/// Checks that the part fails, with the policy and without it, and that nothing of it is taken.
 fn check_refused(parts: &[&str]) {
     let plain = stitch(parts.iter().copied(), Expect::Any, &Limits::default());
     assert_eq!(rewound(parts), plain, "{parts:?}");
@@ -32,7 +32,7 @@ fn an_element_that_differs_takes_the_place_of_the_one_that_was_cut() {
     check(&[begun, other], "/rows/1", other);
     // Alone, with what follows it.
     check(&[begun, r#"{"id": 2, "t": "second"}]}"#], "/rows/1", other);
-    // In another layout: what stands before it stays as it was.
+    // In another layout: the text before it stays as it was.
     check(&[begun, r#"{"rows":[{"t":"one","id":1},{"id":2,"t":"second"}]}"#], "/rows/1", {
         r#"{"rows": [{"id": 1, "t": "one"}, {"id":2,"t":"second"}]}"#
     });
@@ -43,7 +43,7 @@ fn an_element_that_differs_takes_the_place_of_the_one_that_was_cut() {
 fn a_value_that_differs_takes_the_place_of_the_one_that_was_cut() {
     check(&[r#"{"n": [100, 200, 34"#, r#"{"n": [100, 200, 56, 7]}"#], "/n/2", r#"{"n": [100, 200, 56, 7]}"#);
     check(&[r#"["first", "second th"#, r#"["first", "second one"]"#], "/1", r#"["first", "second one"]"#);
-    // The innermost array: the cut stands in an element of the inner one.
+    // The innermost array: the cut is in an element of the inner one.
     let begun = r#"{"rows": [{"tags": ["warm", "wet and"#;
     let other = r#"{"rows": [{"tags": ["warm", "wet but"], "id": 1}]}"#;
     check(&[begun, other], "/rows/0/tags/1", other);
@@ -54,13 +54,13 @@ fn a_root_that_differs_takes_the_place_of_the_whole() {
     let other = r#"{"title": "Report", "text": "Snow is falling."}"#;
     check(&[r#"{"title": "Report", "text": "Rain fell in"#, other], "", other);
     check(&["Sure:\n```json\n{\"title\": \"Report\", \"text\": \"Rain fe", other], "", other);
-    // What was replaced can be cut, too, and goes on.
+    // A replaced value can be cut, too, and continued.
     let parts = [r#"{"title": "Report", "text": "Rain fell in"#, r#"{"title": "Report", "text": "Snow is"#, other];
     check(&parts, "", other);
 }
 
 #[test]
-fn what_differs_before_the_element_is_refused() {
+fn a_difference_before_the_element_is_rejected() {
     let begun = r#"{"title": "Report", "rows": [{"id": 1}, {"id": 2, "t": "two is wri"#;
     check_refused(&[begun, r#"{"title": "Other", "rows": [{"id": 1}, {"id": 2, "t": "second"}]}"#]);
     check_refused(&[begun, r#"{"title": "Report", "rows": [{"id": 7}, {"id": 2, "t": "second"}]}"#]);

@@ -1,4 +1,4 @@
-//! Seams: documents that are cut anywhere and continued in every style of models, in any chunks.
+//! Seams: documents cut anywhere and continued in every style, in any chunks.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::support::{Rng, random_cuts};
 
 const PREAMBLE: &str = "Sure, here is the rest of the JSON:\n\n";
 
-/// What models say instead of continuing.
+/// What models write instead of a continuation.
 const REFUSALS: [&str; 8] = [
     "I'm sorry, but I can't help with that.",
     "I cannot continue this.",
@@ -26,7 +26,7 @@ const REFUSALS: [&str; 8] = [
     "5 or 6 - I lost count, sorry",
 ];
 
-/// The answers to a cut; `document[..cut]` was delivered.
+/// The answers to a cut, where `document[..cut]` was delivered.
 type Answers = fn(document: &str, cut: usize, anchor: &Anchor) -> Vec<String>;
 
 fn from_anchor(document: &str, anchor: &Anchor) -> String {
@@ -75,7 +75,7 @@ struct Row {
 struct Table(BTreeMap<&'static str, Row>);
 
 impl Table {
-    /// Stitches and counts. An ambiguous anchor decides nothing.
+    /// Joins and counts. An anchor that is reported as ambiguous decides nothing.
     fn count(
         &mut self,
         name: &'static str,
@@ -95,7 +95,7 @@ impl Table {
             Status::Complete => row.wrong += 1,
             _ => row.failed += 1,
         }
-        // Wrong results without a report are shown first.
+        // Silently wrong results are shown first.
         if sure && !right && (row.examples.len() < 3 || stitched.status == Status::Complete && row.wrong < 9) {
             let tail: String = document[..cut].chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
             let begun: Vec<String> = answers.iter().map(|answer| answer.chars().take(80).collect()).collect();
@@ -133,9 +133,9 @@ fn anchored_continuations_give_the_document() {
     let mut table = Table::default();
     for_every_cut(20, |document, cut, anchor| {
         for (name, answers) in ANCHORED {
-            // The whole document again is its own evidence: nothing rests on the anchor alone.
+            // The complete document again is its own evidence: the anchor is not needed.
             let answers = answers(document, cut, anchor);
-            // All that a restart repeats is pending, and that has a cap.
+            // The complete repetition is pending while a restart is read, and that is limited.
             let fits = name != "the whole again" || cut < Limits::default().max_pending_bytes;
             table.count(name, document, cut, &answers, Expect::Any, !anchor.ambiguous && fits);
         }
@@ -148,7 +148,7 @@ fn anchored_continuations_give_the_document() {
 }
 
 #[test]
-fn exact_continuations_of_a_prefix_give_the_document() {
+fn exact_continuations_of_a_prefill_give_the_document() {
     let mut table = Table::default();
     for_every_cut(30, |document, cut, _| {
         let rest = document[cut..].to_owned();
@@ -159,20 +159,20 @@ fn exact_continuations_of_a_prefix_give_the_document() {
     assert_eq!((row.failed, row.wrong), (0, 0), "{:?}", row.examples);
 }
 
-/// Whether the rest begins like a tail of the delivered text that contains the whole anchor: it cannot be told from an
-/// answer that repeats the anchor, so what was asked for decides.
+/// Returns whether the rest begins as a tail of the delivered text ends that contains the complete anchor. Such a rest
+/// cannot be told from an answer that repeats the anchor, so the request decides.
 fn looks_honoured(document: &str, cut: usize, anchor: &Anchor) -> bool {
     let rest = document[cut..].trim_start();
     let starts = (0..=anchor.range.start).filter(|&start| document.is_char_boundary(start));
     starts.map(|start| &document[start..anchor.range.end]).any(|tail| rest.starts_with(tail))
 }
 
-/// Whether rows are equal: what follows a cut may be the next row, or the last one again.
+/// Some of its rows are equal: the text after a cut may be the next one, or the last one again.
 fn is_periodic(document: &str) -> bool {
     document.contains("0,0,0,0,") || document.matches("{\"id\": 7, \"name\": \"same\"}").count() > 1
 }
 
-/// Without the requested anchor: never wrong without a report, and hardly ever rejected where elements differ.
+/// Without the requested anchor: never silently wrong, and rarely rejected where elements differ.
 #[test]
 fn exact_continuations_in_place_of_the_anchor() {
     let (mut table, mut periodic) = (Table::default(), Table::default());
@@ -184,7 +184,7 @@ fn exact_continuations_in_place_of_the_anchor() {
             table.count(name, document, cut, std::slice::from_ref(&rest), expect, sure);
         }
         table.count("exact, fenced", document, cut, &[format!("```json\n{rest}\n```")], Expect::Anchor, sure);
-        table.count("exact, prose behind", document, cut, &[format!("{rest}\n\nDone.")], Expect::Anchor, sure);
+        table.count("exact, prose after", document, cut, &[format!("{rest}\n\nDone.")], Expect::Anchor, sure);
     });
     table.print();
     periodic.print();
@@ -196,8 +196,8 @@ fn exact_continuations_in_place_of_the_anchor() {
     }
 }
 
-/// Rows that repeat: what follows may be the next row or the last one again. Nothing distinguishes them, so nothing is
-/// joined without an anchor, and what is joined is right.
+/// Equal rows: the text may be the next row or the last one again. They cannot be told apart, so nothing is joined
+/// without an anchor, and what is joined is right.
 #[test]
 fn repeating_rows_are_not_merged_by_accident() {
     let mut table = Table::default();
@@ -261,8 +261,8 @@ fn refusals_never_change_the_document() {
     println!("covered: {total} refusals in {} documents, {recorded} of them recorded", documents.len());
 }
 
-/// Feeds one fragment in the given chunks; returns what the document became and the seam. After each chunk the text is
-/// a prefix of what it will be.
+/// Feeds one fragment in the given chunks. Returns the document and the report of the seam. After each chunk the
+/// emitted text is a beginning of the final one.
 fn splice_in(
     delivered: &str,
     fragment: &str,
@@ -282,7 +282,7 @@ fn splice_in(
         let before = slot.document().text().to_owned();
         let _ = splice.feed(&mut slot, &fragment[from..cut]);
         from = cut;
-        // A root that has just ended may forget white space after it: this same push added all of it.
+        // A root that has just ended may drop white space after it: this push added all of that.
         assert!(slot.document().text().starts_with(&before), "{before:?} was taken back");
         assert!(splice.pending() <= limits.max_pending_bytes + 1, "{} bytes are held", splice.pending());
         settled.push(slot.document().text().len());
@@ -372,8 +372,8 @@ fn several_cuts_in_a_row() {
     );
 }
 
-/// A repeat that begins before the anchor, inside the string that was cut: what precedes the anchor is not an envelope,
-/// and counts because it repeats delivered text.
+/// A repetition that begins before the anchor, inside the cut string: the text before the anchor is not an envelope,
+/// and counts because it repeats what was delivered before the anchor.
 #[test]
 fn more_than_the_anchor_is_repeated() {
     let text = "{\"title\": \"The quick brown fox jumps over the lazy dog while the band plays on and on\"}";
@@ -381,14 +381,14 @@ fn more_than_the_anchor_is_repeated() {
         for start in 11..cut - 41 {
             let (joined, seam, _) = splice_in(&text[..cut], &text[start..], Expect::Any, &Limits::default(), &[]);
             assert_eq!(joined, text, "cut at {cut}, repeated from {start}: {seam:?}");
-            // White space at the start of the fragment belongs to nothing; at the cut it belongs to the overlap.
+            // White space at the fragment's start has no meaning; at the cut it belongs to the overlap.
             let from = start + usize::from(text[start..].starts_with(' '));
             assert_eq!(seam.unwrap().overlap, cut - from);
         }
     }
 }
 
-/// Returns a splice that was fed a fragment in the given chunks and finished.
+/// Feeds a fragment in the given chunks to a splice and finishes it.
 fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize]) -> Explained {
     let limits = Limits::default();
     let mut slot = Slot::new(&limits);
@@ -403,7 +403,7 @@ fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize])
     splice.explain(&slot)
 }
 
-/// Prints one line per candidate, as a table of what was tried.
+/// Writes one line a candidate.
 fn told(explained: &Explained) -> Vec<String> {
     let told = |tried: &Candidate| {
         let death = if let Fate::Died { at, why } = tried.fate { format!(" at {at}: {why}") } else { String::new() };
@@ -415,20 +415,20 @@ fn told(explained: &Explained) -> Vec<String> {
 }
 
 #[test]
-fn what_became_of_every_candidate_is_told() {
-    // The cut row is written again, without a member that was delivered.
+fn every_candidate_is_explained() {
+    // The cut row is written once more, without a member that was delivered.
     let explained = explained_in(r#"[{"a": 1, "b": "Be"#, r#"[{"b": "Berta"}, {"a": 2}]"#, Expect::Any, &[]);
     assert_eq!((explained.cut.path.as_str(), explained.cut.offset), ("/0/b", 18));
     let leaves_out = "restart plausible, 18 from 0 \"\", new 10: died at 14: it leaves out what was delivered";
     assert!(told(&explained).iter().any(|told| told == leaves_out), "{:#?}", told(&explained));
     assert_eq!((explained.seam, explained.failure), (None, Some(SpliceError::NoAlignment)));
 
-    // The requested alignment wins with its first legal byte; nothing else was tried.
+    // The requested continuation wins with its first legal byte; nothing else was tried.
     let explained = explained_in("[10, 2", "0, 30]", Expect::Exact, &[]);
     assert_eq!(told(&explained), [r#"exact asked, 0 from 6 "/1", new 0: won"#]);
     assert_eq!((explained.seam.unwrap().decided, explained.held, explained.anchor.unwrap().length), (1, 0, 6));
 
-    // Nothing was delivered: there is nothing to choose from.
+    // Nothing was delivered, so there is only one candidate.
     let explained = explained_in("", "Sure:\n```json\n{}", Expect::Any, &[]);
     assert_eq!((explained.candidates.len(), explained.anchor), (0, None));
     assert_eq!(explained.seam.unwrap().alignment, Alignment::Start);
@@ -458,18 +458,18 @@ fn an_explanation_is_the_same_for_all_chunkings() {
     }
 }
 
-/// The number of attempts, and so the memory, is bounded.
+/// Any number of attempts needs limited memory.
 #[test]
-fn only_so_many_dead_candidates_are_remembered() {
-    // Content may begin at each line after prose, and each such candidate is rejected at its first character.
+fn the_number_of_rejected_candidates_kept_is_limited() {
+    // Content may begin at each line after prose, and each of these candidates is rejected at its first character.
     let fragment = "!\n".repeat(200);
     let explained = explained_in("[1, ", &fragment, Expect::Any, &[]);
     assert_eq!((explained.candidates.len(), explained.unlisted), (64, 200 - 64));
 }
 
-/// Counts work, not time: an anchor that the fragment repeats at every byte makes a bounded number of attempts.
+/// Counts work, not time: an anchor that the fragment repeats at every byte opens a limited number of attempts.
 #[test]
-fn a_period_does_not_open_a_trial_at_every_byte() {
+fn a_period_does_not_open_an_attempt_at_every_byte() {
     let delivered = format!("[\"{}", "a".repeat(5000));
     let fragment = format!("x{}", "a".repeat(60_000));
     let (joined, seam, _) = splice_in(&delivered, &fragment, Expect::Anchor, &Limits::default(), &[]);
@@ -485,7 +485,7 @@ fn an_ambiguous_anchor_is_reported() {
 }
 
 #[test]
-fn garbage_is_not_held_without_end() {
+fn pending_garbage_is_limited() {
     for (delivered, garbage) in [
         ("{\"a\": \"b", "lorem ipsum dolor "),
         ("{\"a\": [1, ", "  \n"),
@@ -510,10 +510,10 @@ fn garbage_is_not_held_without_end() {
     }
 }
 
-/// The alignment and the overlap, or why there is none.
+/// Returns the alignment and the overlap, or why there is none.
 type Joined = Result<(Alignment, usize), SpliceError>;
 
-/// Cases by hand: the document, the fragment, the result.
+/// By hand: the document, the fragment, and the result.
 #[test]
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
@@ -531,7 +531,7 @@ fn seams_by_hand() {
         ("[1,\n  ", "[1, 2]", Expect::Any, "[1,\n   2]", Ok((Restart, 3))),
         ("[1,\n  ", "[1,2]", Expect::Any, "[1,\n  2]", Ok((Restart, 3))),
         ("[1, 2", "[1, 2", Expect::Any, "[1, 2", Ok((Repeat, 5))),
-        // An envelope is not an overlap, and a tail that is shorter than the anchor is a repeat, too.
+        // An envelope is not an overlap, and a tail that is shorter than the anchor is a repetition, too.
         (
             "[1, \"a b c d e f g h\"",
             "```\n\"a b c d e f g h\"",
@@ -540,16 +540,16 @@ fn seams_by_hand() {
             Ok((Repeat, 17)),
         ),
         ("[1, 2", "[1, 2, 3", Expect::Any, "[1, 2, 3", Ok((Anchor, 5))),
-        // The model begins again, and is cut before anything new.
+        // It started again, and was cut before its first new text.
         ("{\"a\": \"Hel", "{\"a\":", Expect::Any, "{\"a\": \"Hel", Ok((Repeat, 5))),
         ("```json\n", "```json\n[1]\n```", Expect::Any, "```json\n[1]", Ok((Start, 0))),
         ("```json\n", "Sure:\n```json\n[1", Expect::Any, "```json\n[1", Ok((Start, 0))),
         (" ", "sorry", Expect::Any, " ", Err(SpliceError::Empty)),
-        // A closing fence where the grammar rejects it is not an error.
+        // An envelope that closes where the grammar refuses it is not an error.
         ("[\"abc", "```json\n[\"abcd\", \"e\n```", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
         ("[\"abc", "```json\n[\"abcd\", \"e\n```\n\n[That] is all.", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
         ("[\"abc", "[\"abcd\"] and so on", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
-        // Prose may mention brackets; after JSON that is not the document's the anchor does not count.
+        // Prose may have brackets; after JSON that is not the document's the anchor does not count.
         ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
         ("[\"abc", "[\"xyz\",\n[\"abcd\"]", Expect::Any, "[\"abc", Err(SpliceError::NoAlignment)),
         // The line end before a closing fence belongs to the fence: it does not end a number.
@@ -557,7 +557,7 @@ fn seams_by_hand() {
         ("[100, 10", "```json\n[100, 102, 10\r\n  ```\nThat is all.", Expect::Any, "[100, 102, 10", Ok((Anchor, 8))),
         ("[100, 10", "```json\n[100, 102,\n\n103]\n```", Expect::Any, "[100, 102,\n\n103]", Ok((Anchor, 8))),
         ("[\"a", "```json\n[\"a ``` b\\n```\"]\n```", Expect::Any, "[\"a ``` b\\n```\"]", Ok((Anchor, 3))),
-        // A word, a number or an element that begins again is a rival of the exact reading: neither is taken.
+        // A word, a number or an element that starts again contradicts the exact reading: neither is taken.
         (
             "{\"a\": \"rain fell in tor",
             "torrents\", \"b\": 1}",
@@ -573,7 +573,7 @@ fn seams_by_hand() {
             Err(SpliceError::Ambiguous),
         ),
         ("{\"n\": 12", "123, \"m\": 2}", Expect::Any, "{\"n\": 12", Err(SpliceError::Ambiguous)),
-        // Where the exact reading is illegal sooner or later, the other one remains and wins.
+        // Where the exact reading becomes illegal, the other one remains and wins.
         (
             "[{\"id\": 1},{\"id\": 4, \"v\":",
             "{\"id\": 4, \"v\": 40}]",
@@ -581,9 +581,9 @@ fn seams_by_hand() {
             "[{\"id\": 1},{\"id\": 4, \"v\": 40}]",
             Ok((Restart, 14)),
         ),
-        // A row that continues like the rows before it is as likely the next one.
+        // A row that goes on as the rows before did may just as well be the next one.
         ("[12,12,12", ",12,13]", Expect::Any, "[12,12,12,12,13]", Ok((Exact, 0))),
-        // Text that is not repeated from its beginning on continues at the cut.
+        // Text that does not repeat its element from the start goes on at the cut.
         (
             "{\"a\": \"rain fell in tor",
             "rents\", \"b\": 1}",
@@ -620,7 +620,7 @@ fn seams_by_hand() {
 }
 
 #[test]
-fn what_breaks_behind_the_seam_is_told_and_kept() {
+fn an_error_after_the_seam_is_reported_and_the_text_before_it_kept() {
     for text in [INLINE[0], INLINE[5]] {
         let cut = 30;
         let anchor = restitch::overlap::Anchor::of(&text[..cut], 2048).unwrap();
@@ -631,7 +631,7 @@ fn what_breaks_behind_the_seam_is_told_and_kept() {
     }
 }
 
-/// The fuzz body over parts of documents: restarts, repeats, envelopes and garbage in every order.
+/// Runs the fuzz body over parts of documents: restarts, repetitions, envelopes and garbage in every order.
 #[test]
 fn random_scripts_keep_every_promise() {
     let mut rng = Rng::new(31);

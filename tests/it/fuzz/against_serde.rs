@@ -1,4 +1,4 @@
-//! serde_json is a second opinion: on the grammar, and on whether what was closed is JSON.
+//! Compares with serde_json: the grammar, and whether closed text is JSON.
 
 use restitch::json::{CutState, Machine};
 use restitch::{Document, SyntaxErrorKind};
@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::reference::{Verdict, oracle_verdict};
 use crate::support::Rng;
 
-/// What the grammar allows and a reader need not take, by serde_json's words: halves of surrogate pairs, numbers beyond
-/// `f64`, more than 127 open containers. To skip a value, it asks for none of these.
+/// What the grammar allows and serde_json rejects, by its messages: halves of surrogate pairs, numbers beyond `f64`,
+/// more than 127 open containers. When it skips a value, it rejects none of these.
 const ALLOWED: [&str; 4] = ["surrogate", "unexpected end of hex escape", "number out of range", "recursion limit"];
 
-/// serde_json's view of bytes, with the differences that are allowed.
+/// Reads bytes with serde_json, with the allowed differences.
 pub(crate) fn agrees_with_serde(text: &[u8], valid: bool) -> bool {
     match serde_json::from_slice::<Value>(text) {
         Ok(_) => valid,
@@ -23,7 +23,7 @@ pub(crate) fn agrees_with_serde(text: &[u8], valid: bool) -> bool {
     }
 }
 
-/// serde_json can't be asked about texts that hold what only the grammar allows.
+/// serde_json cannot judge texts that have what only the grammar allows.
 pub(crate) fn parses_or_is_beyond_serde(text: &str) -> bool {
     agrees_with_serde(text.as_bytes(), true) && oracle_verdict(text.as_bytes(), usize::MAX) == Verdict::Valid
 }
@@ -36,7 +36,7 @@ pub(crate) fn check(input: &[u8]) {
     check_document(&text, &mut Rng::of(input));
 }
 
-/// Where the text is wrong, short or whole is what serde_json finds when it skips the value: without a difference.
+/// Where a text is wrong, short or complete is what serde_json finds when it skips the value, without a difference.
 fn check_grammar(text: &str) {
     let mut machine = Machine::new(usize::MAX);
     let seen = machine.feed(text.as_bytes()).and_then(|end| machine.finish().map(|()| end));
@@ -47,7 +47,7 @@ fn check_grammar(text: &str) {
         (Err(error), Ok(_)) => panic!("{error}: {text:?}"),
         (Err(error), Err(theirs)) => {
             let short = error.kind == SyntaxErrorKind::UnexpectedEnd;
-            // There, half a number is wrong where it ends, and an escape is looked at when all of it is there.
+            // serde_json reports half a number at its end, and an escape only when it is complete.
             let differs = match error.kind {
                 SyntaxErrorKind::UnexpectedEnd => machine.cut_state() == CutState::Number,
                 SyntaxErrorKind::InvalidEscape(_) => true,

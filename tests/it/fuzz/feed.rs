@@ -1,4 +1,4 @@
-//! Any bytes in any chunks: the machine's verdict, what it tells, and what it knows at every chunk's end are the
+//! Any bytes in any chunks: the machine's verdict, its events, and what it reports at the end of each chunk are the
 //! oracle's.
 
 use restitch::SyntaxErrorKind;
@@ -7,8 +7,8 @@ use restitch::json::{CloseOptions, Machine, Partial};
 use crate::reference::{Log, Verdict, oracle, oracle_verdict};
 use crate::support::{Rng, chunks, random_cuts, text_cuts};
 
-/// The machine's verdict on `text` fed in the given chunks, with the error's kind where it gave one. White space may
-/// stand behind the root.
+/// Returns the machine's verdict on `text` fed in the given chunks, with the error's kind where there is one. White
+/// space may follow the root.
 pub(crate) fn verdict(text: &[u8], depth: usize, cuts: &[usize]) -> (Verdict, Option<SyntaxErrorKind>) {
     let mut machine = Machine::new(depth);
     let mut fed = 0;
@@ -16,7 +16,7 @@ pub(crate) fn verdict(text: &[u8], depth: usize, cuts: &[usize]) -> (Verdict, Op
         let consumed = match machine.feed(chunk) {
             Ok(consumed) => consumed,
             Err(error) => {
-                assert_eq!(machine.offset(), error.offset, "the machine stands before the error");
+                assert_eq!(machine.offset(), error.offset, "the machine is before the error");
                 let again = machine.feed(&text[error.offset..]).map(|_| ());
                 assert_eq!(again, Err(error), "the same byte is the same error again");
                 return (Verdict::Wrong(error.offset), Some(error.kind));
@@ -39,7 +39,7 @@ pub(crate) fn verdict(text: &[u8], depth: usize, cuts: &[usize]) -> (Verdict, Op
     }
 }
 
-/// Feeds `text` in the given chunks and asks at the end of each for what is certain there.
+/// Feeds `text` in the given chunks, and asks at the end of each chunk for what is certain.
 pub(crate) fn told_in_time(text: &str, depth: usize, cuts: &[usize]) {
     let (mut machine, mut log) = (Machine::new(depth), Log::default());
     for end in cuts.iter().copied().chain([text.len()]) {
@@ -48,7 +48,7 @@ pub(crate) fn told_in_time(text: &str, depth: usize, cuts: &[usize]) {
         assert_eq!(log.0, expect.told, "told at byte {end} of {text}, cut at {cuts:?}");
         match (expect.verdict, fed) {
             (Verdict::Wrong(offset), Err(error)) => return assert_eq!(error.offset, offset, "{text}"),
-            // The byte stands behind the root: it is not the machine's.
+            // The byte is after the root, so the machine does not take it.
             (Verdict::Wrong(offset), Ok(_)) => {
                 return assert!(machine.is_done() && machine.offset() <= offset, "{text} is wrong at {offset}");
             }
@@ -60,7 +60,7 @@ pub(crate) fn told_in_time(text: &str, depth: usize, cuts: &[usize]) {
     }
 }
 
-/// The complete part, with each token held and shown.
+/// Returns the complete part, with each partial token omitted and included.
 pub(crate) fn check_closings(
     machine: &Machine,
     expect: impl Fn(bool, bool) -> Option<(usize, String)>,

@@ -1,7 +1,7 @@
-//! Seams of documents that models continue in their styles: the document is what must come of them.
+//! Documents that models continue in their styles: the result must be the document.
 //!
-//! The first bytes of an input say where the document is cut, how it goes on and what was asked for; the rest of them is
-//! the document, if that is JSON, and what one is made of, if it is not.
+//! The first bytes of an input say where the document is cut, how it is continued and what the request asked for. The
+//! rest is the document, if it is JSON; otherwise a document is made of it.
 
 use restitch::splice::{Expect, Repair, Seam, Slot, Splice, SpliceError};
 use restitch::{Document, Limits};
@@ -14,10 +14,10 @@ use crate::support::{Rng, chunks, text_cuts};
 /// Bytes before the document.
 const HEAD: usize = 9;
 
-/// Characters of an anchor that may stand anywhere, in a sentence too.
+/// Characters of an anchor that may also occur in a sentence.
 const FEW: usize = 8;
 
-/// Characters that a text hardly says twice; fewer of them in front of the rest may as well come once more.
+/// More characters than a text usually repeats; fewer of them before the rest may just occur again.
 const MANY: usize = 16;
 
 pub(crate) fn check(input: &[u8]) {
@@ -44,11 +44,11 @@ pub(crate) fn check(input: &[u8]) {
     } else {
         (fragment.as_str(), false)
     };
-    // What was cut while it repeated what was delivered has nothing of its own: it may be anything.
+    // A fragment that was cut inside its repetition adds nothing: it may be anything.
     let is_repeat = is_part && !row.brings_more(&fragment, part);
     let line = Line { is_sure: line.is_sure && !is_repeat, is_told: line.is_told && !is_repeat, ..line };
     let text = row.check(part, line, is_part, &mut rng);
-    // What stands is another beginning of the same document, perhaps laid out in another way: it goes on from there.
+    // The result is another beginning of the same document, perhaps in another layout: continue from there.
     let Some(node) = read(&text).filter(|node| node.may_become(&truth)) else { return };
     if !is_part || root_end(&text).is_some() {
         return;
@@ -61,7 +61,7 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// A document behind which something comes.
+/// A document that is continued.
 struct Row<'a> {
     document: String,
     cut: usize,
@@ -75,9 +75,9 @@ struct Row<'a> {
 struct Line {
     style: ContinuationStyle,
     expect: Expect,
-    /// The anchor that was asked for stands in one place only, and is more than what stands in prose as well.
+    /// The requested anchor occurs in one place only, and is more than what occurs in prose.
     is_sure: bool,
-    /// The fragment can't as well be another one's beginning.
+    /// The fragment cannot be the beginning of another fragment.
     is_told: bool,
 }
 
@@ -86,7 +86,7 @@ impl Row<'_> {
         &self.document[..self.cut]
     }
 
-    /// What would make `text` the document.
+    /// Returns what would make `text` the document.
     fn rest(&self, text: &str, node: &Node) -> Option<String> {
         self.document.strip_prefix(text).map(str::to_owned).or_else(|| missing(text, node, self.truth))
     }
@@ -107,15 +107,15 @@ impl Row<'_> {
         let text = &self.document[anchor.range.clone()];
         let says_little = text.chars().filter(|c| !c.is_whitespace()).count() < FEW;
         let is_sure = !anchor.ambiguous && !says_little && !text.starts_with("```");
-        // Digits behind digits: the number goes on, or it comes again.
+        // Digits after digits: the number goes on, or is repeated.
         let digit = |c: char| c.is_ascii_digit();
         let in_number =
             self.delivered().ends_with(digit) && fragment.trim_start_matches([',', '-', ' ', '\n']).starts_with(digit);
-        // A few characters of a half anchor may as well come once more.
+        // A few characters of half an anchor may just occur again.
         let half = fragment.len().saturating_sub(self.document.len() - self.cut);
         let is_border = |n: usize| fragment.get(..n).is_some_and(|begun| fragment[..half].ends_with(begun));
         let is_short = style == ContinuationStyle::HalfAnchor && (half < MANY || (FEW..half).any(is_border));
-        // Nothing stands in the innermost container: what has brackets of its own may be all of it.
+        // The innermost container is empty: a fragment with brackets of its own may be all of it.
         let is_bare = self.delivered().trim_end_matches(['"', ' ', '\n']).ends_with(['{', '[']);
         let is_bare = is_bare && style == ContinuationStyle::Refusal;
         let is_told = !says_little
@@ -127,8 +127,8 @@ impl Row<'_> {
         Some((fragment, Line { style, expect, is_sure, is_told }))
     }
 
-    /// What follows the cut begins as the delivered text ends, with all of the anchor, or with all of a container that is
-    /// open: it seems to have been written again.
+    /// Returns whether the text after the cut begins as the delivered text ends, with the complete anchor or with a
+    /// complete open container: it looks like a repetition.
     fn looks_honoured(&self, anchor: usize) -> bool {
         let significant = |text: &str| text.split_ascii_whitespace().collect::<String>();
         let rest = significant(&self.document[self.cut..]);
@@ -137,7 +137,7 @@ impl Row<'_> {
         repeats.map(|(_, tail)| significant(tail)).any(|tail| rest.starts_with(&tail))
     }
 
-    /// Two objects that are open around each other have come to the same key: each of them may be the one that begins
+    /// Returns whether two open objects inside each other are at the same key: a fragment may start either of them
     /// again.
     fn is_nested_alike(&self) -> bool {
         let (mut node, mut keys) = (read(self.delivered()), Vec::new());
@@ -158,13 +158,13 @@ impl Row<'_> {
         (1..keys.len()).any(|n| keys[..n].contains(&keys[n]))
     }
 
-    /// More of the fragment came than what repeats the delivered text.
+    /// Returns whether the fragment has more than a repetition of delivered text.
     fn brings_more(&self, fragment: &str, part: &str) -> bool {
         let rest = self.document[self.cut..].trim_end();
         fragment.rfind(rest).is_some_and(|at| part.len() > at + FEW)
     }
 
-    /// Joins the fragment in every chunking and compares what stands with the document; what stands.
+    /// Joins the fragment in every chunking and compares the result with the document. Returns the result.
     fn check(&self, fragment: &str, line: Line, is_part: bool, rng: &mut Rng) -> String {
         let whole = self.join(fragment, line.expect, &[]);
         let bytewise: Vec<_> = (1..fragment.len()).filter(|&at| fragment.is_char_boundary(at)).collect();
@@ -179,12 +179,12 @@ impl Row<'_> {
         }
         let (text, outcome, repairs) = whole;
         let show = || format!("{outcome:?} {repairs:?} {text:?}: {}", self.show(fragment, line));
-        // The reader does not take numbers that are too large for it.
+        // The reader rejects numbers that are too large for it.
         let Some(node) = read(&text) else { return text };
         let before = read(self.delivered()).unwrap();
         assert!(overwrites_nothing(&before, &node), "a delivered member comes again: {}", show());
         let is_whole = root_end(&text).is_some();
-        // That it may as well stand elsewhere is said by the seam.
+        // The seam reports that the text may also fit elsewhere.
         let is_said = outcome.as_ref().is_ok_and(|seam| seam.ambiguous);
         let wanted = &self.document[..root_end(&self.document).unwrap()];
         match line.style.group() {
@@ -211,7 +211,7 @@ impl Row<'_> {
         format!("{} {:?}\n  {:?}\n  {fragment:?}", line.style.name(), line.expect, self.delivered())
     }
 
-    /// The text after it, what became of the fragment, and what was changed in it.
+    /// Returns the text after a fragment, the result of the join, and the repairs.
     fn join(&self, fragment: &str, expect: Expect, cuts: &[usize]) -> (String, Result<Seam, SpliceError>, Vec<Repair>) {
         let limits = Limits::default();
         let mut slot = Slot::new(&limits);
@@ -252,7 +252,7 @@ fn is_container(node: &Node) -> bool {
     matches!(node, Node::Object(..) | Node::Array(..))
 }
 
-/// All that stands in a value, itself the first.
+/// Returns all nodes of a value, starting with itself.
 fn all(node: &Node) -> Vec<&Node> {
     let mut nodes = vec![node];
     let mut at = 0;
@@ -267,7 +267,7 @@ fn all(node: &Node) -> Vec<&Node> {
     nodes
 }
 
-/// No object has a key twice: what such a document means is not agreed on.
+/// Returns whether no object has a key twice: the meaning of such a document is not agreed on.
 fn is_unique(node: &Node) -> bool {
     all(node).iter().all(|node| {
         let Node::Object(members, _) = node else { return true };
@@ -277,17 +277,17 @@ fn is_unique(node: &Node) -> bool {
     })
 }
 
-/// The document explains some fragments in two ways, and nobody can tell them apart.
+/// Returns whether the document explains some fragments in two ways that cannot be told apart.
 fn is_ambiguous(truth: &Node) -> bool {
     all(truth).iter().any(|node| {
         let Node::Array(elements, _) = node else { return false };
-        // The next one, or the last one again.
+        // The next value, or the last one again.
         let equal = |(n, element): (usize, &Node)| elements[..n].iter().any(|other| other.is(element));
         elements.iter().enumerate().any(equal) || elements.iter().any(is_short)
     })
 }
 
-/// One character, which says nothing of where it belongs.
+/// Returns whether a text is one character over and over, which does not tell where it belongs.
 fn is_short(node: &Node) -> bool {
     match node {
         Node::String(units, _) => units.len() < 2,
@@ -298,7 +298,7 @@ fn is_short(node: &Node) -> bool {
     }
 }
 
-/// No object that was open has got a member again that had been delivered.
+/// Returns whether no open object got a member again that had been delivered.
 fn overwrites_nothing(before: &Node, after: &Node) -> bool {
     let (mut before, mut after) = (before, after);
     loop {
@@ -320,7 +320,7 @@ fn overwrites_nothing(before: &Node, after: &Node) -> bool {
     }
 }
 
-/// The document of some bytes.
+/// Returns the document of some bytes.
 fn document(body: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(body)
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
@@ -358,7 +358,7 @@ const WORDS: [&str; 20] = [
     "<think>",
 ];
 
-/// Makes a document of bytes, and of numbers in a row where there are no more.
+/// Makes a document of bytes, and of increasing numbers where there are no more bytes.
 struct Source<'a> {
     bytes: std::slice::Iter<'a, u8>,
     count: usize,

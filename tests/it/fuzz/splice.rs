@@ -1,5 +1,5 @@
-//! Seams: whatever was delivered and whatever comes, nothing panics, nothing is taken back, and what stands is a
-//! beginning of a document that can be closed.
+//! Any delivered text and any fragments: nothing panics, nothing is taken back, and the result is the beginning of a
+//! document that can be closed.
 
 use restitch::splice::{Expect, Seam, Slot, Splice, SpliceError};
 use restitch::{Document, Limits};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Rng, chunks, random_cuts};
 
-/// Parts the delivered text from the fragments.
+/// Separates the delivered text and the fragments.
 const SEPARATOR: char = '\u{1f}';
 
 pub(crate) fn check(input: &[u8]) {
@@ -16,7 +16,7 @@ pub(crate) fn check(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let mut parts = text.split(SEPARATOR);
     let mut document = Document::new(64);
-    // A deviation ends the delivered text: what stands before it was delivered.
+    // A deviation ends the delivered text: the text before it was delivered.
     let _ = document.push(parts.next().unwrap_or_default());
     let expect = [Expect::Anchor, Expect::Exact, Expect::Any][input.len() % 3];
     let limits =
@@ -37,7 +37,7 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// Joins one fragment in chunks: the text after it, and what became of it.
+/// Joins one fragment in chunks. Returns the text after it, and the result.
 fn join(
     document: Document,
     fragment: &str,
@@ -51,7 +51,7 @@ fn join(
     let mut carry = Vec::new();
     let mut outcome = Ok(());
     for chunk in chunks(fragment.as_bytes(), cuts) {
-        // Text comes in whole characters.
+        // Text arrives in complete characters.
         carry.extend_from_slice(chunk);
         let end = carry.len() - carry.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
         let rest = carry.split_off(end);
@@ -96,7 +96,7 @@ fn check_closing(document: &Document) {
     assert!(document.complete().is_some());
 }
 
-/// A mutation of real behaviour reaches more than random bytes do: documents, cut and continued in pieces.
+/// Changes real behaviour, which reaches more code than random bytes do: documents, cut and continued in pieces.
 pub(crate) fn random_input(rng: &mut Rng, documents: &[&str]) -> Vec<u8> {
     let pieces = [
         "```json\n",

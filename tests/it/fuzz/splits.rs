@@ -1,4 +1,4 @@
-//! Two chunkings of one text: a document tells the same events, stops at the same error and says the same of itself.
+//! Two chunkings of one text give the same events, the same error and the same report.
 
 use restitch::AllowedRoots;
 use restitch::{Document, SyntaxError, Trailing};
@@ -6,7 +6,7 @@ use restitch::{Document, SyntaxError, Trailing};
 use crate::reference::Log;
 use crate::support::{Rng, text_cuts, view};
 
-/// A document with options that an input's own bytes choose.
+/// Makes a document with options from an input's own bytes.
 pub(crate) fn document(rng: &mut Rng) -> Document {
     let depth = if rng.below(4) == 0 { rng.below(6) } else { 1024 };
     let roots = if rng.below(2) == 0 { AllowedRoots::Containers } else { AllowedRoots::Any };
@@ -45,7 +45,7 @@ pub(crate) fn check(input: &[u8]) {
         let mut again = Log::default();
         document.replay(&mut again);
         assert_eq!(again, log, "a replay tells what was told: {text:?}");
-        // An excerpt shows what a push brought behind the error, and only that depends on the chunks.
+        // An excerpt shows the text of the push after the error, which is all that depends on the chunks.
         let place = place.map(|place| (place.offset, place.line, place.column, place.path));
         let seen = (log, error, place, before, end, view(&document));
         match &first {

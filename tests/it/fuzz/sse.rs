@@ -1,4 +1,5 @@
-//! Event streams: any split is the same stream, ranges tile it, and what the encoder writes is what the decoder reads.
+//! Event streams: the result does not depend on the chunks, the ranges cover the stream, and the decoder reads what the
+//! encoder writes.
 
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ pub(crate) struct Seen {
     pub(crate) terminated: bool,
 }
 
-/// Everything that a decoder has said of a stream.
+/// Everything that a decoder reported about a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) events: Vec<Seen>,
@@ -28,7 +29,7 @@ pub(crate) struct Record {
     pub(crate) last_event_id: String,
 }
 
-/// Pushes `input` in the pieces that `cuts` makes of it, and ends the stream.
+/// Pushes `input` in the pieces between `cuts`, and ends the stream.
 pub(crate) fn decode(limits: &Limits, input: &[u8], cuts: &[usize]) -> Record {
     let mut decoder = Decoder::new(limits);
     let mut events = Vec::new();
@@ -79,8 +80,8 @@ fn seen(event: Event<'_>) -> Seen {
     }
 }
 
-/// Ranges start at 0, leave no gap, and end at the boundary or, of a CRLF, one byte before it; only the last event can
-/// lack its blank line, and then it takes the rest.
+/// Ranges start at 0, have no gap, and end at the boundary or, in a CRLF, one byte before it. Only the last event can
+/// lack its blank line; then it has the rest of the stream.
 pub(crate) fn assert_tiles(record: &Record) {
     let mut end = 0;
     for (at, event) in record.events.iter().enumerate() {
@@ -114,7 +115,7 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// Decoded text has no CR, so the encoder can carry all of it.
+/// Decoded text has no CR, so the encoder can write all of it.
 fn assert_round_trip(events: &[Seen]) {
     let mut out = Vec::new();
     let mut expect = Vec::new();

@@ -1,4 +1,4 @@
-//! The live value: after every push it is what the slow twin says is complete, and it only grew.
+//! The live value: after every push it is what the slow twin finds complete, and it only grew.
 
 use std::collections::HashSet;
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::reference::{Scan, Told, oracle};
 use crate::support::{Rng, chunks, random_cuts};
 
-/// A view, read by hand.
+/// A view, read node by node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tree {
-    /// What never changes: `null`, a boolean, a number, each as it is printed.
+    /// A value that never changes, `null`, a boolean or a number, as it is printed.
     Atom(String),
     Text(String, bool),
     Array(Vec<Tree>, bool),
@@ -22,7 +22,7 @@ pub(crate) enum Tree {
 }
 
 impl Tree {
-    /// Reads a view in the plain way, and finds the shortcuts to agree with it.
+    /// Reads a view node by node, and compares the shortcuts with it.
     pub(crate) fn of(view: View<'_>) -> Self {
         let whole = view.is_whole();
         match view.kind() {
@@ -48,7 +48,7 @@ impl Tree {
         }
     }
 
-    /// What was shown is still there: only the end of the last part that was open has grown.
+    /// Returns whether everything that was visible is still there: only the end of the last open part may have grown.
     pub(crate) fn is_prefix_of(&self, later: &Self) -> bool {
         fn children<T>(now: &[T], later: &[T], whole: bool, same: impl Fn(&T, &T) -> bool) -> bool {
             let Some((last, before)) = now.split_last() else { return !whole || later.is_empty() };
@@ -73,7 +73,7 @@ impl Tree {
     }
 }
 
-/// The keys that come again in their object: those of the slow twin, by their UTF-16.
+/// Returns the keys that occur again in their object, as the slow twin's UTF-16.
 fn repeated(text: &str, told: &[Told]) -> Vec<(usize, usize)> {
     let (mut open, mut repeated) = (vec![HashSet::new()], Vec::new());
     for Told { name, span, .. } in told {
@@ -87,9 +87,10 @@ fn repeated(text: &str, told: &[Told]) -> Vec<(usize, usize)> {
     repeated
 }
 
-/// The slow twin: valid JSON without white space, its strings read by serde_json and written again.
+/// The slow twin: valid JSON without white space, whose strings are read by serde_json and written again.
 ///
-/// serde_json takes no half of a surrogate pair: in a value it is U+FFFD, a key that has one is as it is written.
+/// serde_json rejects half of a surrogate pair: in a value it is U+FFFD, and a key that has one is kept as it is
+/// written.
 pub(crate) fn compact(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (String::new(), 0);
@@ -113,7 +114,7 @@ pub(crate) fn compact(text: &str) -> String {
     out
 }
 
-/// A string's UTF-16, each escape one unit.
+/// Returns a string's UTF-16, each escape as one unit.
 fn units(raw: &str) -> Vec<u16> {
     let mut units = Vec::new();
     let mut rest = raw;
@@ -137,7 +138,7 @@ fn units(raw: &str) -> Vec<u16> {
     units
 }
 
-/// serde_json reads some fractions one step beside the nearest `f64`; all else is the same.
+/// serde_json reads some fractions as a neighbour of the nearest `f64`; everything else is equal.
 pub(crate) fn same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
@@ -152,21 +153,21 @@ pub(crate) fn same(ours: &Value, theirs: &Value) -> bool {
     }
 }
 
-/// What the slow twin knows of the newest root of a document, and the text that it looked at.
+/// The slow twin's reading of the newest root of a document, and the text that it read.
 fn known(document: &Document, is_finished: bool) -> (Scan, String) {
     let mut text = document.text()[document.root_start().unwrap_or(document.text().len())..].to_owned();
-    // What ends a number at the root, and changes nothing else that is whole.
+    // Ends a number at the root, and changes no other complete value.
     text.push_str(if is_finished { " " } else { "" });
     (oracle(text.as_bytes(), DEPTH), text)
 }
 
-/// The complete part, with an open string or without.
+/// Returns the complete part, with an open string or without.
 fn complete((scan, text): &(Scan, String), strings: Partial) -> Option<String> {
     let (end, suffix) = scan.complete(strings == Partial::Include, false)?;
     Some([&text[..end], &suffix].concat())
 }
 
-/// Finds a live value to be what is complete of its document.
+/// Compares a live value with what is complete of its document.
 pub(crate) fn check_against(document: &Document, value: &LiveValue) {
     check_known(document, value, &known(document, false));
 }
@@ -181,7 +182,7 @@ fn check_known(document: &Document, value: &LiveValue, known: &(Scan, String)) {
     for strings in [Partial::Include, Partial::Omit] {
         let part = complete(known, strings);
         if part.is_none() && document.roots() > 0 {
-            // Of the newest root nothing has come: the one before it is still there.
+            // The newest root has no text yet: the root before it is still visible.
             continue;
         }
         let shown = value.view_with(strings).map(|view| view.to_string());
@@ -197,7 +198,7 @@ fn check_known(document: &Document, value: &LiveValue, known: &(Scan, String)) {
             Err(error) if error.to_string().contains("number out of range") => {
                 assert_eq!(ours.unwrap_err().kind(), SnapshotErrorKind::Mismatch);
             }
-            // One open container more than serde_json.
+            // One open container more than serde_json allows.
             Err(error) if error.to_string().contains("recursion limit") => {
                 assert!(ours.is_ok() || ours.is_err_and(|error| error.kind() == SnapshotErrorKind::TooDeep));
             }
@@ -209,11 +210,11 @@ fn check_known(document: &Document, value: &LiveValue, known: &(Scan, String)) {
     }
 }
 
-/// `text` pushed in pieces, looked at after each `every` of them; stops at what is malformed.
+/// Pushes `text` in pieces and checks after each `every` of them; stops at a deviation.
 pub(crate) fn run(text: &str, cuts: &[usize], trailing: Trailing, every: usize) -> (Document, LiveValue) {
     let mut document = Document::with_options(DEPTH, AllowedRoots::Any, trailing);
     let mut value = LiveValue::new();
-    // The newest root of which anything was shown: where it begins, and what that was.
+    // The newest root that has something visible: where it begins, and its value.
     let mut shown: Option<(Option<usize>, Tree)> = None;
     let cuts: Vec<_> = cuts.iter().copied().filter(|&cut| text.is_char_boundary(cut)).collect();
     for (n, chunk) in chunks(text.as_bytes(), &cuts).into_iter().enumerate() {
@@ -260,11 +261,11 @@ pub(crate) fn check(input: &[u8]) {
         let token = format!("/{}", key.replace('~', "~0").replace('/', "~1"));
         assert!(value.path_of(duplicate).ends_with(&token), "{token}");
     }
-    // Late, and from the start again.
+    // Read late, from the start.
     let mut late = LiveValue::new();
     document.replay(&mut late);
     assert_eq!((print(&late), late.duplicates()), (print(&value), value.duplicates()));
 }
 
-/// More than any document here is deep.
+/// More than the depth of any document here.
 const DEPTH: usize = 1024;

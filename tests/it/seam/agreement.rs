@@ -1,4 +1,4 @@
-//! Two answers that each fit in more than one place, and what they say together.
+//! Two answers that each fit in more than one place, and the only place where both fit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,13 +30,13 @@ fn what_two_answers_agree_in_is_joined() {
         let seams: Vec<_> = stitched.seams.iter().map(|seam| (seam.alignment, seam.agreed)).collect();
         assert_eq!(seams, [(Alignment::Overlap, true)]);
     }
-    // One of them may be cut itself, and a refusal may stand between.
+    // One of the answers may be cut itself, and a refusal may come between them.
     let stitched = stitched(&[cut, r#"torrents", "b": 1"#, "{\"error\": 1}", other], Expect::Any);
     assert_eq!(stitched.json, r#"{"a": "rain fell in torrents", "b": 1}"#);
 }
 
 #[test]
-fn one_answer_is_no_two() {
+fn one_answer_alone_decides_nothing() {
     let cut = r#"{"a": "rain fell in tor"#;
     let one = r#"torrents", "b": 1}"#;
     for again in [one, &one[..one.len() - 1], r#" torrents", "b": 1}"#] {
@@ -52,7 +52,7 @@ fn answers_that_differ_decide_nothing() {
     assert_eq!((stitched.failures, stitched.seams.len()), (2, 0));
 }
 
-/// The text that two answers give, if they agree, and whether it is whole.
+/// Returns the text that two answers give, if they agree, and whether it is complete.
 fn agreed(parts: [&str; 3], expect: Expect) -> Option<(String, bool)> {
     let mut session = Session::with(Limits::default(), expect, AllowedRoots::Any);
     for part in parts {
@@ -64,7 +64,7 @@ fn agreed(parts: [&str; 3], expect: Expect) -> Option<(String, bool)> {
     is_agreed.then(|| (session.document().text().to_owned(), session.document().is_complete()))
 }
 
-/// No pair of styles is joined, as the two agree, where the document does not have it.
+/// No pair of styles is joined, because the two agree, in a place where the document does not have the text.
 #[test]
 fn agreement_is_never_wrong() {
     let (mut seen, mut wrong) = (BTreeMap::<_, usize>::new(), Vec::new());
@@ -79,7 +79,7 @@ fn agreement_is_never_wrong() {
                 ContinuationStyle::ALL.iter().filter_map(|&style| Some((style, write(style, &place, rng.next())?)));
             let all: Vec<(ContinuationStyle, String)> = written.collect();
             let expect = Expect::Anchor;
-            // The others are joined, or fail for another reason: nothing is kept of them.
+            // The other styles are joined, or fail for another reason: their answers are not kept.
             let how = |fragment: &str| join::join(delivered, fragment, expect, usize::MAX).how;
             let open: Vec<_> = all.iter().filter(|(_, fragment)| how(fragment) == "Ambiguous").collect();
             for ((first, one), (second, other)) in

@@ -1,9 +1,9 @@
-//! What the engine must reach, and what it does not reach yet.
+//! The rates that the engine must reach, and those that it does not reach yet.
 
 use super::style::Group;
 use super::table::{Filter, Table};
 
-/// Percents of some rows: at least so many right, at most so many silently wrong.
+/// Bounds of some rows, in percent: at least this many right, at most this many silently wrong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) name: &'static str,
@@ -36,8 +36,8 @@ pub(crate) const BOUNDS: [Bound; 9] = [
     Bound { name: "rest", rows: of(Group::Rest, ALL), right: 0.0, wrong: 0.1 },
 ];
 
-/// What is reached of the bounds that are missed: in percent, right and silently wrong. It may only get better; what
-/// reaches its bound is struck off.
+/// The measured rates of the bounds that are missed, in percent: right and silently wrong. They may only improve; a
+/// rate that reaches its bound must be removed here.
 const NOT_YET: [(&str, f64, f64); 6] = [
     ("restart", 88.74, 0.058),
     ("restart, elements differ", 96.29, 0.000),
@@ -47,10 +47,10 @@ const NOT_YET: [(&str, f64, f64); 6] = [
     ("rest", 39.30, 1.370),
 ];
 
-/// The rows of a longer run are others: the figures differ by so much at most.
+/// A longer run has other rows: its rates may differ by this much.
 const SLACK: f64 = 0.5;
 
-/// All that is worse than it must be, or than it was.
+/// Returns every rate that is worse than its bound, or than it was.
 pub(crate) fn misses(table: &Table, is_long: bool) -> Vec<String> {
     let mut misses = Vec::new();
     for bound in &BOUNDS {

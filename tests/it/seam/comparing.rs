@@ -1,9 +1,9 @@
-//! What stands, compared with the truth: the same value, or the beginning of it.
+//! Compares the joined text with the true document: the same value, or the beginning of it.
 
 use super::reading::{End, Node};
 
 impl Node {
-    /// Nothing more belongs to it.
+    /// Returns whether the value is closed.
     pub(crate) fn is_closed(&self) -> bool {
         match self {
             Self::Object(_, end) | Self::Array(_, end) => *end == End::Closed,
@@ -12,8 +12,8 @@ impl Node {
         }
     }
 
-    /// The same JSON value: members in any order, a key that comes twice is another value. A number at the end of the
-    /// text counts as whole.
+    /// Returns whether both are the same JSON value. Members may have any order; a key that occurs twice makes another
+    /// value. A number at the end of the text counts as complete.
     pub(crate) fn is(&self, truth: &Self) -> bool {
         match (self, truth) {
             (Self::Object(members, End::Closed), Self::Object(all, End::Closed)) => {
@@ -29,7 +29,7 @@ impl Node {
         }
     }
 
-    /// Some text behind this one makes it the same value as `truth`.
+    /// Returns whether some text after this one makes it the same value as `truth`.
     pub(crate) fn may_become(&self, truth: &Self) -> bool {
         match (self, truth) {
             (Self::Object(members, end), Self::Object(all, _)) => {
@@ -59,7 +59,7 @@ impl Node {
         }
     }
 
-    /// The innermost element of an array that the end of this text stands in is an object that says its `id`.
+    /// Returns whether the innermost array element at the end of this text is an object that has its `id`.
     pub(crate) fn is_cut_in_identified(&self, truth: &Self) -> bool {
         let mut identified = false;
         let (mut part, mut whole) = (self, truth);
@@ -90,18 +90,18 @@ fn same_number(one: &str, other: &str) -> bool {
     matches!((serde_json::from_str::<f64>(one), serde_json::from_str::<f64>(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Each member stands in `all` under its key, and no key comes twice.
+/// Returns whether each member is in `all` under its key, and no key occurs twice.
 fn members_stand(members: &[(Vec<u16>, Node)], all: &[(Vec<u16>, Node)], stands: fn(&Node, &Node) -> bool) -> bool {
     members.iter().enumerate().all(|(n, (key, value))| {
         let is_new = members[..n].iter().all(|(other, _)| other != key);
-        // Mostly they come in the order of the truth.
+        // Mostly the members have the order of the truth.
         let same = all.get(n).filter(|(name, _)| name == key).or_else(|| all.iter().find(|(name, _)| name == key));
         is_new && same.is_some_and(|(_, other)| stands(value, other))
     })
 }
 
 #[test]
-fn what_stands_is_compared_by_hand() {
+fn comparisons_by_hand() {
     use super::reading::{read, root_end};
     let truth = read(r#"{"a": [1, 20, "xy\ud83d\ude00"], "b": true}"#).unwrap();
     for (text, is, may) in [

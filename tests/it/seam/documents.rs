@@ -1,5 +1,5 @@
-//! Documents as models write them, by seed: reports, rows, tables, nesting, code, every script; one in six of them
-//! repeats itself so often that a seam may stand in many places.
+//! Documents as models write them, by seed: reports, rows, tables, nesting, code, every script. One in six of them
+//! repeats itself so often that a seam may fit in many places.
 
 use super::kinds;
 use super::layout::{Escapes, Layout, Tree};
@@ -9,12 +9,12 @@ use super::support::Rng;
 /// One document.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    /// Its kind, and the seed that gives it again.
+    /// Its kind, and the seed that makes it again.
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Elements of it are equal to each other, or it says the same thing over and over.
+    /// Some of its elements are equal to each other, or it repeats the same text.
     pub(crate) periodic: bool,
-    /// Its root is no container.
+    /// Its root is not a container.
     pub(crate) scalar: bool,
 }
 
@@ -40,11 +40,11 @@ const PERIODIC: [Kind; 4] = [
     ("phrases", kinds::phrases),
 ];
 
-/// The document of a seed: of every six seeds in a row one is periodic, and one in sixty-six is a scalar.
+/// Returns the document of a seed: one of every six consecutive seeds is periodic, and one of sixty-six is a scalar.
 pub(crate) fn sample(seed: u64) -> Sample {
     let mut rng = Rng::new(seed ^ 0x5ea3_0000_0000);
     let periodic = seed % 6 == 5;
-    // As many between 200 and 400 bytes as between 1,600 and 3,200; one in ten is longer.
+    // As many documents have 200 to 400 bytes as 1,600 to 3,200; one in ten is longer.
     let spread = if rng.below(10) == 0 { 4096 << rng.below(3) } else { 200 << rng.below(5) };
     let size = (spread + rng.below(spread)).min(16 << 10);
     let layout = Layout::seeded(&mut rng);

@@ -1,28 +1,28 @@
-//! Where the bench meets the engine: one fragment, joined to what was delivered, as a session does it.
+//! Joins one fragment to the delivered text, as a session does it.
 
 use restitch::AllowedRoots;
 use restitch::Limits;
 use restitch::splice::{Alignment, Expect, Slot, Splice};
 
-/// What became of one fragment.
+/// The result for one fragment.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
-    /// All that stands behind the call, the delivered text first.
+    /// All text after the call, starting with the delivered text.
     pub(crate) text: String,
-    /// The root is closed; one that is a number closes with what follows it.
+    /// The root is closed; a root that is a number is closed by the text after it.
     pub(crate) complete: bool,
-    /// It was joined, to its end, and may have brought nothing new.
+    /// The fragment was joined to its end; it may have added nothing new.
     pub(crate) joined: bool,
     /// The alignment, or the failure.
     pub(crate) how: String,
     pub(crate) ambiguous: bool,
-    /// The most bytes that waited.
+    /// The largest number of pending bytes.
     pub(crate) held: usize,
-    /// Bytes of the fragment that had come when its first text stood.
+    /// Bytes of the fragment that had arrived when its first text was emitted.
     pub(crate) pushed_at: Option<usize>,
 }
 
-/// Where the anchor begins that a call asks for behind `delivered`.
+/// Returns where the anchor begins that a call after `delivered` asks for.
 pub(crate) fn anchor(delivered: &str) -> usize {
     let (slot, splice) = begin(delivered, Expect::Anchor);
     splice.anchor().map_or(slot.document().text().len(), |anchor| anchor.range.start)
@@ -36,7 +36,7 @@ fn begin(delivered: &str, expect: Expect) -> (Slot, Splice) {
     (slot, splice)
 }
 
-/// Joins `fragment`, which comes in pieces of at least `chunk` bytes that end between characters.
+/// Joins `fragment`, which arrives in pieces of at least `chunk` bytes that end between characters.
 pub(crate) fn join(delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> Outcome {
     let mut rest = fragment;
     let pieces = std::iter::from_fn(|| {
@@ -48,7 +48,7 @@ pub(crate) fn join(delivered: &str, fragment: &str, expect: Expect, chunk: usize
     join_pieces(delivered, pieces, expect)
 }
 
-/// Joins a fragment that comes in these pieces.
+/// Joins a fragment that arrives in these pieces.
 pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a str>, expect: Expect) -> Outcome {
     let (mut slot, mut splice) = begin(delivered, expect);
     let (mut held, mut pushed_at, mut at) = (0, None, 0);

@@ -1,54 +1,54 @@
-//! Whether a fragment was joined as it was meant: by what stands, compared with the document that was cut.
+//! Judges whether a fragment was joined correctly, by comparing the result with the document that was cut.
 
 use super::join::Outcome;
 use super::reading::{Node, read};
 
-/// What one row comes to.
+/// The verdict on one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
-    /// The value is the one that was meant; or, where the fragment brings nothing or not all, what stands is all that
-    /// it brings.
+    /// The value is the intended one; or the fragment adds nothing or not everything, and the result has all that it
+    /// adds.
     Right,
-    /// Nothing was taken, or less than came; what stands may still become what was meant.
+    /// Nothing was taken, or less than the fragment has; the result may still become the intended one.
     Flagged,
-    /// The fragment has closed what was delivered, and so it stands: that is what it says.
+    /// The fragment closed the delivered text, and the result is that: the fragment says so.
     Closed,
-    /// What stands is no JSON, and nobody says so before it is parsed.
+    /// The result is not JSON, and nothing reports it before it is parsed.
     Broken,
-    /// What stands is, or must become, another document, and nothing tells.
+    /// The result is, or must become, another document, and nothing reports it.
     Wrong,
 }
 
-/// One fragment behind one cut.
+/// One fragment after one cut.
 #[derive(Clone, Debug)]
 pub(crate) struct Case<'a> {
     /// The document's value.
     pub(crate) truth: &'a Node,
     pub(crate) delivered: &'a str,
     pub(crate) fragment: &'a str,
-    /// What is expected of it.
+    /// What the fragment contains.
     pub(crate) brings: Brings<'a>,
-    /// Bytes of the fragment before its first new one, where that can be told.
+    /// Bytes of the fragment before its first new one, where that is known.
     pub(crate) seam: Option<usize>,
 }
 
-/// What there is in a fragment.
+/// The contents of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brings<'a> {
     /// The rest of the document.
     Rest,
-    /// A part of it: this would follow. Where that is laid out as no part of the document is, it is not compared.
+    /// A part of it, which would follow. It is not compared where its layout is not that of any part of the document.
     Part {
         missing: &'a str,
         compared: bool,
     },
     Nothing,
-    /// Nothing but the closers of what was delivered.
+    /// Only the closers of the delivered text.
     Closers,
 }
 
 impl Case<'_> {
-    /// What is joined and reported as ambiguous has been told: it is not silent.
+    /// A join that is reported as ambiguous is not silent.
     pub(crate) fn judge(&self, outcome: &Outcome) -> Verdict {
         match self.compare(outcome) {
             Verdict::Wrong if outcome.ambiguous => Verdict::Flagged,
@@ -72,7 +72,7 @@ impl Case<'_> {
         if !node.may_become(self.truth) {
             return Verdict::Wrong;
         }
-        // Nothing in the text says that a root that is a number has ended.
+        // Nothing in the text shows that a root that is a number has ended.
         if self.brings == Brings::Rest && outcome.joined && matches!(node, Node::Number(..)) && node.is(self.truth) {
             return Verdict::Right;
         }
@@ -85,7 +85,7 @@ impl Case<'_> {
         if outcome.joined && (!compared || stands()) { Verdict::Right } else { Verdict::Flagged }
     }
 
-    /// The same for a script that joins texts and parses what comes of it.
+    /// Returns the verdict on a script that joins texts and parses the result.
     pub(crate) fn judge_text(&self, text: &str) -> Verdict {
         let outcome = Outcome {
             text: text.to_owned(),
@@ -103,8 +103,8 @@ impl Case<'_> {
     }
 }
 
-/// Where the new text of `fragment` begins: of the places where the rest of the document stands in it, the one that
-/// repeats the most of what was delivered. `None` where it does not stand there verbatim.
+/// Returns where the new text of `fragment` begins: of the places where it has the rest of the document verbatim, the
+/// one after the longest repetition of delivered text. `None` where it does not have the rest verbatim.
 pub(crate) fn seam(fragment: &str, delivered: &str, rest: &str) -> Option<usize> {
     let repeated = |at: usize| {
         fragment.as_bytes()[..at]
@@ -118,7 +118,7 @@ pub(crate) fn seam(fragment: &str, delivered: &str, rest: &str) -> Option<usize>
 }
 
 #[test]
-fn the_seam_is_behind_what_is_repeated() {
+fn the_seam_is_after_the_repeated_text() {
     assert_eq!(seam("0,0]", "[0,0,", "0]"), Some(2));
     assert_eq!(seam("I go on with }: ```\n{\"a\":1}\n```", "{\"a\":1", "}"), Some(26));
     assert_eq!(seam("{ \"a\": 1 }", "{\"a\":", "1}"), None);

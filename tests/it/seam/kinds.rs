@@ -1,4 +1,4 @@
-//! The kinds of documents: each is a tree of about a size.
+//! The kinds of documents: each is a tree of roughly a given size.
 
 use super::layout::Tree;
 use super::source::{CODE, LOOKALIKES, NAMES, SCRIPTS, Source, WORDS};
@@ -150,8 +150,8 @@ pub(crate) fn numbers(source: &mut Source<'_>, size: usize) -> Tree {
 
 pub(crate) fn lookalikes(source: &mut Source<'_>, size: usize) -> Tree {
     let list = source.until(size, |source| {
-        let (before, behind) = (source.words(2), source.words(3));
-        let text = format!("{before} {} {behind}", LOOKALIKES[source.rng.below(LOOKALIKES.len())]);
+        let (before, after) = (source.words(2), source.words(3));
+        let text = format!("{before} {} {after}", LOOKALIKES[source.rng.below(LOOKALIKES.len())]);
         let id = source.id();
         Tree::map([("id", Tree::token(id)), ("says", source.string(&text))])
     });

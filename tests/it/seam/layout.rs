@@ -1,8 +1,8 @@
-//! Values as trees of tokens, and the layouts that they are written in.
+//! Values as trees of tokens, and the layouts in which they are written.
 
 use super::support::Rng;
 
-/// A value; scalars as they are written.
+/// A value; scalars are kept as they are written.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
     Token(String),
@@ -17,10 +17,10 @@ pub(crate) struct Layout {
     colon: &'static str,
     /// The line end and the width of one indentation, where the document has lines.
     lines: Option<(&'static str, usize)>,
-    /// Lists of scalars stay on one line.
+    /// Lists of scalars are on one line.
     rows: bool,
     white: bool,
-    /// A line end behind the root.
+    /// A line end after the root.
     last: bool,
 }
 
@@ -101,7 +101,7 @@ impl Tree {
         Self::Token(text.to_string())
     }
 
-    /// About how long it is when it is written.
+    /// Returns roughly how long it is when it is written.
     pub(crate) fn length(&self) -> usize {
         match self {
             Self::Token(text) => text.len(),
@@ -111,7 +111,7 @@ impl Tree {
     }
 }
 
-/// How strings are escaped beyond what must be.
+/// Which characters of strings are escaped without need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Escapes {
     /// All but ASCII as `\u`.

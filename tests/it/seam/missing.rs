@@ -1,9 +1,9 @@
-//! What is missing of a text that has come in part: the answer of a model that goes on without a mistake.
+//! Finds what is missing after a text that stopped: the answer of a model that continues without an error.
 
 use super::reading::{End, Node};
 
-/// The text that makes `part` the value of `truth`, which it may become. `None` where the text of `part` stops inside
-/// an escape: the reader knows no part of one.
+/// Returns the text that makes `part` the value of `truth`. `None` where `part` stops inside an escape, because the
+/// reader reads only complete escapes.
 pub(crate) fn missing(text: &str, part: &Node, truth: &Node) -> Option<String> {
     let mut out = String::new();
     let ticks = text.bytes().rev().take_while(|&byte| byte == b'\\').count();
@@ -11,7 +11,7 @@ pub(crate) fn missing(text: &str, part: &Node, truth: &Node) -> Option<String> {
     (!is_cut_escape).then(|| follow(part, truth, &mut out))?.then_some(out)
 }
 
-/// Writes what follows `part`; whether that can be said.
+/// Writes the text after `part`. Returns whether that is known.
 fn follow(part: &Node, truth: &Node, out: &mut String) -> bool {
     match (part, truth) {
         (Node::String(_, true) | Node::Number(_, true), _) => true,
@@ -84,7 +84,7 @@ fn write(node: &Node, out: &mut String) {
             units(text, out);
             out.push('"');
         }
-        // As behind the opening bracket, where nothing has come yet.
+        // As after the opening bracket of a container without children.
         Node::Array(..) => {
             out.push('[');
             follow(&Node::Array(Vec::new(), End::Value), node, out);
@@ -108,7 +108,7 @@ fn units(units: &[u16], out: &mut String) {
 }
 
 #[test]
-fn what_is_missing_makes_it_whole() {
+fn the_missing_text_completes_the_document() {
     use super::reading::read;
     let text = r#"{"a b": [1, -20.5e3, [], {}, {"x": "y\n\ud83d\ude00\""}], "c": {"d": true, "e": null}}"#;
     let truth = read(text).unwrap();
@@ -120,6 +120,6 @@ fn what_is_missing_makes_it_whole() {
         assert!(read(&whole).is_some_and(|node| node.is(&truth)), "{whole}");
         said += 1;
     }
-    // Inside of an escape of two characters there is one place to cut, inside of one of six there are five.
+    // Inside an escape of two characters there is one place to cut, inside one of six there are five.
     assert_eq!(said, text.len() - 1 - (1 + 5 + 5 + 1));
 }

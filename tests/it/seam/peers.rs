@@ -1,5 +1,5 @@
-//! What is published in place of an engine: joins of two texts by a rule, with fences and preambles taken off first.
-//! They say nothing; who parses what comes of them finds out, or does not.
+//! Published alternatives to an engine: rules that join two texts, after removing fences and preambles. They report
+//! nothing; only parsing the result may show an error.
 
 /// A rule that joins two texts.
 pub(crate) type Rule = fn(delivered: &str, fragment: &str) -> String;
@@ -11,7 +11,7 @@ fn plain(delivered: &str, fragment: &str) -> String {
     [delivered, stripped(fragment)].concat()
 }
 
-/// The longest end of the one text that the other begins with.
+/// Returns the longest end of one text that the other begins with.
 fn longest_overlap(delivered: &str, fragment: &str) -> String {
     let new = stripped(fragment);
     let most = delivered.len().min(new.len());
@@ -19,7 +19,8 @@ fn longest_overlap(delivered: &str, fragment: &str) -> String {
     [delivered, &new[overlap.unwrap_or(0)..]].concat()
 }
 
-/// Behind the place where the last 40 characters stand in the fragment; a plain join where they do not.
+/// Joins after the place where the last 40 characters are in the fragment; without such a place, the texts are
+/// concatenated.
 fn last_forty(delivered: &str, fragment: &str) -> String {
     let new = stripped(fragment);
     let start = delivered.char_indices().rev().nth(39).map_or(0, |(at, _)| at);
@@ -28,7 +29,7 @@ fn last_forty(delivered: &str, fragment: &str) -> String {
     [delivered, &new[behind..]].concat()
 }
 
-/// Without what models put around an answer: thoughts in tags, a first line that ends with a colon, a fence.
+/// Removes what models put around an answer: reasoning in tags, a first line that ends with a colon, a fence.
 fn stripped(fragment: &str) -> &str {
     let mut text = fragment;
     if text.trim_start().starts_with("<think>") {
@@ -51,7 +52,7 @@ fn stripped(fragment: &str) -> &str {
 }
 
 #[test]
-fn the_rules_do_what_is_said_of_them() {
+fn the_published_rules_do_what_they_say() {
     let anchor = "\"0123456789012345678901234567890123456789";
     let delivered = format!("[{anchor}");
     for (rule, fragment, joined) in [

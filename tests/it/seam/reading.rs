@@ -1,27 +1,27 @@
-//! A slow reader of JSON text that may stop anywhere: what the judge compares. It shares no code with the engine.
+//! A slow reader of JSON text that may stop anywhere, for comparisons. It shares no code with the engine.
 
-/// A value as far as it has come.
+/// A value, as much as there is of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
-    /// Members in order, and what stands at the end.
+    /// Members in order, and the state at the end.
     Object(Vec<(Vec<u16>, Node)>, End),
     Array(Vec<Node>, End),
-    /// UTF-16 units, so that half a surrogate pair is a prefix of the whole; whether it is closed.
+    /// UTF-16 units, so that half a surrogate pair is a prefix of the pair; whether the string is closed.
     String(Vec<u16>, bool),
-    /// As it is written; whether something behind it has ended it.
+    /// As it is written; whether the text after it has ended it.
     Number(String, bool),
-    /// `true`, `false`, `null`, or what has come of it.
+    /// `true`, `false`, `null`, or the beginning of one.
     Literal(String),
 }
 
-/// What stands at the end of a container.
+/// The state at the end of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
     Closed,
-    /// Behind the bracket, or behind a member or an element that may be open itself.
+    /// After the bracket, or after a member or an element that may be open itself.
     Value,
     Comma,
-    /// A key that has no value: its units, and whether its string is closed and the colon has come.
+    /// A key without a value: its units, whether its string is closed, and whether there is a colon.
     Key(Vec<u16>, bool, bool),
 }
 
@@ -30,13 +30,13 @@ struct Reader<'a> {
     at: usize,
 }
 
-/// Reads `text` as the beginning of a document; what follows a closed root is not looked at. `None` where it is
-/// malformed, or where nothing of a value has come.
+/// Reads `text` as the beginning of a document; text after a closed root is ignored. `None` where `text` is malformed,
+/// or has nothing of a value.
 pub(crate) fn read(text: &str) -> Option<Node> {
     Reader { text: text.as_bytes(), at: 0 }.value()
 }
 
-/// Where the root ends, if it does.
+/// Returns where the root ends, if it does.
 pub(crate) fn root_end(text: &str) -> Option<usize> {
     let mut reader = Reader { text: text.as_bytes(), at: 0 };
     reader.value().filter(Node::is_closed).map(|_| reader.at)
@@ -121,7 +121,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The units up to the end of the string or of the text; an escape that is cut is left out.
+    /// Returns the units up to the end of the string or of the text; an escape that is cut is left out.
     fn string(&mut self) -> Option<(Vec<u16>, bool)> {
         self.at += 1;
         let start = self.at;
@@ -179,7 +179,7 @@ impl Reader<'_> {
         let text = std::str::from_utf8(&self.text[start..self.at]).ok()?.to_owned();
         let ended = self.at < self.text.len();
         let whole = serde_json::from_str::<f64>(&text).is_ok();
-        // A number that is cut becomes one with a digit more, or with two.
+        // A number that is cut is completed by one more digit, or by two.
         let begun =
             whole || ["0", ".0", "e0"].iter().any(|end| serde_json::from_str::<f64>(&(text.clone() + end)).is_ok());
         (if ended { whole } else { begun }).then_some(Node::Number(text, ended))

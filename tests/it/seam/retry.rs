@@ -1,4 +1,4 @@
-//! The same through a session: the model goes on in any style at first, and as it was asked to when it is asked again.
+//! The same through a session: the model continues in any style at first, and as requested in the next call.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use super::missing::missing;
 use super::reading::read;
 use super::rows::Row;
 
-/// What the session makes of the row's fragment and of true answers to all that it asks for then. `None` where nobody
-/// can say how a true answer goes on, since the text stops inside an escape that is not the document's own.
+/// Returns what the session makes of the row's fragment and of true answers to its further requests. `None` where the
+/// true answer is not known, because the text stops inside an escape that the document does not have.
 pub(crate) fn retried(row: &Row<'_>) -> Option<(Verdict, String)> {
     let now = Duration::ZERO;
     let document = row.sample.text.as_str();

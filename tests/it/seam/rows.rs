@@ -1,4 +1,4 @@
-//! Which fragments are joined behind which cuts: every style at a few cuts of each document, whole and cut again.
+//! Joins fragments after cuts: every style at a few cuts of each document, complete and cut again.
 
 use restitch::splice::Expect;
 
@@ -9,7 +9,7 @@ use super::reading::{Node, read, root_end};
 use super::style::{ContinuationStyle, Cut, Group, write};
 use super::support::Rng;
 
-/// The fragments of one style, and how they were asked for.
+/// The fragments of one style, and what the request asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) style: ContinuationStyle,
@@ -18,7 +18,7 @@ pub(crate) struct Line {
     pub(crate) expect: Expect,
 }
 
-/// One fragment and what became of it.
+/// One fragment and its result.
 pub(crate) struct Row<'a> {
     pub(crate) line: Line,
     pub(crate) sample: &'a Sample,
@@ -27,11 +27,11 @@ pub(crate) struct Row<'a> {
     pub(crate) case: Case<'a>,
     /// The fragment was cut again.
     pub(crate) again: bool,
-    /// The innermost element that is cut says its `id`.
+    /// The innermost element that is cut has an `id`.
     pub(crate) identified: bool,
 }
 
-/// All styles as they are asked for: the exact one as it is, and all the others behind an anchor.
+/// Returns all styles with their requests: `exact` where a prefill was requested, and all others where an anchor was.
 pub(crate) fn lines() -> impl Iterator<Item = Line> {
     ContinuationStyle::ALL.iter().map(|&style| {
         let expect = if style == ContinuationStyle::Exact { Expect::Exact } else { Expect::Anchor };
@@ -39,7 +39,8 @@ pub(crate) fn lines() -> impl Iterator<Item = Line> {
     })
 }
 
-/// Runs every line at `cuts` cuts of each of the documents of `seeds`; each third fragment once more, cut again.
+/// Runs every line at `cuts` cuts of each of the documents of `seeds`. One third of the fragments is run once more, cut
+/// again.
 pub(crate) fn for_every_row(seeds: std::ops::Range<u64>, cuts: usize, mut body: impl FnMut(&Row<'_>)) {
     let lines: Vec<Line> = lines().collect();
     for seed in seeds {
@@ -86,20 +87,21 @@ fn at_cut(lines: &[Line], sample: &Sample, truth: &Node, cut: usize, rng: &mut R
         row.case.brings = match brings {
             Brings::Nothing => Brings::Nothing,
             Brings::Rest => Brings::Part { missing: &fragment[end..], compared: seam.is_some() },
-            // What is missing of them would be closed by nothing.
+            // Nothing would close what is missing of these.
             Brings::Part { .. } | Brings::Closers => continue,
         };
         body(&row);
     }
 }
 
-/// Where the fragment is cut again, one time in three.
+/// Cuts a fragment again, one time in three.
 fn cut_again(fragment: &str, rng: &mut Rng) -> Option<usize> {
     let wanted = rng.below(3) == 0 && fragment.len() > 1;
     wanted.then(|| 1 + rng.below(fragment.len() - 1)).filter(|&end| fragment.is_char_boundary(end))
 }
 
-/// Cuts between characters before the root's end: half of them anywhere, half of them beside bytes that matter.
+/// Chooses cuts between characters before the root's end: half of them anywhere, half of them beside bytes of the
+/// grammar.
 pub(crate) fn cuts_of(text: &str, count: usize, rng: &mut Rng) -> Vec<usize> {
     let end = root_end(text).unwrap_or(text.trim_end().len());
     let mut cuts = Vec::new();
@@ -120,7 +122,7 @@ impl Row<'_> {
         join(self.case.delivered, self.case.fragment, self.line.expect, chunk)
     }
 
-    /// All that it takes to look into it.
+    /// Prints everything that helps to investigate a row.
     pub(crate) fn show(&self, outcome: &Outcome, verdict: Verdict) -> String {
         let (delivered, again) = (self.case.delivered, if self.again { " cut again" } else { "" });
         let joined = outcome.text.strip_prefix(delivered).unwrap_or(&outcome.text);

@@ -1,13 +1,13 @@
-//! What documents are made of: words, numbers, ids, sentences, and lists of about a size.
+//! The parts of documents: words, numbers, ids, sentences, and lists of roughly a given size.
 
 use super::layout::{Escapes, Tree};
 use super::support::Rng;
 
-/// What the kinds are made of.
+/// The generator of parts.
 pub(crate) struct Source<'a> {
     pub(crate) rng: &'a mut Rng,
     pub(crate) escapes: Escapes,
-    /// What has been counted so far: ids.
+    /// The last id.
     pub(crate) count: usize,
 }
 
@@ -74,7 +74,7 @@ impl Source<'_> {
         text
     }
 
-    /// A sentence or more, in part with what must be escaped.
+    /// Returns at least one sentence, some with characters that must be escaped.
     pub(crate) fn prose(&mut self) -> String {
         let count = 3 + self.rng.below(40);
         let mut text = self.words(count);
@@ -130,7 +130,7 @@ impl Source<'_> {
         }
     }
 
-    /// So many elements that they have about this size together.
+    /// Returns as many elements as have roughly this size together.
     pub(crate) fn until(&mut self, size: usize, mut element: impl FnMut(&mut Self) -> Tree) -> Tree {
         let (mut items, mut length) = (Vec::new(), 0);
         while length < size {

@@ -1,4 +1,4 @@
-//! The table: what becomes of the fragments, by style and by group.
+//! The table of results, by style and by group.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::peers::PEERS;
 use super::rows::{Row, for_every_row, lines};
 use super::style::Group;
 
-/// What is counted of some rows.
+/// The counts of some rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) rows: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Filter {
     pub(crate) periodic: Option<bool>,
     pub(crate) identified: Option<bool>,
     pub(crate) again: bool,
-    /// The documents whose root is a scalar, which no stream has: they are counted apart.
+    /// The documents whose root is a scalar. No stream has such a root, so they are counted separately.
     pub(crate) scalars: bool,
 }
 
@@ -43,14 +43,14 @@ struct Key {
     again: bool,
 }
 
-/// Rows, counted; and those that are silently wrong, with the names of their styles, to be looked at.
+/// Rows, counted; and the silently wrong ones with the names of their styles.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     cells: BTreeMap<Key, Cell>,
     pub(crate) wrong: Vec<(&'static str, String)>,
 }
 
-/// What becomes of every style over so many documents: of the engine, and of each of the published rules.
+/// Runs every style over this many documents, through the engine and through each of the published rules.
 pub(crate) fn measure(documents: u64, cuts: usize) -> (Table, Vec<(&'static str, Table)>) {
     let mut table = Table::default();
     let mut peers = PEERS.map(|(name, rule)| (name, rule, Table::default()));
@@ -86,7 +86,7 @@ impl Table {
         cell.distance.extend(distance);
     }
 
-    /// A rule that only says what it makes of the texts.
+    /// A rule has only a result and no report.
     pub(crate) fn count_verdict(&mut self, row: &Row<'_>, verdict: Verdict) {
         self.cell(row).add(verdict);
     }
@@ -98,7 +98,7 @@ impl Table {
             .or_default()
     }
 
-    /// The sum of some rows.
+    /// Returns the sum of some rows.
     pub(crate) fn sum(&self, filter: Filter) -> Cell {
         let mut sum = Cell::default();
         for line in lines() {
@@ -115,7 +115,7 @@ impl Table {
         sum
     }
 
-    /// As text, a line for each group and each style.
+    /// Returns the table as text, one line for each group and each style.
     pub(crate) fn print(&self) -> String {
         let mut out = String::new();
         for (again, part) in [(false, "fragments to their end"), (true, "fragments cut again")] {
@@ -136,7 +136,7 @@ impl Table {
         out + &self.print_groups("scalar roots", Filter { scalars: true, ..Filter::default() })
     }
 
-    /// As text, a line for each group.
+    /// Returns the table as text, one line for each group.
     pub(crate) fn print_groups(&self, title: &str, rows: Filter) -> String {
         let mut out = String::new();
         for (periodic, which) in [(None, "all documents"), (Some(false), "where elements differ")] {
@@ -179,7 +179,7 @@ impl Cell {
         self.distance.extend(&other.distance);
     }
 
-    /// A share of the rows in percent; 100 of none.
+    /// Returns a share of the rows in percent; 100 of no rows.
     pub(crate) fn percent(&self, count: usize) -> f64 {
         if self.rows == 0 { 100.0 } else { 100.0 * count as f64 / self.rows as f64 }
     }
@@ -204,7 +204,7 @@ impl Cell {
     }
 }
 
-/// The median and the most.
+/// Returns the median and the maximum.
 fn spread(values: &[u32]) -> (String, String) {
     let mut values = values.to_vec();
     values.sort_unstable();

@@ -1,5 +1,5 @@
-//! The traps by name: what stands in the document, what was delivered, what came, and what is to be made of it. What
-//! is expected is decided by hand: where two documents would explain the same texts, nothing but a flag is right.
+//! Hard cases by name: the document, the delivered text, the fragments, and the expected result, decided by hand. Where
+//! two documents would explain the same texts, only a reported ambiguity is right.
 
 use restitch::Utf8;
 use restitch::splice::Expect::{self, Anchor, Exact};
@@ -8,7 +8,7 @@ use super::join::{Outcome, join, join_pieces};
 use super::judge::{Brings, Case, Verdict};
 use super::reading::read;
 
-/// What may become of a trap.
+/// The expected result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Right,
@@ -18,15 +18,15 @@ enum Wanted {
 }
 use Wanted::{Either, Flagged, Right};
 
-/// Its name, the document, what was delivered of it, the fragments one after the other, how they were asked for.
-type Trap = (&'static str, &'static str, &'static str, &'static [&'static str], Expect, Wanted);
+/// A name, the document, the delivered part of it, the fragments in order, and what the request asked for.
+type HardCase = (&'static str, &'static str, &'static str, &'static [&'static str], Expect, Wanted);
 
-const TRAPS: [Trap; 75] = [
+const HARD_CASES: [HardCase; 75] = [
     ("zeros: two more", "[0,0,0,0,0]", "[0,0,0,", &["0,0]"], Anchor, Flagged),
-    ("zeros: two more, asked for", "[0,0,0,0,0]", "[0,0,0,", &["0,0]"], Exact, Right),
+    ("zeros: two more, requested", "[0,0,0,0,0]", "[0,0,0,", &["0,0]"], Exact, Right),
     ("zeros: three more", "[0,0,0,0,0,0]", "[0,0,0,", &["0,0,0]"], Anchor, Flagged),
-    ("zeros: three more, asked for", "[0,0,0,0,0,0]", "[0,0,0,", &["0,0,0]"], Exact, Right),
-    ("zeros: behind the anchor", "[0,0,0,0]", "[0,0,0,", &["[0,0,0,0]"], Anchor, Right),
+    ("zeros: three more, requested", "[0,0,0,0,0,0]", "[0,0,0,", &["0,0,0]"], Exact, Right),
+    ("zeros: after the anchor", "[0,0,0,0]", "[0,0,0,", &["[0,0,0,0]"], Anchor, Right),
     (
         "identical rows: the next or the last",
         "[{\"a\":1},{\"a\":1},{\"a\":1},{\"a\":2}]",
@@ -36,7 +36,7 @@ const TRAPS: [Trap; 75] = [
         Flagged,
     ),
     (
-        "identical rows: asked for",
+        "identical rows: requested",
         "[{\"a\":1},{\"a\":1},{\"a\":1},{\"a\":2}]",
         "[{\"a\":1},{\"a\":1},",
         &["{\"a\":1},{\"a\":2}]"],
@@ -44,7 +44,7 @@ const TRAPS: [Trap; 75] = [
         Right,
     ),
     (
-        "identical rows: behind the anchor",
+        "identical rows: after the anchor",
         "[{\"a\":1},{\"a\":1},{\"a\":1},{\"a\":2}]",
         "[{\"a\":1},{\"a\":1},",
         &["[{\"a\":1},{\"a\":1},{\"a\":1},{\"a\":2}]"],
@@ -52,48 +52,50 @@ const TRAPS: [Trap; 75] = [
         Right,
     ),
     ("phrase: once more or again", "{\"t\":\"ha ha ha ha\"}", "{\"t\":\"ha ha ", &["ha ha\"}"], Anchor, Flagged),
-    ("phrase: asked for", "{\"t\":\"ha ha ha ha\"}", "{\"t\":\"ha ha ", &["ha ha\"}"], Exact, Right),
+    ("phrase: requested", "{\"t\":\"ha ha ha ha\"}", "{\"t\":\"ha ha ", &["ha ha\"}"], Exact, Right),
     ("phrase: anchor", "{\"t\":\"ha ha ha ha\"}", "{\"t\":\"ha ha ", &["{\"t\":\"ha ha ha ha\"}"], Anchor, Right),
     ("phrase: value", "{\"t\":\"ha ha ha ha\"}", "{\"t\":\"ha ha ", &["\"ha ha ha ha\"}"], Anchor, Right),
     ("backslash: exact", "{\"t\":\"a\\nb\"}", "{\"t\":\"a\\", &["nb\"}"], Anchor, Either),
-    ("backslash: asked for", "{\"t\":\"a\\nb\"}", "{\"t\":\"a\\", &["nb\"}"], Exact, Right),
+    ("backslash: requested", "{\"t\":\"a\\nb\"}", "{\"t\":\"a\\", &["nb\"}"], Exact, Right),
     ("backslash: anchor", "{\"t\":\"a\\nb\"}", "{\"t\":\"a\\", &["{\"t\":\"a\\nb\"}"], Anchor, Right),
     ("backslash: value", "{\"t\":\"a\\nb\"}", "{\"t\":\"a\\", &["\"a\\nb\"}"], Anchor, Either),
     ("pair: exact", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["\\uDE00y\"]"], Anchor, Either),
-    ("pair: asked for", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["\\uDE00y\"]"], Exact, Right),
+    ("pair: requested", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["\\uDE00y\"]"], Exact, Right),
     ("pair: anchor", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["[\"x\\uD83D\\uDE00y\"]"], Anchor, Right),
     ("pair: reformatted", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["[\"x😀y\"]"], Anchor, Either),
-    ("half a pair's digits: asked for", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD8", &["3D\\uDE00y\"]"], Exact, Right),
+    ("half a pair's digits: requested", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD8", &["3D\\uDE00y\"]"], Exact, Right),
     ("half a pair's digits: anchor", "[\"\\uD83D\\uDE00\"]", "[\"\\uD8", &["[\"\\uD83D\\uDE00\"]"], Anchor, Right),
     ("literal: exact", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["e,\"b\":1}"], Anchor, Either),
-    ("literal: asked for", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["e,\"b\":1}"], Exact, Right),
+    ("literal: requested", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["e,\"b\":1}"], Exact, Right),
     ("literal: value", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["true,\"b\":1}"], Anchor, Either),
     ("literal: member", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["\"a\":true,\"b\":1}"], Anchor, Either),
     ("minus: exact", "[-1,2]", "[-", &["1,2]"], Anchor, Either),
-    ("minus: asked for", "[-1,2]", "[-", &["1,2]"], Exact, Right),
+    ("minus: requested", "[-1,2]", "[-", &["1,2]"], Exact, Right),
     ("minus: value", "[-1,2]", "[-", &["-1,2]"], Anchor, Either),
     // `12` may be the number again, or all that follows its first digit.
     ("digit: value or exact", "{\"n\":12,\"m\":3}", "{\"n\":1", &["12,\"m\":3}"], Anchor, Flagged),
     ("digit: exact", "{\"n\":12,\"m\":3}", "{\"n\":1", &["2,\"m\":3}"], Anchor, Either),
-    ("digit: asked for", "{\"n\":12,\"m\":3}", "{\"n\":1", &["2,\"m\":3}"], Exact, Right),
+    ("digit: requested", "{\"n\":12,\"m\":3}", "{\"n\":1", &["2,\"m\":3}"], Exact, Right),
     ("digit: anchor", "{\"n\":12,\"m\":3}", "{\"n\":1", &["{\"n\":12,\"m\":3}"], Anchor, Right),
     ("digit: member", "{\"n\":12,\"m\":3}", "{\"n\":1", &["\"n\":12,\"m\":3}"], Anchor, Either),
     ("exponent: exact", "[1e5]", "[1e", &["5]"], Anchor, Either),
-    ("exponent: asked for", "[1e5]", "[1e", &["5]"], Exact, Right),
+    ("exponent: requested", "[1e5]", "[1e", &["5]"], Exact, Right),
     ("exponent: value", "[1e5]", "[1e", &["1e5]"], Anchor, Either),
     ("before a comma", "{\"a\":1,\"b\":2}", "{\"a\":1", &[",\"b\":2}"], Anchor, Either),
-    ("before a comma: asked for", "{\"a\":1,\"b\":2}", "{\"a\":1", &[",\"b\":2}"], Exact, Right),
+    ("before a comma: requested", "{\"a\":1,\"b\":2}", "{\"a\":1", &[",\"b\":2}"], Exact, Right),
     ("before a comma: without it", "{\"a\":1,\"b\":2}", "{\"a\":1", &["\"b\":2}"], Anchor, Either),
-    ("behind a comma", "{\"a\":1,\"b\":2}", "{\"a\":1,", &["\"b\":2}"], Anchor, Either),
-    ("behind a comma: asked for", "{\"a\":1,\"b\":2}", "{\"a\":1,", &["\"b\":2}"], Exact, Right),
-    ("behind a comma: once more", "{\"a\":1,\"b\":2}", "{\"a\":1,", &[",\"b\":2}"], Anchor, Either),
-    ("before a colon: asked for", "{\"a\":1}", "{\"a\"", &[":1}"], Exact, Right),
+    ("after a comma", "{\"a\":1,\"b\":2}", "{\"a\":1,", &["\"b\":2}"], Anchor, Either),
+    ("after a comma: requested", "{\"a\":1,\"b\":2}", "{\"a\":1,", &["\"b\":2}"], Exact, Right),
+    ("after a comma: once more", "{\"a\":1,\"b\":2}", "{\"a\":1,", &[",\"b\":2}"], Anchor, Either),
+    ("before a colon: requested", "{\"a\":1}", "{\"a\"", &[":1}"], Exact, Right),
     ("before a colon", "{\"a\":1}", "{\"a\"", &[":1}"], Anchor, Either),
-    ("behind a colon: asked for", "{\"a\":1}", "{\"a\":", &["1}"], Exact, Right),
-    ("behind a colon", "{\"a\":1}", "{\"a\":", &["1}"], Anchor, Either),
-    ("in a key: asked for", "{\"abc\":1}", "{\"ab", &["c\":1}"], Exact, Right),
+    ("after a colon: requested", "{\"a\":1}", "{\"a\":", &["1}"], Exact, Right),
+    ("after a colon", "{\"a\":1}", "{\"a\":", &["1}"], Anchor, Either),
+    ("in a key: requested", "{\"abc\":1}", "{\"ab", &["c\":1}"], Exact, Right),
     ("in a key: member", "{\"abc\":1}", "{\"ab", &["\"abc\":1}"], Anchor, Either),
-    // Both are strings: `x\nynyz` and `x\nyz`.
+    // Both are strings: `x
+    // ynyz` and `x
+    // yz`.
     ("overlap from inside an escape", "{\"t\":\"x\\nyz\"}", "{\"t\":\"x\\ny", &["nyz\"}"], Anchor, Flagged),
     ("overlap from inside digits", "{\"t\":\"\\u00e9yz\"}", "{\"t\":\"\\u00e9y", &["0e9yz\"}"], Anchor, Flagged),
     ("anchor longer than the text", "{\"a\":1}", "{\"a\"", &["{\"a\":1}"], Anchor, Right),
@@ -107,7 +109,7 @@ const TRAPS: [Trap; 75] = [
         Either,
     ),
     (
-        "reopened: the cut element, behind a comma",
+        "reopened: the cut element, after a comma",
         "{\"s\":[{\"id\":1,\"t\":\"a\"},{\"id\":2,\"t\":\"b\"}]}",
         "{\"s\":[{\"id\":1,\"t\":\"a\"},{\"id\":2,",
         &["{\"id\":2,\"t\":\"b\"}]}"],
@@ -140,7 +142,7 @@ const TRAPS: [Trap; 75] = [
         Right,
     ),
     (
-        "cut at the seam, and behind it",
+        "cut at the seam, and after it",
         "{\"title\":\"Hello world\",\"n\":1}",
         "{\"title\":\"Hello w",
         &["{\"title\":\"Hello w", "{\"title\":\"Hello wor", "{\"title\":\"Hello world\",\"n\":1}"],
@@ -195,7 +197,7 @@ const TRAPS: [Trap; 75] = [
         Either,
     ),
     (
-        "a preamble quotes JSON, behind one bracket",
+        "a preamble quotes JSON, after one bracket",
         "{\"a\":2}",
         "{",
         &["I continue after \"items\" in {\"id\":1}:\n{\"a\":2}"],
@@ -205,11 +207,11 @@ const TRAPS: [Trap; 75] = [
     ("refusal in a string", "{\"t\":\"one two\"}", "{\"t\":\"one", &["I'm sorry, but no."], Anchor, Flagged),
 ];
 
-/// Traps that the engine still falls into.
+/// Cases that the engine does not handle yet.
 const NOT_YET: [&str; 1] = ["overlap from inside an escape"];
 
-fn verdict(trap: &Trap, chunk: usize) -> (Verdict, Outcome) {
-    let (name, document, delivered, fragments, expect, _) = *trap;
+fn verdict(hard: &HardCase, chunk: usize) -> (Verdict, Outcome) {
+    let (name, document, delivered, fragments, expect, _) = *hard;
     assert!(document.starts_with(delivered), "{name}");
     let truth = read(document).unwrap();
     let mut text = delivered.to_owned();
@@ -225,37 +227,37 @@ fn verdict(trap: &Trap, chunk: usize) -> (Verdict, Outcome) {
 }
 
 #[test]
-fn no_trap_is_fallen_into() {
-    let mut fallen = Vec::new();
-    for trap in &TRAPS {
+fn hard_cases_are_joined_as_expected() {
+    let mut failed = Vec::new();
+    for case in &HARD_CASES {
         for chunk in [1, 4, 16, usize::MAX] {
-            let (verdict, outcome) = verdict(trap, chunk);
-            let fits = match trap.5 {
+            let (verdict, outcome) = verdict(case, chunk);
+            let fits = match case.5 {
                 Right => verdict == Verdict::Right,
                 Flagged => verdict == Verdict::Flagged,
                 Either => matches!(verdict, Verdict::Right | Verdict::Flagged),
             };
-            if !fits && !fallen.contains(&trap.0) {
-                println!("{}: {verdict:?}, not {:?}: {outcome:?}", trap.0, trap.5);
-                fallen.push(trap.0);
+            if !fits && !failed.contains(&case.0) {
+                println!("{}: {verdict:?}, not {:?}: {outcome:?}", case.0, case.5);
+                failed.push(case.0);
             }
         }
     }
-    for name in NOT_YET.iter().filter(|name| !fallen.contains(name)) {
-        println!("no longer fallen into: {name}");
+    for name in NOT_YET.iter().filter(|name| !failed.contains(name)) {
+        println!("handled by now: {name}");
     }
-    fallen.retain(|name| !NOT_YET.contains(name));
-    assert!(fallen.is_empty(), "{fallen:?}");
+    failed.retain(|name| !NOT_YET.contains(name));
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
 #[test]
-fn traps_have_names_of_their_own() {
-    for (n, trap) in TRAPS.iter().enumerate() {
-        assert!(TRAPS[..n].iter().all(|other| other.0 != trap.0), "{}", trap.0);
+fn names_of_hard_cases_are_unique() {
+    for (n, case) in HARD_CASES.iter().enumerate() {
+        assert!(HARD_CASES[..n].iter().all(|other| other.0 != case.0), "{}", case.0);
     }
 }
 
-/// Whole characters of bytes that come in pieces of `chunk`.
+/// Splits bytes that arrive in pieces of `chunk` into complete characters.
 fn characters(bytes: &[u8], chunk: usize) -> Vec<String> {
     let mut utf8 = Utf8::new();
     let mut pieces = Vec::new();
@@ -268,7 +270,7 @@ fn characters(bytes: &[u8], chunk: usize) -> Vec<String> {
 }
 
 #[test]
-fn bytes_that_are_cut_inside_a_character_lose_nothing_but_it() {
+fn a_cut_inside_a_character_loses_only_that_character() {
     let document = "{\"título\":\"日本語 😀\",\"n\":[1,2]}";
     let truth = read(document).unwrap();
     for cut in 2..document.len() - 1 {
