@@ -1,6 +1,6 @@
-//! The engine's benchmarks: what a byte and a push cost, stage by stage.
+//! Benchmarks of the engine: the cost of a byte and of a push, stage by stage.
 //!
-//! `cargo bench` runs them all; docs/performance.md has the tables and says how to read them.
+//! `cargo bench` runs them all; docs/performance.md has the tables and explains them.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "criterion's macro, and inputs that are written here")]
 
@@ -21,7 +21,7 @@ use restitch::sse::Decoder;
 use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits};
 
-/// Sections as models write them: prose with a few escapes, a table, numbers.
+/// Returns sections as models write them: prose with a few escapes, a table, numbers.
 fn sections(bytes: usize) -> String {
     let mut text = String::from("{\"title\": \"Report\", \"sections\": [");
     let mut n = 0;
@@ -39,7 +39,7 @@ fn sections(bytes: usize) -> String {
     text
 }
 
-/// `text` in pieces of about so many bytes, none of which ends inside a character.
+/// Splits `text` into pieces of roughly this many bytes that end between characters.
 fn pushes(text: &str, bytes: usize) -> Vec<&str> {
     let mut rest = text;
     let mut pushes = Vec::new();
@@ -52,7 +52,7 @@ fn pushes(text: &str, bytes: usize) -> Vec<&str> {
     pushes
 }
 
-/// A chat stream that carries `text` in deltas of so many characters.
+/// Returns a chat stream that has `text` in deltas of this many characters.
 fn stream(text: &str, delta: usize) -> Vec<u8> {
     let mut out = Vec::new();
     let characters: Vec<char> = text.chars().collect();
@@ -106,14 +106,14 @@ fn machine(c: &mut Criterion) {
     group.finish();
 }
 
-/// What sinks cost on top of the machine, with a delta of four bytes for each push.
+/// The cost of sinks on top of the machine, with a delta of four bytes for each push.
 fn sinks(c: &mut Criterion) {
     let text = sections(1 << 20);
     let pushes = pushes(&text, 4);
     let mut group = c.benchmark_group("sinks");
     group.throughput(Throughput::Elements(pushes.len() as u64));
     group.bench_function("machine with no sink, 4-byte pushes", |b| b.iter(|| push_all(&pushes, &mut (), |()| {})));
-    // The floor of every sink: the events themselves.
+    // The minimum cost of every sink: the events themselves.
     group.bench_function("a sink that does nothing, 4-byte pushes", |b| {
         b.iter(|| {
             let mut events = 0;
@@ -164,7 +164,7 @@ fn sinks(c: &mut Criterion) {
     group.finish();
 }
 
-/// What is known at a cut, and the closed document read by `serde_json`, as without a live one it must be.
+/// The cost of what is known at a cut, compared with reading the closed document by `serde_json`.
 fn contexts(c: &mut Criterion) {
     let mut group = c.benchmark_group("contexts");
     for (size, bytes) in [("1 KiB", 1 << 10), ("1 MiB", 1 << 20), ("100 MiB", 100 << 20)] {
@@ -189,7 +189,7 @@ fn contexts(c: &mut Criterion) {
     group.finish();
 }
 
-/// The value after every delta, down to the string that grows, and what a snapshot costs.
+/// The cost of reading the live value after every delta, down to the string that grows, and of a snapshot.
 fn value(c: &mut Criterion) {
     let text = sections(1 << 20);
     let mut group = c.benchmark_group("value");
@@ -223,7 +223,7 @@ fn value(c: &mut Criterion) {
     group.finish();
 }
 
-/// Feeds a machine, whose sink is looked at behind each push.
+/// Feeds a machine and reads its sink after each push.
 fn push_all<S: Sink>(pushes: &[&str], sink: &mut S, mut look: impl FnMut(&mut S)) {
     let mut document = Document::new(64);
     for push in pushes {

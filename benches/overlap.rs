@@ -1,4 +1,4 @@
-//! What the matcher costs: the tail's automaton built and read, beside a search for one pattern.
+//! The cost of the matcher: building and reading the tail's automaton, compared with a search for one pattern.
 //!
 //! `cargo bench --bench overlap`; docs/performance.md has the table.
 
@@ -12,7 +12,7 @@ use restitch::overlap::{Anchor, Automaton, Cursor, Matcher};
 
 const KIB: usize = 1024;
 
-/// Words in any order, the first ones more often: no two stretches of it are alike for long.
+/// Returns words in random order, the first ones more often, so that no two long stretches are equal.
 fn prose(bytes: usize, mut seed: u64) -> String {
     let words = "the of and a to in is that it was for on are with as his they be at one have this from or had by hot but \
                  some what there we can out other were all your when up use word how said an each she which do their \
@@ -36,7 +36,7 @@ fn prose(bytes: usize, mut seed: u64) -> String {
     text
 }
 
-/// Rows as models write them.
+/// Returns rows as models write them.
 fn rows(bytes: usize) -> String {
     let row =
         |n: usize| format!("{{\"id\": {n}, \"name\": \"item {}\", \"price\": {}.5, \"ok\": true}}, ", n * 7919, n * 31);
@@ -55,8 +55,8 @@ fn tails(bytes: usize) -> [(&'static str, String); 4] {
     ]
 }
 
-/// What is read behind a tail: all of it again; the same with a byte that breaks it at every so many, and prose that is
-/// none of it.
+/// Returns texts to read after a tail: the complete tail again; the tail with a wrong byte at every given distance; and
+/// unrelated prose.
 fn fragments(tail: &str) -> [(&'static str, Vec<u8>); 2] {
     let mut broken = tail.as_bytes().to_vec();
     if tail.starts_with("{\"text") {
@@ -67,7 +67,7 @@ fn fragments(tail: &str) -> [(&'static str, Vec<u8>); 2] {
     [("the tail again", tail.as_bytes().to_vec()), ("other text", broken)]
 }
 
-/// Knuth, Morris and Pratt with the tail as the pattern: what an online search for one pattern costs.
+/// The algorithm of Knuth, Morris and Pratt with the tail as the pattern: the cost of an online search for one pattern.
 struct Twin {
     pattern: Vec<u8>,
     borders: Vec<u32>,
@@ -161,7 +161,7 @@ fn steps(c: &mut Criterion) {
     group.finish();
 }
 
-/// A push of four bytes at a time.
+/// Pushes four bytes at a time.
 fn feed(matcher: &mut Matcher, tail: &str, fragment: &[u8], mut look: impl FnMut(&Matcher)) {
     let mut length = 0;
     for push in fragment.chunks(4) {
@@ -173,8 +173,8 @@ fn feed(matcher: &mut Matcher, tail: &str, fragment: &[u8], mut look: impl FnMut
     }
 }
 
-/// The push that takes longest, each by the shortest of its times in many rounds: what the machine does beside is left
-/// out. Reading the clock is part of it.
+/// Returns the time of the slowest push. Each push counts with the shortest of its times in many rounds, which leaves
+/// out other work of the machine. Reading the clock is included.
 #[allow(
     clippy::disallowed_methods,
     clippy::print_stdout,

@@ -1,8 +1,8 @@
-//! The seam: what it costs to find it, and how right it is.
+//! The seam: the cost of finding it, and how often it is right.
 //!
-//! `cargo bench --bench seam --features sim` measures the cost; `… -- table 4` prints the table of what becomes of
-//! every style, over four times as many documents as without a number, with the published rules beside the engine;
-//! `… -- table 4 root value-reformatted` prints the silently wrong rows of these styles, too.
+//! `cargo bench --bench seam --features sim` measures the cost. `… -- table 4` prints the table of results for every
+//! style, over four times as many documents as without a number, with the published rules beside the engine. `… --
+//! table 4 root value-reformatted` also prints the silently wrong rows of these styles.
 
 #![allow(
     missing_docs,
@@ -63,7 +63,7 @@ use table::Filter;
 const DOCUMENTS: u64 = 600;
 const CUTS: usize = 8;
 
-/// A document that was cut behind `tail` bytes and has as many behind the cut.
+/// A document that was cut after `tail` bytes and has as many after the cut.
 struct Texts {
     name: &'static str,
     document: String,
@@ -99,7 +99,7 @@ impl Texts {
         (slot, splice)
     }
 
-    /// The fragments: each is what is repeated and 256 bytes more.
+    /// Returns the fragments: each repeats some text and has 256 bytes more.
     fn fragments(&self) -> [(&'static str, Expect, &str); 3] {
         let (_, splice) = self.begin(Expect::Anchor);
         let anchor = splice.anchor().map_or(self.cut, |anchor| anchor.range.start);
@@ -112,7 +112,7 @@ impl Texts {
     }
 }
 
-/// The texts are ASCII: every place is between characters.
+/// The texts are ASCII, so every offset is between characters.
 fn pushes(fragment: &str) -> impl Iterator<Item = &str> {
     (0..fragment.len()).step_by(4).map(|at| &fragment[at..(at + 4).min(fragment.len())])
 }
@@ -140,15 +140,15 @@ fn seam(c: &mut Criterion) {
     group.finish();
 }
 
-/// The push that takes longest, each by the shortest of its times in many rounds: what the machine does beside is left
-/// out.
+/// Returns the time of the slowest push. Each push counts with the shortest of its times in many rounds, which leaves
+/// out other work of the machine.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn worst_push(_: &mut Criterion) {
     for texts in texts(60 << 10) {
         for (how, expect, fragment) in texts.fragments() {
             let mut shortest = vec![Duration::MAX; fragment.len().div_ceil(4)];
             for _ in 0..ROUNDS {
-                // A clone has no room to grow, as what has grown by itself has.
+                // A clone has no spare capacity; a text that grew push by push has.
                 let (mut slot, mut splice) = texts.begin(expect);
                 for (push, shortest) in pushes(fragment).zip(&mut shortest) {
                     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Hands the body, which is a test of the crate, to the fuzzer.
+//! Passes the body, which is a test of the crate, to the fuzzer.
 #![no_main]
 
 #[path = "../../tests/it/fuzz/sse.rs"]

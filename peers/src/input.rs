@@ -1,20 +1,20 @@
-//! The texts that are raced on.
+//! The texts of the race.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Files above this many bytes are left out: the race is about pushes, not about length.
+/// The largest file in bytes: the race measures pushes, not length.
 const LONGEST: u64 = 8 << 20;
 
 /// A named text.
 pub struct Input {
-    /// The file's name, or what was generated.
+    /// The file's name, or a description of the generated text.
     pub name: String,
     /// One JSON document.
     pub text: String,
 }
 
-/// Sections as models write them, of about so many bytes: the text of `benches/engine.rs`.
+/// Returns sections as models write them, of roughly this many bytes: the text of `benches/engine.rs`.
 pub fn sections(bytes: usize) -> String {
     let mut text = String::from("{\"title\": \"Report\", \"sections\": [");
     let mut n = 0;
@@ -27,7 +27,7 @@ pub fn sections(bytes: usize) -> String {
     text
 }
 
-/// One section, as an object.
+/// Writes one section, as an object.
 pub fn section(n: usize, text: &mut String) {
     text.push_str(&format!(
         "{{\"id\": {n}, \"type\": \"paragraph\", \"content\": \"Section {n} says \\\"{}\\\" – and so on, at some \
@@ -37,7 +37,7 @@ pub fn section(n: usize, text: &mut String) {
     ));
 }
 
-/// `text` in pieces of about so many bytes, none of which ends inside a character.
+/// Splits `text` into pieces of roughly this many bytes that end between characters.
 pub fn pieces(text: &str, bytes: usize) -> Vec<&str> {
     let mut rest = text;
     let mut pieces = Vec::new();
@@ -49,7 +49,8 @@ pub fn pieces(text: &str, bytes: usize) -> Vec<&str> {
     pieces
 }
 
-/// The JSON documents of the folder that `RESTITCH_CORPUS` names, by name; none, and a word, where it names none.
+/// Reads the JSON documents of the folder that `RESTITCH_CORPUS` names, sorted by name; without the variable, prints
+/// that there are none.
 pub fn corpus() -> Vec<Input> {
     let Some(folder) = std::env::var_os("RESTITCH_CORPUS").map(PathBuf::from) else {
         println!("skipped: RESTITCH_CORPUS is not set\n");

@@ -1,4 +1,4 @@
-//! What the parts of the race share: inputs, rounds in turn, tables.
+//! The parts that the races share: inputs, rounds in turn, tables.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Where a document's text may live: what keeping it costs in time and memory, each candidate in a process of its own.
+//! Ways to store a document's text: their cost in time and memory, each candidate in a process of its own.
 //!
-//! The binary runs itself again with a candidate's name, and reads what the process says of itself.
+//! The binary runs itself again with a candidate's name, and reads the numbers that the process prints.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -20,7 +20,7 @@ const PUSH: usize = 4 << 10;
 const SEGMENT: usize = MIB;
 /// Processes for each candidate, in turn.
 const ROUNDS: usize = 3;
-/// Spans that are taken from a kept text.
+/// Spans that are read from a stored text.
 const SPANS: usize = 1 << 20;
 
 /// The candidates by name.
@@ -39,7 +39,7 @@ const CANDIDATES: [(&str, Run); 6] = [
 
 type Run = fn(&Pushes) -> Cost;
 
-/// What a process found out. Nanoseconds.
+/// The measurements of a process, in nanoseconds.
 struct Cost {
     push: f64,
     span: f64,
@@ -81,15 +81,15 @@ fn measure(name: &str) -> Option<[f64; 4]> {
     numbers.try_into().ok()
 }
 
-/// The most memory that the process ever had resident, in bytes; Linux says so.
+/// Returns the largest resident memory of the process so far, in bytes, as Linux reports it.
 fn peak() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok().map(|kilobytes| kilobytes * 1024.0)
 }
 
-/// A document of sections that never ends, from a MiB of them that is cut once: making it costs nothing while the clock
-/// runs.
+/// A document of sections that never ends, from one MiB of them that is split once, so that making it takes no time
+/// while the clock runs.
 struct Pushes {
     block: String,
 }
@@ -107,7 +107,7 @@ impl Pushes {
         Self { block }
     }
 
-    /// Hands out [`TEXT`] bytes, and returns the nanoseconds that each push took.
+    /// Passes [`TEXT`] bytes to `push`, and returns the nanoseconds of each push.
     fn run(&self, mut push: impl FnMut(&str)) -> f64 {
         let parts = pieces(&self.block, PUSH);
         let mut left = TEXT;
@@ -126,13 +126,13 @@ impl Pushes {
     }
 }
 
-/// Nanoseconds that it takes to get a span of 1 to 64 bytes of the last `among` bytes.
+/// Returns the nanoseconds of reading a span of 1 to 64 bytes of the last `among` bytes.
 fn spans(length: usize, among: usize, mut take: impl FnMut(usize, usize) -> usize) -> f64 {
     let mut state = 1u64;
     let mut bytes = 0;
     let start = now();
     for _ in 0..SPANS {
-        // Knuth's generator: the same places for every candidate.
+        // Knuth's generator: the same offsets for every candidate.
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let at = length - among + (state >> 33) as usize % (among - 64);
         bytes += take(at, at + 1 + (state >> 20) as usize % 64);
@@ -141,7 +141,7 @@ fn spans(length: usize, among: usize, mut take: impl FnMut(usize, usize) -> usiz
     now().saturating_sub(start).as_nanos() as f64 / SPANS as f64
 }
 
-/// A text of any form: pushes, and then spans.
+/// A text in any form of storage: pushes, and then spans.
 fn keep<T>(pushes: &Pushes, mut text: T, push: fn(&mut T, &str), span: fn(&T, usize, usize) -> Cow<'_, str>) -> Cost {
     let push = pushes.run(|part| push(&mut text, part));
     let mut take = |start, end| black_box(span(&text, start, end)).len();
@@ -160,7 +160,7 @@ fn string_span(text: &String, start: usize, end: usize) -> Cow<'_, str> {
     Cow::Borrowed(text.get(start..end).unwrap_or_default())
 }
 
-/// Text in segments that are full but for the last one. None ends inside a character.
+/// Text in segments that are full except for the last one. None ends inside a character.
 #[derive(Default)]
 struct Segments {
     whole: Vec<(usize, String)>,
@@ -187,7 +187,7 @@ impl Segments {
         if start >= self.start {
             return Cow::Borrowed(self.last.get(start - self.start..end - self.start).unwrap_or_default());
         }
-        // A segment is at most three bytes short: the guess is right, or one too low once in a while.
+        // A segment has at most three bytes less than its size: the guess is right, or sometimes one too low.
         let mut at = (start / SEGMENT).min(self.whole.len() - 1);
         while self.whole.get(at + 1).is_some_and(|next| next.0 <= start) {
             at += 1;

@@ -12,12 +12,12 @@ pub fn print(title: &str, rows: &[Vec<String>]) {
     println!();
 }
 
-/// A row.
+/// Prints a row.
 pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// A number with about three digits.
+/// Formats a number with about three digits.
 pub fn short(number: f64) -> String {
     match number {
         n if n.is_nan() => "–".to_owned(),

@@ -64,7 +64,7 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
             Output::Bytes(bytes) => body.extend_from_slice(&bytes),
             Output::Call { request, .. } => {
                 let turn = request.turn.unwrap();
-                assert_eq!(turn.delivered, document[..turn.delivered.len()], "the client was told something else");
+                assert_eq!(turn.delivered, document[..turn.delivered.len()], "the client got another text");
                 let rest = &document[turn.delivered.len()..];
                 let white = &turn.delivered[turn.delivered.trim_end().len()..];
                 let anchor = format!("{}{white}", turn.anchor);

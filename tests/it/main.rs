@@ -1,4 +1,4 @@
-//! The integration tests: one binary, a module a subject.
+//! The integration tests: one binary, with one module a subject.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 

@@ -59,7 +59,7 @@ fn the_result_is_the_same_in_all_chunkings() {
         let outcomes = [1, 4, 16, usize::MAX].map(|chunk| {
             let outcome = row.join(chunk);
             // The number of pending bytes, and when text was emitted, is measured at the ends of chunks only.
-            Outcome { held: 0, pushed_at: None, ..outcome }
+            Outcome { pending: 0, pushed_at: None, ..outcome }
         });
         let show = || row.show(&outcomes[0], row.case.judge(&outcomes[0]));
         assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]), "{outcomes:?}: {}", show());

@@ -1,4 +1,4 @@
-//! The scripted model server, seen from outside: a client of sockets alone, and expectations written by hand.
+//! The scripted model server, tested through sockets, with expectations written by hand.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
@@ -15,13 +15,13 @@ async fn serve(script: &str) -> Server {
     Sim::new(DOCUMENT, script.parse().unwrap()).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
-/// A response, or what there was of it when the connection ended.
+/// A response, or the part of it that came before the connection ended.
 #[derive(Debug)]
 struct Got {
     status: u16,
     head: String,
     body: String,
-    /// Whether the body's end was seen: its last chunk, or all of its length.
+    /// Whether the body's end arrived: its last chunk, or all of its length.
     whole: bool,
 }
 
@@ -55,14 +55,14 @@ impl Got {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// The payloads of a stream's events; every event must be complete.
+    /// Returns the payloads of a stream's events; every event must be complete.
     fn events(&self) -> Vec<&str> {
         let events = self.body.split_terminator("\n\n");
         assert!(self.body.is_empty() || self.body.ends_with("\n\n"), "{self:?}");
         events.map(|event| event.strip_prefix("data: ").unwrap()).collect()
     }
 
-    /// A stream's text, and how it ends: each finish, `error` or `[DONE]`, then `whole` or `dropped`.
+    /// Returns a stream's text, and its ends: each finish, `error` or `[DONE]`, then `whole` or `dropped`.
     fn summary(&self) -> (String, String) {
         let mut text = String::new();
         let mut end = Vec::new();
@@ -92,7 +92,7 @@ fn request(path: &str, body: &Value) -> String {
     )
 }
 
-/// Sends bytes and reads until the server closes. `None` if it did so without a response.
+/// Sends bytes and reads until the server closes. `None` if there was no response.
 async fn exchange(server: &Server, request: &str) -> Option<Got> {
     let talk = async {
         let mut socket = TcpStream::connect(server.addr()).await.unwrap();
@@ -148,7 +148,7 @@ async fn a_stream_has_the_provider_s_bytes() {
     assert!(got.head.starts_with("http/1.1 200 ok\r\n"));
     assert!(got.head.contains("content-type: text/event-stream\r\n"));
 
-    // The next call has an id and a time of its own; without the option there is no usage.
+    // The next call has its own id and time; without the option there is no usage.
     let got = post(&server, &first(true)).await;
     assert!(
         got.body.starts_with(r#"data: {"id":"chatcmpl-sim-2","object":"chat.completion.chunk","created":1750000002,"#)
@@ -218,7 +218,7 @@ async fn continuations() {
         ("half-anchor@8", " [1, 2, ".into(), "length [DONE] whole"),
         ("only-delivered!eof", r#"{"a": [1,"#.into(), "whole"),
         ("closed-delivered", r#"{"a": [1]}"#.into(), "stop [DONE] whole"),
-        // No value is cut: as the anchor.
+        // No value is cut, so the answer is as `anchor`.
         ("value", format!("\"a\": [1,{rest}"), "stop [DONE] whole"),
         ("value@3!drop", "\"a\": [1, 2,".into(), "dropped"),
     ];
@@ -229,7 +229,7 @@ async fn continuations() {
     }
 }
 
-/// An anchor ends before the white space at the cut; a model that repeats it writes that white space again.
+/// An anchor ends before the white space at the cut; a model that repeats the anchor writes that white space again.
 #[tokio::test]
 async fn a_repeated_anchor_reaches_the_cut() {
     let server = serve("| anchor@2").await;
@@ -238,7 +238,7 @@ async fn a_repeated_anchor_reaches_the_cut() {
 }
 
 #[tokio::test]
-async fn a_corrupted_continuation_is_told_what_is_wrong() {
+async fn a_corrupted_continuation_gets_an_error_that_names_the_difference() {
     let server = serve("").await;
     let cases = [
         (r#"{"a": [1, 1"#, "[1, 1", r#"at byte 10 it has "1" instead of "2, 3], \"b\": \"text\"}""#),
@@ -269,7 +269,7 @@ async fn statuses() {
     assert_eq!((got.status, &got.json()["error"]["type"]), (500, &json!("server_error")));
     assert!(!got.head.contains("retry-after"));
     assert_eq!(post(&server, &first(true)).await.status, 400);
-    // The steps wrap around.
+    // The steps start over.
     assert_eq!(post(&server, &first(true)).await.status, 429);
 }
 
@@ -287,7 +287,7 @@ async fn a_stall_lasts_until_the_peer_leaves() {
         let mut socket = TcpStream::connect(server.addr()).await.unwrap();
         socket.write_all(request("/v1/chat/completions", &first(stream)).as_bytes()).await.unwrap();
         let mut raw = Vec::new();
-        // All that is sent: the role and the one delta, or the first half of the body.
+        // The server sends the role and the one delta, or the first half of the body.
         let sent = |got: &Got| match got.head.split_once("content-length: ") {
             None => got.body.matches("\n\n").count() == 2,
             Some((_, length)) => got.body.len() == length.lines().next().unwrap().parse::<usize>().unwrap() / 2,
@@ -302,7 +302,7 @@ async fn a_stall_lasts_until_the_peer_leaves() {
     }
 }
 
-/// The answer is cut after exactly so many bytes of its body, and they all arrive.
+/// The answer is cut after exactly this many bytes of its body, and they all arrive.
 #[tokio::test]
 async fn a_reset_at_every_byte() {
     let whole = post(&serve("answer@9").await, &first(true)).await.body;
@@ -314,7 +314,7 @@ async fn a_reset_at_every_byte() {
     }
 }
 
-/// What was sent before a drop arrives, also when the peer reads late and the socket's buffers are full meanwhile.
+/// What was sent before a drop arrives, also when the peer reads late and the socket's buffers are full.
 #[tokio::test]
 async fn a_drop_loses_nothing_that_was_sent() {
     let document = format!("[\"{}\"]", "x".repeat(16 << 20));
@@ -333,7 +333,7 @@ async fn a_drop_loses_nothing_that_was_sent() {
 }
 
 #[tokio::test]
-async fn whole_answers() {
+async fn answers_as_one_body() {
     let cases = [
         ("answer", DOCUMENT, json!("stop")),
         ("answer@9", r#"{"a": [1,"#, json!("length")),
@@ -361,7 +361,7 @@ async fn whole_answers() {
         assert_eq!(got.json(), expected, "{script}");
     }
 
-    // As what is dropped, it has no finish.
+    // Like a dropped answer, it has no finish.
     let whole = post(&serve("answer!eof").await, &first(false)).await.body;
     for (script, sent) in [("answer!drop", whole.len() / 2), ("answer!drop=7", 7), ("drop", 0)] {
         let got = post(&serve(script).await, &first(false)).await;
@@ -375,7 +375,7 @@ async fn whole_answers() {
     assert_eq!(got.json()["choices"][0]["message"]["content"], " 2,");
 }
 
-/// Scripts are walked for each conversation on its own, and a prompt may bring one.
+/// Each conversation has its own place in the script, and a prompt may have a script of its own.
 #[tokio::test]
 async fn conversations_are_independent() {
     let server = serve("answer@2 answer@4 | refusal exact@1").await;
@@ -408,7 +408,7 @@ async fn conversations_are_independent() {
 }
 
 #[tokio::test]
-async fn the_log_says_what_was_asked() {
+async fn the_log_has_the_requests() {
     let server = serve("answer@9 | exact@3").await;
     post(&server, &first(true)).await;
     let body = continuation("```json\n{\"a\": [1,", "[1,", false);
@@ -463,7 +463,7 @@ async fn events_are_delayed() {
 }
 
 #[tokio::test]
-async fn a_server_ends_when_it_is_told_to() {
+async fn a_server_ends_when_it_is_shut_down() {
     let server = serve("answer!stall").await;
     let addr = server.addr();
     let mut socket = TcpStream::connect(addr).await.unwrap();
@@ -479,7 +479,7 @@ async fn with_profile(profile: ProviderProfile, script: &str) -> Server {
     sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
-/// A request whose last message is the assistant's; `message` and `body` are put into both.
+/// Returns a request whose last message is the assistant's, with the members of `message` and `body` added.
 fn prefixed(delivered: &str, message: &Value, body: &Value) -> Value {
     let merged = |mut into: Value, from: &Value| {
         into.as_object_mut().unwrap().extend(from.as_object().unwrap().clone());
@@ -490,9 +490,9 @@ fn prefixed(delivered: &str, message: &Value, body: &Value) -> Value {
     merged(json!({"model": "m", "stream": true, "messages": messages}), body)
 }
 
-/// Who continues a prefix, and how it is asked for; who refuses it, and in which words.
+/// Which profiles continue a prefill and how a request asks for it; which reject it, and with which message.
 #[tokio::test]
-async fn profiles_continue_a_prefix_or_refuse_it() {
+async fn profiles_continue_or_reject_a_prefill() {
     let (none, flag, partial) = (json!({}), json!({"prefix": true}), json!({"partial": true}));
     let last = json!({"continue_final_message": true, "add_generation_prompt": false});
     let both = json!({"continue_final_message": true});
@@ -501,7 +501,7 @@ async fn profiles_continue_a_prefix_or_refuse_it() {
     let rest = r#", 3], "b": "text"}"#;
     let echo = DOCUMENT;
     for (profile, path, message, body, expected) in [
-        // It answers anew.
+        // It answers from the start.
         (ProviderProfile::OpenAi, v1, &none, &none, Ok(DOCUMENT)),
         (ProviderProfile::Perplexity, v1, &none, &none, Ok(DOCUMENT)),
         (ProviderProfile::Anthropic, v1, &none, &none, Ok(rest)),
@@ -536,12 +536,12 @@ async fn profiles_continue_a_prefix_or_refuse_it() {
 }
 
 #[tokio::test]
-async fn what_else_profiles_refuse() {
+async fn profiles_reject_other_requests() {
     let space = prefixed(r#"{"a": [1, "#, &json!({}), &json!({}));
     let server = with_profile(ProviderProfile::Anthropic, "").await;
     let got = post(&server, &space).await;
     assert!(got.status == 400 && got.body.contains("cannot end with trailing whitespace"), "{got:?}");
-    // Elsewhere it is continued behind that space, which is not repeated.
+    // Other profiles continue it after that space, which is not repeated.
     let server = with_profile(ProviderProfile::Gemini, "").await;
     assert_eq!(post(&server, &space).await.summary().0, r#"2, 3], "b": "text"}"#);
 
@@ -554,14 +554,14 @@ async fn what_else_profiles_refuse() {
         assert_eq!(profile.to_string().parse(), Ok(profile));
     }
     assert!("openai-2".parse::<ProviderProfile>().unwrap_err().starts_with("there are openai, anthropic, "));
-    // A prefix that is not the document's is told so.
+    // A prefill that is not the document's gets an error message.
     let wrong = prefixed("{\"b", &json!({}), &json!({}));
     assert_eq!(post(&server, &wrong).await.status, 422);
 }
 
 /// Calls of both kinds belong to one conversation.
 #[tokio::test]
-async fn a_prefix_takes_the_conversation_s_next_step() {
+async fn a_prefill_takes_the_next_step_of_the_conversation() {
     let server = with_profile(ProviderProfile::Gemini, "answer@11!length | anchor@5 refusal anchor").await;
     let (none, v) = (json!({}), json!({}));
     assert_eq!(post(&server, &first(true)).await.summary().0, r#"{"a": [1, 2"#);
@@ -573,14 +573,14 @@ async fn a_prefix_takes_the_conversation_s_next_step() {
 }
 
 #[tokio::test]
-async fn thoughts_end_where_thinking_is_turned_off() {
+async fn reasoning_ends_where_it_is_turned_off() {
     let server = serve("reasoning | reasoning progress@3 progress").await;
     let got = post(&server, &first(true)).await;
     assert_eq!(got.summary(), (String::new(), "length [DONE] whole".into()));
     assert_eq!(got.body.matches("reasoning_content").count(), 1);
     let body = post(&server, &first(false)).await.json();
     let message = &body["choices"][0]["message"];
-    assert!(message["reasoning_content"].as_str().is_some_and(|thoughts| !thoughts.is_empty()), "{body}");
+    assert!(message["reasoning_content"].as_str().is_some_and(|reasoning| !reasoning.is_empty()), "{body}");
     assert_eq!((message["content"].as_str(), body["choices"][0]["finish_reason"].as_str()), (Some(""), Some("length")));
     for off in [
         json!({"thinking": {"type": "disabled"}}),
@@ -593,7 +593,7 @@ async fn thoughts_end_where_thinking_is_turned_off() {
         asked.as_object_mut().unwrap().extend(off.as_object().unwrap().clone());
         assert_eq!(post(&server, &asked).await.summary(), (DOCUMENT.to_owned(), "stop [DONE] whole".into()), "{off}");
     }
-    // As a continuation the same; then a line about the progress: 11 of 29 bytes are 37 percent, 14 are 48.
+    // The same as a continuation; then a line about the progress: 11 of 29 bytes are 37 percent, 14 are 48.
     let more = continuation(r#"{"a": [1, 2"#, "[1, 2", true);
     assert_eq!(post(&server, &more).await.summary().0, "");
     assert_eq!(post(&server, &more).await.summary().0, "PROGRESS: 37\n[1, 2, 3");

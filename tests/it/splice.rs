@@ -284,7 +284,7 @@ fn splice_in(
         from = cut;
         // A root that has just ended may drop white space after it: this push added all of that.
         assert!(slot.document().text().starts_with(&before), "{before:?} was taken back");
-        assert!(splice.pending() <= limits.max_pending_bytes + 1, "{} bytes are held", splice.pending());
+        assert!(splice.pending() <= limits.max_pending_bytes + 1, "{} bytes are pending", splice.pending());
         settled.push(slot.document().text().len());
     }
     let before = slot.document().text().to_owned();
@@ -321,7 +321,7 @@ fn chunking_is_invisible() {
                     for cuts in [bytewise, random] {
                         let split = splice_in(&text[..cut], fragment, expect, &limits, &cuts);
                         let why =
-                            format!("{name} at {cut}, {expect:?}, held {}: {fragment:?}", limits.max_pending_bytes);
+                            format!("{name} at {cut}, {expect:?}, pending {}: {fragment:?}", limits.max_pending_bytes);
                         assert_eq!((&split.0, &split.1), (&whole.0, &whole.1), "{why}, cut at {cuts:?}");
                         total += 1;
                     }
@@ -404,14 +404,14 @@ fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize])
 }
 
 /// Writes one line a candidate.
-fn told(explained: &Explained) -> Vec<String> {
-    let told = |tried: &Candidate| {
+fn described(explained: &Explained) -> Vec<String> {
+    let describe = |tried: &Candidate| {
         let death = if let Fate::Died { at, why } = tried.fate { format!(" at {at}: {why}") } else { String::new() };
         let (alignment, weight, fate) = (tried.alignment.as_str(), tried.weight.as_str(), tried.fate.as_str());
         let Candidate { overlap, from, path, at, .. } = tried;
         format!("{alignment} {weight}, {overlap} from {from} {path:?}, new {at}: {fate}{death}")
     };
-    explained.candidates.iter().map(told).collect()
+    explained.candidates.iter().map(describe).collect()
 }
 
 #[test]
@@ -420,12 +420,12 @@ fn every_candidate_is_explained() {
     let explained = explained_in(r#"[{"a": 1, "b": "Be"#, r#"[{"b": "Berta"}, {"a": 2}]"#, Expect::Any, &[]);
     assert_eq!((explained.cut.path.as_str(), explained.cut.offset), ("/0/b", 18));
     let leaves_out = "restart plausible, 18 from 0 \"\", new 10: died at 14: it leaves out what was delivered";
-    assert!(told(&explained).iter().any(|told| told == leaves_out), "{:#?}", told(&explained));
+    assert!(described(&explained).iter().any(|line| line == leaves_out), "{:#?}", described(&explained));
     assert_eq!((explained.seam, explained.failure), (None, Some(SpliceError::NoAlignment)));
 
     // The requested continuation wins with its first legal byte; nothing else was tried.
     let explained = explained_in("[10, 2", "0, 30]", Expect::Exact, &[]);
-    assert_eq!(told(&explained), [r#"exact asked, 0 from 6 "/1", new 0: won"#]);
+    assert_eq!(described(&explained), [r#"exact asked, 0 from 6 "/1", new 0: won"#]);
     assert_eq!((explained.seam.unwrap().decided, explained.held, explained.anchor.unwrap().length), (1, 0, 6));
 
     // Nothing was delivered, so there is only one candidate.

@@ -1,4 +1,5 @@
-//! How models continue a cut document: every style's fragment on one example, and what all fragments promise.
+//! The styles in which models continue a cut document: the fragment of each style on one example, and properties of all
+//! fragments.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ fn named(name: &str) -> ContinuationStyle {
     ContinuationStyle::by_name(name).unwrap_or_else(|| panic!("no style {name}"))
 }
 
-/// What 200 seeds write, each text once.
+/// Returns what 200 seeds write, each text once.
 fn all(name: &str, cut: &Cut<'_>) -> Vec<String> {
     let mut texts: Vec<String> = (0..200).filter_map(|seed| write(named(name), cut, seed)).collect();
     texts.sort();
@@ -38,8 +39,8 @@ fn all(name: &str, cut: &Cut<'_>) -> Vec<String> {
     texts
 }
 
-/// The cut behind `delivered`, which the document has once.
-fn behind<'a>(document: &'a str, delivered: &str, anchor: usize) -> Cut<'a> {
+/// Returns the cut after `delivered`, which occurs once in the document.
+fn cut_after<'a>(document: &'a str, delivered: &str, anchor: usize) -> Cut<'a> {
     let offset = document.find(delivered).unwrap() + delivered.len();
     Cut { document, offset, anchor: offset - anchor }
 }
@@ -57,7 +58,7 @@ fn names_are_unique_and_found() {
     assert_eq!((ContinuationStyle::HalfAnchor.group(), ContinuationStyle::Bare.group()), (Group::Unasked, Group::Rest));
 }
 
-/// Styles that a seed does not change.
+/// Styles whose fragment does not depend on the seed.
 #[test]
 fn fragments_that_are_always_the_same() {
     let cases = [
@@ -87,7 +88,7 @@ fn fragments_that_are_always_the_same() {
     }
 }
 
-/// Styles that a seed decides: one text each, which some seed gives.
+/// Styles whose fragment depends on the seed: one text each, which some seed gives.
 #[test]
 fn fragments_that_a_seed_decides() {
     let cases = [
@@ -161,7 +162,7 @@ fn fragments_that_a_seed_decides() {
 /// The same document with line breaks: what depends on the layout.
 #[test]
 fn fragments_of_an_indented_document() {
-    let cut = behind(PRETTY, "Hello wor", 16);
+    let cut = cut_after(PRETTY, "Hello wor", 16);
     let rest = "ld\"\n    },\n    {\n      \"id\": 2,\n      \"t\": \"x\"\n    }\n  ]\n}\n";
     let cases = [
         ("anchor", format!(" \"t\": \"Hello wor{rest}")),
@@ -182,12 +183,12 @@ fn fragments_of_an_indented_document() {
     assert!(all("root-reformatted", &cut).iter().all(|text| text != PRETTY.trim()));
 }
 
-/// A new root leaves out what was delivered beside the path.
+/// A new root leaves out the delivered values beside the path.
 #[test]
 fn fragments_in_a_new_root() {
     let document = r#"{"v":1,"s":[{"id":1},{"id":2},{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#;
-    let cut = behind(document, r#""u":[5"#, 9);
-    // The innermost array is `[5,6]`, and the cut stands behind its whole element: the cut element is the fourth row.
+    let cut = cut_after(document, r#""u":[5"#, 9);
+    // The innermost array is `[5,6]`, and the cut is after its last element: the cut element is the fourth row.
     let cases = [
         ("new-root", r#"{"s":[{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#),
         ("new-root", r#"{"s": [{"id": 4, "t": "ab", "u": [5, 6]}, {"id": 7}], "w": true}"#),
@@ -203,7 +204,7 @@ fn fragments_in_a_new_root() {
         let texts = all(name, &cut);
         assert!(texts.iter().any(|text| text == fragment), "{name}: none is\n{fragment}\nbut\n{}", texts.join("\n"));
     }
-    let between = behind(document, r#"{"id":2},"#, 4);
+    let between = cut_after(document, r#"{"id":2},"#, 4);
     let absent = ["new-root", "new-root-rest", "element", "bare-list-cut", "value", "reopened", "trimmed", "line"];
     for name in absent {
         assert_eq!(all(name, &between), [""; 0], "{name}");
@@ -212,15 +213,15 @@ fn fragments_in_a_new_root() {
         all("new-root-without", &between)
             .contains(&r#"{"s":[{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#.to_owned())
     );
-    // Nothing was delivered beside the path.
+    // There is no delivered value beside the path.
     assert_eq!(all("new-root", &CUT), [""; 0]);
-    assert_eq!(all("new-root-last", &behind(DOCUMENT, r#""id":2,"#, 3)), [""; 0]);
+    assert_eq!(all("new-root-last", &cut_after(DOCUMENT, r#""id":2,"#, 3)), [""; 0]);
 }
 
 #[test]
 fn commas_and_spaces() {
     let document = r#"{"a": [1, 22 , "b c"], "d": null}"#;
-    let at = |delivered: &str| behind(document, delivered, 2);
+    let at = |delivered: &str| cut_after(document, delivered, 2);
     assert_eq!(all("comma-extra", &at("[1,")), [r#", 22 , "b c"], "d": null}"#]);
     assert_eq!(all("comma-extra", &at("[1, ")), [r#",22 , "b c"], "d": null}"#]);
     assert_eq!(all("comma-extra", &at("[1")), [""; 0]);
@@ -228,31 +229,31 @@ fn commas_and_spaces() {
     assert_eq!(all("comma-missing", &at("22")), [""; 0]);
     assert_eq!(all("comma-missing", &at("]")), [r#" "d": null}"#]);
     // Two numbers would become one.
-    assert_eq!(all("comma-missing", &behind("[1,2]", "[1", 1)), [""; 0]);
+    assert_eq!(all("comma-missing", &cut_after("[1,2]", "[1", 1)), [""; 0]);
     assert_eq!(all("trimmed", &at("\"b")), [r#"c"], "d": null}"#]);
     assert_eq!(all("trimmed", &at("[1,")), [""; 0]);
 }
 
-/// Escapes change to and fro, and what they say does not.
+/// The spelling of characters changes, and their meaning does not.
 #[test]
 fn other_escapes() {
     let document = r#"["é\u00e9 a/b\/c \n\u000a 😀\ud83d\ude00 \u0041 \"\\ \ud800", 1]"#;
-    let cut = behind(document, "[\"é", 4);
-    let anew = all("value-reformatted", &cut);
+    let cut = cut_after(document, "[\"é", 4);
+    let reformatted = all("value-reformatted", &cut);
     for string in [
         r#""\u00e9\u00e9 a\/b\/c \u000a\u000a \ud83d\ude00\ud83d\ude00 A \"\\ \ud800""#,
         r#""éé a/b/c \n\n 😀😀 A \"\\ \ud800""#,
         r#""\u00e9é a\/b/c \u000a\n \ud83d\ude00😀 A \"\\ \ud800""#,
     ] {
-        assert!(anew.contains(&format!("{string},1]")), "{string}\n{}", anew.join("\n"));
+        assert!(reformatted.contains(&format!("{string},1]")), "{string}\n{}", reformatted.join("\n"));
     }
-    // Inside an escape no quote can follow.
-    assert_eq!(all("reopened", &behind(document, r#"é\u00"#, 1)), [""; 0]);
+    // A quote cannot follow inside an escape.
+    assert_eq!(all("reopened", &cut_after(document, r#"é\u00"#, 1)), [""; 0]);
 }
 
-/// What is no cut of a document, and documents without containers.
+/// Cuts that are outside the document, and documents without containers.
 #[test]
-fn where_nothing_applies() {
+fn styles_that_do_not_apply() {
     for (document, offset, anchor) in
         [("[1]", 0, 0), ("[1]", 3, 0), ("[1]", 1, 2), ("[é]", 1, 1), ("[\"é\"]", 3, 1), ("[1", 1, 0)]
     {
@@ -266,7 +267,7 @@ fn where_nothing_applies() {
     assert_eq!(all("closer-missing", &number), [""; 0]);
 }
 
-/// A document of a few hundred bytes: objects in arrays, escapes, all kinds of values; no key twice.
+/// Returns a document of a few hundred bytes: objects in arrays, escapes, all kinds of values; no key occurs twice.
 fn document(rng: &mut Rng) -> Value {
     fn value(rng: &mut Rng, depth: usize) -> Value {
         const WORDS: [&str; 8] =
@@ -286,15 +287,15 @@ fn document(rng: &mut Rng) -> Value {
     serde_json::json!({"before": value(rng, 3), "rows": rows, "zuletzt": value(rng, 2)})
 }
 
-/// Some start before the cut from which the fragment gives a document, and what it then says. Slow, and knows nothing
-/// of how fragments are made.
+/// Returns a start before the cut from which the fragment gives a document, and the value of that document. Slow, and
+/// independent of how fragments are made.
 fn joined(cut: &Cut<'_>, fragment: &str) -> Vec<(usize, Value)> {
     let starts = (0..=cut.offset).filter(|&start| cut.document.is_char_boundary(start));
     let parsed = |start: usize| serde_json::from_str(&format!("{}{fragment}", &cut.document[..start])).ok();
     starts.filter_map(|start| parsed(start).map(|value| (start, value))).collect()
 }
 
-/// All that `part` has stands in `whole`: of arrays the last elements, the first of them perhaps in part.
+/// Returns whether all of `part` is in `whole`: of arrays the last elements, the first of them perhaps in part.
 fn is_part(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => {
@@ -309,7 +310,7 @@ fn is_part(part: &Value, whole: &Value) -> bool {
 }
 
 #[test]
-fn every_fragment_is_what_it_says() {
+fn every_fragment_has_the_properties_of_its_style() {
     let mut rng = Rng::new(20);
     let mut written: BTreeMap<ContinuationStyle, usize> = BTreeMap::new();
     for round in 0..60u64 {
@@ -342,11 +343,11 @@ fn every_fragment_is_what_it_says() {
                     ContinuationStyle::CommaMissing => assert_eq!(format!(",{fragment}"), exact, "{shown}"),
                     ContinuationStyle::CloserExtra => assert!(fragment.starts_with(anchored.trim_end()), "{shown}"),
                     ContinuationStyle::CloserMissing => {
-                        assert_eq!(format!("{fragment}}}"), anchored.trim_end(), "{shown}")
+                        assert_eq!(format!("{fragment}}}"), anchored.trim_end(), "{shown}");
                     }
                     ContinuationStyle::AnchorEpilogue => assert!(fragment.starts_with(anchored), "{shown}"),
                     ContinuationStyle::HalfAnchor => {
-                        assert!(anchored.ends_with(&fragment) && fragment.len() > exact.len())
+                        assert!(anchored.ends_with(&fragment) && fragment.len() > exact.len());
                     }
                     ContinuationStyle::Reopened | ContinuationStyle::Trimmed | ContinuationStyle::Newline => {}
                     ContinuationStyle::DiffersElement
@@ -400,7 +401,7 @@ fn every_fragment_is_what_it_says() {
     }
 }
 
-/// A restart without the fence, the sentence or the thought around it.
+/// Returns a restart without the fence, the sentence or the reasoning around it.
 fn inner(style: ContinuationStyle, fragment: &str) -> &str {
     let name = style.name();
     if name.ends_with("-fence") {
@@ -417,9 +418,9 @@ fn inner(style: ContinuationStyle, fragment: &str) -> &str {
     fragment
 }
 
-/// Deep nesting is walked and printed without recursion.
+/// Deep nesting is read and printed without recursion.
 #[test]
-fn depth_is_no_recursion() {
+fn deep_nesting_needs_no_recursion() {
     let depth = 200_000;
     let document = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let cut = Cut { document: &document, offset: depth / 2, anchor: depth / 2 - 10 };

@@ -1,4 +1,4 @@
-//! What the tests share: random numbers that repeat, the ways to split an input, base64, the corpus.
+//! Helpers of the tests: seeded random numbers, the ways to split an input, base64, the test data.
 
 use std::fmt::Debug;
 use std::fs;
@@ -8,7 +8,7 @@ use restitch::Document;
 use restitch::json::{CloseOptions, Partial};
 use serde_json::Value;
 
-/// A seeded generator (splitmix64): a failure comes again with the same seed.
+/// A seeded generator (splitmix64): the same seed gives the same numbers.
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -16,7 +16,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// Of an input: what it decides at random comes again with it.
+    /// Seeds a generator with an input, so that the input alone decides.
     pub(crate) fn of(input: &[u8]) -> Self {
         Self(input.iter().fold(input.len() as u64, |seed, &byte| seed.rotate_left(8) ^ u64::from(byte)))
     }
@@ -29,19 +29,19 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// One of `items`, which are not empty.
+    /// Returns one of `items`, which are not empty.
     pub(crate) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
         items[self.below(items.len())]
     }
 }
 
-/// The chunkings of invariant 1, each as its cuts in rising order: whole, byte by byte, and every two-way split of up
-/// to 4 KiB or 200 seeded splits above.
+/// Returns the chunkings of invariant 1, each as its cuts in rising order: whole, byte by byte, and every two-way split
+/// of up to 4 KiB or 200 seeded splits above.
 pub(crate) fn splits(len: usize) -> Box<dyn Iterator<Item = Vec<usize>>> {
     let ends = [Vec::new(), (1..len).collect()].into_iter();
     if len <= 4096 {
@@ -51,7 +51,7 @@ pub(crate) fn splits(len: usize) -> Box<dyn Iterator<Item = Vec<usize>>> {
     }
 }
 
-/// One to sixteen cuts of `len` bytes, some of them neighbours or equal: an empty chunk is a chunk.
+/// Returns one to sixteen cuts of `len` bytes, some of them equal or adjacent: an empty chunk is a chunk.
 pub(crate) fn random_cuts(len: usize, rng: &mut Rng) -> Vec<usize> {
     let mut cuts = Vec::new();
     for _ in 0..=rng.below(8) {
@@ -62,14 +62,14 @@ pub(crate) fn random_cuts(len: usize, rng: &mut Rng) -> Vec<usize> {
     cuts
 }
 
-/// The same, between the characters of a text.
+/// Returns the same, between the characters of a text.
 pub(crate) fn text_cuts(text: &str, rng: &mut Rng) -> Vec<usize> {
     let mut cuts = random_cuts(text.len(), rng);
     cuts.retain(|&cut| text.is_char_boundary(cut));
     cuts
 }
 
-/// All that a document says of itself.
+/// Returns everything that a document reports about itself.
 pub(crate) fn view(document: &Document) -> impl PartialEq + Debug + use<> {
     let closed =
         [(Partial::Omit, Partial::Omit), (Partial::Include, Partial::Omit), (Partial::Include, Partial::Include)];
@@ -85,7 +85,7 @@ pub(crate) fn view(document: &Document) -> impl PartialEq + Debug + use<> {
     (text, document.cut(), document.complete(), closed, document.completion(), root, envelope, fence, frames)
 }
 
-/// `input` in pieces.
+/// Returns `input` in pieces.
 pub(crate) fn chunks<'a>(input: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let ends = cuts.iter().copied().chain([input.len()]);
     let mut start = 0;
@@ -142,7 +142,8 @@ pub(crate) fn corpus_documents(folder: &str) -> Vec<(String, String)> {
     files.iter().map(|file| (name(file), fs::read_to_string(file).unwrap())).collect()
 }
 
-/// Returns strings that programs trip over, from arrays of JSON in `strings.json`, and in `blns.json` of recorded data.
+/// Returns strings that are hard for programs, from arrays of JSON in `strings.json`, and in `blns.json` of recorded
+/// data.
 pub(crate) fn corpus_strings() -> Vec<String> {
     let files = corpora().into_iter().flat_map(|corpus| ["strings.json", "blns.json"].map(|name| corpus.join(name)));
     let arrays = files.filter(|file| file.is_file()).map(|file| fs::read_to_string(file).unwrap());
@@ -159,7 +160,7 @@ pub(crate) fn at_least(own: usize, all: usize) -> usize {
     if corpora().len() == 1 { own } else { all }
 }
 
-/// The folders of test data: our own, and the large one of recorded data, which is no part of the crate.
+/// Returns the folders of test data: our own, and the large one of recorded data, which is not part of the crate.
 #[expect(clippy::disallowed_methods, reason = "the tests' data is named by the environment")]
 fn corpora() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");

@@ -1,4 +1,5 @@
-//! The race of parsers: tables a to e, in Markdown. Letters as arguments choose tables; `--files` prints all files of a.
+//! The race of parsers: tables a to e, in Markdown. Letters as arguments choose tables; `--files` prints all files of
+//! table a.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +14,7 @@ use actson::{JsonEvent, JsonParser};
 use jiter::{JsonValue, PartialMode};
 use jsonmodem::{ParserOptions, StreamingParser};
 use restitch::Document;
-use restitch::json::{CloseOptions, Event, Live, Machine, Sink, PathSegment};
+use restitch::json::{CloseOptions, Event, Live, Machine, PathSegment, Sink};
 use restitch_peers::input::{Input, corpus, pieces, sections};
 use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::{Party, median, race};
@@ -46,7 +47,7 @@ fn main() {
     }
 }
 
-/// Takes events and does next to nothing with them.
+/// A sink that does almost nothing with its events.
 #[derive(Default)]
 struct Counting {
     events: u64,
@@ -60,7 +61,7 @@ impl Sink for Counting {
     }
 }
 
-/// Touches each step of the path.
+/// Reads each step of the path.
 fn walk(machine: &Machine, text: &str) -> usize {
     machine
         .path(text)
@@ -72,7 +73,7 @@ fn walk(machine: &Machine, text: &str) -> usize {
         .sum()
 }
 
-/// Pushes all of `text`, 4 bytes each, and looks at the machine after each.
+/// Pushes all of `text`, 4 bytes each, and reads the machine after each push.
 fn machine_pushes(text: &str, look: impl Fn(&Machine)) {
     let mut machine = Machine::new(DEPTH);
     for push in text.as_bytes().chunks(4) {
@@ -81,7 +82,7 @@ fn machine_pushes(text: &str, look: impl Fn(&Machine)) {
     }
 }
 
-/// Pushes all of `text`, 4 bytes each, hands on each event, and calls `look` after each push.
+/// Pushes all of `text`, 4 bytes each, passes each event on, and calls `look` after each push.
 fn actson_pushes<S>(
     text: &str,
     mut state: S,
@@ -103,14 +104,14 @@ fn actson_pushes<S>(
     assert_eq!(parser.parsed_bytes(), text.len(), "actson reads all of it");
 }
 
-/// The path that a caller of actson keeps, since it tells none.
+/// The path that a caller of actson keeps, because actson does not report it.
 #[derive(Default)]
 struct Kept {
     frames: Vec<KeptFrame>,
     open: usize,
 }
 
-/// One open container. It is kept when it closes, for its buffer.
+/// One open container. It is kept when it closes, to reuse its buffer.
 #[derive(Default)]
 struct KeptFrame {
     is_object: bool,
@@ -191,7 +192,7 @@ fn push_parties(text: &str) -> Vec<Party<'_>> {
     ]
 }
 
-/// a: 4-byte pushes, the cut's state and path read after each.
+/// Table a: 4-byte pushes, reading the cut's state and path after each.
 fn pushes(text: &str, all_files: bool) {
     let deltas = pieces(text, 4);
     let mut parties = push_parties(text);
@@ -207,13 +208,13 @@ fn pushes(text: &str, all_files: bool) {
     files(all_files);
 }
 
-/// What one file showed.
+/// The result for one file.
 struct File {
     name: String,
     bytes: usize,
-    /// Nanoseconds a push, party by party.
+    /// Nanoseconds of a push, party by party.
     cost: Vec<f64>,
-    /// Column by column of [`RATIOS`].
+    /// The ratios, column by column of [`RATIOS`].
     ratio: [f64; RATIOS.len()],
 }
 
@@ -221,7 +222,7 @@ struct File {
 const RATIOS: [(&str, usize, usize); 3] =
     [("path obtained ÷ actson", 2, 0), ("path walked ÷ actson", 3, 0), ("path walked ÷ actson with its path", 3, 4)];
 
-/// a, file by file.
+/// Table a, file by file.
 fn files(all: bool) {
     let mut files = Vec::new();
     for Input { name, text } in corpus() {
@@ -254,7 +255,7 @@ fn files(all: bool) {
     rows.push(line("worst", "", columns.map(|n| files.iter().map(|file| file.ratio[n]).fold(0.0, f64::max)), ""));
     let above = |n: usize| files.iter().filter(|file| file.ratio[n] > 1.0).count().to_string();
     rows.push(row(["files above 1", "", &above(0), &above(1), &above(2), ""]));
-    // The worst by each column; with `all`, all by the first.
+    // The worst files by each column; with `all`, all files by the first column.
     let mut shown = vec![false; files.len()];
     for n in columns {
         let mut order: Vec<usize> = (0..files.len()).collect();
@@ -269,7 +270,7 @@ fn files(all: bool) {
     print("a. The files with the worst ratios", &rows);
 }
 
-/// b: what the closing suffix costs after every push.
+/// Table b: the cost of the closing suffix after every push.
 fn suffixes(text: &str) {
     let deltas = pieces(text, 4);
     let run = |look: &mut dyn FnMut(&Document)| {
@@ -300,13 +301,13 @@ fn suffixes(text: &str) {
     print("b. The closing suffix after each push", &rows);
 }
 
-/// c: 1,024 pushes behind documents of several lengths.
+/// Table c: 1,024 pushes after documents of several lengths.
 fn lengths() {
     let sizes = [("4 KB", 4 << 10), ("64 KB", 64 << 10), ("1 MB", MIB), ("4 MB", 4 * MIB), ("64 MB", 64 * MIB)];
     let texts = sizes.map(|(_, bytes)| sections(bytes + 4096));
     let mut parties = Vec::new();
     for ((name, bytes), text) in sizes.into_iter().zip(&texts) {
-        // From the start of a section on, so that all sizes push the same kind of text.
+        // From the start of a section, so that all sizes push the same kind of text.
         let start = text[bytes - 256..].find("{\"id\"").expect("a section begins") + bytes - 256;
         let rest = &text[start..text.floor_char_boundary(start + 4096)];
         let deltas = pieces(rest, 4);
@@ -340,11 +341,11 @@ fn lengths() {
     print("c. A push behind documents of several lengths", &rows);
 }
 
-/// d: a value after every delta.
+/// Table d: a value after every delta.
 fn live(text: &str) {
     let deltas = pieces(text, 4);
     let count = deltas.len() as f64;
-    // A prefix read again at every delta is quadratic: 64 prefixes, evenly spread, stand for all of them.
+    // Reading the prefix again at every delta is quadratic: 64 prefixes, evenly spread, represent all of them.
     const SAMPLE: usize = 64;
     let prefixes: Vec<&[u8]> = (0..SAMPLE)
         .map(|n| &text.as_bytes()[..text.floor_char_boundary(text.len() * (2 * n + 1) / (2 * SAMPLE))])
@@ -395,7 +396,7 @@ fn live(text: &str) {
     print("d. A live value after each delta", &rows);
 }
 
-/// Nanoseconds a delta, the median of five processes. `None` where it cannot run.
+/// Returns the nanoseconds of a delta, the median of five processes. `None` where it cannot run.
 fn jsonriver(deltas: &[&str]) -> Option<f64> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("jsonriver");
     let input = serde_json::to_vec(deltas).ok()?;
@@ -409,7 +410,7 @@ fn jsonriver(deltas: &[&str]) -> Option<f64> {
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        // A process that ended early shows below, in what it did not print.
+        // A process that ended early is detected below, by its missing output.
         let _ = node.stdin.take()?.write_all(&input);
         let output = node.wait_with_output().ok()?;
         times.push(String::from_utf8(output.stdout).ok()?.trim().parse().ok()?);
@@ -417,7 +418,7 @@ fn jsonriver(deltas: &[&str]) -> Option<f64> {
     Some(median(times))
 }
 
-/// e: whole buffers.
+/// Table e: whole buffers.
 fn whole(text: &str) {
     let mut inputs = vec![Input { name: "1 MiB of sections".to_owned(), text: text.to_owned() }];
     let benches = ["twitter", "citm_catalog", "canada"];

@@ -1,4 +1,4 @@
-//! The text store's candidates on the system's allocator.
+//! The candidates for storing text, on the system's allocator.
 
 #![forbid(unsafe_code)]
 

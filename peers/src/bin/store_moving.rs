@@ -1,5 +1,5 @@
-//! The text store's candidates on an allocator that moves a block that grows: old and new exist side by side for a
-//! while, where the system's allocator on Linux maps the same pages anew.
+//! The candidates for storing text, on an allocator that moves a block that grows: the old and the new block exist at
+//! the same time, where the system's allocator on Linux maps the same pages again.
 
 #![forbid(unsafe_code)]
 

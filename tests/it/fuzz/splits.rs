@@ -44,7 +44,7 @@ pub(crate) fn check(input: &[u8]) {
         let end = document.finish_with(&mut log).err();
         let mut again = Log::default();
         document.replay(&mut again);
-        assert_eq!(again, log, "a replay tells what was told: {text:?}");
+        assert_eq!(again, log, "a replay gives the same events: {text:?}");
         // An excerpt shows the text of the push after the error, which is all that depends on the chunks.
         let place = place.map(|place| (place.offset, place.line, place.column, place.path));
         let seen = (log, error, place, before, end, view(&document));

@@ -17,7 +17,7 @@ impl Node {
     pub(crate) fn is(&self, truth: &Self) -> bool {
         match (self, truth) {
             (Self::Object(members, End::Closed), Self::Object(all, End::Closed)) => {
-                members.len() == all.len() && members_stand(members, all, Self::is)
+                members.len() == all.len() && members_match(members, all, Self::is)
             }
             (Self::Array(elements, End::Closed), Self::Array(all, End::Closed)) => {
                 elements.len() == all.len() && elements.iter().zip(all).all(|(one, other)| one.is(other))
@@ -42,7 +42,7 @@ impl Node {
                         fits && members.iter().all(|(other, _)| other != name)
                     }),
                 };
-                due && members_stand(members, all, Self::may_become)
+                due && members_match(members, all, Self::may_become)
             }
             (Self::Array(elements, end), Self::Array(all, _)) => {
                 let due = match end {
@@ -91,12 +91,12 @@ fn same_number(one: &str, other: &str) -> bool {
 }
 
 /// Returns whether each member is in `all` under its key, and no key occurs twice.
-fn members_stand(members: &[(Vec<u16>, Node)], all: &[(Vec<u16>, Node)], stands: fn(&Node, &Node) -> bool) -> bool {
+fn members_match(members: &[(Vec<u16>, Node)], all: &[(Vec<u16>, Node)], matches: fn(&Node, &Node) -> bool) -> bool {
     members.iter().enumerate().all(|(n, (key, value))| {
         let is_new = members[..n].iter().all(|(other, _)| other != key);
         // Mostly the members have the order of the truth.
         let same = all.get(n).filter(|(name, _)| name == key).or_else(|| all.iter().find(|(name, _)| name == key));
-        is_new && same.is_some_and(|(_, other)| stands(value, other))
+        is_new && same.is_some_and(|(_, other)| matches(value, other))
     })
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Outcome {
     pub(crate) how: String,
     pub(crate) ambiguous: bool,
     /// The largest number of pending bytes.
-    pub(crate) held: usize,
+    pub(crate) pending: usize,
     /// Bytes of the fragment that had arrived when its first text was emitted.
     pub(crate) pushed_at: Option<usize>,
 }
@@ -41,8 +41,8 @@ pub(crate) fn join(delivered: &str, fragment: &str, expect: Expect, chunk: usize
     let mut rest = fragment;
     let pieces = std::iter::from_fn(|| {
         let end = (chunk.min(rest.len())..=rest.len()).find(|&end| rest.is_char_boundary(end)).unwrap();
-        let (piece, behind) = rest.split_at(end);
-        rest = behind;
+        let (piece, after) = rest.split_at(end);
+        rest = after;
         (!piece.is_empty()).then_some(piece)
     });
     join_pieces(delivered, pieces, expect)
@@ -51,11 +51,11 @@ pub(crate) fn join(delivered: &str, fragment: &str, expect: Expect, chunk: usize
 /// Joins a fragment that arrives in these pieces.
 pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a str>, expect: Expect) -> Outcome {
     let (mut slot, mut splice) = begin(delivered, expect);
-    let (mut held, mut pushed_at, mut at) = (0, None, 0);
+    let (mut pending, mut pushed_at, mut at) = (0, None, 0);
     for piece in pieces {
         let fed = splice.feed(&mut slot, piece);
         at += piece.len();
-        held = held.max(splice.pending());
+        pending = pending.max(splice.pending());
         if slot.document().text().len() > delivered.len() {
             pushed_at = pushed_at.or(Some(at));
         }
@@ -77,7 +77,7 @@ pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a 
             Err(failure) => format!("{failure:?}"),
         },
         ambiguous: seam.is_some_and(|seam| seam.ambiguous && seam.alignment != Alignment::Repeat),
-        held: seam.map_or(held, |seam| seam.pending.max(held)),
+        pending: seam.map_or(pending, |seam| seam.pending.max(pending)),
         pushed_at,
     }
 }

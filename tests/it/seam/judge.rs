@@ -65,7 +65,7 @@ impl Case<'_> {
         if outcome.complete {
             return match self.brings {
                 _ if node.is(self.truth) => Verdict::Right,
-                Brings::Closers if read(self.fragment).is_some_and(|told| node.is(&told)) => Verdict::Closed,
+                Brings::Closers if read(self.fragment).is_some_and(|closed| node.is(&closed)) => Verdict::Closed,
                 _ => Verdict::Wrong,
             };
         }
@@ -81,8 +81,8 @@ impl Case<'_> {
             let ended_before = self.seam.is_some_and(|seam| self.fragment.len() <= seam);
             return if ended_before { Verdict::Right } else { Verdict::Flagged };
         }
-        let stands = || read(&format!("{}{missing}", outcome.text)).is_some_and(|node| node.is(self.truth));
-        if outcome.joined && (!compared || stands()) { Verdict::Right } else { Verdict::Flagged }
+        let completes = || read(&format!("{}{missing}", outcome.text)).is_some_and(|node| node.is(self.truth));
+        if outcome.joined && (!compared || completes()) { Verdict::Right } else { Verdict::Flagged }
     }
 
     /// Returns the verdict on a script that joins texts and parses the result.
@@ -93,7 +93,7 @@ impl Case<'_> {
             joined: true,
             how: String::new(),
             ambiguous: false,
-            held: 0,
+            pending: 0,
             pushed_at: None,
         };
         match self.judge(&outcome) {
@@ -150,7 +150,7 @@ fn verdicts_are_those_of_a_reader() {
             joined: true,
             how: String::new(),
             ambiguous: false,
-            held: 0,
+            pending: 0,
             pushed_at: None,
         };
         assert_eq!(case.judge(&outcome), verdict, "{brings:?} {text}");

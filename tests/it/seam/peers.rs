@@ -25,15 +25,15 @@ fn last_forty(delivered: &str, fragment: &str) -> String {
     let new = stripped(fragment);
     let start = delivered.char_indices().rev().nth(39).map_or(0, |(at, _)| at);
     let anchor = &delivered[start..];
-    let behind = new.find(anchor).map_or(0, |at| at + anchor.len());
-    [delivered, &new[behind..]].concat()
+    let after = new.find(anchor).map_or(0, |at| at + anchor.len());
+    [delivered, &new[after..]].concat()
 }
 
 /// Removes what models put around an answer: reasoning in tags, a first line that ends with a colon, a fence.
 fn stripped(fragment: &str) -> &str {
     let mut text = fragment;
     if text.trim_start().starts_with("<think>") {
-        text = text.split_once("</think>").map_or(text, |(_, behind)| behind.trim_start());
+        text = text.split_once("</think>").map_or(text, |(_, after)| after.trim_start());
     }
     let opening = if text.trim_start().starts_with("```") {
         Some(text.len() - text.trim_start().len())
@@ -44,8 +44,8 @@ fn stripped(fragment: &str) -> &str {
         return inner.find("\n```").map_or(inner, |end| &inner[..end]);
     }
     match text.split_once('\n') {
-        Some((first, behind)) if first.starts_with(char::is_uppercase) && first.trim_end().ends_with(':') => {
-            behind.trim_start()
+        Some((first, after)) if first.starts_with(char::is_uppercase) && first.trim_end().ends_with(':') => {
+            after.trim_start()
         }
         _ => text,
     }

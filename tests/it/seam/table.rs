@@ -18,7 +18,7 @@ pub(crate) struct Cell {
     pub(crate) broken: usize,
     pub(crate) wrong: usize,
     pub(crate) ambiguous: usize,
-    held: Vec<u32>,
+    pending: Vec<u32>,
     distance: Vec<u32>,
 }
 
@@ -82,7 +82,7 @@ impl Table {
         let cell = self.cell(row);
         cell.add(verdict);
         cell.ambiguous += usize::from(outcome.ambiguous);
-        cell.held.push(outcome.held as u32);
+        cell.pending.push(outcome.pending as u32);
         cell.distance.extend(distance);
     }
 
@@ -153,7 +153,7 @@ impl Table {
 }
 
 const HEADER: &str = "                              rows   right  flagged  closed  broken  wrong  wrong %  ambig.  \
-                      held: median     max  distance: median     max";
+                      pending: median     max  distance: median     max";
 
 impl Cell {
     fn add(&mut self, verdict: Verdict) {
@@ -175,7 +175,7 @@ impl Cell {
         self.broken += other.broken;
         self.wrong += other.wrong;
         self.ambiguous += other.ambiguous;
-        self.held.extend(&other.held);
+        self.pending.extend(&other.pending);
         self.distance.extend(&other.distance);
     }
 
@@ -188,10 +188,10 @@ impl Cell {
         if self.rows == 0 {
             return String::new();
         }
-        let (held, most) = spread(&self.held);
+        let (pending, most) = spread(&self.pending);
         let (distance, farthest) = spread(&self.distance);
         format!(
-            "{name:26} {:8} {:6.2}% {:7.2}% {:7} {:7} {:6} {:7.3}% {:7} {held:>13} {most:>7} {distance:>17} {farthest:>7}\n",
+            "{name:26} {:8} {:6.2}% {:7.2}% {:7} {:7} {:6} {:7.3}% {:7} {pending:>13} {most:>7} {distance:>17} {farthest:>7}\n",
             self.rows,
             self.percent(self.right),
             self.percent(self.flagged),
