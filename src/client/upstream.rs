@@ -73,13 +73,25 @@ impl Upstream {
     /// also written with `%2e`) are resolved before the prefix goes in front, so that none leads out of it. All
     /// other bytes stay as they are, unless they are illegal in an address, which are percent-encoded. A path that
     /// is too long for an address (64 KiB) gives the prefix alone.
+    ///
+    /// Where the prefix ends in `/v1` and the path starts with it, there is one: providers name their address with it,
+    /// and so do their clients.
+    ///
+    /// ```
+    /// let upstream = restitch::client::Upstream::parse("https://llm.example/api/v1")?;
+    /// assert_eq!(upstream.uri_for("/v1/models"), "https://llm.example/api/v1/models");
+    /// assert_eq!(upstream.uri_for("/models"), "https://llm.example/api/v1/models");
+    /// # Ok::<(), restitch::client::UpstreamError>(())
+    /// ```
     pub fn uri_for(&self, path_and_query: &str) -> Uri {
         let (path, query) = match path_and_query.split_once('?') {
             None => (path_and_query, None),
             Some((path, query)) => (path, Some(query)),
         };
-        let mut text = self.prefix.clone();
-        push_resolved(&mut text, origin_path(path));
+        let below = resolved(origin_path(path));
+        let is_doubled = self.prefix.ends_with(VERSION) && (below == VERSION || below.starts_with("/v1/"));
+        let below = if is_doubled { &below[VERSION.len()..] } else { &below };
+        let mut text = format!("{}{below}", self.prefix);
         if let Some(query) = query {
             text.push('?');
             text.push_str(query);
@@ -92,7 +104,9 @@ impl Upstream {
         uri.scheme = Some(self.scheme.clone());
         uri.authority = Some(self.authority.clone());
         uri.path_and_query = Some(path);
-        Uri::from_parts(uri).unwrap_or_default()
+        let uri = Uri::from_parts(uri);
+        debug_assert!(uri.is_ok(), "scheme, authority and path are there, and have been read: {uri:?}");
+        uri.unwrap_or_default()
     }
 
     /// The host, without a port.
@@ -115,6 +129,9 @@ impl Upstream {
         self.scheme == Scheme::HTTPS
     }
 }
+
+/// The segment that both the address of a provider and the paths of its clients have.
+const VERSION: &str = "/v1";
 
 impl FromStr for Upstream {
     type Err = UpstreamError;
@@ -186,9 +203,9 @@ fn origin_path(target: &str) -> &str {
     path.trim_start_matches('/')
 }
 
-/// Writes `/` and `path` without dot segments (RFC 3986, 5.2.4), never shorter than `text` was.
-fn push_resolved(text: &mut String, path: &str) {
-    let floor = text.len();
+/// `/` and `path` without dot segments (RFC 3986, 5.2.4).
+fn resolved(path: &str) -> String {
+    let mut text = String::new();
     let mut ends_in_slash = true;
     for segment in path.split('/') {
         let dots = dots(segment);
@@ -197,7 +214,7 @@ fn push_resolved(text: &mut String, path: &str) {
                 text.push('/');
                 text.push_str(segment);
             }
-            Some(2) => text.truncate(text[floor..].rfind('/').map_or(floor, |at| floor + at)),
+            Some(2) => text.truncate(text.rfind('/').unwrap_or(0)),
             Some(_) => {}
         }
         ends_in_slash = dots.is_some();
@@ -205,6 +222,7 @@ fn push_resolved(text: &mut String, path: &str) {
     if ends_in_slash {
         text.push('/');
     }
+    text
 }
 
 /// How many dots a segment is, if it is one or two of them, plain or percent-encoded.
@@ -310,6 +328,9 @@ mod tests {
         ];
         for (path, expected) in cases {
             for (upstream, prefix) in [(&bare, ""), (&deep, "/t/v1")] {
+                // A prefix and a path that both have the version have it once.
+                let expected =
+                    if prefix.is_empty() { expected } else { expected.strip_prefix("/v1").unwrap_or(expected) };
                 let uri = upstream.uri_for(path);
                 assert_eq!(uri.to_string(), format!("http://up.example:81{prefix}{expected}"), "{path:?}");
                 assert!(upstream.owns(&uri));
