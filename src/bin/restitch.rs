@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use restitch::cli::{self, Args};
+use restitch::cli;
 
 fn main() -> ExitCode {
-    cli::run(&Args::parse()).into()
+    cli::run(&cli::parse()).into()
 }

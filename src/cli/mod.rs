@@ -20,6 +20,7 @@ mod deltas;
 pub mod demo;
 #[cfg(feature = "proxy")]
 pub mod doctor;
+mod environment;
 pub mod events;
 mod explain;
 pub mod inspect;
@@ -44,6 +45,7 @@ mod version;
 
 use color::ColorChoice;
 use console::Console;
+pub use environment::parse;
 
 /// Makes cut-off JSON from language models whole.
 #[derive(Clone, Debug, Parser)]
@@ -227,14 +229,14 @@ fn epilogue(text: &str) -> String {
 ///
 /// # Errors
 /// The system gives no resources for one, and the future's own.
-#[cfg(feature = "server")]
+#[cfg(any(feature = "proxy", feature = "sim"))]
 fn block_on<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
 }
 
 /// Ready when the process is asked to end: by Ctrl-C, or by SIGTERM where there are signals. From the call on, which
 /// needs a runtime around it, they no longer kill it.
-#[cfg(feature = "server")]
+#[cfg(any(feature = "proxy", feature = "sim"))]
 fn interrupted() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {

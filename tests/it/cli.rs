@@ -31,7 +31,8 @@ impl Ran {
 pub(crate) fn start(folder: &Path, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
     command.current_dir(folder).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().unwrap()
+    // The tests' own variable is none of the program's.
+    command.env_remove("RESTITCH_CORPUS").spawn().unwrap()
 }
 
 /// Runs a command to its end, which must come within a minute.

@@ -439,6 +439,7 @@ fn a_reader_that_leaves_ends_it_quietly() {
     let url = scripted(vec![response("200 OK", "text/event-stream", &format!("{event}\n\ndata: [DONE]\n\n"))]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
     command.current_dir(&folder).args(["run", "--base-url", &url, "--model", "m", "--prompt-file", "prompt.txt"]);
+    command.env_remove("RESTITCH_CORPUS");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let ran = command.stdout(writer).output().unwrap();
