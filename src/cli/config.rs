@@ -27,6 +27,9 @@ enum Command {
     /// Shows the whole configuration: the file, the environment, the flags, and the defaults, as a file.
     #[command(after_help = epilogue(SHOW))]
     Show {
+        /// Show what is known of models as rows, not as comments: a file that is made of this knows no others.
+        #[arg(long)]
+        all: bool,
         #[command(flatten)]
         settings: Box<Settings>,
         #[command(flatten)]
@@ -48,7 +51,8 @@ Examples:
   RESTITCH_IDLE=120 restitch config show
 
 Flags win over the environment (RESTITCH_CONTINUATIONS for --continuations, and so on), that over the file, that over the
-defaults.
+defaults. A variable that is empty is not set. What is known of models stands there as comments, so that a file that
+is made of this follows newer versions.
 
 Exit codes: 0 shown, 1 the file is unreadable, 2 it is wrong.";
 
@@ -63,9 +67,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             }
             Ok(())
         }
-        Command::Show { settings, to } => {
+        Command::Show { all, settings, to } => {
             console.write_to(to.output.as_deref());
-            settings.config(console).map_or(Ok(()), |config| console.lines(&config.show()))
+            let shown = |config: Config| if *all { config.show_all() } else { config.show() };
+            settings.config(console).map_or(Ok(()), |config| console.lines(&shown(config)))
         }
     }
 }

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::{Console, Exit};
 use crate::config::Config;
+use crate::session::GiveUp;
 
 /// How the proxy runs.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,7 +18,7 @@ pub(super) struct Settings {
     /// The configuration file; docs/configuration.md has its tables. Flags and the environment win over it.
     #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
     config: Option<PathBuf>,
-    /// Where to listen; port 0 takes a free one. [default: 127.0.0.1:8787]
+    /// Where to listen; port 0 takes a free one. [default: 127.0.0.1:7378]
     #[arg(long, value_name = "ADDRESS", env = "RESTITCH_LISTEN")]
     listen: Option<SocketAddr>,
     /// Where requests go: `https://host[:port][/prefix]`. A request's path is appended.
@@ -38,10 +39,20 @@ pub(super) struct Settings {
     #[arg(long, value_name = "BOOL", env = "RESTITCH_ADAPT", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     adapt: Option<bool>,
+    /// What becomes of an answer whose rest could not be had. leave: nothing is added, and it ends as its last call
+    /// did; close: its JSON is closed, so that it parses; error: it ends with an error. [default: leave]
+    #[arg(long, value_name = "HOW", env = "RESTITCH_ON_GIVE_UP", value_parser = give_up())]
+    on_give_up: Option<GiveUp>,
     /// What is told on standard error: off, error, warn, info, debug or trace. Neither text nor keys are. [default:
     /// info]
     #[arg(long, value_name = "LEVEL", env = "RESTITCH_LOG")]
     log: Option<LevelFilter>,
+}
+
+/// The names of [`GiveUp`].
+fn give_up() -> impl TypedValueParser<Value = GiveUp> {
+    let names = PossibleValuesParser::new(GiveUp::NAMES.map(|(name, _)| name));
+    names.try_map(|name| GiveUp::by_name(&name).ok_or("no such way"))
 }
 
 /// Seconds; longer silences are nobody's wish.
@@ -67,6 +78,7 @@ impl Settings {
         proxy.listen = self.listen.or(proxy.listen);
         proxy.upstream = self.upstream.clone().or(proxy.upstream.take());
         proxy.adapt = self.adapt.or(proxy.adapt);
+        proxy.on_give_up = self.on_give_up.or(proxy.on_give_up);
         proxy.log = self.log.map(|level| level.to_string()).or(proxy.log.take());
         Some(config)
     }

@@ -56,7 +56,7 @@ pub struct Config {
 }
 
 /// The text, table by table.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
     proxy: proxy::Proxy,
@@ -85,21 +85,75 @@ impl Config {
         Table::default().with(self.capabilities.iter().cloned())
     }
 
-    /// All of it as a file's text, with the defaults and the rows that are known. Parsed again, it says the same, and
-    /// shows the same: a row that stands in the configuration is not repeated.
+    /// All of it as a file's text, with the defaults. Parsed again, it says the same, and shows the same.
+    ///
+    /// The rows that are known stand there as comments: a file that is made of this text follows later versions of
+    /// restitch in what models can be asked for. A password in the upstream is left out.
     pub fn show(&self) -> String {
+        let mut text = self.show_own();
+        let built_in = written_rows(&self.built_in());
+        text.push_str(if built_in.is_empty() { "" } else { BUILT_IN });
+        for line in built_in.lines() {
+            text.push_str(if line.is_empty() { "#" } else { "# " });
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The same with the rows that are known as rows: a file that is made of this text knows no others. A row that
+    /// stands in the configuration is not repeated.
+    pub fn show_all(&self) -> String {
+        self.show_own() + &written_rows(&self.built_in())
+    }
+
+    /// What is the configuration's own, with the defaults.
+    fn show_own(&self) -> String {
+        let mut proxy = self.proxy.filled();
+        proxy.upstream = proxy.upstream.as_deref().map(proxy::without_password);
+        let mut text = format!("[proxy]\n{}", written(&proxy));
+        if proxy.upstream.is_none() {
+            text.push_str(NO_UPSTREAM);
+        }
+        text += &format!("\n[limits]\n{}", written(&limits::Limits::from(&self.limits)));
+        text += &format!("\n[prompt]\n{}", written(&prompt::Prompt::from(&self.prompt)));
+        text + &written_rows(&self.capabilities)
+    }
+
+    /// The rows that are known and are not the configuration's own.
+    fn built_in(&self) -> Vec<Row> {
         let known = Table::default();
-        let others = known.rows().iter().filter(|row| !self.capabilities.contains(row));
-        let file = File {
-            proxy: self.proxy.filled(),
-            limits: (&self.limits).into(),
-            prompt: (&self.prompt).into(),
-            capability: self.capabilities.iter().chain(others).map(capability::Row::from).collect(),
-        };
-        // There is no value in it that TOML can't write.
-        toml::to_string_pretty(&file).unwrap_or_default()
+        known.rows().iter().filter(|row| !self.capabilities.contains(row)).cloned().collect()
     }
 }
+
+/// `[[capability]]`, as a file has it.
+#[derive(Debug, Serialize)]
+struct Rows {
+    capability: Vec<capability::Row>,
+}
+
+/// The rows as a file has them, after an empty line; nothing where there are none.
+fn written_rows(rows: &[Row]) -> String {
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", written(&Rows { capability: rows.iter().map(capability::Row::from).collect() })),
+    }
+}
+
+/// There is no value in a configuration that TOML can't write.
+fn written(table: &impl Serialize) -> String {
+    let written = toml::to_string_pretty(table);
+    debug_assert!(written.is_ok(), "{written:?}");
+    written.unwrap_or_default()
+}
+
+/// What stands where no upstream is named.
+const NO_UPSTREAM: &str = "# upstream = \"https://api.example.com\"\n";
+
+/// What stands before the rows that are known.
+const BUILT_IN: &str = "\n\
+    # (What is known of models without a row of your own; newer versions know more. A row above wins over these.)\n";
 
 /// What is wrong with a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +170,7 @@ pub struct ConfigError {
 impl ConfigError {
     fn new(text: &str, error: &toml::de::Error) -> Self {
         let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        debug_assert!(text.is_char_boundary(at), "a span of the parser's starts inside a character");
         let before = text.get(..at).unwrap_or_default();
         let line = before.rsplit('\n').next().unwrap_or_default();
         Self {

@@ -50,7 +50,9 @@ impl From<Prompt> for session::Prompt {
                 Words::Other(words) => Some(words.as_str()),
             };
             // A wrong template is none of these: it was refused where it was read.
-            prompt.clone().with(part, template).unwrap_or(prompt)
+            let changed = prompt.clone().with(part, template);
+            debug_assert!(changed.is_ok(), "{part:?}: {changed:?}");
+            changed.unwrap_or(prompt)
         })
     }
 }

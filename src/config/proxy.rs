@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::session::GiveUp;
+
 /// What flags of `restitch proxy` say, too; a flag wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -22,6 +24,9 @@ pub struct Proxy {
     /// By what factor each further call may be longer than the one before.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "factor")]
     pub raise_max_tokens: Option<u32>,
+    /// What becomes of an answer that is given up.
+    #[serde(skip_serializing_if = "Option::is_none", with = "give_up")]
+    pub on_give_up: Option<GiveUp>,
     /// What is told on standard error: one of [`LEVELS`](Self::LEVELS).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "level")]
     pub log: Option<String>,
@@ -32,7 +37,11 @@ impl Proxy {
     pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
     /// Where it listens unless told otherwise.
-    pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
+    pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7378);
+
+    /// What becomes of an answer that is given up, unless told otherwise: its client takes text that was closed for
+    /// whole text.
+    pub const ON_GIVE_UP: GiveUp = GiveUp::Leave;
 
     /// With the defaults for what is not said; there is none for the upstream.
     #[must_use]
@@ -42,9 +51,24 @@ impl Proxy {
             upstream: self.upstream.clone(),
             adapt: self.adapt.or(Some(false)),
             raise_max_tokens: self.raise_max_tokens.or(Some(1)),
+            on_give_up: self.on_give_up.or(Some(Self::ON_GIVE_UP)),
             log: self.log.clone().or(Some("info".to_owned())),
         }
     }
+}
+
+/// An upstream as it may be shown: with `***` in the place of a password or a query, neither of which it may have.
+pub(super) fn without_password(upstream: &str) -> String {
+    let (address, query) = match upstream.split_once('?') {
+        Some((address, _)) => (address, "?***"),
+        None => (upstream, ""),
+    };
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let Some((user_info, host)) = authority.rsplit_once('@') else { return format!("{address}{query}") };
+    // A lone name before the `@` may be a key.
+    let user = user_info.split_once(':').map_or(String::new(), |(user, _)| format!("{user}:"));
+    format!("{scheme}{}{user}***@{host}{path}{query}", if scheme.is_empty() { "" } else { "://" })
 }
 
 fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
@@ -53,6 +77,28 @@ fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D
         return Ok(Some(level));
     }
     Err(D::Error::custom(format!("`{level}` is no level: there are {}", Proxy::LEVELS.join(", "))))
+}
+
+/// The names of [`GiveUp`].
+mod give_up {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::session::GiveUp;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GiveUp>, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let names = GiveUp::NAMES.map(|(name, _)| name).join(", ");
+        let unknown = || D::Error::custom(format!("`{name}` is no way to give up: there are {names}"));
+        GiveUp::by_name(&name).map(Some).ok_or_else(unknown)
+    }
+
+    pub(super) fn serialize<S: Serializer>(give_up: &Option<GiveUp>, serializer: S) -> Result<S::Ok, S::Error> {
+        match give_up {
+            Some(give_up) => serializer.serialize_str(give_up.as_str()),
+            None => serializer.serialize_none(),
+        }
+    }
 }
 
 fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {

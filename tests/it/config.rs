@@ -29,7 +29,7 @@ fn every_example_of_the_page_is_right() {
     }
     let config = parse(&examples.join("\n\n"));
     assert_eq!(config.proxy.upstream.as_deref(), Some("https://openrouter.ai/api"));
-    assert_eq!(config.proxy.listen, Some("127.0.0.1:8787".parse().unwrap()));
+    assert_eq!(config.proxy.listen, Some("127.0.0.1:7378".parse().unwrap()));
     assert_eq!((config.proxy.adapt, config.proxy.raise_max_tokens), (Some(true), Some(2)));
     assert_eq!(config.proxy.log.as_deref(), Some("warn"));
     let limits = Limits {
@@ -117,6 +117,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ("x = 1\n", 1, 1, "unknown field `x`"),
         ("\n\n[proxy]\nlisten = \"nowhere\"\n", 4, 10, "invalid socket address"),
         ("[proxy]\nlog = \"loud\"\n", 2, 7, "`loud` is no level: there are off, error, warn, info, debug, trace"),
+        ("[proxy]\non_give_up = \"never\"\n", 2, 14, "`never` is no way to give up: there are leave, close, error"),
         ("[proxy]\nraise_max_tokens = 0\n", 2, 20, "a factor of 0"),
         ("[prompt]\nprogress = 1\n", 2, 12, "expected true, false, or a template"),
         ("[prompt]\n# é\ninstruction = \"go on {{here}}\"\n", 3, 15, "`{{here}}` at byte 6 is no place"),
@@ -161,20 +162,56 @@ fn what_is_wrong_is_told_with_its_line() {
     }
 }
 
+const OWN: &str = "[proxy]\nupstream = \"http://a\"\nadapt = false\non_give_up = \"error\"\n[limits]\nbackoff = 0.25\nsiblings = 7\n\
+    [prompt]\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
+    [[capability]]\nmodel = \"a*\"\nprefix = \"partial\"\nechoes = true\nprefix_path = \"\"\n";
+
 #[test]
 fn what_is_shown_says_the_same() {
-    let text = "[proxy]\nupstream = \"http://a\"\nadapt = false\n[limits]\nbackoff = 0.25\nsiblings = 7\n\
-                [prompt]\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
-                [[capability]]\nmodel = \"a*\"\nprefix = \"partial\"\nechoes = true\nprefix_path = \"\"\n";
-    for config in [Config::default(), parse(text)] {
-        let shown = config.show();
-        let again = parse(&shown);
-        assert_eq!(again.limits, config.limits, "{shown}");
-        assert_eq!(again.prompt, config.prompt, "{shown}");
-        assert_eq!(again.proxy, config.proxy.filled(), "{shown}");
-        assert_eq!(again.capabilities, config.table().rows(), "{shown}");
-        assert_eq!(again.show(), shown);
+    for config in [Config::default(), parse(OWN)] {
+        for shown in [config.show(), config.show_all()] {
+            let again = parse(&shown);
+            assert_eq!(again.limits, config.limits, "{shown}");
+            assert_eq!(again.prompt, config.prompt, "{shown}");
+            assert_eq!(again.proxy, config.proxy.filled(), "{shown}");
+        }
+        assert_eq!(parse(&config.show()).show(), config.show());
+        let all = parse(&config.show_all());
+        assert_eq!(all.capabilities, config.table().rows());
+        assert_eq!(all.show_all(), config.show_all());
     }
+}
+
+/// A file that is made from what is shown must not keep today's table for ever: its rows would win over newer ones.
+#[test]
+fn built_in_rows_are_shown_as_comments() {
+    let config = parse(OWN);
+    let shown = config.show();
+    assert_eq!(parse(&shown).capabilities, config.capabilities, "{shown}");
+    assert_eq!(parse(&Config::default().show()).capabilities, []);
+    assert!(shown.contains("\n#\n# [[capability]]\n# model = \"*claude-2*\"\n"), "{shown}");
+    // They are what is left when the marks are taken away.
+    let bare: String = shown.lines().filter(|line| !line.starts_with("# (")).fold(String::new(), |bare, line| {
+        bare + line.strip_prefix("# ").filter(|line| !line.starts_with("upstream")).unwrap_or(line) + "\n"
+    });
+    assert_eq!(parse(&bare).capabilities, config.table().rows(), "{bare}");
+}
+
+#[test]
+fn the_upstream_is_shown_without_its_password() {
+    for (upstream, shown) in [
+        ("https://llm.example/api", "upstream = \"https://llm.example/api\""),
+        ("https://user:secret@llm.example", "upstream = \"https://user:***@llm.example\""),
+        ("https://user:se:c@ret@llm.example/@x", "upstream = \"https://user:***@llm.example/@x\""),
+        ("https://secret@llm.example", "upstream = \"https://***@llm.example\""),
+        ("https://llm.example/?key=secret", "upstream = \"https://llm.example/?***\""),
+    ] {
+        let text = parse(&format!("[proxy]\nupstream = \"{upstream}\"\n")).show();
+        assert!(text.contains(shown) && !text.contains("secret"), "{upstream}: {text}");
+    }
+    // Without one there is a line for it.
+    let text = Config::default().show();
+    assert!(text.contains("\n# upstream = \"https://"), "{text}");
 }
 
 #[cfg(feature = "cli")]
@@ -183,6 +220,7 @@ mod commands {
     use std::process::Command;
 
     use restitch::config::Config;
+    use restitch::session::GiveUp;
 
     use crate::cli::{Ran, folder, run};
 
@@ -213,16 +251,115 @@ mod commands {
         assert_eq!(run(&folder, &["config", "check"], b"").code, 2);
     }
 
+    fn with_variables(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+        // The tests' own variable is none of the program's.
+        command.current_dir(folder).args(args).env_remove("RESTITCH_CORPUS").envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Compose files and CI set a variable to nothing where they mean that it is not set.
+    #[test]
+    fn an_empty_variable_is_not_set() {
+        let folder = folder("config-empty", &[]);
+        let plain = with_variables(&folder, &["config", "show"], &[]);
+        let names = ["ON_GIVE_UP", "CONTINUATIONS", "IDLE", "BODY", "LISTEN", "UPSTREAM", "ADAPT", "LOG", "CONFIG"];
+        for name in names {
+            let ran = with_variables(&folder, &["config", "show"], &[(&format!("RESTITCH_{name}"), "")]);
+            assert_eq!((ran.code, &ran.out, ran.err.as_str()), (0, &plain.out, ""), "{name}");
+        }
+        let flag = with_variables(&folder, &["config", "show", "--idle", "7"], &[("RESTITCH_IDLE", "")]);
+        assert!(flag.out.contains("idle = 7\n"), "{}", flag.out);
+    }
+
+    #[test]
+    fn an_error_names_its_variable() {
+        let folder = folder("config-variable", &[]);
+        for (name, value) in
+            [("CONTINUATIONS", "many"), ("IDLE", "0"), ("LISTEN", "here"), ("ADAPT", "perhaps"), ("LOG", "loud")]
+        {
+            let ran = with_variables(&folder, &["config", "show"], &[(&format!("RESTITCH_{name}"), value)]);
+            assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{name}");
+            let named = format!("invalid value '{value}' for 'RESTITCH_{name}'");
+            assert!(ran.err.contains(&named), "{}", ran.err);
+        }
+        // The flag is named where it was the flag.
+        let args = ["config", "show", "--continuations", "few"];
+        let ran = with_variables(&folder, &args, &[("RESTITCH_CONTINUATIONS", "many")]);
+        assert!(ran.err.contains("invalid value 'few' for '--continuations <N>'"), "{}", ran.err);
+    }
+
+    /// A misspelt one would be passed over in silence.
+    #[test]
+    fn an_unknown_variable_is_told() {
+        let folder = folder("config-unknown", &[]);
+        let plain = with_variables(&folder, &["config", "show"], &[]);
+        let variables = [("RESTITCH_CONTINUATION", "secret"), ("RESTITCH", "1"), ("RESTITCH_IDEL", "")];
+        let ran = with_variables(&folder, &["config", "show"], &variables);
+        assert_eq!((ran.code, &ran.out), (0, &plain.out));
+        assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
+        assert!(ran.err.contains("restitch: RESTITCH_CONTINUATION: no such variable; known are "), "{}", ran.err);
+        assert!(ran.err.contains("RESTITCH_CONTINUATIONS") && !ran.err.contains("secret"), "{}", ran.err);
+        // A command that reads none of them has nothing to say.
+        let ran = with_variables(&folder, &["config", "check", "missing.toml"], &variables);
+        assert!(!ran.err.contains("RESTITCH_"), "{}", ran.err);
+    }
+
+    /// `config show > file` is how a file begins.
+    #[test]
+    fn what_is_shown_freezes_no_built_in_row() {
+        let folder = folder("config-freeze", &[("restitch.toml", FILE)]);
+        let shown = run(&folder, &["config", "show", "--config", "restitch.toml"], b"").out;
+        assert_eq!(Config::parse(&shown).unwrap().capabilities, []);
+        assert!(
+            shown.contains("# [[capability]]\n") && shown.contains("upstream = \"http://file.example\"\n"),
+            "{shown}"
+        );
+        let all = run(&folder, &["config", "show", "--all"], b"").out;
+        assert_eq!(Config::parse(&all).unwrap().capabilities, Config::default().table().rows());
+    }
+
+    /// A terminal that closes, or a service manager that means "read the configuration again", ends no answer.
+    #[cfg(all(feature = "proxy", unix))]
+    #[test]
+    fn a_hangup_does_not_end_the_proxy() {
+        use std::io::{BufRead, BufReader, Read, Write};
+
+        let args = ["proxy", "--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0"];
+        let mut child = crate::cli::start(Path::new("."), &args);
+        let mut words = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        words.read_line(&mut line).unwrap();
+        let address = line.strip_prefix("restitch: listening on http://").and_then(|rest| rest.split(',').next());
+        let signal = |name: &str| {
+            assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+        };
+        for _ in 0..2 {
+            signal("-HUP");
+            let mut told = String::new();
+            words.read_line(&mut told).unwrap();
+            assert!(told.contains("SIGHUP") && told.contains("restart"), "{told}");
+        }
+        let mut socket = std::net::TcpStream::connect(address.unwrap()).unwrap();
+        socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
+        write!(socket, "GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+        let mut reply = String::new();
+        socket.read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.0 200"), "{reply}");
+        signal("-TERM");
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+
     /// Flags, then the environment, then the file, then the defaults.
     #[test]
     fn flags_win_over_the_environment_and_that_over_the_file() {
         let folder = folder("config-show", &[("restitch.toml", FILE)]);
         let show = |args: &[&str], variables: &[(&str, &str)]| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-            command.current_dir(&folder).args(["config", "show"]).args(args).envs(variables.iter().copied());
-            let output = command.output().unwrap();
-            assert!(output.status.success(), "{output:?}");
-            Config::parse(&String::from_utf8(output.stdout).unwrap()).unwrap()
+            let ran = with_variables(&folder, &[&["config", "show"], args].concat(), variables);
+            assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+            Config::parse(&ran.out).unwrap()
         };
         let numbers = |config: &Config| {
             let limits = &config.limits;
@@ -245,11 +382,14 @@ mod commands {
             ("RESTITCH_ADAPT", "true"),
             ("RESTITCH_LOG", "debug"),
             ("RESTITCH_LISTEN", "127.0.0.1:5"),
+            ("RESTITCH_ON_GIVE_UP", "close"),
         ];
         let variable = show(&[], &variables);
         assert_eq!(numbers(&variable), (5, 50, 200, 3));
         assert_eq!(variable.proxy.upstream.as_deref(), Some("http://variable.example"));
         assert_eq!((variable.proxy.adapt, variable.proxy.log.as_deref()), (Some(true), Some("debug")));
+        assert_eq!(variable.proxy.on_give_up, Some(GiveUp::Close));
+        assert_eq!(show(&["--on-give-up", "error"], &variables).proxy.on_give_up, Some(GiveUp::Error));
         let args = ["--continuations", "6", "--upstream", "http://flag.example", "--adapt=false", "--log", "off"];
         let flag = show(&args, &variables);
         assert_eq!(numbers(&flag), (6, 50, 200, 3));
@@ -285,7 +425,7 @@ mod commands {
         {
             assert!(help.contains(&format!("[default: {default}]")), "{default}: {help}");
         }
-        for default in ["127.0.0.1:8787", "false", "info"] {
+        for default in ["127.0.0.1:7378", "false", "leave", "info"] {
             assert!(help.contains(&format!("[default: {default}]")), "{default}: {help}");
         }
     }
