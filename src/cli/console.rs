@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde::Serialize;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "proxy", feature = "sim"))]
 use tracing_subscriber::filter::LevelFilter;
 
 use super::Exit;
 use super::output::Output;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "proxy", feature = "sim"))]
 use super::output::has_colors;
 use super::progress::{self, Watched};
 use crate::{Document, SyntaxError, clean_encoding};
@@ -90,7 +90,7 @@ impl Console {
 
     /// Starts the log of the servers on standard error. `--quiet` and `--verbose` decide what it holds, then `level`;
     /// without one there is no log.
-    #[cfg(feature = "server")]
+    #[cfg(any(feature = "proxy", feature = "sim"))]
     pub(super) fn start_log(&self, level: Option<LevelFilter>) {
         let level = match self.verbosity {
             _ if self.is_quiet => Some(LevelFilter::ERROR),

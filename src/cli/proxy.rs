@@ -25,13 +25,13 @@ const EXAMPLES: &str = r#"Examples:
   restitch proxy --config restitch.toml                # see `restitch config show`
 
 Then point any OpenAI client at it, with its own key:
-  OpenAI(base_url="http://127.0.0.1:8787/v1")
-  curl -N http://127.0.0.1:8787/v1/chat/completions -H "authorization: Bearer $OPENAI_API_KEY" \
+  OpenAI(base_url="http://127.0.0.1:7378/v1")
+  curl -N http://127.0.0.1:7378/v1/chat/completions -H "authorization: Bearer $OPENAI_API_KEY" \
     -H 'content-type: application/json' \
     -d '{"model": "gpt-4.1-mini", "stream": true, "messages": [{"role": "user", "content": "A long list, as JSON"}]}'
 
 `/healthz` answers 200. Ctrl-C or SIGTERM: no new connections, the answers under way go on to their ends; the second
-one ends at once."#;
+one ends at once. SIGHUP is ignored."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let Some(config) = args.settings.config(console) else { return Ok(()) };
@@ -49,12 +49,15 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         }
     };
     // A word that is no level was refused where it was read.
-    let level = config.proxy.log.as_deref().and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO);
+    let level = config.proxy.log.as_deref().map_or(Ok(LevelFilter::INFO), str::parse);
+    debug_assert!(level.is_ok(), "{level:?}");
+    let level = level.unwrap_or(LevelFilter::INFO);
     let listen = config.proxy.listen.unwrap_or(config::Proxy::LISTEN);
     console.start_log(Some(level));
     let served = block_on(async {
         // Whoever reads the address may send a signal at once.
         let first = interrupted()?;
+        ignore_hangups()?;
         let client = Client::new(upstream.clone()).map_err(io::Error::other)?;
         let server = configured(client, &config).bind(listen).await?;
         console.note(format_args!("listening on {}, upstream {}", server.url(), upstream));
@@ -73,6 +76,25 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
+/// A terminal that closes ends no answer. The configuration is read once; who sends the signal to have it read again is
+/// told so.
+#[cfg(unix)]
+fn ignore_hangups() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangups = signal(SignalKind::transport_end())?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            tracing::warn!("SIGHUP: ignored; the configuration is not read again, restart the proxy for that");
+        }
+    });
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn ignore_hangups() -> io::Result<()> {
+    Ok(())
+}
+
 /// A proxy as the configuration says.
 pub(super) fn configured(client: Client, config: &Config) -> Proxy {
     Proxy::new(client)
@@ -81,4 +103,5 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .capabilities(config.table())
         .adapt(config.proxy.adapt.unwrap_or_default())
         .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
+        .on_give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
 use crate::client::{self, BodyError};
@@ -93,11 +93,11 @@ impl Unread {
 impl Collected {
     /// Reads a body, or as much of it as `cap` allows. `patience`: how long its first bytes may take, and all that
     /// follow.
-    pub(super) async fn read(
-        mut body: Incoming,
-        cap: usize,
-        patience: Option<(Duration, Duration)>,
-    ) -> Result<Self, Unread> {
+    pub(super) async fn read<B>(mut body: B, cap: usize, patience: Option<(Duration, Duration)>) -> Result<Self, Unread>
+    where
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<BodyError>,
+    {
         if body.size_hint().lower() > cap as u64 {
             return Ok(Self::Larger(client::Body::wrap(body)));
         }
@@ -122,16 +122,16 @@ impl Collected {
 }
 
 /// What was read already, then the rest.
-struct Prefixed {
+struct Prefixed<B> {
     read: Option<Bytes>,
-    rest: Incoming,
+    rest: B,
 }
 
-impl Body for Prefixed {
+impl<B: Body<Data = Bytes> + Unpin> Body for Prefixed<B> {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = B::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         if let Some(read) = self.read.take() {
             return Poll::Ready(Some(Ok(Frame::data(read))));
         }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyStream;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::body::Collected;
+use super::encoding::{self, DecodedBody};
 use super::upstream::{self, Head};
 use super::{Proxy, Tap};
 use crate::Limits;
@@ -18,7 +19,7 @@ use crate::client::{Body, BodyError};
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::chat;
 use crate::session::body::{BodyRelay, Output};
-use crate::session::{CallEnd, ContinuationStrategy, PrefillOptions, Request, Retry, Status};
+use crate::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, PrefillOptions, Request, Retry, Status};
 use crate::stream::Stitcher;
 
 /// A chat completion that the proxy can read and ask for again.
@@ -27,6 +28,8 @@ pub(super) struct Conversation {
     pub(super) proxy: Arc<Proxy>,
     /// The proxy's, and what the request says of them.
     pub(super) limits: Limits,
+    /// The same.
+    pub(super) give_up: GiveUp,
     pub(super) head: Head,
     /// The request's body, as it came: text, since it is JSON.
     pub(super) body: Bytes,
@@ -69,23 +72,28 @@ impl Conversation {
         }
     }
 
-    fn frames(&self, body: Incoming) -> Frames {
+    fn frames(&self, body: DecodedBody) -> Frames {
         Frames { body: BodyStream::new(body), tap: self.proxy.tap.clone() }
     }
 
     /// Answers with the first call's response, made whole where it is an answer in the expected form.
     pub(super) async fn answer(self, response: Response<Incoming>) -> Response<Body> {
-        if !is_readable(response.status(), response.headers()) {
+        tracing::debug!(continuations = self.limits.max_continuations, on_give_up = self.give_up.as_str(), "answering");
+        let expected = if self.request.stream { EVENT_STREAM } else { JSON };
+        if response.status() != StatusCode::OK || media_type(response.headers()) != Some(expected) {
             return passed(response);
         }
-        match (self.request.stream, media_type(response.headers())) {
-            (true, Some("text/event-stream")) => self.stream(response),
-            (false, Some("application/json")) => self.whole(response).await,
-            _ => passed(response),
+        match encoding::decoded(response) {
+            Ok(response) if self.request.stream => self.stream(response),
+            Ok(response) => self.whole(response).await,
+            Err((response, encoding)) => {
+                tracing::warn!(encoding, "an answer passes as it came, cut or not: its encoding is not known");
+                passed(response)
+            }
         }
     }
 
-    fn stream(self, response: Response<Incoming>) -> Response<Body> {
+    fn stream(self, response: Response<DecodedBody>) -> Response<Body> {
         let (mut parts, first) = response.into_parts();
         let first = self.frames(first);
         // The stream may become longer than the first answer announced.
@@ -111,7 +119,7 @@ impl Conversation {
     async fn reopen(&self, request: &Request) -> Result<Frames, Refused> {
         let response = self.call(request).await.map_err(Refused)?;
         match media_type(response.headers()) {
-            Some("text/event-stream") => Ok(self.frames(response.into_body())),
+            Some(EVENT_STREAM) => Ok(self.frames(response.into_body())),
             other => {
                 Err(Refused(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
             }
@@ -144,7 +152,7 @@ impl Conversation {
     }
 
     /// Makes a further call. Where it is refused for a member that was added here, it is made again without.
-    async fn call(&self, request: &Request) -> Result<Response<Incoming>, CallEnd> {
+    async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
         loop {
             let capability = self.proxy.capability(&self.request.model);
             let retry = self.retry(request, &capability);
@@ -164,8 +172,9 @@ impl Conversation {
             let response = upstream::send(&self.proxy.client, &head, Body::full(body)).await;
             let response = response.map_err(|error| rejected(error.to_string(), true))?;
             let status = response.status();
-            if is_readable(status, response.headers()) {
-                return Ok(response);
+            if status == StatusCode::OK {
+                let unknown = |(_, encoding)| rejected(format!("the upstream answered in `{encoding}`"), false);
+                return encoding::decoded(response).map_err(unknown);
             }
             let reason = format!("the upstream answered {status}");
             if says_wrong(status) {
@@ -202,6 +211,7 @@ impl Conversation {
 
     /// What a refusal teaches.
     async fn hint(&self, response: Response<Incoming>) -> Option<CapabilityHint> {
+        let response = encoding::decoded(response).ok()?;
         let patience = Some((self.limits.idle_timeout, self.limits.idle_timeout));
         match Collected::read(response.into_body(), self.limits.max_event_bytes, patience).await {
             Ok(Collected::BodyRelay(body)) => {
@@ -213,7 +223,7 @@ impl Conversation {
     }
 
     /// The whole body, and with it one response.
-    async fn whole(self, response: Response<Incoming>) -> Response<Body> {
+    async fn whole(self, response: Response<DecodedBody>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let limits = &self.limits;
         let mut whole = self.body_relay();
@@ -258,8 +268,11 @@ impl Conversation {
                     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
                     answer = body;
                 }
-                Output::Done { outcome, .. } if outcome.status() == Status::Failed => {
-                    parts.status = StatusCode::BAD_GATEWAY;
+                Output::Done { outcome, .. } => {
+                    if outcome.status() == Status::Failed {
+                        parts.status = StatusCode::BAD_GATEWAY;
+                    }
+                    parts.headers.extend(told(&outcome));
                 }
                 _ => {}
             }
@@ -273,22 +286,27 @@ pub(super) fn says_wrong(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
 
+/// How an answer came about, as headers: a stream has the same in its last chunk.
+fn told(outcome: &Outcome) -> [(HeaderName, HeaderValue); 3] {
+    [
+        (HeaderName::from_static("x-restitch-status"), HeaderValue::from_static(outcome.status().as_str())),
+        (HeaderName::from_static("x-restitch-calls"), outcome.tally().continuations.saturating_add(1).into()),
+        (HeaderName::from_static("x-restitch-failures"), outcome.tally().failures.into()),
+    ]
+}
+
 /// Passes a response on as it came.
 pub(super) fn passed(response: Response<Incoming>) -> Response<Body> {
     response.map(Body::wrap)
 }
 
-/// The response is an answer, and not compressed against the request's directives.
-fn is_readable(status: StatusCode, headers: &HeaderMap) -> bool {
-    let encoded =
-        headers.get(CONTENT_ENCODING).is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
-    status == StatusCode::OK && !encoded
-}
+const EVENT_STREAM: &str = "text/event-stream";
+const JSON: &str = "application/json";
 
 fn media_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let name = value.split(';').next()?.trim();
-    ["text/event-stream", "application/json"].into_iter().find(|known| name.eq_ignore_ascii_case(known))
+    [EVENT_STREAM, JSON].into_iter().find(|known| name.eq_ignore_ascii_case(known))
 }
 
 fn rejected(reason: String, transient: bool) -> CallEnd {
@@ -314,7 +332,7 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// The data of a response's frames.
 pub(super) struct Frames {
-    body: BodyStream<Incoming>,
+    body: BodyStream<DecodedBody>,
     tap: Option<Arc<dyn Tap>>,
 }
 

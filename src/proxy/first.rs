@@ -78,7 +78,9 @@ impl Conversation {
     /// Whether a refusal says that something is not taken which the request had, and which can be left out.
     fn learns(&self, refusal: &[u8]) -> bool {
         let hint = CapabilityHint::read(&String::from_utf8_lossy(refusal));
-        let sent = std::str::from_utf8(&self.body).unwrap_or_default();
+        let sent = std::str::from_utf8(&self.body);
+        debug_assert!(sent.is_ok(), "a chat completion is JSON, and that is text");
+        let sent = sent.unwrap_or_default();
         match hint {
             Some(hint @ CapabilityHint::NoMember(RESPONSE_FORMAT)) if chat::has_member(sent, RESPONSE_FORMAT) => {
                 self.proxy.record(&self.request.model, hint);

@@ -10,6 +10,7 @@
 
 mod body;
 mod chat;
+mod encoding;
 mod first;
 mod serve;
 mod upstream;
@@ -25,6 +26,7 @@ pub use serve::Server;
 
 use crate::Limits;
 use crate::client::Client;
+use crate::provider::Finish;
 use crate::provider::capability::{Capability, CapabilityCache, CapabilityHint, Table};
 use crate::session::relay::Output;
 use crate::session::{CallEnd, CutCause, Event, FailureReason, GiveUp, Prompt};
@@ -51,6 +53,7 @@ pub struct Proxy {
     capabilities: Table,
     adapts: bool,
     raise: u32,
+    give_up: GiveUp,
     /// What answers have taught of models.
     give_up: GiveUp,
     cache: Arc<Mutex<CapabilityCache>>,
@@ -132,6 +135,13 @@ impl Proxy {
         self
     }
 
+    /// What becomes of an answer that is given up, where its request does not say. By default it is left as it is.
+    #[must_use]
+    pub fn on_give_up(mut self, give_up: GiveUp) -> Self {
+        self.give_up = give_up;
+        self
+    }
+
     /// Shows what happens to `observer`, except the bytes.
     #[must_use]
     pub fn observe(mut self, observer: Observer) -> Self {
@@ -193,11 +203,19 @@ impl Proxy {
                 elapsed_ms = elapsed.as_millis() as u64,
                 "joined"
             ),
-            // An upstream's own words may quote the request, or its key.
-            Output::Event(Event::Failed { reason: FailureReason::Nothing(CallEnd::Error(_)), .. }) => {
-                tracing::warn!(reason = "the upstream reported an error", "a call failed");
+            Output::Event(Event::Cut { call, end, offset, .. }) => {
+                tracing::info!(call, cause = cause(end), offset, "cut");
             }
-            Output::Event(Event::Failed { reason, .. }) => tracing::warn!(%reason, "a call failed"),
+            // An upstream's own words may quote the request, or its key.
+            Output::Event(Event::Failed { call, reason: FailureReason::Nothing(end @ CallEnd::Error(_)), .. }) => {
+                tracing::warn!(call, cause = cause(end), reason = "the upstream reported an error", "a call failed");
+            }
+            Output::Event(Event::Failed { call, reason: reason @ FailureReason::Nothing(end), .. }) => {
+                tracing::warn!(call, cause = cause(end), %reason, "a call failed");
+            }
+            Output::Event(Event::Failed { call, reason, .. }) => {
+                tracing::warn!(call, cause = "malformed", %reason, "a call failed");
+            }
             Output::Done { outcome, .. } => tracing::info!(
                 status = outcome.status().as_str(),
                 cause = outcome.cause().map(CutCause::as_str),
@@ -211,6 +229,19 @@ impl Proxy {
         if let Some(observer) = &self.observer {
             observer(output);
         }
+    }
+}
+
+/// What cut a call off, in the words that the log, reports and metrics share.
+fn cause(end: &CallEnd) -> &'static str {
+    match end {
+        CallEnd::Finished(Finish::Length) => "length",
+        CallEnd::Finished(_) => "premature_stop",
+        CallEnd::Closed => "eof",
+        CallEnd::Dropped => "drop",
+        CallEnd::TimedOut => "idle",
+        CallEnd::Error(_) => "in_band",
+        CallEnd::Rejected { .. } | CallEnd::PrefillRejected(_) => "rejected",
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
-use http::{Method, Request, Response, StatusCode, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -126,6 +126,9 @@ async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body
     if request.uri().path_and_query().is_none() || request.method() == Method::CONNECT {
         return error(StatusCode::BAD_REQUEST, "a request needs a path");
     }
+    if asks_for_websocket(request.headers()) {
+        return error(StatusCode::NOT_IMPLEMENTED, NO_WEBSOCKET);
+    }
     let mut response = route(proxy, request).await;
     // Each connection has a version of its own, and framing of its own.
     *response.version_mut() = Version::HTTP_11;
@@ -136,6 +139,18 @@ async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body
     upstream::remove_hop_by_hop(response.headers_mut());
     response
 }
+
+/// Whether a request is to become a WebSocket. Other upgrades are offers that a server may leave out.
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let has = |name: HeaderName, wanted: &str| {
+        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case(wanted))
+    };
+    has(CONNECTION, "upgrade") && has(UPGRADE, "websocket")
+}
+
+/// Why there is no WebSocket, and what to do.
+const NO_WEBSOCKET: &str = "this proxy passes no WebSockets on: connect to the upstream itself for them";
 
 async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> {
     let is_chat = request.method() == Method::POST && request.uri().path().ends_with("/chat/completions");
@@ -159,7 +174,8 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
         Some(request) if request.n <= 1 => {
             let mut limits = proxy.limits.clone();
             limits.max_continuations = directives.continuations.unwrap_or(u32::MAX).min(limits.max_continuations);
-            let conversation = Conversation { proxy, limits, head: head.plain(), body, request };
+            let give_up = directives.give_up.unwrap_or(proxy.give_up);
+            let conversation = Conversation { proxy, limits, give_up, head: head.plain(), body, request };
             first::answer(conversation).await
         }
         _ => pass(&proxy, &head, Body::full(body)).await,
@@ -171,8 +187,8 @@ pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<
     let (parts, body) = request.into_parts();
     match provider::chat::Request::parse(&body) {
         Some(request) => {
-            let (limits, head) = (proxy.limits.clone(), Head::new(parts).plain());
-            first::answer(Conversation { proxy, limits, head, body, request }).await
+            let (limits, give_up, head) = (proxy.limits.clone(), proxy.give_up, Head::new(parts).plain());
+            first::answer(Conversation { proxy, limits, give_up, head, body, request }).await
         }
         None => error(StatusCode::BAD_REQUEST, "the request is no chat completion"),
     }

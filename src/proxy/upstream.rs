@@ -9,7 +9,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 
 use crate::client::{Body, Client, Error};
-use crate::session::below;
+use crate::session::{GiveUp, below};
 
 /// Sends a client's request to the upstream: its method, path and headers, with another body.
 pub(super) async fn send(client: &Client, head: &Head, body: Body) -> Result<Response<Incoming>, Error> {
@@ -82,6 +82,8 @@ pub(super) struct RequestDirectives {
     pub(super) off: bool,
     /// `x-restitch-continuations`: calls after the first one.
     pub(super) continuations: Option<u32>,
+    /// `x-restitch-give-up`: what becomes of the answer if its rest can't be had.
+    pub(super) give_up: Option<GiveUp>,
 }
 
 impl RequestDirectives {
@@ -93,7 +95,11 @@ impl RequestDirectives {
             Some(Ok(continuations)) => Some(continuations),
             Some(Err(_)) => return Err("`x-restitch-continuations` is no number of calls"),
         };
-        Ok(Self { off: text(OURS).is_some_and(|value| value.eq_ignore_ascii_case("off")), continuations })
+        let give_up = match text("x-restitch-give-up").map(GiveUp::by_name) {
+            Some(None) => return Err("`x-restitch-give-up` is none of `leave`, `close` and `error`"),
+            named => named.flatten(),
+        };
+        Ok(Self { off: text(OURS).is_some_and(|value| value.eq_ignore_ascii_case("off")), continuations, give_up })
     }
 }
 

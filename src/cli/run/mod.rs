@@ -241,6 +241,7 @@ async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Consol
         move |output: &Output| seen.lock().unwrap_or_else(PoisonError::into_inner).note(output)
     };
     let limits = config.limits.clone();
+    // Whoever runs the command sees how it ended, and that elements may be missing.
     let mut proxy = configured(client, &config).give_up(GiveUp::Close).observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);

@@ -1,6 +1,7 @@
 //! The proxy over sockets, in front of the scripted model server.
 
 mod clients;
+mod encoded;
 mod passthrough;
 mod raw;
 mod seams;

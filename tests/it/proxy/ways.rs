@@ -345,8 +345,35 @@ async fn a_request_says_how_often_it_is_continued() {
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
         assert!(answer.contains("`x-restitch-continuations` is no number of calls"), "{answer}");
     }
+    let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-give-up: never")).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.contains("`x-restitch-give-up` is none of `leave`, `close` and `error`"), "{answer}");
     assert!(setup.sim.calls().is_empty());
     assert_eq!(setup.stream().await.text(), DOCUMENT);
+}
+
+/// A client that gets one body sees in its head how it came about: it may parse what was closed.
+#[tokio::test]
+async fn a_whole_answer_tells_how_it_came_about() {
+    for (script, status, calls, failures) in [
+        ("answer", "passed", 1, 0),
+        ("prose", "passed", 1, 0),
+        ("answer@50 | anchor", "complete", 2, 0),
+        ("answer@50 | refusal anchor", "complete", 3, 1),
+        ("drop", "failed", 3, 3),
+    ] {
+        let setup = Setup::new(script).await;
+        let body = super::request(false, "x").to_string();
+        let answer = exchange(setup.proxy.addr(), &post(&body)).await;
+        let head = answer.split_once("\r\n\r\n").unwrap().0;
+        for (name, value) in [("status", status), ("calls", &calls.to_string()), ("failures", &failures.to_string())] {
+            assert!(head.contains(&format!("\r\nx-restitch-{name}: {value}")), "{script}: {head}");
+        }
+    }
+    // What is not read has no such history.
+    let setup = Setup::new("500").await;
+    let answer = exchange(setup.proxy.addr(), &post(&super::request(false, "x").to_string())).await;
+    assert!(!answer.contains("x-restitch"), "{answer}");
 }
 
 /// A model server that imitates a provider, and a proxy in front of it that knows them as a row does.

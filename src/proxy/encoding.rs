@@ -1,0 +1,148 @@
+//! Answers that an upstream compresses although it was asked not to: bodies without their encoding.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use compression_codecs::core::util::{PartialBuffer, WriteBuffer};
+use compression_codecs::zstd::params::DParameter;
+use compression_codecs::{BrotliDecoder, DecodeV2, GzipDecoder, ZstdDecoder};
+use http::Response;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use crate::client::BodyError;
+
+/// The response with a body that can be read. As it came where its encoding is not known, with the encoding's name.
+pub(super) fn decoded(mut response: Response<Incoming>) -> Result<Response<DecodedBody>, (Response<Incoming>, String)> {
+    let headers = response.headers_mut();
+    let encoding = headers.get(CONTENT_ENCODING).map(|name| String::from_utf8_lossy(name.as_bytes()).to_lowercase());
+    let decoder = match encoding.as_deref().map(str::trim) {
+        None | Some("" | "identity") => return Ok(response.map(DecodedBody::plain)),
+        Some(name) => Decoder::of(name),
+    };
+    let Some(decoder) = decoder else { return Err((response, encoding.unwrap_or_default())) };
+    headers.remove(CONTENT_ENCODING);
+    // That of the compressed bytes.
+    headers.remove(CONTENT_LENGTH);
+    Ok(response.map(|body| DecodedBody { body, decoder: Some(decoder) }))
+}
+
+/// A response's body without its content encoding.
+pub(super) struct DecodedBody {
+    body: Incoming,
+    /// `None`: the body is not encoded.
+    decoder: Option<Decoder>,
+}
+
+impl DecodedBody {
+    pub(super) fn plain(body: Incoming) -> Self {
+        Self { body, decoder: None }
+    }
+}
+
+impl Body for DecodedBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(decoder) = &mut this.decoder
+                && let Some(data) = decoder.next()?
+            {
+                return Poll::Ready(Some(Ok(Frame::data(data))));
+            }
+            let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)?) else {
+                let end = this.decoder.as_ref().map_or(Ok(()), Decoder::finish);
+                return Poll::Ready(end.err().map(|error| Err(error.into())));
+            };
+            match (&mut this.decoder, frame.into_data()) {
+                (Some(decoder), Ok(data)) => decoder.feed(data),
+                (None, Ok(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                (_, Err(trailers)) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.decoder.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.decoder.is_none() { self.body.size_hint() } else { SizeHint::default() }
+    }
+}
+
+/// Takes compressed bytes and gives plain ones, a bounded piece at a time: a few bytes may stand for many megabytes.
+struct Decoder {
+    codec: Box<dyn DecodeV2 + Send>,
+    input: Bytes,
+    /// The codec has synthesized the last piece, so that it may hold back more than it had room for.
+    is_full: bool,
+    /// The encoding ends with bytes that stand for no text. Its codec fails if it is asked for more text where there is
+    /// neither input nor text; the others say that they have ended with the last text alone.
+    has_trailer: bool,
+    /// Where the input ends, the encoding may end, too: before its first byte, or after its last one.
+    is_whole: bool,
+}
+
+impl Decoder {
+    /// For one encoding; of several, one around the other, there is no decoder.
+    fn of(encoding: &str) -> Option<Self> {
+        let codec: Box<dyn DecodeV2 + Send> = match encoding {
+            "gzip" | "x-gzip" => Box::new(GzipDecoder::new()),
+            "br" => Box::new(BrotliDecoder::new()),
+            "zstd" => Box::new(ZstdDecoder::new_with_params(&[DParameter::window_log_max(ZSTD_WINDOW)])),
+            _ => return None,
+        };
+        let has_trailer = encoding.ends_with("gzip");
+        Some(Self { codec, input: Bytes::new(), is_full: false, has_trailer, is_whole: true })
+    }
+
+    /// Takes the next compressed bytes, once [`next`](Self::next) has given all that is in those before.
+    fn feed(&mut self, input: Bytes) {
+        debug_assert!(self.input.is_empty() && !self.is_full);
+        self.input = input;
+    }
+
+    /// The next plain bytes; `None` if more input is needed for them.
+    fn next(&mut self) -> io::Result<Option<Bytes>> {
+        while !self.input.is_empty() || self.is_full {
+            let mut room = [0; PIECE];
+            let mut output = WriteBuffer::new_initialized(&mut room);
+            if self.input.is_empty() && self.has_trailer {
+                self.codec.flush(&mut output)?;
+            } else {
+                if std::mem::take(&mut self.is_whole) {
+                    // The next of several members, of which each is whole by itself.
+                    self.codec.reinit()?;
+                }
+                let mut input = PartialBuffer::new(&self.input[..]);
+                self.is_whole = self.codec.decode(&mut input, &mut output)?;
+                let read = input.written_len();
+                self.input.advance(read);
+            }
+            self.is_full = output.has_no_spare_space() && !self.is_whole;
+            if output.written_len() > 0 {
+                return Ok(Some(Bytes::copy_from_slice(output.written())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Fails where the input ended in the middle.
+    fn finish(&self) -> io::Result<()> {
+        match self.is_whole {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the compressed body ended early")),
+        }
+    }
+}
+
+/// Bytes of plain text that are unpacked at a time.
+const PIECE: usize = 16 << 10;
+
+/// The power of two of the largest window: 8 MiB, as much as a sender may use in HTTP (RFC 9659).
+const ZSTD_WINDOW: u32 = 23;
