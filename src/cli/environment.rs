@@ -21,7 +21,7 @@ pub fn parse() -> Args {
     match parsed {
         Ok((args, matches)) => {
             if reads_variables(&command, &matches) {
-                tell_unknown();
+                tell_unknown(&Console::new(args.general.quiet, 0));
             }
             args
         }
@@ -79,7 +79,7 @@ fn reads_variables(command: &Command, matches: &ArgMatches) -> bool {
     }
 }
 
-fn tell_unknown() {
+fn tell_unknown(console: &Console) {
     let all = Args::command();
     let known: BTreeSet<&str> = arguments(&all).filter_map(|arg| arg.get_env()?.to_str()).collect();
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -90,6 +90,6 @@ fn tell_unknown() {
         .collect();
     let known = known.into_iter().collect::<Vec<_>>().join(", ");
     for name in unknown {
-        Console::new().note(format_args!("{name}: no such variable; known are {known}"));
+        console.note(format_args!("{name}: no such variable; known are {known}"));
     }
 }

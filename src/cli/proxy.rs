@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 #[cfg(unix)]
 fn ignore_hangups() -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut hangups = signal(SignalKind::transport_end())?;
+    let mut hangups = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
             tracing::warn!("SIGHUP: ignored; the configuration is not read again, restart the proxy for that");
@@ -103,5 +103,5 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .capabilities(config.table())
         .adapt(config.proxy.adapt.unwrap_or_default())
         .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
-        .on_give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
+        .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
 }

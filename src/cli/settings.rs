@@ -49,10 +49,9 @@ pub(super) struct Settings {
     log: Option<LevelFilter>,
 }
 
-/// The names of [`GiveUp`].
+/// The names of [`GiveUp`], which help and shells list.
 fn give_up() -> impl TypedValueParser<Value = GiveUp> {
-    let names = PossibleValuesParser::new(GiveUp::NAMES.map(|(name, _)| name));
-    names.try_map(|name| GiveUp::by_name(&name).ok_or("no such way"))
+    PossibleValuesParser::new(GiveUp::ALL.map(GiveUp::as_str)).try_map(|name| name.parse::<GiveUp>())
 }
 
 /// Seconds; longer silences are nobody's wish.

@@ -87,10 +87,7 @@ mod give_up {
     use crate::session::GiveUp;
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GiveUp>, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let names = GiveUp::NAMES.map(|(name, _)| name).join(", ");
-        let unknown = || D::Error::custom(format!("`{name}` is no way to give up: there are {names}"));
-        GiveUp::by_name(&name).map(Some).ok_or_else(unknown)
+        String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
     }
 
     pub(super) fn serialize<S: Serializer>(give_up: &Option<GiveUp>, serializer: S) -> Result<S::Ok, S::Error> {

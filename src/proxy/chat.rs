@@ -98,7 +98,7 @@ impl Conversation {
         let first = self.frames(first);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
-        let give_up = self.proxy.give_up;
+        let give_up = self.give_up;
         let (limits, has_stop, strategy) = (self.limits.clone(), self.request.has_stop, self.strategy());
         let proxy = Arc::clone(&self.proxy);
         let conversation = Arc::new(self);
@@ -127,7 +127,7 @@ impl Conversation {
     }
 
     fn body_relay(&self) -> BodyRelay {
-        let relay = BodyRelay::new(self.limits.clone()).strategy(self.strategy()).give_up(self.proxy.give_up);
+        let relay = BodyRelay::new(self.limits.clone()).strategy(self.strategy()).give_up(self.give_up);
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 

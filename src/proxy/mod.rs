@@ -26,7 +26,6 @@ pub use serve::Server;
 
 use crate::Limits;
 use crate::client::Client;
-use crate::provider::Finish;
 use crate::provider::capability::{Capability, CapabilityCache, CapabilityHint, Table};
 use crate::session::relay::Output;
 use crate::session::{CallEnd, CutCause, Event, FailureReason, GiveUp, Prompt};
@@ -55,7 +54,6 @@ pub struct Proxy {
     raise: u32,
     give_up: GiveUp,
     /// What answers have taught of models.
-    give_up: GiveUp,
     cache: Arc<Mutex<CapabilityCache>>,
     observer: Option<Observer>,
     tap: Option<Arc<dyn Tap>>,
@@ -97,8 +95,8 @@ impl Proxy {
         self
     }
 
-    /// Sets what is delivered when the rest can't be had. Default: [`GiveUp::Leave`], so that a client sees the failure that
-    /// it would have seen without the proxy.
+    /// Sets what is delivered when the rest can't be had, where the request does not say. Default: [`GiveUp::Leave`], so
+    /// that a client sees the failure that it would have seen without the proxy.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.give_up = give_up;
@@ -132,13 +130,6 @@ impl Proxy {
     #[must_use]
     pub fn raise_max_tokens(mut self, factor: u32) -> Self {
         self.raise = factor.max(1);
-        self
-    }
-
-    /// What becomes of an answer that is given up, where its request does not say. By default it is left as it is.
-    #[must_use]
-    pub fn on_give_up(mut self, give_up: GiveUp) -> Self {
-        self.give_up = give_up;
         self
     }
 
@@ -204,18 +195,9 @@ impl Proxy {
                 "joined"
             ),
             Output::Event(Event::Cut { call, end, offset, .. }) => {
-                tracing::info!(call, cause = cause(end), offset, "cut");
+                tracing::info!(call, cause = end.cause().map(CutCause::as_str), offset, "cut");
             }
-            // An upstream's own words may quote the request, or its key.
-            Output::Event(Event::Failed { call, reason: FailureReason::Nothing(end @ CallEnd::Error(_)), .. }) => {
-                tracing::warn!(call, cause = cause(end), reason = "the upstream reported an error", "a call failed");
-            }
-            Output::Event(Event::Failed { call, reason: reason @ FailureReason::Nothing(end), .. }) => {
-                tracing::warn!(call, cause = cause(end), %reason, "a call failed");
-            }
-            Output::Event(Event::Failed { call, reason, .. }) => {
-                tracing::warn!(call, cause = "malformed", %reason, "a call failed");
-            }
+            Output::Event(Event::Failed { call, reason, .. }) => warn_of_failure(*call, reason),
             Output::Done { outcome, .. } => tracing::info!(
                 status = outcome.status().as_str(),
                 cause = outcome.cause().map(CutCause::as_str),
@@ -232,16 +214,18 @@ impl Proxy {
     }
 }
 
-/// What cut a call off, in the words that the log, reports and metrics share.
-fn cause(end: &CallEnd) -> &'static str {
-    match end {
-        CallEnd::Finished(Finish::Length) => "length",
-        CallEnd::Finished(_) => "premature_stop",
-        CallEnd::Closed => "eof",
-        CallEnd::Dropped => "drop",
-        CallEnd::TimedOut => "idle",
-        CallEnd::Error(_) => "in_band",
-        CallEnd::Rejected { .. } | CallEnd::PrefillRejected(_) => "rejected",
+/// Logs why a call failed. An upstream's own words are left out: they may quote the request, or its key.
+fn warn_of_failure(call: u32, reason: &FailureReason) {
+    let cause = match reason {
+        FailureReason::Nothing(end) => end.cause(),
+        FailureReason::Merge(_) | FailureReason::Rejected(_) => None,
+    };
+    let cause = cause.map(CutCause::as_str);
+    match reason {
+        FailureReason::Nothing(CallEnd::Error(_)) => {
+            tracing::warn!(call, cause, reason = "the upstream reported an error", "a call failed");
+        }
+        reason => tracing::warn!(call, cause, %reason, "a call failed"),
     }
 }
 

@@ -159,7 +159,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
     let head = Head::new(parts);
     let directives = match directives {
         Ok(directives) => directives,
-        Err(mistake) if is_chat => return error(StatusCode::BAD_REQUEST, mistake),
+        Err(mistake) if is_chat => return error(StatusCode::BAD_REQUEST, &mistake),
         Err(_) => RequestDirectives::default(),
     };
     if !is_chat || directives.off {

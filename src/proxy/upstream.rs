@@ -9,7 +9,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 
 use crate::client::{Body, Client, Error};
-use crate::session::{GiveUp, below};
+use crate::session::{GiveUp, GiveUpError, below};
 
 /// Sends a client's request to the upstream: its method, path and headers, with another body.
 pub(super) async fn send(client: &Client, head: &Head, body: Body) -> Result<Response<Incoming>, Error> {
@@ -88,17 +88,15 @@ pub(super) struct RequestDirectives {
 
 impl RequestDirectives {
     /// Reads a request's headers; an error is for its client.
-    pub(super) fn read(headers: &HeaderMap) -> Result<Self, &'static str> {
+    pub(super) fn read(headers: &HeaderMap) -> Result<Self, String> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
         let continuations = match text("x-restitch-continuations").map(str::parse) {
             None => None,
             Some(Ok(continuations)) => Some(continuations),
-            Some(Err(_)) => return Err("`x-restitch-continuations` is no number of calls"),
+            Some(Err(_)) => return Err("`x-restitch-continuations` is no number of calls".to_owned()),
         };
-        let give_up = match text("x-restitch-give-up").map(GiveUp::by_name) {
-            Some(None) => return Err("`x-restitch-give-up` is none of `leave`, `close` and `error`"),
-            named => named.flatten(),
-        };
+        let give_up = text("x-restitch-give-up").map(str::parse).transpose();
+        let give_up = give_up.map_err(|error: GiveUpError| format!("`x-restitch-give-up`: {error}"))?;
         Ok(Self { off: text(OURS).is_some_and(|value| value.eq_ignore_ascii_case("off")), continuations, give_up })
     }
 }

@@ -117,7 +117,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ("x = 1\n", 1, 1, "unknown field `x`"),
         ("\n\n[proxy]\nlisten = \"nowhere\"\n", 4, 10, "invalid socket address"),
         ("[proxy]\nlog = \"loud\"\n", 2, 7, "`loud` is no level: there are off, error, warn, info, debug, trace"),
-        ("[proxy]\non_give_up = \"never\"\n", 2, 14, "`never` is no way to give up: there are leave, close, error"),
+        ("[proxy]\non_give_up = \"never\"\n", 2, 14, "`never` is not one of `close`, `leave`, `error`"),
         ("[proxy]\nraise_max_tokens = 0\n", 2, 20, "a factor of 0"),
         ("[prompt]\nprogress = 1\n", 2, 12, "expected true, false, or a template"),
         ("[prompt]\n# é\ninstruction = \"go on {{here}}\"\n", 3, 15, "`{{here}}` at byte 6 is no place"),

@@ -347,7 +347,7 @@ async fn a_request_says_how_often_it_is_continued() {
     }
     let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-give-up: never")).await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(answer.contains("`x-restitch-give-up` is none of `leave`, `close` and `error`"), "{answer}");
+    assert!(answer.contains("`x-restitch-give-up`: `never` is not one of `close`, `leave`, `error`"), "{answer}");
     assert!(setup.sim.calls().is_empty());
     assert_eq!(setup.stream().await.text(), DOCUMENT);
 }
