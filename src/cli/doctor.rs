@@ -259,7 +259,7 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
         if way == PrefillForm::None || ways[..at].contains(&way) {
             continue;
         }
-        let version = capability.prefix_path.as_deref().filter(|_| way == known).unwrap_or(target.version);
+        let version = capability.prefill_path.as_deref().filter(|_| way == known).unwrap_or(target.version);
         let path = format!("{version}/chat/completions");
         let answered = send(&target.client, &path, &target.key, Some(prefilled(model, way))).await;
         let (status, answer) = match answered {

@@ -1,7 +1,8 @@
-//! The wires of model providers: what their events say, and how to write more of them.
+//! The wire formats of model providers: how their events are read, and how more of them are written.
 //!
-//! A wire's reader turns each event into [`Delta`]s, its writer writes text as events of the answer that the client
-//! already reads. What is common to all wires stands here. Knows nothing of cuts, documents or calls.
+//! A format's reader turns each event into [`Delta`]s; its writer writes text as events of the answer that the client
+//! is already reading. What all formats share is in this file. This module does not know about cuts, documents or
+//! calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,87 +13,87 @@ mod usage;
 
 pub use usage::{add_usage, answer_tokens};
 
-/// One thing that an event says.
+/// One piece of information in an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delta<'a> {
-    /// More of an answer's text. May be empty: many servers open an answer so.
+    /// More of an answer's text. May be empty: many servers start an answer with an empty text.
     Text {
-        /// Which of the answers asked for with `n`.
+        /// The number of the answer, where a request asks for several (`n`).
         choice: u32,
-        /// The text, escapes read.
+        /// The text, with escapes decoded.
         text: &'a str,
     },
-    /// More of the text with which a model declines; may be empty.
+    /// More of the text with which a model refuses. May be empty.
     Refusal {
-        /// Which answer.
+        /// The number of the answer.
         choice: u32,
-        /// The text, escapes read.
+        /// The text, with escapes decoded.
         text: &'a str,
     },
-    /// More of what a model thinks before it answers; never empty.
+    /// More of a model's reasoning before its answer. Never empty.
     Reasoning {
-        /// Which answer.
+        /// The number of the answer.
         choice: u32,
-        /// The text, escapes read.
+        /// The text, with escapes decoded.
         text: &'a str,
     },
-    /// A tool call begins or goes on.
+    /// The start of a tool call, or more of it.
     ToolCall {
-        /// Which answer.
+        /// The number of the answer.
         choice: u32,
-        /// Which call of the answer.
+        /// The number of the call within the answer.
         index: u32,
-        /// The call's id; some servers repeat it in every event. Never empty.
+        /// The call's id. Some servers repeat it in every event. Never empty.
         id: Option<&'a str>,
-        /// The function's name; some servers repeat it in every event. Never empty.
+        /// The function's name. Some servers repeat it in every event. Never empty.
         name: Option<&'a str>,
-        /// More of the arguments' text; may be empty.
+        /// More of the text of the arguments. May be empty.
         arguments: &'a str,
     },
-    /// An answer is over. Some servers say it twice.
+    /// The end of an answer. Some servers send it twice.
     Finish {
-        /// Which answer.
+        /// The number of the answer.
         choice: u32,
-        /// Why.
+        /// Why the answer ended.
         reason: Finish,
     },
-    /// Tokens used so far; the last one of an answer counts.
+    /// The tokens used so far. The last usage of an answer counts.
     Usage {
         /// The JSON object as the server wrote it.
         raw: &'a str,
     },
-    /// The server reports an error inside the stream.
+    /// An error inside the stream.
     Error {
-        /// For people.
+        /// The message for people.
         message: &'a str,
-        /// The error as the server wrote it: JSON with codes and types where it sent any, else text.
+        /// The error as the server wrote it: JSON with codes and types if it sent any, else text.
         raw: &'a str,
     },
-    /// The wire's own end: nothing follows.
+    /// The end of the stream: nothing follows.
     Done,
 }
 
-/// Why an answer is over.
+/// Why an answer ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finish {
-    /// The model was ready, or wrote a stop sequence.
+    /// The model finished, or wrote a stop sequence.
     Stop,
     /// The limit on output tokens was reached.
     Length,
     /// The model waits for the results of tools.
     ToolCalls,
-    /// The model waits for the result of a function (the form before tools).
+    /// The model waits for the result of a function, the predecessor of tools.
     FunctionCall,
-    /// A filter ended the answer.
+    /// A content filter ended the answer.
     ContentFilter,
-    /// Any other word of a server, unchanged.
+    /// Any other reason, as the server wrote it.
     Other(String),
 }
 
 impl Finish {
-    /// The word for it in the chat wire.
+    /// Returns the finish reason in Chat Completions.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Stop => "stop",
@@ -128,13 +129,13 @@ impl fmt::Display for Finish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A piece of the answer; it may have brought no delta.
+    /// A piece of the answer. It may have brought no delta.
     Chunk,
-    /// The wire's own end.
+    /// The end of the stream.
     Done,
-    /// An error, whatever else the event carried.
+    /// An error, whatever else the event had.
     Error,
-    /// Anything else: a ping, an extension, data that cannot be read.
+    /// Anything else: a ping, an extension, data that can't be read.
     Other,
 }
 
@@ -144,37 +145,37 @@ pub enum Kind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transcript {
-    /// The text of each answer that has any, if only an empty one.
+    /// The text of each answer that has any, even an empty one.
     pub text: BTreeMap<String, String>,
-    /// The refusal of each answer that has any.
+    /// The refusal of each answer that has one.
     pub refusal: BTreeMap<String, String>,
-    /// The thoughts of each answer that has any.
+    /// The reasoning of each answer that has any.
     pub reasoning: BTreeMap<String, String>,
     /// The tool calls.
     pub tool_args: BTreeMap<String, ToolCall>,
-    /// The last reason of each answer that is over.
+    /// The last finish reason of each answer that has ended.
     pub finish: BTreeMap<String, String>,
     /// The last usage, as the server wrote it.
     pub usage: Option<String>,
     /// The message of the last error.
     pub error: Option<String>,
-    /// `"[DONE]"` once the wire's own end has come.
+    /// `"[DONE]"` after the end of the stream.
     pub terminal: Option<String>,
 }
 
 /// One tool call of a [`Transcript`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The first id that came.
+    /// The first id that was received.
     pub id: Option<String>,
-    /// The first name that came.
+    /// The first name that was received.
     pub name: Option<String>,
     /// The text of the arguments.
     pub args: String,
 }
 
 impl Transcript {
-    /// Adds what the next delta says.
+    /// Adds a delta.
     pub fn push(&mut self, delta: &Delta<'_>) {
         match *delta {
             Delta::Text { choice, text } => self.text.entry(choice.to_string()).or_default().push_str(text),

@@ -1,4 +1,4 @@
-//! The usage of several calls as one: an addition of JSON objects whose members differ from server to server.
+//! Adds up the usage of several calls: JSON objects whose members differ from server to server.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use crate::json::walk::{self, Raw, ValueKind};
 
 /// Adds the usage object `raw` to `total`.
 ///
-/// Numbers of one key are added, in objects inside too (`completion_tokens_details`), to eight levels. `null` gives way
-/// to whatever the other side has. Of anything else (a tier's name, an array) the first one stays, and so do the
-/// order of the members and the first side when the second is no JSON object.
+/// Numbers under the same key are added, also inside nested objects (`completion_tokens_details`), up to eight levels
+/// deep. A `null` is replaced by the other side's value. Of any other value (a tier's name, an array) the first one is
+/// kept. The order of the members is kept, and `total` is kept if `raw` is not a JSON object.
 ///
 /// ```
 /// let mut total = None;
@@ -31,13 +31,13 @@ pub fn add_usage(total: &mut Option<String>, raw: &str) {
     *total = Some(sum);
 }
 
-/// Tokens of the answer in a usage object: `completion_tokens`, or what other wires call it, `output_tokens`.
+/// Returns the answer's tokens in a usage object: `completion_tokens`, or `output_tokens`, its name in other formats.
 pub fn answer_tokens(raw: &str) -> Option<u64> {
     let root = Raw::root(raw).filter(|_| walk::is_valid(raw))?;
     ["completion_tokens", "output_tokens"].into_iter().find_map(|key| root.member(key)?.as_u64())
 }
 
-/// Writes the sum of two values. Calls itself [`DEPTH`] times at most, whatever the input is.
+/// Writes the sum of two values. Recurses at most [`DEPTH`] times, whatever the input is.
 fn add(first: Raw<'_>, second: Raw<'_>, depth: usize, out: &mut String) {
     match (first.kind(), second.kind()) {
         (ValueKind::Object, ValueKind::Object) if depth > 0 => {
@@ -55,7 +55,7 @@ fn add(first: Raw<'_>, second: Raw<'_>, depth: usize, out: &mut String) {
                 }
             }
             for (key, value) in second.members() {
-                // Only the last of duplicates is in `others`.
+                // `others` has only the last of duplicate keys.
                 let name = key.decode().unwrap_or_default();
                 if others.get(&name).is_some_and(|(last, _)| last.offset() == key.offset()) {
                     out.extend([std::mem::replace(&mut separator, ',')]);
@@ -73,7 +73,8 @@ fn add(first: Raw<'_>, second: Raw<'_>, depth: usize, out: &mut String) {
     }
 }
 
-/// Whole numbers add up exactly, others as floating point; `None` if the sum is no number of JSON.
+/// Returns the sum of two numbers: exact for whole numbers, else in floating point. `None` if JSON can't represent the
+/// sum.
 fn sum(first: &str, second: &str) -> Option<String> {
     let whole = |text: &str| text.parse::<i128>().ok();
     if let Some(sum) = whole(first).zip(whole(second)).and_then(|(first, second)| first.checked_add(second)) {
@@ -83,7 +84,7 @@ fn sum(first: &str, second: &str) -> Option<String> {
     sum.is_finite().then(|| sum.to_string())
 }
 
-/// How many objects inside one another are added; what is deeper is taken from the first side. Providers use two.
+/// How many nested objects are added. Of what is deeper the first side is kept. Providers use two levels.
 const DEPTH: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Chat completions: which answers are read, and the calls that make them whole.
+//! Decides which chat completions are read, and makes the calls that complete a cut one.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,27 +26,27 @@ use crate::stream::Stitcher;
 #[derive(Clone, Debug)]
 pub(super) struct Conversation {
     pub(super) proxy: Arc<Proxy>,
-    /// The proxy's, and what the request says of them.
+    /// The proxy's limits, with what the request says of them.
     pub(super) limits: Limits,
-    /// The same.
+    /// What becomes of the answer if its rest can't be had.
     pub(super) give_up: GiveUp,
     pub(super) head: Head,
-    /// The request's body, as it came: text, since it is JSON.
+    /// The request's body as it came. It is JSON, so it is UTF-8.
     pub(super) body: Bytes,
     pub(super) request: chat::Request,
 }
 
 /// Why a further call brought no stream.
 #[derive(Debug)]
-pub(super) struct Refused(CallEnd);
+pub(super) struct CallError(CallEnd);
 
-impl From<BodyError> for Refused {
+impl From<BodyError> for CallError {
     fn from(error: BodyError) -> Self {
         Self(CallEnd::Error(error.to_string()))
     }
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for CallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
             CallEnd::Error(reason) | CallEnd::Rejected { reason, .. } => f.write_str(reason),
@@ -55,18 +55,18 @@ impl std::fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for CallError {}
 
 impl Conversation {
-    /// Shows a request to who listens in.
-    pub(super) fn tapped(&self, number: u32, body: &[u8]) {
+    /// Shows a request to the tap.
+    pub(super) fn show_request(&self, number: u32, body: &[u8]) {
         if let Some(tap) = &self.proxy.tap {
             tap.request(number, body);
         }
     }
 
-    /// Shows a refusal to who listens in.
-    pub(super) fn heard(&self, body: &[u8]) {
+    /// Shows a refusal to the tap.
+    pub(super) fn show_refusal(&self, body: &[u8]) {
         if let Some(tap) = &self.proxy.tap {
             tap.response(body);
         }
@@ -76,7 +76,7 @@ impl Conversation {
         Frames { body: BodyStream::new(body), tap: self.proxy.tap.clone() }
     }
 
-    /// Answers with the first call's response, made whole where it is an answer in the expected form.
+    /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.
     pub(super) async fn answer(self, response: Response<Incoming>) -> Response<Body> {
         tracing::debug!(continuations = self.limits.max_continuations, on_give_up = self.give_up.as_str(), "answering");
         let expected = if self.request.stream { EVENT_STREAM } else { JSON };
@@ -110,18 +110,18 @@ impl Conversation {
         let stitcher = if has_stop { stitcher.trust_stop() } else { stitcher };
         let stitch = stitcher
             .stream(first, reopen)
-            .on_rejection(|refused: &Refused| refused.0.clone())
+            .on_rejection(|refused: &CallError| refused.0.clone())
             .observe_all(move |output| proxy.observed(output));
         Response::from_parts(parts, Body::stream(stitch))
     }
 
-    /// Makes a further call and checks that it is answered with a stream.
-    async fn reopen(&self, request: &Request) -> Result<Frames, Refused> {
-        let response = self.call(request).await.map_err(Refused)?;
+    /// Makes a further call and checks that a stream answers it.
+    async fn reopen(&self, request: &Request) -> Result<Frames, CallError> {
+        let response = self.call(request).await.map_err(CallError)?;
         match media_type(response.headers()) {
             Some(EVENT_STREAM) => Ok(self.frames(response.into_body())),
             other => {
-                Err(Refused(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
+                Err(CallError(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
             }
         }
     }
@@ -131,19 +131,21 @@ impl Conversation {
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 
-    /// In which way the model is asked for the rest.
+    /// Returns how the model is asked for the rest.
     fn strategy(&self) -> ContinuationStrategy {
         let capability = self.proxy.capability(&self.request.model);
         let upstream = self.proxy.client.upstream().prefix();
-        // A path of the operator's own can't be replaced by another one.
-        let is_reachable =
-            capability.prefix_path.as_ref().is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
-        let goes = capability.prefill != PrefillForm::None && is_reachable && !self.request.thinks;
+        // The operator's own path can't be replaced by another one.
+        let is_reachable = capability
+            .prefill_path
+            .as_ref()
+            .is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
+        let goes = capability.prefill != PrefillForm::None && is_reachable && !self.request.wants_reasoning;
         let options = PrefillOptions {
             rejects_trailing_space: capability.rejects_trailing_space,
             returns_prefill: capability.returns_prefill,
         };
-        let raises = self.proxy.raise > 1 && self.request.max_tokens.is_some();
+        let raises = self.proxy.token_factor > 1 && self.request.max_tokens.is_some();
         ContinuationStrategy {
             prompt: Arc::clone(&self.proxy.prompt),
             prefill: goes.then_some(options),
@@ -151,7 +153,7 @@ impl Conversation {
         }
     }
 
-    /// Makes a further call. Where it is refused for a member that was added here, it is made again without.
+    /// Makes a further call. Makes it again, without a member that this proxy has added, if that member is refused.
     async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
         loop {
             let capability = self.proxy.capability(&self.request.model);
@@ -163,12 +165,12 @@ impl Conversation {
             let switch = retry.reasoning_off();
             let body = std::str::from_utf8(&self.body).ok().and_then(|body| retry.try_body(body)).map(Bytes::from);
             let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
-            let head = self.head.again();
-            let head = match capability.prefix_path.as_deref().filter(|_| is_prefix) {
+            let head = self.head.for_further_call();
+            let head = match capability.prefill_path.as_deref().filter(|_| is_prefix) {
                 Some(path) if self.proxy.client.upstream().prefix().is_empty() => head.below(path),
                 _ => head,
             };
-            self.tapped(request.number, &body);
+            self.show_request(request.number, &body);
             let response = upstream::send(&self.proxy.client, &head, Body::full(body)).await;
             let response = response.map_err(|error| rejected(error.to_string(), true))?;
             let status = response.status();
@@ -177,7 +179,7 @@ impl Conversation {
                 return encoding::decoded(response).map_err(unknown);
             }
             let reason = format!("the upstream answered {status}");
-            if says_wrong(status) {
+            if is_invalid_request(status) {
                 match self.hint(response).await {
                     Some(hint @ (CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace)) if is_prefix => {
                         self.proxy.record(&self.request.model, hint);
@@ -185,7 +187,7 @@ impl Conversation {
                     }
                     Some(hint @ CapabilityHint::NoMember(key)) if switch.is_some_and(|switch| switch.key == key) => {
                         self.proxy.record(&self.request.model, hint);
-                        // CapabilityCache once, it is not added again.
+                        // The hint is recorded, so the next call does not have the member.
                         continue;
                     }
                     _ => return Err(rejected(reason, false)),
@@ -202,41 +204,41 @@ impl Conversation {
     /// A further call, with more tokens where the operator allows them.
     fn retry(&self, request: &Request, capability: &Capability) -> Retry {
         let retry = Retry::new(request.clone(), Arc::new(capability.clone()));
-        let raised = |cap: u64| cap.saturating_mul(u64::from(self.proxy.raise).saturating_pow(request.number));
-        match self.request.max_tokens.filter(|_| self.proxy.raise > 1) {
+        let raised = |cap: u64| cap.saturating_mul(u64::from(self.proxy.token_factor).saturating_pow(request.number));
+        match self.request.max_tokens.filter(|_| self.proxy.token_factor > 1) {
             Some(cap) => retry.with_max_tokens(raised(cap)),
             None => retry,
         }
     }
 
-    /// What a refusal teaches.
+    /// Returns what a refusal says about the model.
     async fn hint(&self, response: Response<Incoming>) -> Option<CapabilityHint> {
         let response = encoding::decoded(response).ok()?;
-        let patience = Some((self.limits.idle_timeout, self.limits.idle_timeout));
-        match Collected::read(response.into_body(), self.limits.max_event_bytes, patience).await {
-            Ok(Collected::BodyRelay(body)) => {
-                self.heard(&body);
+        let timeouts = Some((self.limits.idle_timeout, self.limits.idle_timeout));
+        match Collected::read(response.into_body(), self.limits.max_event_bytes, timeouts).await {
+            Ok(Collected::Whole(body)) => {
+                self.show_refusal(&body);
                 CapabilityHint::read(&String::from_utf8_lossy(&body))
             }
             _ => None,
         }
     }
 
-    /// The whole body, and with it one response.
+    /// Reads the whole body, makes the calls that complete it, and answers with one response.
     async fn whole(self, response: Response<DecodedBody>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let limits = &self.limits;
         let mut whole = self.body_relay();
         let origin = Instant::now();
         let mut answer = Bytes::new();
-        let patience = Some((limits.first_byte_timeout.max(limits.idle_timeout), limits.idle_timeout));
-        match Collected::read(body, limits.max_event_bytes, patience).await {
-            Ok(Collected::BodyRelay(body)) => match std::str::from_utf8(&body) {
+        let timeouts = Some((limits.first_byte_timeout.max(limits.idle_timeout), limits.idle_timeout));
+        match Collected::read(body, limits.max_event_bytes, timeouts).await {
+            Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
                 Ok(body) => whole.handle_body(origin.elapsed(), body),
-                // No JSON, so nothing to continue; not a byte of it is changed.
+                // This is not JSON, so there is nothing to continue, and every byte passes.
                 Err(_) => return Response::from_parts(parts, Body::full(body)),
             },
-            // Too large to be read, and no reason to withhold it.
+            // The body is too large to be read, so it passes.
             Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
             Err(unread) => whole.handle_end(origin.elapsed(), unread.end()),
         }
@@ -249,9 +251,9 @@ impl Conversation {
                         let head =
                             timeout(limits.first_byte_timeout.max(limits.idle_timeout), self.call(&request)).await;
                         let response = head.unwrap_or(Err(CallEnd::TimedOut))?;
-                        match Collected::read(response.into_body(), limits.max_event_bytes, patience).await {
-                            // What is not UTF-8 is no JSON either; the reader says so.
-                            Ok(Collected::BodyRelay(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
+                        match Collected::read(response.into_body(), limits.max_event_bytes, timeouts).await {
+                            // Bytes that are not UTF-8 are not JSON either; the reader reports that.
+                            Ok(Collected::Whole(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
                             Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!(
                                 "the answer is larger than {} bytes",
                                 limits.max_event_bytes
@@ -272,7 +274,7 @@ impl Conversation {
                     if outcome.status() == Status::Failed {
                         parts.status = StatusCode::BAD_GATEWAY;
                     }
-                    parts.headers.extend(told(&outcome));
+                    parts.headers.extend(report_headers(&outcome));
                 }
                 _ => {}
             }
@@ -281,13 +283,13 @@ impl Conversation {
     }
 }
 
-/// Whether a status says that there is something wrong with the request's body.
-pub(super) fn says_wrong(status: StatusCode) -> bool {
+/// Returns whether a status says that the request's body is wrong.
+pub(super) fn is_invalid_request(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
 
-/// How an answer came about, as headers: a stream has the same in its last chunk.
-fn told(outcome: &Outcome) -> [(HeaderName, HeaderValue); 3] {
+/// Returns how the answer came about, as headers. A stream reports the same in its last chunk.
+fn report_headers(outcome: &Outcome) -> [(HeaderName, HeaderValue); 3] {
     [
         (HeaderName::from_static("x-restitch-status"), HeaderValue::from_static(outcome.status().as_str())),
         (HeaderName::from_static("x-restitch-calls"), outcome.tally().continuations.saturating_add(1).into()),
@@ -313,12 +315,13 @@ fn rejected(reason: String, transient: bool) -> CallEnd {
     CallEnd::Rejected { reason, transient, retry_after: None }
 }
 
-/// The same request may be answered a little later.
+/// Returns whether the same request may succeed a little later.
 pub(crate) fn is_transient(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }
 
-/// `Retry-After`: seconds, or a date ([RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)).
+/// Returns `Retry-After`, given in seconds or as a date ([RFC 9110, section
+/// 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)).
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse() {
@@ -330,14 +333,14 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-/// The data of a response's frames.
+/// A response's body as a stream of its bytes.
 pub(super) struct Frames {
     body: BodyStream<DecodedBody>,
     tap: Option<Arc<dyn Tap>>,
 }
 
 impl futures_core::Stream for Frames {
-    type Item = Result<Bytes, Refused>;
+    type Item = Result<Bytes, CallError>;
 
     fn poll_next(
         mut self: std::pin::Pin<&mut Self>,
@@ -353,10 +356,10 @@ impl futures_core::Stream for Frames {
                         }
                         Poll::Ready(Some(Ok(data)))
                     }
-                    // Trailers.
+                    // Trailers are dropped.
                     Err(_) => continue,
                 },
-                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Refused(CallEnd::Error(error.to_string()))))),
+                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(CallError(CallEnd::Error(error.to_string()))))),
                 Poll::Ready(None) => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             };

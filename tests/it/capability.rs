@@ -1,4 +1,4 @@
-//! What models can be asked for: the table, rows in front of it, and what refusals teach.
+//! What models can be asked for: the table, rows in front of it, and what refusals say.
 
 use restitch::provider::capability::{CapabilityCache, CapabilityHint, PrefillForm, Row, Switch, Table};
 
@@ -63,11 +63,11 @@ fn models_continue_a_prefix_or_not() {
 fn what_goes_with_a_prefix() {
     let table = Table::default();
     let claude = table.of("claude-sonnet-4-5", None);
-    assert!(claude.rejects_trailing_space && !claude.returns_prefill && claude.prefix_path.is_none());
+    assert!(claude.rejects_trailing_space && !claude.returns_prefill && claude.prefill_path.is_none());
     let mistral = table.of("mistral-large-latest", Some("api.mistral.ai"));
     assert!(mistral.returns_prefill && !mistral.rejects_trailing_space);
     let deepseek = table.of("deepseek-v4-flash", Some("api.deepseek.com"));
-    assert_eq!(deepseek.prefix_path.as_deref(), Some("/beta"));
+    assert_eq!(deepseek.prefill_path.as_deref(), Some("/beta"));
     assert!(!deepseek.returns_prefill && !deepseek.rejects_trailing_space);
     let gemini = table.of("gemini-2.5-pro", None);
     assert!(!gemini.rejects_trailing_space && !gemini.returns_prefill);
@@ -123,15 +123,15 @@ fn rows_in_front_win_member_by_member() {
     assert_eq!(corrected.prefill, PrefillForm::Flag);
     assert!(table.of("codestral-latest", Some("api.mistral.ai")).returns_prefill);
 
-    // What is empty takes away.
+    // An empty value removes what a later row has.
     let mut row = Row::of("*").at("api.deepseek.com").reasoning_off("", "");
-    row.prefix_path = Some(String::new());
+    row.prefill_path = Some(String::new());
     let table = Table::default().with([row]);
     let bare = table.of("deepseek-v4-pro", Some("api.deepseek.com"));
-    assert_eq!((bare.prefix_path, bare.reasoning_off), (None, None));
+    assert_eq!((bare.prefill_path, bare.reasoning_off), (None, None));
     assert_eq!(bare.prefill, PrefillForm::Flag);
 
-    // The order of those put in front is kept.
+    // The order of rows in front is kept.
     let table =
         Table::default().with([Row::of("a*").prefill(PrefillForm::Turn), Row::of("*").prefill(PrefillForm::Final)]);
     assert_eq!(table.of("ab", None).prefill, PrefillForm::Turn);
@@ -145,7 +145,7 @@ fn a_long_name_is_in_no_row() {
     assert_eq!(table.of(&"a".repeat(257), None).prefill, PrefillForm::None);
 }
 
-/// Whole bodies, as they were seen.
+/// Whole bodies of real refusals.
 const REFUSALS: [(&str, CapabilityHint); 17] = [
     (
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."},"request_id":"req_1"}"#,
@@ -228,13 +228,13 @@ fn other_errors_teach_nothing() {
         r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#,
         r#"{"error":{"message":"Unsupported parameter: 'temperature' is not supported with this model.","param":"temperature"}}"#,
         r#"{"error":{"message":"Invalid schema for response_format 'answer'","param":"response_format"}}"#,
-        // Words of the language, not members.
+        // These are English words, not members.
         r#"{"error":{"message":"This region is not supported; your partial prefix of tools and reasoning is thinking"}}"#,
         r#"{"error":{"message":"my_response_format is not supported"}}"#,
     ] {
         assert_eq!(CapabilityHint::read(body), None, "{body}");
     }
-    // What stands far behind is not read, and no character is cut in two.
+    // Text far from the start is not read, and no character is cut in two.
     let far = format!("{}{}", "é".repeat(40_000), REFUSALS[0].0);
     assert_eq!(CapabilityHint::read(&far), None);
 }
@@ -254,7 +254,7 @@ fn lessons_correct_the_table() {
     assert!(cache.record("deepseek-v4-pro", CapabilityHint::NoMember("thinking")));
     let less = corrected(&cache, "deepseek-v4-pro", host);
     assert_eq!((less.prefill, less.reasoning_off), (PrefillForm::Flag, None));
-    // Another member than the one that turns thinking off here.
+    // This is another member than the one that turns reasoning off here.
     assert!(cache.record("deepseek-v4-flash", CapabilityHint::NoMember("enable_thinking")));
     assert!(corrected(&cache, "deepseek-v4-flash", host).reasoning_off.is_some());
 

@@ -1,4 +1,4 @@
-//! The chat wire: recorded streams against their index, then each behaviour with its expected value.
+//! Chat Completions: recorded streams against their index, then each behaviour with its expected value.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{at_least, corpus_rows, grammar_files};
 
-/// Name and data of each event of a body; one that no blank line ends counts too.
+/// Returns name and data of each event of a body, including one that no blank line ends.
 fn events(body: &[u8]) -> Vec<(String, String)> {
     let (mut decoder, mut rest, mut events) = (Decoder::new(&Limits::default()), body, Vec::new());
     while let Some(event) = decoder.next_event(&mut rest).unwrap() {
@@ -37,7 +37,7 @@ fn recorded_streams_say_what_the_index_says() {
         let body = fs::read(folder.join(file)).unwrap();
 
         let (mut reader, mut whole) = (Reader::new(), Transcript::default());
-        // Three bodies are examples with one object a line, without the event-stream format around them.
+        // Three bodies are examples with one object per line, without the event-stream format around them.
         let events = match file.ends_with(".ndjson") {
             true => std::str::from_utf8(&body)
                 .unwrap()
@@ -49,8 +49,8 @@ fn recorded_streams_say_what_the_index_says() {
         for (name, data) in events {
             reader.read(&name, &data, |delta| whole.push(&delta));
         }
-        // One server reports its error on a line `error: {…}`. The event-stream format knows no such field, so that no
-        // event carries it; given as one, its message is the one of the index.
+        // One server reports its error on a line `error: {…}`. The event-stream format has no such field, so no event
+        // has the error; given as an event, its message is the one of the index.
         for line in row["nonsse_lines"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if let Some(data) = line.strip_prefix("error:") {
                 assert_eq!(reader.read("error", data, |delta| whole.push(&delta)), Kind::Error);
@@ -80,7 +80,7 @@ fn recorded_streams_say_what_the_index_says() {
     println!("covered: {covered} recorded chat streams");
 }
 
-/// One delta on one line.
+/// Returns one delta on one line.
 fn show(delta: &Delta<'_>) -> String {
     match delta {
         Delta::Text { choice, text } => format!("text {choice} {text:?}"),
@@ -97,7 +97,7 @@ fn show(delta: &Delta<'_>) -> String {
     }
 }
 
-/// Reads events (a name before `|` if it isn't `message`) and compares their deltas and the last one's kind.
+/// Reads events (a name before `|` if it is not `message`) and compares their deltas and the kind of the last event.
 fn check(data: &[&str], deltas: &[&str], kind: Kind) {
     let (mut reader, mut found, mut last) = (Reader::new(), Vec::new(), Kind::Other);
     for data in data {
@@ -108,7 +108,7 @@ fn check(data: &[&str], deltas: &[&str], kind: Kind) {
     assert_eq!(last, kind, "{data:?}");
 }
 
-/// A chunk whose first choice has these members.
+/// Returns a chunk whose first choice has these members.
 fn choice(members: &str) -> String {
     format!(r#"{{"id":"c","choices":[{{{members}}}]}}"#)
 }
@@ -233,7 +233,7 @@ fn errors_inside_the_stream() {
         &[r#"error "m" {"object":"error","message":"m","code":400}"#],
         Kind::Error,
     );
-    // OpenRouter: an error beside a choice that ends with it.
+    // OpenRouter sends an error beside a choice that ends with it.
     check(
         &[
             r#"{"error":{"code":502,"message":"m"},"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"error"}]}"#,
@@ -269,7 +269,7 @@ fn tool_calls_in_pieces() {
 
 #[test]
 fn tool_calls_of_other_shapes() {
-    // No index, as Mistral sends them.
+    // Mistral sends no index.
     check_choice(
         r#""delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g","arguments":"[]"}}]}"#,
         &[r#"call 0.0 a f "{}""#, r#"call 0.1 b g "[]""#],
@@ -294,7 +294,7 @@ fn a_message_where_a_delta_is_due() {
         &[r#"text 0 "whole""#, "finish 0 stop"],
     );
     check_choice(r#""index":0,"message":{"content":"x"},"delta":{"content":"x"}"#, &[r#"text 0 "x""#]);
-    // A server that repeats the whole text at the end is not read twice.
+    // Where a server repeats the whole text at the end, the text is not read twice.
     check(
         &[&choice(r#""index":0,"delta":{"content":"x"}"#), &choice(r#""index":0,"message":{"content":"x"}"#)],
         &[r#"text 0 "x""#],
@@ -316,7 +316,7 @@ fn surrogates_split_over_deltas() {
     assert_eq!(whole.text["0"], "ab");
     assert_eq!((reader.removed(), reader.finish(), reader.finish()), (2, 3, 3));
 
-    // The channels of one choice have nothing to do with one another.
+    // The channels of one choice are independent of each other.
     let call = |arguments: &str| {
         choice(&format!(r#""delta":{{"tool_calls":[{{"function":{{"arguments":"{arguments}"}}}}]}}"#))
     };
@@ -324,7 +324,7 @@ fn surrogates_split_over_deltas() {
     let data: Vec<_> = data.iter().map(String::as_str).collect();
     check(&data, &[r#"call 0.0 - - """#, r#"text 0 """#, r#"call 0.0 - - "😀""#], Kind::Chunk);
 
-    // However many channels wait, memory is bounded and nothing is lost uncounted.
+    // However many channels wait, memory is bounded and every loss is counted.
     let mut reader = Reader::new();
     for index in 0..100 {
         reader.read("message", &text(index, r"\ud83d"), |_| {});
@@ -332,7 +332,7 @@ fn surrogates_split_over_deltas() {
     assert_eq!((reader.removed(), reader.finish()), (36, 100));
 }
 
-/// What a writer that has seen `observed` writes with `write`.
+/// Returns what a writer that has seen `observed` writes with `write`.
 fn written(observed: &[&str], write: impl Fn(&Writer, &mut Vec<u8>)) -> String {
     let mut writer = Writer::new();
     for data in observed {
@@ -488,7 +488,7 @@ fn continuations_append_two_turns() {
             "{{\n  \"model\": \"m\",\n  \"messages\": [\n    {{\"role\": \"user\"}},{turns}\n  ],\n  \"temperature\": 0.10\n}}\n"
         ),
     );
-    // The last of duplicates is the one that servers read.
+    // Servers read the last of duplicate keys.
     check_continuation(
         r#"{"messages":[1],"mess\u0061ges":[2]}"#,
         &format!(r#"{{"messages":[1],"mess\u0061ges":[2,{turns}]}}"#),
@@ -539,7 +539,7 @@ fn a_history_with_calls_keeps_its_tools() {
             &format!(r#"{{"functions":[{{}}],"function_call":"auto","messages":[{message}]}}"#),
             &format!(r#"{{"functions":[{{}}],"function_call":"none","messages":[{message},{turns}]}}"#),
         );
-        // A choice without tools is an error at OpenAI.
+        // OpenAI treats a `tool_choice` without tools as an error.
         check_continuation(
             &format!(r#"{{"messages":[{message}],"tools":[],"tool_choice":"auto"}}"#),
             &format!(r#"{{"messages":[{message},{turns}]}}"#),
@@ -553,7 +553,7 @@ fn a_history_with_calls_keeps_its_tools() {
     }
 }
 
-/// Any JSON value, as text with odd white space.
+/// Returns any JSON value, as text with odd white space.
 fn any_value() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -570,7 +570,7 @@ fn any_value() -> impl Strategy<Value = String> {
     })
 }
 
-/// A key that the edits look for, at times written with an escape, or any other.
+/// Returns a key that the edits look for, sometimes written with an escape, or any other key.
 fn any_key() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "response_format",
@@ -605,7 +605,7 @@ fn any_message() -> impl Strategy<Value = String> {
     prop_oneof![role.prop_map(|role| json!({"role": role, "content": "x"}).to_string()), any_value()]
 }
 
-/// What forces a shape on an answer.
+/// Members that force a form on an answer.
 const SHAPES: [&str; 11] = [
     "response_format",
     "n",
@@ -620,7 +620,7 @@ const SHAPES: [&str; 11] = [
     "guided_grammar",
 ];
 
-/// The continuation as `serde_json` would build it.
+/// Returns the continuation as `serde_json` would build it.
 fn expected_continuation(body: &str, delivered: &str, prompt: &str) -> Option<Value> {
     let mut value: Value = serde_json::from_str(body).unwrap();
     let synthesized = |value: &Value| value.as_array().is_some_and(|list| !list.is_empty());
@@ -723,7 +723,7 @@ fn validity_agrees_with_the_json_test_suite() {
     let mut covered = 0;
     for path in grammar_files() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        // Texts are UTF-8 when they come here.
+        // The texts are UTF-8 here.
         let Ok(text) = String::from_utf8(fs::read(&path).unwrap()) else { continue };
         match name.split_once('_') {
             Some(("y", _)) => assert!(walk::is_valid(&text), "{name}"),

@@ -404,8 +404,8 @@ fn wires_know_thoughts_and_ways() {
 #[test]
 fn prefixes_are_written_as_providers_want_them() {
     let body = r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"stream":true}"#;
-    let written = |prefix| {
-        let rest = Rest::Prefill { delivered: "[\"é\n", prefix };
+    let written = |form| {
+        let rest = Rest::Prefill { delivered: "[\"é\n", form };
         chat::ask(body, Some(&rest), &Changes::default()).unwrap()
     };
     let before = r#"{"model":"m","messages":[{"role":"user","content":"Go"},{"role":"assistant","content":"[\"é\n""#;
@@ -423,7 +423,7 @@ fn prefixes_are_written_as_providers_want_them() {
 fn what_forces_a_shape_is_left_out() {
     let body = r#"{"n":1,"grammar":"root ::= x","json_schema":{},"regex":"a","ebnf":"b","structured_outputs":{},"guided_json":{},"guided_regex":"c","guided_choice":[],"guided_grammar":"d","seed":7,"messages":[]}"#;
     for rest in
-        [Rest::Words { delivered: "[", prompt: "go" }, Rest::Prefill { delivered: "[", prefix: PrefillForm::Turn }]
+        [Rest::Reprompt { delivered: "[", prompt: "go" }, Rest::Prefill { delivered: "[", form: PrefillForm::Turn }]
     {
         let asked: Value = serde_json::from_str(&chat::ask(body, Some(&rest), &Changes::default()).unwrap()).unwrap();
         let keys: Vec<_> = asked.as_object().unwrap().keys().collect();
@@ -472,7 +472,7 @@ fn first_requests_are_adapted() {
 fn requests_say_which_model_how_much_and_whether_it_thinks() {
     let read = |body: &str| chat::Request::parse(body.as_bytes()).unwrap();
     let request = read(r#"{"model":"a/b","max_tokens":5,"messages":[]}"#);
-    assert_eq!((request.model.as_str(), request.max_tokens, request.thinks), ("a/b", Some(5), false));
+    assert_eq!((request.model.as_str(), request.max_tokens, request.wants_reasoning), ("a/b", Some(5), false));
     let request = read(r#"{"model":1,"max_completion_tokens":6,"max_tokens":null,"messages":[]}"#);
     assert_eq!((request.model.as_str(), request.max_tokens), ("", Some(6)));
     for (member, thinks) in [
@@ -493,6 +493,6 @@ fn requests_say_which_model_how_much_and_whether_it_thinks() {
         (r#""reasoning":{"effort":"none"}"#, false),
         (r#""temperature":1"#, false),
     ] {
-        assert_eq!(read(&format!("{{\"messages\":[],{member}}}")).thinks, thinks, "{member}");
+        assert_eq!(read(&format!("{{\"messages\":[],{member}}}")).wants_reasoning, thinks, "{member}");
     }
 }

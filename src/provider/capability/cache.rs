@@ -1,10 +1,10 @@
-//! What a process has learned of models beside the table.
+//! What a process records about models in addition to the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Capability, CapabilityHint, NAME, PrefillForm};
 
-/// Lessons by model. Whoever shares it holds it behind a lock.
+/// Hints by model. Where it is shared, it is behind a lock.
 ///
 /// ```
 /// use restitch::provider::capability::{CapabilityCache, CapabilityHint, PrefillForm, Table};
@@ -23,8 +23,8 @@ pub struct CapabilityCache {
 }
 
 impl CapabilityCache {
-    /// Takes a hint; returns whether it is a new one. Of more than 1,024 models nothing is remembered, and the next
-    /// one begins anew; of a name of more than 256 bytes nothing is.
+    /// Records a hint. Returns whether the hint is new. The cache is cleared before the 1,025th model, and names of
+    /// more than 256 bytes are not recorded.
     pub fn record(&mut self, model: &str, hint: CapabilityHint) -> bool {
         if model.len() > NAME {
             return false;
@@ -35,7 +35,7 @@ impl CapabilityCache {
         self.models.entry(model.to_owned()).or_default().insert(hint)
     }
 
-    /// Corrects what the table says of a model.
+    /// Corrects what the table says about a model.
     pub fn correct(&self, model: &str, capability: &mut Capability) {
         for hint in self.models.get(model).into_iter().flatten() {
             match *hint {
@@ -51,5 +51,5 @@ impl CapabilityCache {
     }
 }
 
-/// Models that are remembered: names come from requests, and anybody can invent them.
+/// The most models that are recorded. Names come from requests, and anybody can invent them.
 const MODELS: usize = 1024;

@@ -1,23 +1,23 @@
-//! What a refusal says of a model: the texts of real ones.
+//! Reads what a refusal says about a model. The texts are those of real refusals.
 
-/// What is learned from a refusal.
+/// What a refusal says about a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum CapabilityHint {
-    /// No prefix is continued, or not in the way it was asked for.
+    /// The model continues no prefill, or not in the form that was used.
     NoPrefill,
-    /// A prefix may not end in white space.
+    /// A prefill must not end in white space.
     RejectsTrailingSpace,
-    /// This member of a request is not taken, or not with the value that it had.
+    /// This member of a request is not accepted, or not with the value that it had.
     NoMember(&'static str),
 }
 
 impl CapabilityHint {
-    /// Reads the body of a response whose status says that the request is wrong (400, 422). `None` where it says nothing
-    /// of what a model can be asked for. At most 64 KiB of it are read.
+    /// Reads the body of a response whose status says that the request is wrong (400, 422). Returns `None` if it says
+    /// nothing about what a model can be asked for. Reads at most 64 KiB.
     ///
-    /// A body may quote the request, and so whatever a user wrote: a hint counts only where the request held what it
-    /// is about.
+    /// A body may quote the request, and so anything that a user wrote. A hint therefore counts only if the request had
+    /// what the hint is about.
     ///
     /// ```
     /// use restitch::provider::capability::CapabilityHint;
@@ -45,13 +45,14 @@ impl CapabilityHint {
     }
 }
 
-/// Bytes of a body that are read.
+/// The bytes of a body that are read.
 const LONGEST: usize = 64 << 10;
 
-/// `messages: final assistant content cannot end with trailing whitespace`: Anthropic, github.com/tailcallhq/forgecode/issues/1872.
+/// Anthropic: "messages: final assistant content cannot end with trailing whitespace",
+/// github.com/tailcallhq/forgecode/issues/1872.
 const WHITE_SPACE: &str = "cannot end with trailing whitespace";
 
-/// In lower case, without quotes, which may be escaped where one provider hands on what another one said.
+/// Texts in lower case. They have no quotes, since a provider that passes another provider's error on escapes them.
 const NO_PREFIX: [&str; 7] = [
     // Anthropic, from 4.6 on: github.com/anthropics/claude-code/issues/52433.
     "does not support assistant message prefill",
@@ -65,11 +66,11 @@ const NO_PREFIX: [&str; 7] = [
     "must be a user message, or an assistant message with prefix mode on",
     // Mistral, asked without the flag: github.com/huggingface/smolagents/issues/757.
     "expected last role user or tool",
-    // What Anthropic adds to the first one, and others say alone.
+    // Anthropic adds this to the first text, and other providers send it alone.
     "the conversation must end with a user message",
 ];
 
-/// That something is not taken; what it is must be named beside it.
+/// Texts that say that something is not accepted. What it is must be named beside them.
 const NOT_TAKEN: [&str; 9] = [
     // OpenAI: github.com/appatalks/eva-agent/issues/83, github.com/router-for-me/CLIProxyAPI/issues/1647.
     "unsupported parameter",
@@ -77,24 +78,24 @@ const NOT_TAKEN: [&str; 9] = [
     // github.com/mrwadams/stride-gpt/issues/19.
     "not supported",
     "does not support",
-    // OpenAI, once: github.com/openai-php/client/issues/251.
+    // OpenAI, in one report: github.com/openai-php/client/issues/251.
     "unrecognized request argument",
-    // Servers that check with pydantic, Mistral among them: github.com/partITech/php-mistral/issues/76.
+    // Servers that validate with pydantic, for example Mistral's: github.com/partITech/php-mistral/issues/76.
     "extra inputs are not permitted",
     "extra_forbidden",
     // Perplexity: "At body -> response_format -> ResponseFormatText -> type: Input should be 'text'",
     // github.com/567-labs/instructor/issues/1005.
     "at body -> response_format",
-    // Servers whose requests are protocol buffers, Google's among them.
+    // Servers whose requests are protocol buffers, for example Google's.
     "unknown name",
-    // OpenRouter, of models that always think.
+    // OpenRouter, for models that always reason.
     "cannot be disabled",
 ];
 
-/// What asks for a prefix to be continued.
+/// The members that ask for a prefill to be continued.
 const PREFIX_MEMBERS: [&str; 4] = ["continue_final_message", "add_generation_prompt", "prefix", "partial"];
 
-/// What else a refusal may be about.
+/// The other members that a refusal may be about.
 const MEMBERS: [&str; 8] = [
     "response_format",
     "reasoning_effort",
@@ -106,8 +107,8 @@ const MEMBERS: [&str; 8] = [
     "reasoning",
 ];
 
-/// Whether `text` names a member. One that is a word of the language must not stand as one: it is quoted, or stands
-/// behind a dot or a colon.
+/// Returns whether `text` names a member. A member whose name is an English word must be quoted, or must follow a dot
+/// or a colon.
 fn names(text: &str, member: &str) -> bool {
     let is_word = !member.contains('_');
     text.match_indices(member).any(|(at, _)| {

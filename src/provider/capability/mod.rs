@@ -1,21 +1,21 @@
-//! What models can be asked for: data, with a source for each row, and what a process learns beside it.
+//! What models can be asked for: a table with a source for each row, and what a process records in addition.
 //!
-//! A [`Table`] is a list of [`Row`]s. Each names models by a pattern, maybe a host, and says what it knows of them; of
-//! each member the first row that says something counts, so that a row put in front corrects one member and leaves the
-//! others. What is in no row is taken to be as OpenAI's own models are: `response_format` and tools are taken, and the
-//! rest of an answer is asked for in words, since no prefix is continued.
+//! A [`Table`] is a list of [`Row`]s. Each row names models by a pattern, and optionally a host, and says what is known
+//! about them. For each member the first row that has a value counts, so a row in front corrects one member and leaves
+//! the others. A model that no row names is treated like OpenAI's models: it accepts `response_format` and tools, it
+//! continues no prefill, and its rest is asked for by a re-prompt.
 //!
 //! ```
 //! use restitch::provider::capability::{PrefillForm, Row, Table};
 //!
 //! let table = Table::default();
-//! assert_eq!(table.of("claude-sonnet-4-5-20250929", None).prefix, PrefillForm::Turn);
-//! assert_eq!(table.of("claude-opus-4-6", None).prefix, PrefillForm::None);
-//! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefix, PrefillForm::None);
+//! assert_eq!(table.of("claude-sonnet-4-5-20250929", None).prefill, PrefillForm::Turn);
+//! assert_eq!(table.of("claude-opus-4-6", None).prefill, PrefillForm::None);
+//! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefill, PrefillForm::None);
 //!
-//! // A server of one's own continues what it is told to.
+//! // A server of your own continues any prefill.
 //! let table = table.with([Row::of("*").at("127.0.0.1").prefill(PrefillForm::Final)]);
-//! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefix, PrefillForm::Final);
+//! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefill, PrefillForm::Final);
 //! ```
 
 mod cache;
@@ -26,14 +26,14 @@ mod table;
 pub use cache::CapabilityCache;
 pub use hint::CapabilityHint;
 
-/// How a provider is told to continue the last message, an assistant's, literally.
+/// How a provider is told to continue the last message, an assistant's message, literally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PrefillForm {
-    /// In no way: such a message is refused, or answered instead of continued.
+    /// Not at all: such a message is refused, or is answered instead of continued.
     #[default]
     None,
-    /// By its place alone: it is the last one.
+    /// By its position alone: it is the last message.
     Turn,
     /// By `"prefix": true` in the message.
     Flag,
@@ -44,7 +44,7 @@ pub enum PrefillForm {
 }
 
 impl PrefillForm {
-    /// All of them, with the names that a configuration calls them by.
+    /// All forms, with their names in a configuration.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("none", Self::None),
         ("turn", Self::Turn),
@@ -62,13 +62,13 @@ impl PrefillForm {
         }
     }
 
-    /// The name in a configuration.
+    /// Returns the name in a configuration.
     pub fn as_str(self) -> &'static str {
         Self::NAMES.iter().find(|(_, prefix)| *prefix == self).map_or("none", |(name, _)| name)
     }
 }
 
-/// A member of the request, and the value that makes a model answer without thinking first.
+/// A member of a request, and the value with which a model answers without reasoning first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The member's key.
@@ -81,14 +81,14 @@ pub struct Switch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capability {
-    /// How it continues a prefix.
+    /// How the model continues a prefill.
     pub prefill: PrefillForm,
-    /// A prefix that ends in white space is refused.
+    /// A prefill that ends in white space is refused.
     pub rejects_trailing_space: bool,
-    /// The answer begins with the prefix, sent back.
+    /// The answer starts with the prefill, sent back.
     pub returns_prefill: bool,
-    /// What a request with a prefix has in front of its path, in the place of `/v1`: `/beta`.
-    pub prefix_path: Option<String>,
+    /// What replaces `/v1` at the start of the path of a request with a prefill, for example `/beta`.
+    pub prefill_path: Option<String>,
     /// `response_format` is taken.
     pub response_format: bool,
     /// Tools are taken.
@@ -105,7 +105,7 @@ impl Default for Capability {
             prefill: PrefillForm::None,
             rejects_trailing_space: false,
             returns_prefill: false,
-            prefix_path: None,
+            prefill_path: None,
             response_format: true,
             tools: true,
             web_search: None,
@@ -114,37 +114,38 @@ impl Default for Capability {
     }
 }
 
-/// What is known of the models that a pattern names. `None`: nothing, a later row may know it.
+/// What is known about the models that a pattern names. `None` means that nothing is known, and a later row may know
+/// it.
 ///
-/// In a pattern `*` stands for any text. Case does not count, nor which of `-`, `.`, `_`, `:` and `@` separates:
-/// `claude-*-4-5*` names `claude-sonnet-4.5` and `claude-opus-4-5@20251101`.
+/// In a pattern `*` stands for any text. Upper and lower case are equal, and so are the separators `-`, `.`, `_`, `:`
+/// and `@`: `claude-*-4-5*` matches `claude-sonnet-4.5` and `claude-opus-4-5@20251101`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
-    /// Which models.
+    /// A pattern of model names.
     pub model: String,
-    /// At which hosts, as a pattern; `None`: wherever they are served.
+    /// A pattern of hosts. `None` means every host.
     pub host: Option<String>,
-    /// See [`Capability::prefix`].
+    /// See [`Capability::prefill`].
     pub prefill: Option<PrefillForm>,
     /// See [`Capability::rejects_trailing_space`].
     pub rejects_trailing_space: Option<bool>,
     /// See [`Capability::returns_prefill`].
     pub returns_prefill: Option<bool>,
-    /// See [`Capability::prefix_path`]; empty: none.
-    pub prefix_path: Option<String>,
+    /// See [`Capability::prefill_path`]. Empty means none.
+    pub prefill_path: Option<String>,
     /// See [`Capability::response_format`].
     pub response_format: Option<bool>,
     /// See [`Capability::tools`].
     pub tools: Option<bool>,
-    /// See [`Capability::web_search`]; empty: none.
+    /// See [`Capability::web_search`]. Empty means none.
     pub web_search: Option<String>,
-    /// See [`Capability::reasoning_off`]; an empty key: thinking can't be turned off.
+    /// See [`Capability::reasoning_off`]. An empty key means that reasoning can't be turned off.
     pub reasoning_off: Option<Switch>,
 }
 
 impl Row {
-    /// A row that says nothing yet of the models that `pattern` names.
+    /// Creates a row that says nothing yet about the models that `pattern` matches.
     pub fn of(pattern: impl Into<String>) -> Self {
         Self {
             model: pattern.into(),
@@ -152,7 +153,7 @@ impl Row {
             prefill: None,
             rejects_trailing_space: None,
             returns_prefill: None,
-            prefix_path: None,
+            prefill_path: None,
             response_format: None,
             tools: None,
             web_search: None,
@@ -160,21 +161,21 @@ impl Row {
         }
     }
 
-    /// Only at hosts that `pattern` names.
+    /// Limits the row to hosts that `pattern` matches.
     #[must_use]
     pub fn at(mut self, pattern: impl Into<String>) -> Self {
         self.host = Some(pattern.into());
         self
     }
 
-    /// They continue a prefix in this way.
+    /// Sets how the models continue a prefill.
     #[must_use]
     pub fn prefill(mut self, prefill: PrefillForm) -> Self {
         self.prefill = Some(prefill);
         self
     }
 
-    /// Thinking is turned off by a member `key` with a `value` in JSON.
+    /// Sets the member `key`, and its value in JSON, with which the models do not reason.
     #[must_use]
     pub fn reasoning_off(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.reasoning_off = Some(Switch { key: key.into(), value: value.into() });
@@ -191,9 +192,9 @@ impl Row {
     }
 }
 
-/// Rows, from the one that counts most.
+/// Capability rows; a row counts more than those after it.
 ///
-/// [`Table::default`] has those that are known; [`Table::with`] puts others in front.
+/// [`Table::default`] has the built-in rows. [`Table::with`] puts other rows in front of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     rows: Vec<Row>,
@@ -206,19 +207,20 @@ impl Default for Table {
 }
 
 impl Table {
-    /// With other rows in front.
+    /// Puts other rows in front.
     #[must_use]
     pub fn with(mut self, rows: impl IntoIterator<Item = Row>) -> Self {
         self.rows.splice(0..0, rows);
         self
     }
 
-    /// The rows, from the one that counts most.
+    /// Returns the rows. A row counts more than those after it.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// What the rows say of a model at a host (without a port). A name of more than 256 bytes is in no row.
+    /// Returns what the rows say about a model at a host (without a port). No row matches a name of more than 256
+    /// bytes.
     pub fn of(&self, model: &str, host: Option<&str>) -> Capability {
         let mut found = Capability::default();
         if model.len() > NAME {
@@ -232,7 +234,7 @@ impl Table {
         found.prefill = named.iter().find_map(|row| row.prefill).unwrap_or_default();
         found.rejects_trailing_space = flag(|row| row.rejects_trailing_space, found.rejects_trailing_space);
         found.returns_prefill = flag(|row| row.returns_prefill, found.returns_prefill);
-        found.prefix_path = text(|row| row.prefix_path.as_ref());
+        found.prefill_path = text(|row| row.prefill_path.as_ref());
         found.response_format = flag(|row| row.response_format, found.response_format);
         found.tools = flag(|row| row.tools, found.tools);
         found.web_search = text(|row| row.web_search.as_ref());
@@ -242,5 +244,5 @@ impl Table {
     }
 }
 
-/// Bytes of the longest name that is looked up: it comes from a request.
+/// The longest name that is looked up, in bytes. Names come from requests.
 const NAME: usize = 256;

@@ -1,10 +1,10 @@
-//! Patterns of names: `*` stands for any text, also none.
+//! Patterns of names: `*` stands for any text, including none.
 
-/// Whether all of `name` is what `pattern` describes. O(pattern × name) at worst.
+/// Returns whether `pattern` matches all of `name`. Takes O(pattern × name) at worst.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // Behind the last star, and where the text that it stands for ends so far.
+    // The position after the last star, and where the text that the star stands for ends so far.
     let mut star = None;
     while let Some(&byte) = name.get(n) {
         match pattern.get(p) {
@@ -26,7 +26,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     pattern.iter().skip(p).all(|&byte| byte == b'*')
 }
 
-/// Case does not count, nor which character separates: providers write one version in several ways.
+/// Makes upper and lower case equal, and all separators: providers write the same version in several ways.
 fn folded(byte: u8) -> u8 {
     match byte {
         b'.' | b'_' | b':' | b'@' => b'-',

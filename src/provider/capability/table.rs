@@ -1,14 +1,14 @@
-//! The rows that are known, each with its source. A model that is younger than its row is asked as the row says until
-//! its provider's answer says otherwise; see [`CapabilityHint`](super::CapabilityHint).
+//! The built-in rows, each with its source. A model that is newer than its row is asked as the row says until a refusal
+//! says otherwise; see [`CapabilityHint`](super::CapabilityHint).
 
 use super::{PrefillForm, Row};
 
-/// All rows; of two that name one model the first counts.
+/// Returns all rows. Where two rows match a model, the first counts.
 pub(super) fn rows() -> Vec<Row> {
     [anthropic(), google(), deepseek(), mistral(), alibaba(), moonshot(), perplexity(), openrouter(), openai()].concat()
 }
 
-/// Up to version 4.5 the last assistant message is continued; from 4.6 on it is an error:
+/// Models up to version 4.5 continue the last assistant message; from 4.6 on it is an error:
 /// <https://platform.claude.com/docs/en/about-claude/models/migration-guide> (prefill removal). White space at its end
 /// is refused: <https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response>.
 fn anthropic() -> Vec<Row> {
@@ -16,7 +16,8 @@ fn anthropic() -> Vec<Row> {
         "*claude-2*",
         "*claude-3*",
         "*claude-instant*",
-        // Version 4 and 4.1: `claude-sonnet-4-20250514`, `claude-opus-4-1-20250805`, and as they are called elsewhere.
+        // Versions 4 and 4.1: `claude-sonnet-4-20250514`, `claude-opus-4-1-20250805`, and their names at other
+        // providers.
         "*claude-*-4",
         "*claude-*-4-0*",
         "*claude-*-4-1*",
@@ -29,8 +30,8 @@ fn anthropic() -> Vec<Row> {
         .collect()
 }
 
-/// A trailing turn of the model is continued up to 3.5 Flash, refused by 3.5 Flash-Lite, 3.6 Flash and what came later:
-/// <https://ai.google.dev/gemini-api/docs/whats-new-gemini-3.6>. Thinking can be turned off for 2.5 Flash:
+/// Models up to 3.5 Flash continue a last message of the model; 3.5 Flash-Lite, 3.6 Flash and later models refuse it:
+/// <https://ai.google.dev/gemini-api/docs/whats-new-gemini-3.6>. Reasoning can be turned off for 2.5 Flash:
 /// <https://ai.google.dev/gemini-api/docs/openai#thinking>.
 fn google() -> Vec<Row> {
     let mut rows = vec![Row::of("*gemini-3-5-flash-lite*").prefill(PrefillForm::None)];
@@ -44,21 +45,21 @@ fn google() -> Vec<Row> {
 /// <https://api-docs.deepseek.com/guides/thinking_mode>.
 fn deepseek() -> Vec<Row> {
     let row = Row::of("*").at("api.deepseek.com").prefill(PrefillForm::Flag).reasoning_off(THINKING, DISABLED);
-    vec![Row { prefix_path: Some("/beta".to_owned()), ..row }]
+    vec![Row { prefill_path: Some("/beta".to_owned()), ..row }]
 }
 
-/// `prefix`, which the answer begins with: <https://docs.mistral.ai/capabilities/completion/prefix/>.
+/// `prefix`, with which the answer starts: <https://docs.mistral.ai/capabilities/completion/prefix/>.
 fn mistral() -> Vec<Row> {
     vec![Row { returns_prefill: Some(true), ..Row::of("*").at("*.mistral.ai").prefill(PrefillForm::Flag) }]
 }
 
-/// `partial`, for models that don't think: <https://www.alibabacloud.com/help/en/model-studio/partial-mode>.
+/// `partial`, for models that do not reason: <https://www.alibabacloud.com/help/en/model-studio/partial-mode>.
 /// `enable_thinking`: <https://www.alibabacloud.com/help/en/model-studio/deep-thinking>.
 fn alibaba() -> Vec<Row> {
     let hosts = ["*.aliyuncs.com", "*.alibabacloud.com"];
     let at = |host| {
         [
-            // They always think.
+            // These models always reason.
             Row::of("*-thinking*").at(host).prefill(PrefillForm::None),
             Row::of("*qwq*").at(host).prefill(PrefillForm::None),
             Row::of("*qwen*").at(host).prefill(PrefillForm::Partial).reasoning_off("enable_thinking", "false"),
@@ -67,8 +68,8 @@ fn alibaba() -> Vec<Row> {
     hosts.into_iter().flat_map(at).collect()
 }
 
-/// `partial`: <https://platform.kimi.ai/docs/api/partial>. `thinking`: <https://platform.kimi.ai/docs/api/models-overview>,
-/// of which only the models from K2.5 on know.
+/// `partial`: <https://platform.kimi.ai/docs/api/partial>. `thinking`, which only models from K2.5 on accept:
+/// <https://platform.kimi.ai/docs/api/models-overview>.
 fn moonshot() -> Vec<Row> {
     let hosts = ["api.moonshot.*", "*.kimi.*"];
     let at = |host| {
@@ -82,9 +83,9 @@ fn moonshot() -> Vec<Row> {
     hosts.into_iter().flat_map(at).collect()
 }
 
-/// From the specification (llm_response_formats): no `response_format`, and a search only where the name ends in
-/// `:online`. The latter is a variant of OpenRouter's, which still works and is about to be replaced:
-/// <https://openrouter.ai/docs/guides/routing/model-variants/online>. Perplexity's own API knows no such name.
+/// The models refuse `response_format`, and search the web only if the name ends in `:online`. That suffix is a variant
+/// of OpenRouter's, which works but is going to be replaced:
+/// <https://openrouter.ai/docs/guides/routing/model-variants/online>. Perplexity's own API has no such names.
 fn perplexity() -> Vec<Row> {
     let row = || Row { response_format: Some(false), ..Row::of("perplexity/*") };
     vec![

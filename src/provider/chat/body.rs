@@ -6,18 +6,18 @@ use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, ValueKind};
 use crate::provider::{Delta, Kind};
 
-/// Reads a whole answer and calls `on` for each delta in it; returns whether `body` is an answer or an error.
+/// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error.
 ///
-/// It is read as a stream's only event would be, with a `message` where that has a `delta`.
+/// The body is read like the only event of a stream, with a `message` in place of a `delta`.
 pub fn read_body(body: &str, on: impl FnMut(Delta<'_>)) -> bool {
     matches!(Reader::new().read("message", body, on), Kind::Chunk | Kind::Error)
 }
 
-/// The first answer's body with another end: `text` as the content of its first choice (content that was an array
-/// becomes a string), `reason` as its finish reason, `usage` and `restitch` (raw JSON) as members of the body.
+/// Writes the first answer's body with another end: `text` is the content of its first choice (an array of parts
+/// becomes a string), `reason` its finish reason; `usage` and `restitch`, both raw JSON, are members of the body.
 ///
-/// Members that are not there are added at the end of their object; every other byte stays as it is. `None` if the
-/// body is no JSON with a message in its first choice.
+/// Missing members are added at the end of their object, and every other byte is kept. Returns `None` if the body is
+/// not JSON with a message in its first choice.
 pub fn write_body(
     first_body: &str,
     text: &str,

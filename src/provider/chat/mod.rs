@@ -1,8 +1,8 @@
-//! OpenAI's chat completions wire and its many speakers (vLLM, Mistral, OpenRouter, Groq, Ollama, Azure …).
+//! OpenAI's Chat Completions API, which many servers speak (vLLM, Mistral, OpenRouter, Groq, Ollama, Azure …).
 //!
-//! The form is that of <https://platform.openai.com/docs/api-reference/chat-streaming>: one JSON object an event, then
-//! `data: [DONE]`. Where servers differ, the reader takes what they send; the writer and the request edits copy what
-//! the first answer and the first request look like.
+//! A stream has one JSON object per event, then `data: [DONE]`:
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>. Where servers differ, the reader accepts what they
+//! send; the writer and the edits of requests copy the form of the first answer and of the first request.
 //!
 //! ```
 //! use restitch::provider::{Delta, chat};

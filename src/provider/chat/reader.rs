@@ -1,4 +1,4 @@
-//! Reads the events of a chat stream.
+//! Reads the events of a Chat Completions stream.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,46 +9,46 @@ use crate::json::string::Unescaper;
 use crate::json::walk::{self, Raw, ValueKind};
 use crate::provider::{Delta, Finish, Kind};
 
-/// Reads one stream, event by event.
+/// A reader of one stream, event by event.
 ///
-/// It holds halves of surrogate pairs whose other half may come in a later event, and what the last event looked like
-/// around its text.
+/// It keeps halves of surrogate pairs whose other half may come in a later event, and the form of the last event around
+/// its text.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
-    /// Channels whose last string ended in half a surrogate pair; [`WAITING`] at most.
+    /// The channels whose last string ended in half a surrogate pair; at most [`WAITING`].
     waiting: Vec<(Channel, Unescaper)>,
-    /// Where strings with escapes are decoded.
+    /// The buffer that strings with escapes are decoded into.
     scratch: String,
     removed: u64,
     /// Whether an event of this stream had a `delta`.
     has_deltas: bool,
-    familiar: Option<Familiar>,
-    /// The choice and the place, between its quotes, of the last content string that was read in full.
+    known_form: Option<KnownForm>,
+    /// The choice of the last content string that was read in full, and its place between its quotes.
     content: Option<(u32, Range<usize>)>,
 }
 
-/// What stood around the text of an event that held one text delta and nothing else.
+/// The bytes around the text of an event that had one text delta and nothing else.
 ///
-/// Nearly all of a stream is such events, and they differ in the text alone. Equal bytes before the string leave a
-/// parser in an equal state, and so an equal rest behind it says the same: only the string has to be looked at.
+/// Nearly all events of a stream are such, and differ only in the text. Equal bytes before the string leave a parser in
+/// an equal state, so equal bytes after it mean the same, and only the string has to be read.
 #[derive(Clone, Debug, Default)]
-struct Familiar {
+struct KnownForm {
     choice: u32,
-    /// Up to the opening quote, with it.
+    /// The bytes up to and including the opening quote.
     before: String,
-    /// From the closing quote on.
+    /// The bytes from the closing quote on.
     behind: String,
 }
 
-impl Familiar {
-    /// The body of the string, if everything around it is as it was.
+impl KnownForm {
+    /// Returns the body of the string, if everything around it is as before.
     fn string<'a>(&self, data: &'a str) -> Option<&'a str> {
         let inner = data.strip_prefix(&self.before)?.strip_suffix(&self.behind)?;
         is_string_body(inner.as_bytes()).then_some(inner)
     }
 }
 
-/// The bytes are what may stand between two quotes. Stricter than the grammar: `\u` is left to the full reader.
+/// Returns whether the bytes may be between two quotes. This is stricter than JSON: the full reader reads `\u`.
 fn is_string_body(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some((&byte, behind)) = rest.split_first() {
@@ -64,7 +64,7 @@ fn is_string_body(bytes: &[u8]) -> bool {
     true
 }
 
-/// One sequence of strings that together are a text.
+/// A sequence of strings that together are one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Channel {
     Text(u32),
@@ -74,30 +74,30 @@ enum Channel {
 }
 
 impl Reader {
-    /// A reader for one stream.
+    /// Creates a reader for one stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads one event and calls `on` for each delta in it; returns what the event was.
+    /// Reads one event and calls `on` for each delta in it. Returns what the event was.
     ///
-    /// `event_type` is the event's name (`message` when it has none), `data` its data. The order is that of the wire
-    /// by choices; in a choice thoughts, text, refusal and tool calls come before its finish, and usage and an error
-    /// come after all choices, wherever the server put them. Data that is not valid JSON is [`Kind::Other`], except
-    /// in an event named `error`.
+    /// `event_type` is the event's name (`message` if it has none), `data` its data. Deltas come in the order of the
+    /// choices; in a choice reasoning, text, refusal and tool calls come before the finish, and usage and an error come
+    /// after all choices, wherever the server put them. Data that is not valid JSON is [`Kind::Other`], except in an
+    /// event named `error`.
     ///
-    /// What servers do differently: content as an array of parts, thoughts as `reasoning_content`, `reasoning` or
-    /// parts, a whole `message` where a `delta` is due (read only in streams without any `delta`, since others repeat
-    /// in it what they have sent), tool calls without an index (the place in the array counts), `function_call`
-    /// (tool call 0), an empty string for no finish, usage in `x_groq`.
+    /// Servers differ in these points: content as an array of parts; reasoning as `reasoning_content`, `reasoning` or
+    /// parts; a whole `message` in place of a `delta` (read only in streams without any `delta`, since some servers
+    /// repeat in it what they have sent); tool calls without an index (their place in the array counts);
+    /// `function_call` (tool call 0); an empty string for no finish; usage in `x_groq`.
     pub fn read(&mut self, event_type: &str, data: &str, mut on: impl FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
         if event_type == MESSAGE
             && self.waiting.is_empty()
-            && let Some(familiar) = &self.familiar
-            && let Some(inner) = familiar.string(data)
+            && let Some(known_form) = &self.known_form
+            && let Some(inner) = known_form.string(data)
         {
-            let choice = familiar.choice;
+            let choice = known_form.choice;
             let text = self.unescape(Channel::Text(choice), inner);
             on(Delta::Text { choice, text });
             return Kind::Chunk;
@@ -118,10 +118,10 @@ impl Reader {
             && let Some((choice, span)) = self.content.take()
             && let (Some(before), Some(behind)) = (data.get(..span.start), data.get(span.end..))
         {
-            let familiar = self.familiar.get_or_insert_default();
-            familiar.choice = choice;
-            before.clone_into(&mut familiar.before);
-            behind.clone_into(&mut familiar.behind);
+            let known_form = self.known_form.get_or_insert_default();
+            known_form.choice = choice;
+            before.clone_into(&mut known_form.before);
+            behind.clone_into(&mut known_form.behind);
         }
         kind
     }
@@ -151,14 +151,14 @@ impl Reader {
         for (at, choice) in choices.into_iter().flat_map(|choices| choices.elements()).enumerate() {
             error = error.or(self.choice(choice, at, on));
         }
-        // Groq once reported it in a member of its own only.
+        // Groq's earlier versions report usage only in a member of their own.
         let is_usage = |usage: &Raw<'_>| usage.kind() == ValueKind::Object;
         let usage = usage.filter(is_usage).or(groq.and_then(|groq| groq.member("usage")).filter(is_usage));
         if let Some(usage) = usage {
             on(Delta::Usage { raw: usage.as_str() });
         }
 
-        // FastChat and older vLLM mark the object itself as the error.
+        // FastChat and older versions of vLLM mark the object itself as the error.
         let is_error = event_type == "error" || object.and_then(|object| object.inner()) == Some("error");
         if let Some(error) = error.or(is_error.then_some(root)) {
             on(Delta::Error { message: &message(error), raw: error.as_str() });
@@ -167,18 +167,18 @@ impl Reader {
         if choices.is_some() || usage.is_some() { Kind::Chunk } else { Kind::Other }
     }
 
-    /// How many halves of surrogate pairs were removed because the other half did not come.
+    /// Returns how many halves of surrogate pairs were removed because the other half did not come.
     pub fn removed(&self) -> u64 {
         self.removed
     }
 
-    /// The stream has ended: halves that still wait stay alone. Returns how many were removed in all.
+    /// Ends the stream: halves that still wait are removed. Returns how many were removed in total.
     pub fn finish(&mut self) -> u64 {
         self.removed += self.waiting.drain(..).count() as u64;
         self.removed
     }
 
-    /// Reads one choice; returns its own error (OpenRouter puts one beside the finish).
+    /// Reads one choice. Returns the error of the choice, if it has one (OpenRouter puts one beside the finish).
     fn choice<'a>(&mut self, raw: Raw<'a>, at: usize, on: &mut impl FnMut(Delta<'_>)) -> Option<Raw<'a>> {
         let (mut index, mut delta, mut message, mut finish, mut error) = (None, None, None, None, None);
         for (key, value) in raw.members() {
@@ -195,8 +195,8 @@ impl Reader {
         let delta = delta.filter(|delta| delta.kind() == ValueKind::Object);
         if delta.is_some() && !self.has_deltas {
             self.has_deltas = true;
-            // From here on a `message` says nothing.
-            self.familiar = None;
+            // From here on a `message` is a repetition.
+            self.known_form = None;
         }
         if let Some(delta) = delta.or(message.filter(|_| !self.has_deltas)) {
             self.delta(delta, choice, on);
@@ -247,7 +247,7 @@ impl Reader {
         }
     }
 
-    /// One part of a content array: `{"type":"text","text":…}`, `{"type":"refusal","refusal":…}` or Mistral's
+    /// Reads one part of a content array: `{"type":"text","text":…}`, `{"type":"refusal","refusal":…}` or Mistral's
     /// `{"type":"thinking","thinking":[{"type":"text","text":…}]}`.
     fn part(&mut self, part: Raw<'_>, choice: u32, on: &mut impl FnMut(Delta<'_>)) {
         for (key, value) in part.members() {
@@ -265,14 +265,14 @@ impl Reader {
         }
     }
 
-    /// Passes on the text of a string, an empty one too; of another value nothing.
+    /// Emits the text of a string, even an empty one. Emits nothing for another value.
     fn text(&mut self, channel: Channel, raw: Raw<'_>, on: &mut impl FnMut(Delta<'_>)) {
         let Some(inner) = raw.inner() else { return };
         let text = self.unescape(channel, inner);
         match channel {
             Channel::Text(choice) => on(Delta::Text { choice, text }),
             Channel::Refusal(choice) => on(Delta::Refusal { choice, text }),
-            // Servers without thoughts send an empty string for none.
+            // Servers whose models do not reason send an empty string.
             Channel::Reasoning(_) if text.is_empty() => {}
             Channel::Reasoning(choice) => on(Delta::Reasoning { choice, text }),
             Channel::Arguments(..) => {}
@@ -292,7 +292,7 @@ impl Reader {
         let (id, name) = (word(id), word(function.and_then(|function| function.member("name"))));
         let arguments = function.and_then(|function| function.member("arguments"));
         let arguments = match arguments {
-            // Some servers send the arguments of a whole call as JSON instead of as its text.
+            // Some servers send the arguments of a whole call as JSON instead of as text.
             Some(raw) if raw.kind() == ValueKind::Object => raw.as_str(),
             Some(raw) => self.unescape(Channel::Arguments(choice, index), raw.inner().unwrap_or_default()),
             None => "",
@@ -300,7 +300,7 @@ impl Reader {
         on(Delta::ToolCall { choice, index, id: id.as_deref(), name: name.as_deref(), arguments });
     }
 
-    /// Decodes the next string of a channel, joining a surrogate pair that began in the one before.
+    /// Decodes the next string of a channel. Joins a surrogate pair that started in the string before.
     fn unescape<'s>(&'s mut self, channel: Channel, raw: &'s str) -> &'s str {
         let place = self.waiting.iter().position(|(other, _)| *other == channel);
         if place.is_none() && memchr(b'\\', raw.as_bytes()).is_none() {
@@ -322,30 +322,30 @@ impl Reader {
     }
 }
 
-/// `index` as written, or the place in the array where a server leaves it out.
+/// Returns `index` as written, or the place in the array if the server leaves it out.
 fn position(index: Option<Raw<'_>>, at: usize) -> u32 {
     let written = index.and_then(|index| index.as_u64()).and_then(|index| u32::try_from(index).ok());
     written.unwrap_or_else(|| u32::try_from(at).unwrap_or(u32::MAX))
 }
 
-/// Whether the value of an `error` member says that there is one.
+/// Returns whether the value of an `error` member says that there is an error.
 fn says_error(error: &Raw<'_>) -> bool {
     !matches!(error.as_str(), "null" | "false" | "\"\"")
 }
 
-/// What an error says to people: a string itself, of an object the first of `message`, `error` and `detail` that is a
-/// string, else all of it.
+/// Returns an error's message: a string itself, the first string of `message`, `error` and `detail` of an object, else
+/// all of the value.
 fn message(error: Raw<'_>) -> Cow<'_, str> {
     let text = |raw: Raw<'_>| raw.decode().filter(|text| !text.is_empty()).map(Cow::into_owned);
     let found = text(error).or_else(|| ["message", "error", "detail"].iter().find_map(|key| text(error.member(key)?)));
     found.map_or(Cow::Borrowed(error.as_str()), Cow::Owned)
 }
 
-/// The type of an event that names none.
+/// The name of an event that has none.
 const MESSAGE: &str = "message";
 
-/// Channels that may wait for the second half of a pair at once. A stream has a few choices and calls; a server that
-/// opens more than these with half a character each has those halves removed.
+/// The most channels that wait for the second half of a pair at a time. A stream has a few choices and calls; where a
+/// server leaves half a character in more of them, those halves are removed.
 const WAITING: usize = 64;
 
 #[cfg(test)]
@@ -384,13 +384,13 @@ mod tests {
             ];
             events.extend(bodies.iter().map(|body| event(body, rest)));
         }
-        let (mut familiar, mut full) = (Reader::new(), Reader::new());
+        let (mut known_form, mut full) = (Reader::new(), Reader::new());
         let mut hits = 0;
         for event in &events {
-            hits += usize::from(familiar.familiar.as_ref().is_some_and(|f| f.string(event).is_some()));
-            full.familiar = None;
-            assert_eq!(deltas(&mut familiar, event), deltas(&mut full, event), "{event}");
+            hits += usize::from(known_form.known_form.as_ref().is_some_and(|f| f.string(event).is_some()));
+            full.known_form = None;
+            assert_eq!(deltas(&mut known_form, event), deltas(&mut full, event), "{event}");
         }
-        assert!(hits > 8, "{hits} events were familiar");
+        assert!(hits > 8, "{hits} events were known_form");
     }
 }

@@ -1,32 +1,32 @@
-//! Writes events that go on with a chat stream.
+//! Writes events that continue a Chat Completions stream.
 
 use crate::json::edit::Edits;
 use crate::json::string::escape_into;
 use crate::json::walk::{self, Raw, ValueKind};
 
-/// Writes chunks that look like those of the answer the client already reads.
+/// A writer of chunks that look like those of the answer that the client is already reading.
 ///
-/// Every method appends one whole event with its blank line to `out`. `restitch` is raw JSON that becomes the chunk's
-/// last member, `"restitch"`.
+/// Every method appends one event with its blank line to `out`. `restitch` is raw JSON, which becomes the last member
+/// of the chunk, `"restitch"`.
 #[derive(Clone, Debug, Default)]
 pub struct Writer {
     /// The members that every chunk repeats, as the first answer wrote them: `"id":"…","object":"…",` …
     head: String,
-    /// The first choice's index, as written.
+    /// The index of the first choice, as written.
     index: String,
-    /// Set by the first chunk that has choices: all further ones are passed over.
+    /// Set by the first chunk with choices; later chunks are ignored.
     is_settled: bool,
 }
 
 impl Writer {
-    /// A writer that has seen no chunk yet.
+    /// Creates a writer that has seen no chunk.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Takes the members to repeat from the data of an event, if it is the first chunk of the answer.
     ///
-    /// A chunk without choices is only provisional: Azure begins with one whose id and model are empty.
+    /// A chunk without choices is provisional: Azure starts with one whose id and model are empty.
     pub fn observe(&mut self, data: &str) {
         if self.is_settled || !walk::is_valid(data) {
             return;
@@ -48,12 +48,12 @@ impl Writer {
         }
     }
 
-    /// Whether a chunk with a choice was among what it has taken.
+    /// Returns whether a chunk with a choice was observed.
     pub(crate) fn has_seen_choice(&self) -> bool {
         self.is_settled
     }
 
-    /// A chunk with `text` as more content.
+    /// Writes a chunk with `text` as more content.
     pub fn text(&self, out: &mut Vec<u8>, text: &str) {
         self.open(out);
         out.extend_from_slice(b"[{\"index\":");
@@ -64,7 +64,7 @@ impl Writer {
         close(out, None);
     }
 
-    /// The chunk that ends the answer for `reason`; `usage` is a JSON object.
+    /// Writes the chunk that ends the answer for `reason`. `usage` is a JSON object.
     pub fn finish(&self, out: &mut Vec<u8>, reason: &str, usage: Option<&str>, restitch: Option<&str>) {
         self.open(out);
         out.extend_from_slice(b"[{\"index\":");
@@ -79,7 +79,7 @@ impl Writer {
         close(out, restitch);
     }
 
-    /// The chunk with usage and without choices; `usage_raw` is a JSON object.
+    /// Writes a chunk with usage and without choices. `usage_raw` is a JSON object.
     pub fn usage(&self, out: &mut Vec<u8>, usage_raw: &str, restitch: Option<&str>) {
         self.open(out);
         out.extend_from_slice(b"[],\"usage\":");
@@ -94,8 +94,8 @@ impl Writer {
         close(out, Some(restitch));
     }
 
-    /// Another answer's chunk as one of this answer: the members that are the same in all chunks are exchanged, every
-    /// other byte stays.
+    /// Writes another answer's chunk as one of this answer: the members that all chunks share are replaced, and every
+    /// other byte is kept.
     pub fn adopt(&self, out: &mut Vec<u8>, data: &str) {
         let head = format!("{{{}}}", self.head.trim_end_matches(','));
         let ours: Vec<_> = walk::members(&head)
@@ -114,7 +114,7 @@ impl Writer {
         out.extend_from_slice(b"\n\n");
     }
 
-    /// The wire's own end.
+    /// Writes the end of the stream.
     pub fn done(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"data: [DONE]\n\n");
     }
@@ -138,13 +138,14 @@ fn close(out: &mut Vec<u8>, restitch: Option<&str>) {
     out.extend_from_slice(b"}\n\n");
 }
 
-/// Raw JSON on one line: a line end would end the field. In valid JSON it can only be white space.
+/// Appends raw JSON on one line, since a line end would end the field. In valid JSON a line end can only be white
+/// space.
 fn raw_into(out: &mut Vec<u8>, raw: &str) {
     out.extend(raw.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
 }
 
-/// Members that are the same in all chunks of an answer and that clients look at.
+/// The members that all chunks of an answer share and that clients read.
 const REPEATED: [&str; 7] = ["id", "object", "created", "model", "system_fingerprint", "service_tier", "provider"];
 
-/// What stands for them when the answer broke off before its first chunk.
+/// The members of an answer that broke off before its first chunk.
 const UNSEEN: &str = r#""id":"chatcmpl-restitch","object":"chat.completion.chunk","created":0,"model":"","#;

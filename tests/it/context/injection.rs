@@ -126,7 +126,7 @@ fn a_request_has_the_same_structure_for_any_document() {
                 let tags = tags(&turn);
                 numbered += usize::from(tags[3] != "<overlap_context>");
             }
-            let rest = Rest::Words { delivered: &turn.delivered, prompt: &turn.prompt };
+            let rest = Rest::Reprompt { delivered: &turn.delivered, prompt: &turn.prompt };
             let asked = chat::ask(body, Some(&rest), &Changes::default()).unwrap();
             let asked: Value = serde_json::from_str(&asked).unwrap();
             let wanted = json!({"model": "m", "seed": 7, "messages": [
