@@ -201,7 +201,7 @@ impl Conversation {
         }
     }
 
-    /// A further call, with more tokens where the operator allows them.
+    /// Returns a further call, with a higher limit on its tokens where the operator allows one.
     fn retry(&self, request: &Request, capability: &Capability) -> Retry {
         let retry = Retry::new(request.clone(), Arc::new(capability.clone()));
         let raised = |cap: u64| cap.saturating_mul(u64::from(self.proxy.token_factor).saturating_pow(request.number));

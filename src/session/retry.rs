@@ -90,8 +90,8 @@ impl Retry {
     /// request.
     pub fn try_body(&self, original: &str) -> Option<String> {
         let rest = self.request.turn.as_ref().map(|turn| match turn.mode {
-            ContinuationMode::Reprompt => Rest::Words { delivered: &turn.delivered, prompt: &turn.prompt },
-            ContinuationMode::Prefill => Rest::Prefill { delivered: &turn.delivered, prefix: self.capability.prefill },
+            ContinuationMode::Reprompt => Rest::Reprompt { delivered: &turn.delivered, prompt: &turn.prompt },
+            ContinuationMode::Prefill => Rest::Prefill { delivered: &turn.delivered, form: self.capability.prefill },
         });
         let changes = Changes { reasoning_off: self.reasoning_off(), max_tokens: self.max_tokens };
         ask(original, rest.as_ref(), &changes)
@@ -123,7 +123,7 @@ impl Retry {
 
     /// Returns the path of this call: another one than the original where the provider takes a prefill elsewhere.
     pub fn path<'p>(&self, original: &'p str) -> Cow<'p, str> {
-        match self.capability.prefix_path.as_deref().filter(|_| self.is_prefill()) {
+        match self.capability.prefill_path.as_deref().filter(|_| self.is_prefill()) {
             Some(prefix) => below(prefix, original).map_or(Cow::Borrowed(original), Cow::Owned),
             None => Cow::Borrowed(original),
         }
