@@ -1,4 +1,4 @@
-//! The process's arguments, with the variables that stand for flags.
+//! Reads the process's arguments and the variables that stand for flags.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,10 +8,10 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use super::{Args, Console};
 
-/// Reads the process's arguments. An error, a wish for help or for the version ends the process.
+/// Reads the process's arguments. Ends the process at an error, and for help and the version.
 ///
-/// A variable that is empty is not set, an error names the variable that it is in, and a variable of restitch's that
-/// there is none of is told: it was meant to be another one.
+/// An empty variable counts as not set. An error names the variable that the value came from. An unknown `RESTITCH_*`
+/// variable is reported, since it was probably meant to be a known one.
 pub fn parse() -> Args {
     let command = without_empty(Args::command());
     let parsed = command.clone().try_get_matches().and_then(|matches| {
@@ -29,7 +29,7 @@ pub fn parse() -> Args {
     }
 }
 
-/// Takes the variables away that are set to nothing: `clap` would read nothing as a value.
+/// Removes the variables that are set to nothing, which `clap` would read as values.
 fn without_empty(command: Command) -> Command {
     let command = command.mut_args(|arg| match arg.get_env().is_some_and(is_empty) {
         true => arg.env(None::<&'static str>),
@@ -42,9 +42,9 @@ fn is_empty(variable: &OsStr) -> bool {
     std::env::var_os(variable).is_some_and(|value| value.is_empty())
 }
 
-/// The error with the variable in the place of the flag, if the value came from there.
+/// Names the variable in an error, in place of the flag, if the value came from the variable.
 fn named(mut error: clap::Error, mut command: Command) -> clap::Error {
-    // Before that an argument can't say what it is called.
+    // Only an argument of a built command can be displayed.
     command.build();
     let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else { return error };
     let variable = arguments(&command).find_map(|arg| {
@@ -57,7 +57,7 @@ fn named(mut error: clap::Error, mut command: Command) -> clap::Error {
     error
 }
 
-/// Whether the flag itself is among the process's arguments, so that its variable does not count.
+/// Returns whether the flag itself is among the process's arguments, so that its variable does not count.
 fn is_given(arg: &Arg) -> bool {
     let Some(long) = arg.get_long() else { return false };
     std::env::args().any(|given| {
@@ -66,12 +66,12 @@ fn is_given(arg: &Arg) -> bool {
     })
 }
 
-/// All arguments of a command and of the commands below it.
+/// Returns all arguments of a command and of its subcommands.
 fn arguments(command: &Command) -> Box<dyn Iterator<Item = &Arg> + '_> {
     Box::new(command.get_arguments().chain(command.get_subcommands().flat_map(arguments)))
 }
 
-/// Whether the command that was asked for reads any variable.
+/// Returns whether the command that was called reads any variable.
 fn reads_variables(command: &Command, matches: &ArgMatches) -> bool {
     match matches.subcommand() {
         Some((name, matches)) => command.find_subcommand(name).is_some_and(|command| reads_variables(command, matches)),
@@ -83,7 +83,7 @@ fn tell_unknown(console: &Console) {
     let all = Args::command();
     let known: BTreeSet<&str> = arguments(&all).filter_map(|arg| arg.get_env()?.to_str()).collect();
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    // One that an argument names, as one with a key, is the user's own.
+    // A variable that an argument names, for example one that holds a key, is the user's own.
     let is_named = |name: &str| std::env::args().any(|argument| argument == name);
     let unknown: BTreeSet<String> = names
         .filter(|name| name.starts_with("RESTITCH_") && !known.contains(name.as_str()) && !is_named(name))

@@ -1,4 +1,4 @@
-//! `[[capability]]`: rows of the table.
+//! Reads and writes `[[capability]]`, rows of the capability table.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -13,7 +13,7 @@ pub(super) struct Row {
     host: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(alias = "prefix")]
-    prefill: Option<Way>,
+    prefill: Option<PrefillName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(alias = "trims")]
     rejects_trailing_space: Option<bool>,
@@ -21,7 +21,8 @@ pub(super) struct Row {
     #[serde(alias = "echoes")]
     returns_prefill: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    prefix_path: Option<PrefixPath>,
+    #[serde(alias = "prefix_path")]
+    prefill_path: Option<PrefillPath>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +33,7 @@ pub(super) struct Row {
     reasoning_off: Option<Off>,
 }
 
-/// The member that turns thinking off, and its value in JSON.
+/// The member of a request that turns reasoning off, and its value in JSON.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(try_from = "Member")]
 struct Off {
@@ -40,7 +41,7 @@ struct Off {
     value: Json,
 }
 
-/// The same as it is written.
+/// The same before it is checked.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Member {
@@ -60,15 +61,15 @@ impl TryFrom<Member> for Off {
 }
 
 #[derive(Debug)]
-struct Way(PrefillForm);
+struct PrefillName(PrefillForm);
 
-/// Text that is JSON, or empty.
+/// Text that is JSON, or is empty.
 #[derive(Debug, Serialize)]
 struct Json(String);
 
-/// A path that stands in front of another, or is empty.
+/// A path that precedes another one, or is empty.
 #[derive(Debug, Serialize)]
-struct PrefixPath(String);
+struct PrefillPath(String);
 
 impl From<Row> for capability::Row {
     fn from(file: Row) -> Self {
@@ -77,7 +78,7 @@ impl From<Row> for capability::Row {
         row.prefill = file.prefill.map(|way| way.0);
         row.rejects_trailing_space = file.rejects_trailing_space;
         row.returns_prefill = file.returns_prefill;
-        row.prefix_path = file.prefix_path.map(|path| path.0);
+        row.prefill_path = file.prefill_path.map(|path| path.0);
         row.response_format = file.response_format;
         row.tools = file.tools;
         row.web_search = file.web_search;
@@ -92,10 +93,10 @@ impl From<&capability::Row> for Row {
         Self {
             model: row.model,
             host: row.host,
-            prefill: row.prefill.map(Way),
+            prefill: row.prefill.map(PrefillName),
             rejects_trailing_space: row.rejects_trailing_space,
             returns_prefill: row.returns_prefill,
-            prefix_path: row.prefix_path.map(PrefixPath),
+            prefill_path: row.prefill_path.map(PrefillPath),
             response_format: row.response_format,
             tools: row.tools,
             web_search: row.web_search,
@@ -104,7 +105,7 @@ impl From<&capability::Row> for Row {
     }
 }
 
-impl<'de> Deserialize<'de> for Way {
+impl<'de> Deserialize<'de> for PrefillName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let found = PrefillForm::NAMES.iter().find(|(known, _)| *known == name);
@@ -115,7 +116,7 @@ impl<'de> Deserialize<'de> for Way {
     }
 }
 
-impl Serialize for Way {
+impl Serialize for PrefillName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.0.as_str())
     }
@@ -132,7 +133,7 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-impl<'de> Deserialize<'de> for PrefixPath {
+impl<'de> Deserialize<'de> for PrefillPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let path = String::deserialize(deserializer)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);

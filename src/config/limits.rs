@@ -1,11 +1,12 @@
-//! `[limits]`: bytes, counts and seconds.
+//! Reads and writes `[limits]`: bytes, counts and seconds.
 
 use std::time::Duration;
 
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A table whose keys are the members of [`Limits`](crate::Limits), each of them optional, and the name that each had before.
+/// Declares a table whose keys are the members of [`Limits`](crate::Limits). Each is optional, and has the key of
+/// earlier versions as an alias.
 macro_rules! limits {
     ($($key:ident | $old:literal: $type:ty),+ $(,)?) => {
         #[derive(Debug, Default, Deserialize, Serialize)]
@@ -24,7 +25,7 @@ macro_rules! limits {
 
         impl From<&crate::Limits> for Limits {
             fn from(limits: &crate::Limits) -> Self {
-                // Named one by one, so that a limit without a key does not compile.
+                // The members are named one by one, so that a limit without a key does not compile.
                 let crate::Limits { $($key),+ } = limits.clone();
                 Self { $($key: Some($key.into())),+ }
             }
@@ -33,10 +34,10 @@ macro_rules! limits {
 }
 
 limits! {
-    max_depth | "depth": Room,
-    max_line_bytes | "line": Room,
-    max_event_bytes | "event": Room,
-    max_pending_bytes | "held": Room,
+    max_depth | "depth": Positive,
+    max_line_bytes | "line": Positive,
+    max_event_bytes | "event": Positive,
+    max_pending_bytes | "held": Positive,
     overlap_window | "tail": usize,
     max_anchor_chars | "anchor": usize,
     max_verbatim_context | "full_context": usize,
@@ -47,63 +48,63 @@ limits! {
     max_continuations | "continuations": u32,
     max_consecutive_failures | "failures": u32,
     max_no_progress | "repeats": u32,
-    max_total_tokens | "tokens": Count,
+    max_total_tokens | "tokens": OptionalCount,
     max_total_time | "time": Seconds,
     max_stalled_reports | "strikes": u32,
-    idle_timeout | "idle": Wait,
-    first_byte_timeout | "first_byte": Wait,
+    idle_timeout | "idle": PositiveSeconds,
+    first_byte_timeout | "first_byte": PositiveSeconds,
     keep_alive_interval | "keep_alive": Seconds,
     max_backoff | "backoff": Seconds,
 }
 
-/// A number without which nothing works: not 0.
+/// A number that must not be 0.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Room(usize);
+struct Positive(usize);
 
-impl<'de> Deserialize<'de> for Room {
+impl<'de> Deserialize<'de> for Positive {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let room = usize::deserialize(deserializer)?;
+        let number = usize::deserialize(deserializer)?;
         let refused = || D::Error::invalid_value(Unexpected::Unsigned(0), &"a number above 0");
-        Some(Self(room)).filter(|_| room > 0).ok_or_else(refused)
+        Some(Self(number)).filter(|_| number > 0).ok_or_else(refused)
     }
 }
 
-impl From<Room> for usize {
-    fn from(room: Room) -> Self {
-        room.0
+impl From<Positive> for usize {
+    fn from(number: Positive) -> Self {
+        number.0
     }
 }
 
-impl From<usize> for Room {
-    fn from(room: usize) -> Self {
-        Self(room)
+impl From<usize> for Positive {
+    fn from(number: usize) -> Self {
+        Self(number)
     }
 }
 
-/// A number that may be none: 0.
+/// A number for which 0 means no limit.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-struct Count(u64);
+struct OptionalCount(u64);
 
-impl From<Count> for Option<u64> {
-    fn from(count: Count) -> Self {
+impl From<OptionalCount> for Option<u64> {
+    fn from(count: OptionalCount) -> Self {
         Some(count.0).filter(|count| *count > 0)
     }
 }
 
-impl From<Option<u64>> for Count {
+impl From<Option<u64>> for OptionalCount {
     fn from(count: Option<u64>) -> Self {
-        // As much as TOML can write.
+        // TOML can't write a larger number.
         Self(count.unwrap_or(0).min(i64::MAX.unsigned_abs()))
     }
 }
 
-/// Seconds, whole or not, at most a year.
+/// Seconds, whole or not, up to a year.
 #[derive(Clone, Copy, Debug)]
 struct Seconds(Duration);
 
-/// Seconds, more than none: nobody waits for nothing.
+/// The same, and more than 0.
 #[derive(Clone, Copy, Debug)]
-struct Wait(Duration);
+struct PositiveSeconds(Duration);
 
 const YEAR: f64 = 365.0 * 24.0 * 60.0 * 60.0;
 
@@ -136,7 +137,7 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-impl<'de> Deserialize<'de> for Wait {
+impl<'de> Deserialize<'de> for PositiveSeconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(SecondsVisitor { zero: false }).map(Self)
     }
@@ -155,7 +156,7 @@ impl Serialize for Seconds {
     }
 }
 
-impl Serialize for Wait {
+impl Serialize for PositiveSeconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         write(self.0, serializer)
     }
@@ -167,13 +168,13 @@ impl From<Seconds> for Duration {
     }
 }
 
-impl From<Wait> for Duration {
-    fn from(wait: Wait) -> Self {
+impl From<PositiveSeconds> for Duration {
+    fn from(wait: PositiveSeconds) -> Self {
         wait.0
     }
 }
 
-/// None: 0.
+/// 0 means no limit.
 impl From<Seconds> for Option<Duration> {
     fn from(seconds: Seconds) -> Self {
         Some(seconds.0).filter(|seconds| !seconds.is_zero())
@@ -192,7 +193,7 @@ impl From<Duration> for Seconds {
     }
 }
 
-impl From<Duration> for Wait {
+impl From<Duration> for PositiveSeconds {
     fn from(seconds: Duration) -> Self {
         Self(seconds)
     }

@@ -1,5 +1,5 @@
-//! The configuration file: one TOML text with limits, the words of the prompt, what models can be asked for, and how the
-//! proxy runs. docs/configuration.md has all of it.
+//! The configuration file: a TOML text with the limits, the words of the re-prompt, what models can be asked for, and
+//! how the proxy runs. docs/configuration.md describes it.
 //!
 //! ```
 //! use restitch::config::Config;
@@ -7,7 +7,7 @@
 //!
 //! let config = Config::parse(r#"
 //!     [limits]
-//!     continuations = 4
+//!     max_continuations = 4
 //!
 //!     [prompt]
 //!     progress = true
@@ -15,16 +15,16 @@
 //!     [[capability]]
 //!     model = "*"
 //!     host = "127.0.0.1"
-//!     prefix = "continue-final-message"
+//!     prefill = "continue-final-message"
 //! "#)?;
 //! assert_eq!(config.limits.max_continuations, 4);
-//! assert_eq!(config.table().of("llama", Some("127.0.0.1")).prefix, PrefillForm::Final);
+//! assert_eq!(config.table().of("llama", Some("127.0.0.1")).prefill, PrefillForm::Final);
 //!
-//! let error = Config::parse("[limits]\ncontinuation = 4\n").unwrap_err();
+//! let error = Config::parse("[limits]\nmax_continuation = 4\n").unwrap_err();
 //! assert_eq!(error.line, 2);
 //! # Ok::<(), restitch::config::ConfigError>(())
 //! ```
-//! It reads no files and no environment: it is given text.
+//! This module reads no files and no environment. It is given text.
 
 mod capability;
 mod limits;
@@ -41,7 +41,7 @@ use crate::Limits;
 use crate::provider::capability::{Row, Table};
 use crate::session::Prompt;
 
-/// What a configuration file says, and the defaults for what it doesn't.
+/// What a configuration file says, and the defaults for what it does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
@@ -49,7 +49,7 @@ pub struct Config {
     pub limits: Limits,
     /// `[prompt]`.
     pub prompt: Prompt,
-    /// `[[capability]]`, in their order.
+    /// `[[capability]]`, in the order of the file.
     pub capabilities: Vec<Row>,
     /// `[proxy]`.
     pub proxy: Proxy,
@@ -69,7 +69,7 @@ impl Config {
     /// Reads a file's text.
     ///
     /// # Errors
-    /// It is no TOML, names a table or a key that there is none of, or a value makes no sense.
+    /// The text is not TOML, has an unknown table or key, or a value that is not valid.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text).map_err(|error| ConfigError::new(text, &error))?;
         Ok(Self {
@@ -80,15 +80,16 @@ impl Config {
         })
     }
 
-    /// The rows of the configuration in front of those that are known.
+    /// Returns the built-in capability table with this configuration's rows in front.
     pub fn table(&self) -> Table {
         Table::default().with(self.capabilities.iter().cloned())
     }
 
-    /// All of it as a file's text, with the defaults. Parsed again, it says the same, and shows the same.
+    /// Returns the whole configuration as a file's text, with the defaults. Parsing that text gives the same
+    /// configuration.
     ///
-    /// The rows that are known stand there as comments: a file that is made of this text follows later versions of
-    /// restitch in what models can be asked for. A password in the upstream is left out.
+    /// The built-in capability rows are comments: a file that is made from this text gets the rows of later versions. A
+    /// password in the upstream is replaced by `***`.
     pub fn show(&self) -> String {
         let mut text = self.show_own();
         let built_in = written_rows(&self.built_in());
@@ -101,13 +102,13 @@ impl Config {
         text
     }
 
-    /// The same with the rows that are known as rows: a file that is made of this text knows no others. A row that
-    /// stands in the configuration is not repeated.
+    /// Returns the same text with the built-in capability rows as rows. A file that is made from it keeps these rows
+    /// even when a later version has others. A row that the configuration has is not repeated.
     pub fn show_all(&self) -> String {
         self.show_own() + &written_rows(&self.built_in())
     }
 
-    /// What is the configuration's own, with the defaults.
+    /// Returns the text of this configuration with the defaults, without built-in rows.
     fn show_own(&self) -> String {
         let mut proxy = self.proxy.filled();
         proxy.upstream = proxy.upstream.as_deref().map(proxy::without_password);
@@ -120,7 +121,7 @@ impl Config {
         text + &written_rows(&self.capabilities)
     }
 
-    /// The rows that are known and are not the configuration's own.
+    /// Returns the built-in rows that this configuration does not have.
     fn built_in(&self) -> Vec<Row> {
         let known = Table::default();
         known.rows().iter().filter(|row| !self.capabilities.contains(row)).cloned().collect()
@@ -133,7 +134,7 @@ struct Rows {
     capability: Vec<capability::Row>,
 }
 
-/// The rows as a file has them, after an empty line; nothing where there are none.
+/// Returns an empty line and the rows as a file has them. Empty if there are no rows.
 fn written_rows(rows: &[Row]) -> String {
     match rows.is_empty() {
         true => String::new(),
@@ -141,29 +142,29 @@ fn written_rows(rows: &[Row]) -> String {
     }
 }
 
-/// There is no value in a configuration that TOML can't write.
+/// Returns a table as TOML. All values of a configuration can be written.
 fn written(table: &impl Serialize) -> String {
     let written = toml::to_string_pretty(table);
     debug_assert!(written.is_ok(), "{written:?}");
     written.unwrap_or_default()
 }
 
-/// What stands where no upstream is named.
+/// The line in place of an upstream that is not set.
 const NO_UPSTREAM: &str = "# upstream = \"https://api.example.com\"\n";
 
-/// What stands before the rows that are known.
+/// The line before the built-in rows.
 const BUILT_IN: &str = "\n\
-    # (What is known of models without a row of your own; newer versions know more. A row above wins over these.)\n";
+    # (Built-in rows. Newer versions may have more. A row above wins over these.)\n";
 
-/// What is wrong with a configuration, and where.
+/// Why a configuration was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigError {
-    /// From 1 on.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Characters from the start of the line, from 1 on.
+    /// The character in the line, counted from 1.
     pub column: usize,
-    /// What is wrong.
+    /// What is wrong, for people.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! `[prompt]`: the parts of the prompt, switched on or off, or replaced.
+//! Reads and writes `[prompt]`: the parts of the re-prompt, switched on or off, or replaced.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::session::{self, Part};
 
-/// `None`: as it is by default.
+/// The table. `None` keeps a part's default.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Prompt {
@@ -25,7 +25,7 @@ pub(super) struct Prompt {
     overlap_context: Option<Words>,
 }
 
-/// `true`: the words of the part's own; `false`: without the part; or other words.
+/// `true` for the part's own words, `false` to leave the part out, or other words.
 #[derive(Clone, Debug)]
 enum Words {
     Own(bool),
@@ -49,7 +49,7 @@ impl From<Prompt> for session::Prompt {
                 Words::Own(false) => None,
                 Words::Other(words) => Some(words.as_str()),
             };
-            // A wrong template is none of these: it was refused where it was read.
+            // A template that is not valid was refused when it was read.
             let changed = prompt.clone().with(part, template);
             debug_assert!(changed.is_ok(), "{part:?}: {changed:?}");
             changed.unwrap_or(prompt)

@@ -1,4 +1,4 @@
-//! `[proxy]`: how the proxy runs.
+//! Reads and writes `[proxy]`: how the proxy runs.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -7,43 +7,42 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::session::GiveUp;
 
-/// What flags of `restitch proxy` say, too; a flag wins.
+/// The settings that `restitch proxy` has flags for, too. A flag wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Proxy {
-    /// Where to listen.
+    /// The address to listen on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
-    /// Where requests go.
+    /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// First requests are adapted to what their model can be asked for.
+    /// Whether first requests are adapted to what their model can be asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapt: Option<bool>,
     /// By what factor each further call may be longer than the one before.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "factor")]
     pub raise_max_tokens: Option<u32>,
-    /// What becomes of an answer that is given up.
+    /// What becomes of an answer whose rest can't be had.
     #[serde(skip_serializing_if = "Option::is_none", with = "give_up")]
     pub on_give_up: Option<GiveUp>,
-    /// What is told on standard error: one of [`LEVELS`](Self::LEVELS).
+    /// What is logged on standard error: one of [`LEVELS`](Self::LEVELS).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "level")]
     pub log: Option<String>,
 }
 
 impl Proxy {
-    /// Of what is told, from nothing to everything.
+    /// The log levels, from nothing to everything.
     pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-    /// Where it listens unless told otherwise.
+    /// The default address.
     pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7378);
 
-    /// What becomes of an answer that is given up, unless told otherwise: its client takes text that was closed for
-    /// whole text.
+    /// The default for answers whose rest can't be had: a client would take a closed document for a whole one.
     pub const ON_GIVE_UP: GiveUp = GiveUp::Leave;
 
-    /// With the defaults for what is not said; there is none for the upstream.
+    /// Returns the settings with the defaults for what is not set. There is no default upstream.
     #[must_use]
     pub fn filled(&self) -> Self {
         Self {
@@ -57,7 +56,8 @@ impl Proxy {
     }
 }
 
-/// An upstream as it may be shown: with `***` in the place of a password or a query, neither of which it may have.
+/// Returns an upstream's address with `***` in place of a password or a query. It may have neither, but people write
+/// them, and what is shown ends up in logs.
 pub(super) fn without_password(upstream: &str) -> String {
     let (address, query) = match upstream.split_once('?') {
         Some((address, _)) => (address, "?***"),
@@ -66,7 +66,7 @@ pub(super) fn without_password(upstream: &str) -> String {
     let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let Some((user_info, host)) = authority.rsplit_once('@') else { return format!("{address}{query}") };
-    // A lone name before the `@` may be a key.
+    // A name without a password may be a key.
     let user = user_info.split_once(':').map_or(String::new(), |(user, _)| format!("{user}:"));
     format!("{scheme}{}{user}***@{host}{path}{query}", if scheme.is_empty() { "" } else { "://" })
 }
@@ -79,7 +79,7 @@ fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D
     Err(D::Error::custom(format!("`{level}` is no level: there are {}", Proxy::LEVELS.join(", "))))
 }
 
-/// The names of [`GiveUp`].
+/// Reads and writes the names of [`GiveUp`].
 mod give_up {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

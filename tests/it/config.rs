@@ -1,4 +1,4 @@
-//! The configuration file: what it can say, what it is refused for, and its page.
+//! The configuration file: what it can set, why it is refused, and its page.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn parse(text: &str) -> Config {
     Config::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The fenced blocks of the page in one language.
+/// Returns the page's fenced blocks in one language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
     PAGE.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect()
@@ -23,7 +23,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 fn every_example_of_the_page_is_right() {
     let examples = blocks("toml");
     assert_eq!(examples.len(), 4);
-    // One by one, and all of them as one file.
+    // Each example is valid alone, and all of them are valid as one file.
     for example in &examples {
         assert_ne!(parse(example), Config::default(), "it says nothing: {example}");
     }
@@ -102,6 +102,27 @@ fn an_empty_file_is_the_default() {
     assert_eq!(Config::default().table(), Table::default());
 }
 
+/// Files of earlier versions keep working.
+#[test]
+fn earlier_keys_mean_the_same() {
+    let old = "[limits]\ndepth = 1\nline = 2\nevent = 3\nheld = 4\ntail = 5\nanchor = 6\nfull_context = 7\n\
+        context_budget = 8\nread_ahead = 9\nbody = 10\nsiblings = 11\ncontinuations = 12\nfailures = 13\n\
+        repeats = 14\ntokens = 15\ntime = 16\nstrikes = 17\nidle = 18\nfirst_byte = 19\nkeep_alive = 20\n\
+        backoff = 21\n[[capability]]\nmodel = \"a\"\nprefix = \"turn\"\ntrims = true\nechoes = true\n\
+        prefix_path = \"/beta\"\n";
+    let new = "[limits]\nmax_depth = 1\nmax_line_bytes = 2\nmax_event_bytes = 3\nmax_pending_bytes = 4\n\
+        overlap_window = 5\nmax_anchor_chars = 6\nmax_verbatim_context = 7\ncontext_budget_chars = 8\n\
+        max_read_ahead_bytes = 9\nmax_body_bytes = 10\nmax_children = 11\nmax_continuations = 12\n\
+        max_consecutive_failures = 13\nmax_no_progress = 14\nmax_total_tokens = 15\nmax_total_time = 16\n\
+        max_stalled_reports = 17\nidle_timeout = 18\nfirst_byte_timeout = 19\nkeep_alive_interval = 20\n\
+        max_backoff = 21\n[[capability]]\nmodel = \"a\"\nprefill = \"turn\"\nrejects_trailing_space = true\n\
+        returns_prefill = true\nprefill_path = \"/beta\"\n";
+    assert_eq!(parse(old), parse(new));
+    let shown = parse(old).show();
+    let (limits, _) = shown.split_once("\n[prompt]").unwrap();
+    assert!((1..=21).all(|n| limits.contains(&format!(" = {n}\n"))), "{limits}");
+}
+
 fn wrong(text: &str) -> (usize, usize, String) {
     let error = Config::parse(text).expect_err(text);
     assert_eq!(error.to_string(), format!("line {}, column {}: {}", error.line, error.column, error.message));
@@ -136,8 +157,8 @@ fn what_is_wrong_is_told_with_its_line() {
             10,
             "`yes` is no way to continue a prefix: there are `none`",
         ),
-        ("[[capability]]\nmodel = \"a\"\nprefix_path = \"beta\"\n", 3, 15, "`beta` is no path"),
-        ("[[capability]]\nmodel = \"a\"\nprefix_path = \"/a?b\"\n", 3, 15, "`/a?b` is no path"),
+        ("[[capability]]\nmodel = \"a\"\nprefill_path = \"beta\"\n", 3, 15, "`beta` is no path"),
+        ("[[capability]]\nmodel = \"a\"\nprefill_path = \"/a?b\"\n", 3, 15, "`/a?b` is no path"),
         ("[[capability]]\nmodel = \"a\"\n[[capability]]\nmodell = \"b\"\n", 4, 1, "unknown field `modell`"),
         (
             "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"b\", value = \"{\" }\n",
@@ -164,7 +185,7 @@ fn what_is_wrong_is_told_with_its_line() {
 
 const OWN: &str = "[proxy]\nupstream = \"http://a\"\nadapt = false\non_give_up = \"error\"\n[limits]\nbackoff = 0.25\nsiblings = 7\n\
     [prompt]\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
-    [[capability]]\nmodel = \"a*\"\nprefix = \"partial\"\nechoes = true\nprefix_path = \"\"\n";
+    [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\nprefill_path = \"\"\n";
 
 #[test]
 fn what_is_shown_says_the_same() {
@@ -182,7 +203,7 @@ fn what_is_shown_says_the_same() {
     }
 }
 
-/// A file that is made from what is shown must not keep today's table for ever: its rows would win over newer ones.
+/// A file that is made from `config show` must not keep today's table: its rows would win over newer ones.
 #[test]
 fn built_in_rows_are_shown_as_comments() {
     let config = parse(OWN);
@@ -190,7 +211,7 @@ fn built_in_rows_are_shown_as_comments() {
     assert_eq!(parse(&shown).capabilities, config.capabilities, "{shown}");
     assert_eq!(parse(&Config::default().show()).capabilities, []);
     assert!(shown.contains("\n#\n# [[capability]]\n# model = \"*claude-2*\"\n"), "{shown}");
-    // They are what is left when the marks are taken away.
+    // Without the comment marks the rows are rows.
     let bare: String = shown.lines().filter(|line| !line.starts_with("# (")).fold(String::new(), |bare, line| {
         bare + line.strip_prefix("# ").filter(|line| !line.starts_with("upstream")).unwrap_or(line) + "\n"
     });
@@ -209,7 +230,7 @@ fn the_upstream_is_shown_without_its_password() {
         let text = parse(&format!("[proxy]\nupstream = \"{upstream}\"\n")).show();
         assert!(text.contains(shown) && !text.contains("secret"), "{upstream}: {text}");
     }
-    // Without one there is a line for it.
+    // If there is no upstream, a comment shows how to set one.
     let text = Config::default().show();
     assert!(text.contains("\n# upstream = \"https://"), "{text}");
 }
@@ -253,14 +274,14 @@ mod commands {
 
     fn with_variables(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Ran {
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-        // The tests' own variable is none of the program's.
+        // This variable is the tests' own.
         command.current_dir(folder).args(args).env_remove("RESTITCH_CORPUS").envs(variables.iter().copied());
         let output = command.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Compose files and CI set a variable to nothing where they mean that it is not set.
+    /// Compose files and CI set a variable to nothing to mean that it is not set.
     #[test]
     fn an_empty_variable_is_not_set() {
         let folder = folder("config-empty", &[]);
@@ -285,13 +306,13 @@ mod commands {
             let named = format!("invalid value '{value}' for 'RESTITCH_{name}'");
             assert!(ran.err.contains(&named), "{}", ran.err);
         }
-        // The flag is named where it was the flag.
+        // The flag is named if the value came from the flag.
         let args = ["config", "show", "--continuations", "few"];
         let ran = with_variables(&folder, &args, &[("RESTITCH_CONTINUATIONS", "many")]);
         assert!(ran.err.contains("invalid value 'few' for '--continuations <N>'"), "{}", ran.err);
     }
 
-    /// A misspelt one would be passed over in silence.
+    /// A misspelt variable would otherwise be ignored without a word.
     #[test]
     fn an_unknown_variable_is_told() {
         let folder = folder("config-unknown", &[]);
@@ -302,12 +323,12 @@ mod commands {
         assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
         assert!(ran.err.contains("restitch: RESTITCH_CONTINUATION: no such variable; known are "), "{}", ran.err);
         assert!(ran.err.contains("RESTITCH_CONTINUATIONS") && !ran.err.contains("secret"), "{}", ran.err);
-        // A command that reads none of them has nothing to say.
+        // A command that reads no variables reports none.
         let ran = with_variables(&folder, &["config", "check", "missing.toml"], &variables);
         assert!(!ran.err.contains("RESTITCH_"), "{}", ran.err);
     }
 
-    /// `config show > file` is how a file begins.
+    /// A file usually starts as `config show > file`.
     #[test]
     fn what_is_shown_freezes_no_built_in_row() {
         let folder = folder("config-freeze", &[("restitch.toml", FILE)]);
@@ -321,7 +342,7 @@ mod commands {
         assert_eq!(Config::parse(&all).unwrap().capabilities, Config::default().table().rows());
     }
 
-    /// A terminal that closes, or a service manager that means "read the configuration again", ends no answer.
+    /// Neither a terminal that closes nor a service manager that sends SIGHUP for a reload ends an answer.
     #[cfg(all(feature = "proxy", unix))]
     #[test]
     fn a_hangup_does_not_end_the_proxy() {
@@ -352,7 +373,7 @@ mod commands {
         assert_eq!(child.wait().unwrap().code(), Some(0));
     }
 
-    /// Flags, then the environment, then the file, then the defaults.
+    /// Flags win over the environment, that over the file, and that over the defaults.
     #[test]
     fn flags_win_over_the_environment_and_that_over_the_file() {
         let folder = folder("config-show", &[("restitch.toml", FILE)]);
