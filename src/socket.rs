@@ -1,8 +1,8 @@
-//! A server's side of a connection that can be cut behind its last byte.
+//! A server's side of a connection that can be cut after its last byte.
 //!
-//! A body that fails makes hyper close the connection at once, with what it has buffered. But "dropped after byte N" shall
-//! mean that N bytes have left, however slowly the peer reads: so the body only asks for the cut, and the failure comes
-//! from the flush after it.
+//! hyper closes the connection as soon as a body fails, and drops what it has buffered. But "dropped after byte N" must
+//! mean that N bytes have left, however slowly the peer reads. So the body only asks for the cut, and the socket fails
+//! at the next flush.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// Asks a socket to be cut, once all that was written has been flushed. Clones ask the same socket.
+/// Asks a socket for a cut, which happens after everything written so far has been flushed. Clones ask the same socket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cut(Arc<AtomicBool>);
 
@@ -24,7 +24,7 @@ impl Cut {
     }
 }
 
-/// A socket that fails once all was flushed after the cut was asked for.
+/// A socket that fails at the first flush after a cut was asked for.
 #[derive(Debug)]
 pub(crate) struct Socket {
     io: TokioIo<TcpStream>,

@@ -1,4 +1,4 @@
-//! One type for every request body, so that the client has one connection pool.
+//! One type for all request bodies, so that the client has one connection pool.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,21 +13,21 @@ use hyper::body::{Frame, SizeHint};
 /// Why a body failed while it was sent.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request's body: bytes that are there, or ones that are still to come.
+/// A request's body: bytes that are there, or bytes that are still to come.
 pub struct Body(UnsyncBoxBody<Bytes, BodyError>);
 
 impl Body {
-    /// No bytes.
+    /// Creates a body without bytes.
     pub fn empty() -> Self {
         Self::full(Bytes::new())
     }
 
-    /// Bytes that are all there. They are sent with their length.
+    /// Creates a body of bytes that are all there. They are sent with their length.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         Self::wrap(Full::new(bytes.into()))
     }
 
-    /// Bytes as they come, sent in chunks.
+    /// Creates a body of bytes that are still to come. They are sent in chunks.
     pub fn stream<S, E>(stream: S) -> Self
     where
         S: Stream<Item = Result<Bytes, E>> + Send + 'static,
@@ -36,7 +36,7 @@ impl Body {
         Self::wrap(StreamBody::new(Frames(Box::pin(stream))))
     }
 
-    /// Another body, such as the one of a request that is passed on.
+    /// Wraps another body, for example that of a request that is passed on.
     pub fn wrap<B>(body: B) -> Self
     where
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
@@ -59,7 +59,7 @@ impl<B: Into<Bytes>> From<B> for Body {
 }
 
 impl fmt::Debug for Body {
-    /// The size alone: bodies hold what users said.
+    /// Prints the size alone, since bodies hold what users wrote.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Body").field(&hyper::body::Body::size_hint(self)).finish()
     }

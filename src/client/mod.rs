@@ -1,8 +1,8 @@
-//! A thin HTTP client for one upstream: pooled HTTP/1.1 connections, TLS with the system's roots, addresses that no
-//! request can change.
+//! A thin HTTP client for one upstream: pooled HTTP/1.1 connections, TLS with the system's certificate roots, and
+//! addresses that no request can change.
 //!
-//! It knows nothing of what it carries, waits for nothing by itself and retries nothing that an upstream may have
-//! seen: time-outs, retries and headers are the caller's.
+//! The client does not look at what it carries, has no time-outs, and repeats no request that an upstream may have
+//! seen. Time-outs, retries and headers are the caller's.
 
 mod body;
 mod upstream;
@@ -43,14 +43,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of `upstream`. The connections are made when they are needed.
+    /// Creates a client of `upstream`. Connections are made when they are needed.
     ///
     /// # Errors
-    /// [`Error::NoRoots`] for an `https` upstream where the system has no certificate roots. An `http` one needs none.
+    /// [`Error::NoRoots`] for an `https` upstream if the system has no certificate roots. An `http` upstream needs
+    /// none.
     pub fn new(upstream: Upstream) -> Result<Self, Error> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        // The TLS connector calls it with `https` addresses.
+        // The TLS connector passes it `https` addresses.
         connector.enforce_http(false);
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(POOL_IDLE).pool_max_idle_per_host(POOL_CONNECTIONS);
@@ -62,13 +63,14 @@ impl Client {
         Ok(Self { upstream, pool })
     }
 
-    /// Where its requests go.
+    /// Returns the upstream that the requests go to.
     pub fn upstream(&self) -> &Upstream {
         &self.upstream
     }
 
-    /// Sends a request and waits for the head of the response. Its address is one of [`Upstream::uri_for`]; its
-    /// `Host` header is replaced by the upstream's. Dropping the future or the response's body ends the call.
+    /// Sends a request and waits for the head of the response. The request's address must come from
+    /// [`Upstream::uri_for`]; its `Host` header is replaced by the upstream's. Dropping the future or the response's
+    /// body ends the call.
     ///
     /// # Errors
     /// [`Error::Foreign`] if the address is not the upstream's, [`Error::Failed`] if no response came.
@@ -86,11 +88,11 @@ impl Client {
     }
 }
 
-/// Why a call failed, or a client could not be made.
+/// Why a call failed, or why a client was not created.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system has no certificate roots, so that no `https` upstream can be trusted.
+    /// The system has no certificate roots, so no `https` upstream can be trusted.
     NoRoots(io::Error),
     /// The request's address is not the upstream's.
     Foreign(Uri),
@@ -99,7 +101,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether no connection came about, so that the upstream has seen nothing of the request.
+    /// Returns whether no connection was made, so that the upstream has seen nothing of the request.
     pub fn is_connect(&self) -> bool {
         matches!(self, Self::Failed(error) if error.is_connect())
     }
@@ -110,7 +112,7 @@ impl fmt::Display for Error {
         match self {
             Self::NoRoots(error) => write!(f, "https needs the system's certificate roots: {error}"),
             Self::Foreign(uri) => {
-                // Neither path nor query: they may hold what is not for logs.
+                // The path and the query may hold secrets, and errors are logged.
                 let host = uri.authority().map_or("no host", |authority| authority.as_str());
                 write!(f, "the request is for {host}, which is not the upstream")
             }
@@ -130,7 +132,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A client for each scheme, so that `http` works without roots, and never loads them.
+/// One client per scheme, so that `http` never loads certificate roots.
 #[derive(Clone, Debug)]
 enum Pool {
     Plain(legacy::Client<HttpConnector, Body>),
@@ -143,8 +145,8 @@ fn tls(connector: HttpConnector) -> Result<HttpsConnector<HttpConnector>, Error>
     Ok(builder.https_only().enable_http1().wrap_connector(connector))
 }
 
-/// How long an unused connection is kept: less than the servers' usual minute, so that it is we who close it.
+/// How long an unused connection is kept. Servers usually close theirs after 60 seconds; the client must be first.
 const POOL_IDLE: Duration = Duration::from_secs(50);
 
-/// Unused connections that are kept. More calls at once are fine; their connections are closed afterwards.
+/// Unused connections that are kept. More calls at a time are possible; their connections are closed afterwards.
 const POOL_CONNECTIONS: usize = 32;

@@ -1,6 +1,6 @@
-//! The one server that a client talks to, and how a request's path becomes an address there.
+//! The one server that a client talks to, and how a request's path becomes an address on it.
 //!
-//! Knows addresses and nothing of connections.
+//! This module does not know about connections.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,11 @@ use std::str::FromStr;
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
-/// Where requests go: `http` or `https`, a host, maybe a port, maybe a path that stands before every request's own.
+/// The address that requests go to: `http` or `https`, a host, and optionally a port and a path before every request's
+/// own path.
 ///
-/// It comes from the operator alone. Whatever a request's path holds, it stays a path there, below the prefix.
+/// It comes from the operator alone. Whatever a request's path holds, the request stays on this host and below this
+/// path.
 ///
 /// ```
 /// use restitch::client::Upstream;
@@ -31,12 +33,12 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Reads `http[s]://host[:port][/prefix]`.
+    /// Parses `http[s]://host[:port][/prefix]`.
     ///
     /// # Errors
-    /// Another scheme, a user or password, a query or a fragment, dot segments in the prefix, no host.
+    /// There is another scheme, a user or password, a query, a fragment, a dot segment in the prefix, or no host.
     pub fn parse(text: &str) -> Result<Self, UpstreamError> {
-        // `Uri` drops fragments without a word.
+        // `Uri` drops fragments without an error.
         if text.contains('#') {
             return Err(UpstreamError::Fragment);
         }
@@ -67,15 +69,15 @@ impl Upstream {
         Ok(Self { scheme, authority, prefix: path.path().trim_end_matches('/').to_owned() })
     }
 
-    /// The address of a request's path and query: the prefix, then the path.
+    /// Returns the address of a request's path and query: the prefix, then the path.
     ///
-    /// Of a request in absolute form only the path counts; several leading slashes are one; dot segments (`.`, `..`,
-    /// also written with `%2e`) are resolved before the prefix goes in front, so that none leads out of it. All
-    /// other bytes stay as they are, unless they are illegal in an address, which are percent-encoded. A path that
-    /// is too long for an address (64 KiB) gives the prefix alone.
+    /// Of a request target in absolute form only the path counts. Several leading slashes become one. Dot segments
+    /// (`.`, `..`, also written with `%2e`) are resolved before the prefix is added, so that none leads out of it. All
+    /// other bytes stay as they are; bytes that are illegal in an address are percent-encoded. A path that is too long
+    /// for an address (64 KiB) gives the prefix alone.
     ///
-    /// Where the prefix ends in `/v1` and the path starts with it, there is one: providers name their address with it,
-    /// and so do their clients.
+    /// If the prefix ends in `/v1` and the path starts with `/v1`, the address has one `/v1`: providers document their
+    /// address with it, and clients send it.
     ///
     /// ```
     /// let upstream = restitch::client::Upstream::parse("https://llm.example/api/v1")?;
@@ -109,22 +111,22 @@ impl Upstream {
         uri.unwrap_or_default()
     }
 
-    /// The host, without a port.
+    /// Returns the host, without a port.
     pub fn host(&self) -> &str {
         self.authority.host()
     }
 
-    /// The path that stands before every request's own; empty where there is none.
+    /// Returns the path that precedes every request's own path. Empty if there is none.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Whether `uri` leads to this upstream's host, by its scheme.
+    /// Returns whether `uri` has this upstream's scheme, host and port.
     pub fn owns(&self, uri: &Uri) -> bool {
         uri.scheme() == Some(&self.scheme) && uri.authority() == Some(&self.authority)
     }
 
-    /// Whether the connection is encrypted.
+    /// Returns whether the connection is encrypted.
     pub fn is_https(&self) -> bool {
         self.scheme == Scheme::HTTPS
     }
@@ -147,25 +149,25 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// Why a text is no upstream.
+/// Why a text is not an upstream's address.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UpstreamError {
     /// It starts with neither `http://` nor `https://`.
     Scheme,
-    /// It names no host.
+    /// It has no host.
     Host,
-    /// The port is no number up to 65,535.
+    /// Its port is not a number up to 65,535.
     Port,
-    /// It has a user or a password; keys belong into headers.
+    /// It has a user or a password. Keys belong in headers.
     UserInfo,
-    /// It has a query, which could not stand before a request's path.
+    /// It has a query, which can't precede a request's path.
     Query,
     /// It has a fragment, which is never sent.
     Fragment,
     /// Its path has a `.` or `..` segment.
     DotSegment,
-    /// It is no address at all.
+    /// It is not an address.
     Invalid(http::uri::InvalidUri),
 }
 
@@ -193,17 +195,17 @@ impl std::error::Error for UpstreamError {
     }
 }
 
-/// The path of a request target, from its first segment on: without scheme, host and leading slashes.
+/// Returns the path of a request target from its first segment on, without scheme, host and leading slashes.
 fn origin_path(target: &str) -> &str {
     let path = match target.split_once("://") {
-        // A `://` behind the first slash is a part of the path.
+        // A `://` after the first slash is part of the path.
         Some((scheme, rest)) if !scheme.contains('/') => rest.split_once('/').map_or("", |(_, path)| path),
         _ => target,
     };
     path.trim_start_matches('/')
 }
 
-/// `/` and `path` without dot segments (RFC 3986, 5.2.4).
+/// Returns `/` and `path` without dot segments (RFC 3986, section 5.2.4).
 fn resolved(path: &str) -> String {
     let mut text = String::new();
     let mut ends_in_slash = true;
@@ -225,7 +227,7 @@ fn resolved(path: &str) -> String {
     text
 }
 
-/// How many dots a segment is, if it is one or two of them, plain or percent-encoded.
+/// Returns how many dots a segment consists of, if it is one or two dots, plain or percent-encoded.
 fn dots(segment: &str) -> Option<usize> {
     let mut rest = segment;
     let mut count = 0;
@@ -240,7 +242,7 @@ fn dots(segment: &str) -> Option<usize> {
     (1..=2).contains(&count).then_some(count)
 }
 
-/// `text` with every byte percent-encoded that RFC 3986 knows neither as unreserved nor as reserved.
+/// Returns `text` with every byte percent-encoded that RFC 3986 lists neither as unreserved nor as reserved.
 fn encoded(text: &str) -> String {
     use fmt::Write as _;
     let mut out = String::with_capacity(text.len());
@@ -328,7 +330,7 @@ mod tests {
         ];
         for (path, expected) in cases {
             for (upstream, prefix) in [(&bare, ""), (&deep, "/t/v1")] {
-                // A prefix and a path that both have the version have it once.
+                // A `/v1` that both the prefix and the path have is there once.
                 let expected =
                     if prefix.is_empty() { expected } else { expected.strip_prefix("/v1").unwrap_or(expected) };
                 let uri = upstream.uri_for(path);

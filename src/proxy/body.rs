@@ -1,4 +1,4 @@
-//! Bodies: read up to a cap, and passed on to the client, where a lost one ends the connection.
+//! Reads bodies up to a cap, and passes bodies on to a client so that a lost one ends the client's connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,13 +13,14 @@ use crate::client::{self, BodyError};
 use crate::session::CallEnd;
 use crate::socket::Cut;
 
-/// Passes a body on, and lets what came before an error reach the client first.
+/// Passes a body on, and lets the bytes before an error reach the client first.
 ///
-/// hyper closes the connection as soon as a body fails, with whatever it still holds for a slow client. So a body that
-/// fails only falls silent and asks for the cut, which comes from the [`Socket`](crate::socket::Socket) behind the last byte.
+/// hyper closes the connection as soon as a body fails, and drops what it still holds for a slow client. So a body that
+/// fails only stops and asks for the cut, and the [`Socket`](crate::socket::Socket) cuts the connection after the last
+/// byte.
 #[derive(Debug)]
 pub(super) struct Flushed<B> {
-    /// `None` once it has failed.
+    /// `None` after the body has failed.
     body: Option<Pin<Box<B>>>,
     cut: Cut,
 }
@@ -49,7 +50,7 @@ where
                 tracing::debug!(%error, "the upstream broke off");
                 this.body = None;
                 this.cut.ask();
-                // hyper flushes whenever a body is pending; nothing else needs to wake it.
+                // hyper flushes whenever a body is pending, so nothing else needs to wake it.
                 Poll::Pending
             }
         }
@@ -66,34 +67,38 @@ where
 
 /// A body that was read up to a cap.
 pub(super) enum Collected {
-    BodyRelay(Bytes),
-    /// More than the cap: what was read, and the rest behind it.
+    Whole(Bytes),
+    /// The body is larger than the cap: the bytes that were read, then the rest.
     Larger(client::Body),
 }
 
-/// Why a body could not be read to its end.
+/// Why a body was not read to its end.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Unread {
+pub(super) enum ReadError {
     /// The connection was lost.
-    Broken,
-    /// Nothing came for too long.
+    Dropped,
+    /// No bytes came for too long.
     TimedOut,
 }
 
-impl Unread {
-    /// How a call ended that way.
+impl ReadError {
+    /// Returns how a call ended whose body was not read.
     pub(super) fn end(self) -> CallEnd {
         match self {
-            Self::Broken => CallEnd::Dropped,
+            Self::Dropped => CallEnd::Dropped,
             Self::TimedOut => CallEnd::TimedOut,
         }
     }
 }
 
 impl Collected {
-    /// Reads a body, or as much of it as `cap` allows. `patience`: how long its first bytes may take, and all that
-    /// follow.
-    pub(super) async fn read<B>(mut body: B, cap: usize, patience: Option<(Duration, Duration)>) -> Result<Self, Unread>
+    /// Reads a body, or its first bytes if it is larger than `cap`. `timeouts` is how long the first bytes may take,
+    /// and then each further read.
+    pub(super) async fn read<B>(
+        mut body: B,
+        cap: usize,
+        timeouts: Option<(Duration, Duration)>,
+    ) -> Result<Self, ReadError>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BodyError>,
@@ -103,31 +108,31 @@ impl Collected {
         }
         let mut read = BytesMut::new();
         loop {
-            let frame = match patience {
+            let frame = match timeouts {
                 Some((first, idle)) => {
                     let wait = if read.is_empty() { first } else { idle };
-                    timeout(wait, body.frame()).await.map_err(|_| Unread::TimedOut)?
+                    timeout(wait, body.frame()).await.map_err(|_| ReadError::TimedOut)?
                 }
                 None => body.frame().await,
             };
-            let Some(frame) = frame else { return Ok(Self::BodyRelay(read.freeze())) };
-            if let Ok(data) = frame.map_err(|_| Unread::Broken)?.into_data() {
+            let Some(frame) = frame else { return Ok(Self::Whole(read.freeze())) };
+            if let Ok(data) = frame.map_err(|_| ReadError::Dropped)?.into_data() {
                 read.extend_from_slice(&data);
             }
             if read.len() > cap {
-                return Ok(Self::Larger(client::Body::wrap(Prefixed { read: Some(read.freeze()), rest: body })));
+                return Ok(Self::Larger(client::Body::wrap(Replayed { read: Some(read.freeze()), rest: body })));
             }
         }
     }
 }
 
-/// What was read already, then the rest.
-struct Prefixed<B> {
+/// Yields the bytes that were read, then the rest.
+struct Replayed<B> {
     read: Option<Bytes>,
     rest: B,
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Prefixed<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for Replayed<B> {
     type Data = Bytes;
     type Error = B::Error;
 

@@ -1,4 +1,4 @@
-//! Answers that an upstream compresses although it was asked not to: bodies without their encoding.
+//! Decodes answers that an upstream compresses although the request asked for `identity`.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,8 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use crate::client::BodyError;
 
-/// The response with a body that can be read. As it came where its encoding is not known, with the encoding's name.
+/// Returns the response with a body that can be read. Fails, with the encoding's name, if there is no decoder for it;
+/// the response is then as it came.
 pub(super) fn decoded(mut response: Response<Incoming>) -> Result<Response<DecodedBody>, (Response<Incoming>, String)> {
     let headers = response.headers_mut();
     let encoding = headers.get(CONTENT_ENCODING).map(|name| String::from_utf8_lossy(name.as_bytes()).to_lowercase());
@@ -24,7 +25,7 @@ pub(super) fn decoded(mut response: Response<Incoming>) -> Result<Response<Decod
     };
     let Some(decoder) = decoder else { return Err((response, encoding.unwrap_or_default())) };
     headers.remove(CONTENT_ENCODING);
-    // That of the compressed bytes.
+    // The length is the compressed one.
     headers.remove(CONTENT_LENGTH);
     Ok(response.map(|body| DecodedBody { body, decoder: Some(decoder) }))
 }
@@ -32,7 +33,7 @@ pub(super) fn decoded(mut response: Response<Incoming>) -> Result<Response<Decod
 /// A response's body without its content encoding.
 pub(super) struct DecodedBody {
     body: Incoming,
-    /// `None`: the body is not encoded.
+    /// `None` if the body is not encoded.
     decoder: Option<Decoder>,
 }
 
@@ -75,21 +76,21 @@ impl Body for DecodedBody {
     }
 }
 
-/// Takes compressed bytes and gives plain ones, a bounded piece at a time: a few bytes may stand for many megabytes.
+/// Decodes compressed bytes, a bounded piece at a time: a few bytes may expand to many megabytes.
 struct Decoder {
     codec: Box<dyn DecodeV2 + Send>,
     input: Bytes,
-    /// The codec has synthesized the last piece, so that it may hold back more than it had room for.
+    /// The last piece filled its buffer, so the codec may have more.
     is_full: bool,
-    /// The encoding ends with bytes that stand for no text. Its codec fails if it is asked for more text where there is
-    /// neither input nor text; the others say that they have ended with the last text alone.
+    /// The encoding ends with a trailer, as gzip does. Such a codec fails when it is asked for more without input, so
+    /// it is flushed instead. The others report their end only together with their last bytes, and have no trailer.
     has_trailer: bool,
-    /// Where the input ends, the encoding may end, too: before its first byte, or after its last one.
+    /// The input may end here: it is empty, or a member of it has just ended.
     is_whole: bool,
 }
 
 impl Decoder {
-    /// For one encoding; of several, one around the other, there is no decoder.
+    /// Returns the decoder of one encoding. There is none for several encodings, one around the other.
     fn of(encoding: &str) -> Option<Self> {
         let codec: Box<dyn DecodeV2 + Send> = match encoding {
             "gzip" | "x-gzip" => Box::new(GzipDecoder::new()),
@@ -101,13 +102,13 @@ impl Decoder {
         Some(Self { codec, input: Bytes::new(), is_full: false, has_trailer, is_whole: true })
     }
 
-    /// Takes the next compressed bytes, once [`next`](Self::next) has given all that is in those before.
+    /// Feeds compressed bytes. Call [`next`](Self::next) until it returns `None` before the next feed.
     fn feed(&mut self, input: Bytes) {
         debug_assert!(self.input.is_empty() && !self.is_full);
         self.input = input;
     }
 
-    /// The next plain bytes; `None` if more input is needed for them.
+    /// Returns the next decoded bytes. `None` if it needs more input.
     fn next(&mut self) -> io::Result<Option<Bytes>> {
         while !self.input.is_empty() || self.is_full {
             let mut room = [0; PIECE];
@@ -116,7 +117,7 @@ impl Decoder {
                 self.codec.flush(&mut output)?;
             } else {
                 if std::mem::take(&mut self.is_whole) {
-                    // The next of several members, of which each is whole by itself.
+                    // gzip and zstd allow several members, each whole by itself.
                     self.codec.reinit()?;
                 }
                 let mut input = PartialBuffer::new(&self.input[..]);
@@ -132,7 +133,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Fails where the input ended in the middle.
+    /// Fails if the input ended in the middle of a member.
     fn finish(&self) -> io::Result<()> {
         match self.is_whole {
             true => Ok(()),
@@ -141,8 +142,9 @@ impl Decoder {
     }
 }
 
-/// Bytes of plain text that are unpacked at a time.
+/// Bytes that are decoded at a time.
 const PIECE: usize = 16 << 10;
 
-/// The power of two of the largest window: 8 MiB, as much as a sender may use in HTTP (RFC 9659).
+/// The base-2 logarithm of the largest window that is accepted: 8 MiB, the most that a sender may use in HTTP (RFC
+/// 9659).
 const ZSTD_WINDOW: u32 = 23;

@@ -1,18 +1,18 @@
-//! The first call of a conversation, adapted to its model where the operator wants that.
+//! Makes the first call, and adapts its request to the model if the operator wants that.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::body::Collected;
-use super::chat::{Conversation, says_wrong};
+use super::chat::{Conversation, is_invalid_request};
 use super::serve::{error, unreachable};
 use super::upstream;
 use crate::client::Body;
 use crate::provider::capability::CapabilityHint;
 use crate::provider::chat;
 
-/// Makes the first call, and answers with what comes of it.
+/// Makes the first call and answers with its response, continued if it is cut.
 pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
     let adapts = conversation.proxy.adapts;
     if adapts {
@@ -22,17 +22,17 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
         Ok(response) => response,
         Err(refused) => return refused,
     };
-    if !adapts || !says_wrong(response.status()) {
+    if !adapts || !is_invalid_request(response.status()) {
         return conversation.answer(response).await;
     }
     let (parts, body) = response.into_parts();
     let body = match Collected::read(body, REFUSAL, None).await {
-        Ok(Collected::BodyRelay(body)) => body,
+        Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
         Err(_) => return error(StatusCode::BAD_GATEWAY, "the upstream broke off"),
     };
-    conversation.heard(&body);
-    if !conversation.learns(&body) {
+    conversation.show_refusal(&body);
+    if !conversation.records_refusal(&body) {
         return Response::from_parts(parts, Body::full(body));
     }
     conversation.adapt();
@@ -43,24 +43,24 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
 }
 
 async fn send(conversation: &Conversation) -> Result<Response<Incoming>, Response<Body>> {
-    conversation.tapped(0, &conversation.body);
+    conversation.show_request(0, &conversation.body);
     let body = Body::full(conversation.body.clone());
     let sent = upstream::send(&conversation.proxy.client, &conversation.head, body).await;
     sent.map_err(|cause| unreachable(&cause))
 }
 
-/// Bytes of a refusal that are read; a larger one is passed on unread.
+/// Bytes of a refusal that are read. A larger one passes unread.
 const REFUSAL: usize = 64 << 10;
 
 impl Conversation {
-    /// Takes out what the model refuses, and gives its name the suffix that makes it search the web. A body that is
-    /// right for its model stays as it is, to the byte.
+    /// Removes a member that the model refuses, and adds the suffix to its name with which it searches the web. A body
+    /// that fits its model stays as it is, to the byte.
     fn adapt(&mut self) {
         let capability = self.proxy.capability(&self.request.model);
         let Ok(body) = std::str::from_utf8(&self.body) else { return };
         let suffix = capability.web_search.filter(|suffix| !self.request.model.ends_with(suffix.as_str()));
         let model = suffix.map(|suffix| format!("{}{suffix}", self.request.model));
-        // What was learned is of the name that was sent.
+        // Hints are recorded for the name that was sent.
         let takes = capability.response_format
             && model.as_ref().is_none_or(|model| self.proxy.capability(model).response_format);
         let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
@@ -75,8 +75,9 @@ impl Conversation {
         self.request.model = model.unwrap_or(std::mem::take(&mut self.request.model));
     }
 
-    /// Whether a refusal says that something is not taken which the request had, and which can be left out.
-    fn learns(&self, refusal: &[u8]) -> bool {
+    /// Records that the model refuses `response_format`. Returns whether the refusal says so and the request had that
+    /// member.
+    fn records_refusal(&self, refusal: &[u8]) -> bool {
         let hint = CapabilityHint::read(&String::from_utf8_lossy(refusal));
         let sent = std::str::from_utf8(&self.body);
         debug_assert!(sent.is_ok(), "a chat completion is JSON, and that is text");

@@ -1,11 +1,11 @@
-//! The proxy: what clients of a provider's API point their base URL at.
+//! The proxy that clients of a provider's API use as their base URL.
 //!
 //! ```text
 //!  client ──▶ serve (connections, routes) ──▶ upstream (the request that goes out) ──▶ provider
 //!    ▲                                                                                    │
 //!    └── body ◀── chat (streams: stream::Stitch · whole bodies: session::body) ◀──────────┘
 //! ```
-//! The upstream is the operator's alone; nothing in a request can choose host, scheme or key. What is not a chat
+//! The operator alone names the upstream: nothing in a request can choose host, scheme or key. Whatever is not a chat
 //! completion passes through unchanged.
 
 mod body;
@@ -30,7 +30,7 @@ use crate::provider::capability::{Capability, CapabilityCache, CapabilityHint, T
 use crate::session::relay::Output;
 use crate::session::{CallEnd, CutCause, Event, FailureReason, GiveUp, Prompt};
 
-/// What a proxy does.
+/// A proxy in front of one upstream.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -51,20 +51,21 @@ pub struct Proxy {
     prompt: Arc<Prompt>,
     capabilities: Table,
     adapts: bool,
-    raise: u32,
+    token_factor: u32,
     give_up: GiveUp,
-    /// What answers have taught of models.
+    /// What refusals have said about models.
     cache: Arc<Mutex<CapabilityCache>>,
     observer: Option<Observer>,
     tap: Option<Arc<dyn Tap>>,
 }
 
-/// Sees what goes over the wire in chat completions: bodies, which hold what users said, and no headers. It must not
-/// block for long.
+/// Sees the bodies of chat completions on their way, which hold what users wrote. It sees no headers. It must not block
+/// for long.
 pub trait Tap: Send + Sync {
-    /// A request goes out; the first is 0. One that is sent again in another way has the same number.
+    /// Called when a request goes out. The first call is 0. A request that is sent again in another form has the same
+    /// number.
     fn request(&self, number: u32, body: &[u8]);
-    /// Bytes of the event stream that answers it, or of a refusal that was read.
+    /// Called with bytes of the event stream that answers, or of a refusal that was read.
     fn response(&self, bytes: &[u8]);
 }
 
@@ -72,7 +73,7 @@ pub trait Tap: Send + Sync {
 pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
 
 impl Proxy {
-    /// A proxy in front of the client's upstream.
+    /// Creates a proxy in front of the client's upstream.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -80,7 +81,7 @@ impl Proxy {
             prompt: Arc::default(),
             capabilities: Table::default(),
             adapts: false,
-            raise: 1,
+            token_factor: 1,
             give_up: GiveUp::Leave,
             cache: Arc::default(),
             observer: None,
@@ -88,7 +89,7 @@ impl Proxy {
         }
     }
 
-    /// With other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -103,56 +104,56 @@ impl Proxy {
         self
     }
 
-    /// With other words in which the rest of an answer is asked for.
+    /// Sets the words of the re-prompt.
     #[must_use]
     pub fn prompt(mut self, prompt: Prompt) -> Self {
         self.prompt = Arc::new(prompt);
         self
     }
 
-    /// With other knowledge of what models can be asked for.
+    /// Sets the table of what models can be asked for.
     #[must_use]
     pub fn capabilities(mut self, table: Table) -> Self {
         self.capabilities = table;
         self
     }
 
-    /// Whether first requests are adapted to what their model can be asked for. They are not by default: a client gets
-    /// what it asks for, and its error.
+    /// Sets whether first requests are adapted to their model. Default: they are not, so that a client gets what it
+    /// asks for, and its error.
     #[must_use]
     pub fn adapt(mut self, adapts: bool) -> Self {
         self.adapts = adapts;
         self
     }
 
-    /// By what factor each further call of an answer may be longer than the one before, where the request limits its
-    /// tokens. 1, the default: all of them are as long as the first.
+    /// Sets by what factor each further call of an answer may be longer than the one before, where the request limits
+    /// its tokens. Default: 1, every call has the limit of the first.
     #[must_use]
     pub fn raise_max_tokens(mut self, factor: u32) -> Self {
-        self.raise = factor.max(1);
+        self.token_factor = factor.max(1);
         self
     }
 
-    /// Shows what happens to `observer`, except the bytes.
+    /// Calls `observer` with every output except the bytes.
     #[must_use]
     pub fn observe(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Shows what goes over the wire to `tap`: for one conversation at a time.
+    /// Calls `tap` with requests and responses. It is made for one conversation at a time.
     #[must_use]
     pub fn tap(mut self, tap: Arc<dyn Tap>) -> Self {
         self.tap = Some(tap);
         self
     }
 
-    /// Answers one chat completion without a socket of its own: a request's path is appended to the upstream's.
+    /// Answers one chat completion without a socket of its own. The request's path is appended to the upstream's.
     pub async fn ask(self: Arc<Self>, request: http::Request<bytes::Bytes>) -> http::Response<crate::client::Body> {
         serve::ask(self, request).await
     }
 
-    /// Listens on `addr`; port 0 takes a free one.
+    /// Listens on `addr`. Port 0 takes a free port.
     ///
     /// # Errors
     /// The address can't be listened on.
@@ -160,7 +161,7 @@ impl Proxy {
         serve::bind(self, addr).await
     }
 
-    /// What a model can be asked for, as far as that is known by now.
+    /// Returns what a model can be asked for: the table, corrected by what refusals have said.
     fn capability(&self, model: &str) -> Capability {
         let mut capability = self.capabilities.of(model, Some(self.client.upstream().host()));
         self.cache().correct(model, &mut capability);
@@ -173,13 +174,12 @@ impl Proxy {
         }
     }
 
-    /// A panic elsewhere leaves it whole: each change of it is complete when it is made.
+    /// A panic elsewhere leaves the cache valid, since each change to it is one call.
     fn cache(&self) -> MutexGuard<'_, CapabilityCache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the log and the observer. Neither text, nor paths inside documents, nor anything of a request's headers
-    /// is logged.
+    /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.
     fn observed(&self, output: &Output) {
         match output {
             Output::Call { request, .. } => {
@@ -214,7 +214,7 @@ impl Proxy {
     }
 }
 
-/// Logs why a call failed. An upstream's own words are left out: they may quote the request, or its key.
+/// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or its key.
 fn warn_of_failure(call: u32, reason: &FailureReason) {
     let cause = match reason {
         FailureReason::Nothing(end) => end.cause(),

@@ -1,4 +1,4 @@
-//! Connections and routes.
+//! Accepts connections and routes requests.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,22 +29,22 @@ use crate::client::Body;
 use crate::provider;
 use crate::socket::{Cut, Socket};
 
-/// A proxy that listens. Dropping it closes the socket and drains in the background.
+/// A proxy that listens. Dropping it closes the socket; answers under way are finished in the background.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
-    /// Told when no more connections are wanted.
+    /// Set when no more connections are to be accepted.
     stop: watch::Sender<bool>,
     accept: JoinHandle<()>,
 }
 
 impl Server {
-    /// The address it listens on, with the real port.
+    /// Returns the address that the proxy listens on, with the real port.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// `http://` and the address, without a path.
+    /// Returns `http://` and the address, without a path.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
@@ -52,11 +52,11 @@ impl Server {
     /// Closes the socket and waits until every answer under way has ended.
     pub async fn shutdown(self) {
         self.stop.send_replace(true);
-        // The task ends on its own; a panic in it has been reported.
+        // The task ends on its own, and a panic in it has been reported.
         let _ = self.accept.await;
     }
 
-    /// Serves until `signal` is ready, then drains.
+    /// Serves until `signal` is ready, then shuts down.
     pub async fn serve_until(self, signal: impl Future<Output = ()>) {
         signal.await;
         self.shutdown().await;
@@ -78,12 +78,13 @@ async fn accept(listener: TcpListener, proxy: Arc<Proxy>, mut stopped: watch::Re
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => connection(stream, Arc::clone(&proxy), &graceful),
                 Err(error) => {
-                    // Mostly a lack of file descriptors, which others must give back first.
+                    // Mostly the process has no file descriptors left, and other connections must give theirs back
+                    // first.
                     tracing::warn!(%error, "cannot accept a connection");
-                    sleep(ACCEPT_AGAIN).await;
+                    sleep(ACCEPT_RETRY).await;
                 }
             },
-            // Told to stop, or the server was dropped.
+            // The server was told to stop, or was dropped.
             _ = stopped.changed() => break,
         }
     }
@@ -105,9 +106,9 @@ fn connection(stream: TcpStream, proxy: Arc<Proxy>, graceful: &GracefulShutdown)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
-        // One flat buffer is what makes the read-ahead: hyper polls a response's body until it is full, writes what
-        // is there in one call, and stops polling while the client takes nothing.
+        .header_read_timeout(HEADER_TIMEOUT)
+        // One flat buffer bounds the read-ahead: hyper polls a response's body until the buffer is full, writes the
+        // buffer in one call, and stops polling while the client reads nothing.
         .writev(false)
         .max_buf_size(read_ahead)
         .serve_connection(socket, service);
@@ -130,17 +131,19 @@ async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body
         return error(StatusCode::NOT_IMPLEMENTED, NO_WEBSOCKET);
     }
     let mut response = route(proxy, request).await;
-    // Each connection has a version of its own, and framing of its own.
+    // Each connection has its own version and its own framing.
     *response.version_mut() = Version::HTTP_11;
     if response.headers().contains_key(TRANSFER_ENCODING) {
-        // Of the two the upstream means the chunks; a length beside them would frame another body here (RFC 9112, 6.3).
+        // Of the two the upstream means the chunks. A length beside them would frame another body here (RFC 9112,
+        // section 6.3).
         response.headers_mut().remove(CONTENT_LENGTH);
     }
     upstream::remove_hop_by_hop(response.headers_mut());
     response
 }
 
-/// Whether a request is to become a WebSocket. Other upgrades are offers that a server may leave out.
+/// Returns whether a request asks for a WebSocket. Other upgrades are offers that a server may ignore (RFC 9110,
+/// section 7.8).
 fn asks_for_websocket(headers: &HeaderMap) -> bool {
     let has = |name: HeaderName, wanted: &str| {
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
@@ -149,7 +152,7 @@ fn asks_for_websocket(headers: &HeaderMap) -> bool {
     has(CONNECTION, "upgrade") && has(UPGRADE, "websocket")
 }
 
-/// Why there is no WebSocket, and what to do.
+/// Says why there is no WebSocket, and what to do.
 const NO_WEBSOCKET: &str = "this proxy passes no WebSockets on: connect to the upstream itself for them";
 
 async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> {
@@ -166,7 +169,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
         return pass(&proxy, &head, Body::wrap(body)).await;
     }
     let body = match Collected::read(body, proxy.limits.max_body_bytes, None).await {
-        Ok(Collected::BodyRelay(body)) => body,
+        Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => return pass(&proxy, &head, body).await,
         Err(_) => return error(StatusCode::BAD_REQUEST, "the request's body broke off"),
     };
@@ -175,19 +178,19 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
             let mut limits = proxy.limits.clone();
             limits.max_continuations = directives.continuations.unwrap_or(u32::MAX).min(limits.max_continuations);
             let give_up = directives.give_up.unwrap_or(proxy.give_up);
-            let conversation = Conversation { proxy, limits, give_up, head: head.plain(), body, request };
+            let conversation = Conversation { proxy, limits, give_up, head: head.uncompressed(), body, request };
             first::answer(conversation).await
         }
         _ => pass(&proxy, &head, Body::full(body)).await,
     }
 }
 
-/// A chat completion that no client's connection has brought.
+/// Answers a chat completion that did not come over a connection.
 pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     match provider::chat::Request::parse(&body) {
         Some(request) => {
-            let (limits, give_up, head) = (proxy.limits.clone(), proxy.give_up, Head::new(parts).plain());
+            let (limits, give_up, head) = (proxy.limits.clone(), proxy.give_up, Head::new(parts).uncompressed());
             first::answer(Conversation { proxy, limits, give_up, head, body, request }).await
         }
         None => error(StatusCode::BAD_REQUEST, "the request is no chat completion"),
@@ -206,7 +209,7 @@ pub(super) fn unreachable(cause: &crate::client::Error) -> Response<Body> {
     error(StatusCode::BAD_GATEWAY, &format!("the upstream can't be reached: {cause}"))
 }
 
-/// An error of the proxy's own, in the shape of the API.
+/// Returns an error of the proxy's own, in the form of the API.
 pub(super) fn error(status: StatusCode, message: &str) -> Response<Body> {
     let body = serde_json::json!({"error": {"message": message, "type": PROXY_ERROR, "param": null, "code": null}});
     let mut response = Response::new(Body::full(body.to_string()));
@@ -215,10 +218,10 @@ pub(super) fn error(status: StatusCode, message: &str) -> Response<Body> {
     response
 }
 
-/// The type of errors that no upstream has sent.
+/// The `type` of errors that no upstream has sent.
 pub(crate) const PROXY_ERROR: &str = "proxy_error";
-/// hyper refuses smaller buffers.
+/// The smallest buffer that hyper accepts.
 const SMALLEST_BUFFER: usize = 8192;
-/// A request's head that takes longer is nobody's.
-const HEADERS: Duration = Duration::from_secs(300);
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// How long the head of a request may take.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(300);
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Requests that go out, and the headers that may pass in either direction.
+//! Builds the requests that go out, and filters the headers of both directions.
 
 use http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use crate::client::{Body, Client, Error};
 use crate::session::{GiveUp, GiveUpError, below};
 
-/// Sends a client's request to the upstream: its method, path and headers, with another body.
+/// Sends a client's request to the upstream, with its method, path and headers and with `body`.
 pub(super) async fn send(client: &Client, head: &Head, body: Body) -> Result<Response<Incoming>, Error> {
     let mut request = Request::new(body);
     *request.method_mut() = head.0.method.clone();
@@ -26,26 +26,28 @@ pub(super) async fn send(client: &Client, head: &Head, body: Body) -> Result<Res
 pub(super) struct Head(Parts);
 
 impl Head {
-    /// Takes out what is between the client and the proxy alone. The body's length is told by the body.
+    /// Removes the headers that concern only the connection between the client and the proxy. hyper writes the length
+    /// of the body.
     pub(super) fn new(mut parts: Parts) -> Self {
         remove_hop_by_hop(&mut parts.headers);
         for name in [HOST, CONTENT_LENGTH, EXPECT] {
             parts.headers.remove(name);
         }
-        let ours: Vec<_> = parts.headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
+        let ours: Vec<_> =
+            parts.headers.keys().filter(|name| name.as_str().starts_with(OWN_HEADERS)).cloned().collect();
         for name in ours {
             parts.headers.remove(name);
         }
         for (name, value) in &mut parts.headers {
-            // Whatever prints headers prints no value of these.
+            // Sensitive values are left out wherever headers are printed.
             value.set_sensitive(value.is_sensitive() || SECRETS.iter().any(|secret| name.as_str().contains(secret)));
         }
         Self(parts)
     }
 
-    /// The same for a further call. A key that names the first one would bring its answer back, or an error for its
-    /// other body; so would a digest of that.
-    pub(super) fn again(&self) -> Self {
+    /// Returns the head for a further call. An idempotency key of the first call would bring back its answer, or an
+    /// error about the other body; so would a digest of its body.
+    pub(super) fn for_further_call(&self) -> Self {
         let mut again = self.clone();
         for name in ["idempotency-key", "content-digest", "content-md5", "digest", "repr-digest"] {
             again.0.headers.remove(name);
@@ -53,7 +55,7 @@ impl Head {
         again
     }
 
-    /// The same for a call below another path: `prefix` comes in front, in the place of `/v1`.
+    /// Returns the head for a call below another path: `prefix` replaces `/v1`, or is added.
     pub(super) fn below(mut self, prefix: &str) -> Self {
         let path = self.0.uri.path_and_query().map_or("/", |path| path.as_str());
         if let Some(uri) = below(prefix, path).and_then(|path| path.parse().ok()) {
@@ -62,32 +64,32 @@ impl Head {
         self
     }
 
-    /// The answer is going to be read here.
-    pub(super) fn plain(mut self) -> Self {
+    /// Asks for an answer that is not compressed, since it is going to be read.
+    pub(super) fn uncompressed(mut self) -> Self {
         self.0.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         self
     }
 }
 
-/// What the names of headers with secrets contain.
+/// Parts of the names of headers that hold secrets.
 const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"];
 
-/// Headers that are for the proxy, and end here.
-const OURS: &str = "x-restitch";
+/// The start of the names of headers that are for the proxy and are not sent on.
+const OWN_HEADERS: &str = "x-restitch";
 
-/// What a request says to the proxy itself.
+/// What a request's headers ask of the proxy itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestDirectives {
-    /// `x-restitch: off`: it passes, and so does its answer.
+    /// `x-restitch: off`: the request and its answer pass unchanged.
     pub(super) off: bool,
-    /// `x-restitch-continuations`: calls after the first one.
+    /// `x-restitch-continuations`: the most calls after the first one.
     pub(super) continuations: Option<u32>,
     /// `x-restitch-give-up`: what becomes of the answer if its rest can't be had.
     pub(super) give_up: Option<GiveUp>,
 }
 
 impl RequestDirectives {
-    /// Reads a request's headers; an error is for its client.
+    /// Reads a request's headers. An error is a message for the client.
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, String> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
         let continuations = match text("x-restitch-continuations").map(str::parse) {
@@ -97,12 +99,16 @@ impl RequestDirectives {
         };
         let give_up = text("x-restitch-give-up").map(str::parse).transpose();
         let give_up = give_up.map_err(|error: GiveUpError| format!("`x-restitch-give-up`: {error}"))?;
-        Ok(Self { off: text(OURS).is_some_and(|value| value.eq_ignore_ascii_case("off")), continuations, give_up })
+        Ok(Self {
+            off: text(OWN_HEADERS).is_some_and(|value| value.eq_ignore_ascii_case("off")),
+            continuations,
+            give_up,
+        })
     }
 }
 
-/// The headers of one connection ([RFC 9110, section 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)),
-/// those that `Connection` names among them.
+/// Removes the headers of one connection ([RFC 9110, section
+/// 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)), including those that `Connection` names.
 pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)

@@ -60,7 +60,7 @@ async fn requests_share_a_connection_and_name_the_upstream() {
     );
 }
 
-/// Two pieces that are both there.
+/// A stream of two pieces that are ready.
 struct Pieces(Vec<&'static str>);
 
 impl futures_core::Stream for Pieces {
@@ -98,7 +98,7 @@ async fn failures_say_whether_there_was_a_connection() {
         let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
     });
     assert!(!answer.unwrap_err().is_connect());
-    // Bound and not listening: the port is refused, and no other test can get it.
+    // The port is bound and not listening: connections are refused, and no other test can get it.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let client = Client::new(Upstream::parse(&format!("http://{}", socket.local_addr().unwrap())).unwrap()).unwrap();
@@ -108,8 +108,8 @@ async fn failures_say_whether_there_was_a_connection() {
     assert!(error.to_string().contains("refused"), "{error}");
 }
 
-/// Where the system has certificate roots, a server without TLS is no upstream; where it has none, no client comes
-/// about. Either way it is an error that says so.
+/// On a system with certificate roots the handshake fails; on one without, no client is created. Either way the error
+/// says so.
 #[tokio::test]
 async fn https_needs_tls_and_roots() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -125,7 +125,7 @@ async fn https_needs_tls_and_roots() {
     let (answer, ()) = tokio::join!(timeout(Duration::from_secs(30), client.send(request)), async {
         let (mut socket, _) = listener.accept().await.unwrap();
         socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-        // The client says what is wrong before it leaves; closing first would lose our answer.
+        // The client sends its alert before it closes; closing first would lose the answer.
         let _ = socket.read_to_end(&mut Vec::new()).await;
     });
     let error = answer.unwrap().unwrap_err();

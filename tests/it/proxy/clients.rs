@@ -1,4 +1,4 @@
-//! Clients that leave, that are slow, and that are many; a server that is told to stop.
+//! Clients that leave, clients that are slow, many clients, and a server that is told to stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{DOCUMENT, ask, request};
 use crate::proxy::Setup;
 use crate::support::Rng;
 
-/// Slow enough that a step is not over before it is looked at.
+/// Returns limits so long that a step is not over before the test looks at it.
 fn patient() -> Limits {
     Limits { keep_alive_interval: Duration::from_secs(60), ..Limits::default() }
 }
@@ -51,7 +51,7 @@ async fn a_client_that_leaves_takes_the_call_along() {
         }
         drop(client);
         raw.wait(|state| state.left == left).await;
-        // Nobody is left who would ask again.
+        // No client is left, so no call is made.
         timeout(HANGS, proxy.shutdown()).await.unwrap_or_else(|_| panic!("{scene}: the proxy waits"));
         assert_eq!(raw.state.borrow().requests, requests, "{scene}");
     }
@@ -71,7 +71,7 @@ async fn a_slow_client_slows_the_upstream() {
         let mut client = connect_narrow(proxy.addr()).await;
         client.write_all(post(ASK).as_bytes()).await.unwrap();
         raw.wait(|state| state.written > 0).await;
-        // Until nothing has moved for a while.
+        // Wait until no byte has moved for a while.
         let mut state = raw.state.clone();
         while let Ok(moved) = timeout(Duration::from_millis(300), state.changed()).await {
             moved.unwrap();
@@ -87,11 +87,11 @@ async fn a_slow_client_slows_the_upstream() {
     assert!((measured[0] + (5 << 20)..measured[0] + (11 << 20)).contains(&measured[1]), "{measured:?}");
 }
 
-/// What was read ahead before a reset still reaches a slow client, and then the rest of the document.
+/// Bytes that were read ahead before a reset still reach a slow client, and then the rest of the document.
 #[tokio::test]
 async fn a_reset_loses_nothing_that_was_read_ahead() {
     let text = "0123456789abcdef".repeat(64);
-    // More than the sockets on the way hold.
+    // This is more than the sockets on the way hold.
     let prose = chunk(&text).repeat(8000);
     let raw = Raw::new(vec![vec![send(format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{prose}\r\n",
@@ -130,7 +130,7 @@ async fn stopping_waits_for_answers_and_for_nothing_else() {
     .await;
     let proxy = raw.proxy(Limits::default()).await;
     let addr = proxy.addr();
-    // One that has said nothing, one between two requests, one with an answer under way.
+    // One client has sent nothing, one is between two requests, one waits for the rest of its answer.
     let mut silent = connect(addr).await;
     let mut idle = connect(addr).await;
     idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
@@ -172,7 +172,7 @@ async fn many_streams_at_once() {
     ];
     let mut streams = tokio::task::JoinSet::new();
     for n in 0..200 {
-        // An error in the place of a whole body is the client's to see.
+        // An error in place of a whole body is the client's to see.
         let end = if n % 5 == 0 { "length" } else { rng.pick(&ends) };
         let script = format!("answer@{}!{end} | {}", 1 + rng.below(DOCUMENT.len() - 1), rng.pick(&ways));
         let (url, n) = (setup.proxy.url(), n);
@@ -193,10 +193,10 @@ async fn many_streams_at_once() {
     timeout(HANGS, setup.sim.idle()).await.unwrap();
 }
 
-/// Seeded resets of continuations, several in a row.
+/// Resets continuations at seeded places, several in a row.
 #[tokio::test]
 async fn resets_of_continuations() {
-    // Two resets right behind the anchor bring nothing new twice; that ends the loop elsewhere.
+    // Two resets right after the anchor add nothing new twice, which ends the loop; another test has that.
     let setup = Setup::with("answer", Limits { max_no_progress: 3, ..Limits::default() }).await;
     let mut rng = Rng::new(29);
     for n in 0..120 {

@@ -1,4 +1,4 @@
-//! Upstreams that compress although they were asked not to.
+//! Upstreams that compress although the request asked for `identity`.
 
 use compression_codecs::core::Level;
 use compression_codecs::core::util::{PartialBuffer, WriteBuffer};
@@ -10,7 +10,7 @@ use super::raw::*;
 
 const ENCODINGS: [&str; 4] = ["gzip", "x-gzip", "br", "zstd"];
 
-/// `pieces` compressed, each flushed as a server does with events.
+/// Returns `pieces` compressed, each flushed as a server does with events.
 fn encoded(encoding: &str, pieces: &[&str]) -> Vec<Vec<u8>> {
     let mut encoder: Box<dyn EncodeV2> = match encoding {
         "gzip" | "x-gzip" => Box::new(GzipEncoder::new(Level::Default.into())),
@@ -43,7 +43,7 @@ fn answer(encoding: &str, pieces: &[&str]) -> Vec<Piece> {
     std::iter::once(head(encoding, "text/event-stream")).chain(body).collect()
 }
 
-/// An answer that is cut is continued, and the client gets plain text: it had its own wish replaced by the proxy's.
+/// A cut answer is continued, and the client gets plain text: the proxy has replaced the client's `accept-encoding`.
 #[tokio::test]
 async fn a_compressed_stream_is_made_whole() {
     for encoding in ENCODINGS {
@@ -60,7 +60,7 @@ async fn a_compressed_stream_is_made_whole() {
     }
 }
 
-/// What an upstream has flushed reaches the client before the upstream says more.
+/// What an upstream has flushed reaches the client before the upstream sends more.
 #[tokio::test]
 async fn a_compressed_stream_is_not_delayed() {
     for encoding in ENCODINGS {
@@ -82,7 +82,8 @@ async fn a_compressed_stream_is_not_delayed() {
     }
 }
 
-/// One that breaks off, or is no such encoding at all, is a lost connection: the rest is asked for.
+/// A compressed stream that breaks off, or is not compressed at all, counts as a lost connection: the rest is asked
+/// for.
 #[tokio::test]
 async fn a_compressed_stream_that_breaks_off_is_a_drop() {
     for encoding in ENCODINGS {
@@ -127,7 +128,8 @@ async fn a_compressed_whole_answer_is_made_whole() {
     }
 }
 
-/// A megabyte of one letter is a thousand bytes: what is unpacked at a time, and what is read of a body, has its cap.
+/// A megabyte of one letter is a thousand bytes, so the pieces that are decoded, and what is read of a body, have a
+/// cap.
 #[tokio::test]
 async fn a_small_body_that_unpacks_to_a_large_one_is_streamed() {
     let text = "a".repeat(1 << 20);
@@ -142,7 +144,7 @@ async fn a_small_body_that_unpacks_to_a_large_one_is_streamed() {
     }
 }
 
-/// Answers that would not be continued stay as they are, compressed.
+/// Answers that would not be continued pass compressed.
 #[tokio::test]
 async fn other_compressed_answers_pass_unchanged() {
     for encoding in ENCODINGS {

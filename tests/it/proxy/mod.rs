@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::support::Rng;
 
-/// Everything that a seam can meet: escapes, several scripts, numbers, nested containers, rows that look alike.
+/// Has everything that a seam can meet: escapes, several scripts, numbers, nested containers, similar rows.
 const DOCUMENT: &str = r#"{"title": "Seams \u00e9 \ud83d\ude00 – \"quoted\"", "sections": [{"type": "text", "content": "It was a dark and stormy night; the rain fell in torrents, except at occasional intervals."}, {"type": "table", "rows": [[1, -2.5e3, true], [2, 0.125, false], [3, 17, null]]}, {"type": "list", "items": ["один", "два", "三"]}], "done": true}"#;
 
 struct Setup {
@@ -53,12 +53,12 @@ fn request(stream: bool, prompt: &str) -> Value {
     })
 }
 
-/// What a client got.
+/// What a client received.
 #[derive(Debug)]
 struct Answer {
     status: u16,
     body: Vec<u8>,
-    /// The transport ended as announced.
+    /// Whether the transport ended as announced.
     whole: bool,
 }
 
@@ -85,7 +85,7 @@ async fn ask(url: &str, request: &Value) -> Answer {
 }
 
 impl Answer {
-    /// The payloads of all events.
+    /// Returns the payloads of all events.
     fn chunks(&self) -> Vec<Value> {
         let mut decoder = Decoder::new(&Limits::default());
         let mut input = self.body.as_slice();
@@ -111,7 +111,7 @@ impl Answer {
         self.transcript().text.remove("0").unwrap_or_default()
     }
 
-    /// The `restitch` member, which only the last chunk may have.
+    /// Returns the `restitch` member, which only the last chunk may have.
     fn report(&self) -> Value {
         let chunks = self.chunks();
         let data: Vec<_> = chunks.iter().filter(|chunk| !chunk.is_null()).collect();
@@ -120,7 +120,7 @@ impl Answer {
         data.last().unwrap()["restitch"].clone()
     }
 
-    /// BodyRelay, with one finish, one usage, one `[DONE]`, one identity.
+    /// Checks that the stream is complete and has one finish, one usage, one `[DONE]` and one identity.
     fn assert_seamless(&self, expected: &str, context: &str) {
         let shown = || format!("{context}\n{}", String::from_utf8_lossy(&self.body));
         assert!(self.whole && self.status == 200, "{}", shown());
@@ -250,7 +250,7 @@ async fn whole_bodies_are_made_whole() {
     assert_eq!(through.body, direct.body);
 }
 
-/// Without sockets: one upstream response that is cut off at every byte.
+/// Needs no sockets: one upstream response is cut at every byte.
 #[test]
 fn a_reset_at_every_byte_gives_the_identical_document() {
     let now = Duration::ZERO;
@@ -297,7 +297,7 @@ fn a_reset_at_every_byte_gives_the_identical_document() {
                             Some(turn) => format!("{}{}", turn.anchor, &DOCUMENT[turn.delivered.trim_end().len()..]),
                         };
                         relay.handle_bytes(now, stream("second", &rest).into());
-                        // Nobody hears it where `[DONE]` has ended the call.
+                        // If `[DONE]` has ended the call, the hangup is ignored.
                         relay.handle_transport_end(now, TransportEnd::Closed);
                     }
                     Output::Done { transport_end, .. } => ended = Some(transport_end),

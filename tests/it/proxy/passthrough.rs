@@ -1,4 +1,4 @@
-//! What goes out for a request, and what comes back unchanged.
+//! What is sent for a request, and what comes back unchanged.
 
 use std::sync::{Arc, Mutex};
 
@@ -65,7 +65,7 @@ async fn a_request_keeps_what_is_its_own() {
     assert!(seen.ends_with(&body), "{seen}");
 }
 
-/// Everything that a request can say, and always the same upstream.
+/// Whatever a request says, it goes to the same upstream.
 #[tokio::test]
 async fn nothing_in_a_request_chooses_the_upstream() {
     let ok = || vec![send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")];
@@ -98,8 +98,8 @@ async fn nothing_in_a_request_chooses_the_upstream() {
     assert_eq!(raw.state.borrow().requests, 0);
 }
 
-/// A WebSocket is not tunnelled, and its client is told so: the rest of an upgrade that is taken out of a request would
-/// be a request that nobody has made.
+/// A client that asks for a WebSocket is told that there is none. Without its upgrade headers the request would mean
+/// something else.
 #[tokio::test]
 async fn a_websocket_is_refused_with_the_reason() {
     let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
@@ -120,7 +120,7 @@ async fn a_websocket_is_refused_with_the_reason() {
         assert!(message.contains("WebSocket") && message.contains("upstream"), "{message}");
     }
     assert_eq!(raw.state.borrow().requests, 0);
-    // Any other upgrade is an offer, which a server may leave out (RFC 9110, 7.8): the request passes without it.
+    // Any other upgrade is an offer, which a server may ignore (RFC 9110, section 7.8): the request passes without it.
     let request = post(ASK).replace("connection: close", "connection: upgrade, http2-settings, close\r\nupgrade: h2c");
     let seen = exchange(proxy.addr(), &request).await;
     assert!(seen.starts_with("HTTP/1.1 200 "), "{seen}");
@@ -161,7 +161,7 @@ async fn other_methods_and_paths_pass() {
     assert_eq!((header(&seen, "content-length"), header(&seen, "x-one")), (Some("5"), Some("1")), "{seen}");
 }
 
-/// Answers of the first call that are not restitch's to read come as they are, and nothing more is asked for.
+/// First answers that the proxy does not read pass as they are, and no further call is made.
 #[tokio::test]
 async fn answers_that_are_not_read_pass_unchanged() {
     let cut = chunk("[1, 2") + &finish("length");
@@ -233,7 +233,7 @@ async fn bytes_that_are_no_text_pass_unchanged() {
     assert!(seen.ends_with(body), "{}", String::from_utf8_lossy(&seen));
 }
 
-/// A cap that is reached costs the continuation, and no byte.
+/// Where a body exceeds a cap the answer is not continued, and no byte is lost.
 #[tokio::test]
 async fn what_is_too_large_is_streamed_through() {
     let limits = || Limits { max_body_bytes: 64, ..Limits::default() };
@@ -256,7 +256,7 @@ async fn what_is_too_large_is_streamed_through() {
         let (sent, _) = body_of(&raw.request(0));
         assert_eq!(sent, ASK);
     }
-    // A whole answer above the cap of what is read.
+    // A whole answer that is larger than what is read.
     let body =
         format!(r#"{{"choices":[{{"message":{{"content":"[{}"}},"finish_reason":"length"}}]}}"#, "1, ".repeat(500));
     for head in [
@@ -273,7 +273,7 @@ async fn what_is_too_large_is_streamed_through() {
 
 #[tokio::test]
 async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
-    // Bound and not listening: the port is refused, and no other test can get it.
+    // The port is bound and not listening: connections are refused, and no other test can get it.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let upstream = Upstream::parse(&format!("http://{}", socket.local_addr().unwrap())).unwrap();
@@ -283,14 +283,14 @@ async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
     assert!(seen.starts_with("HTTP/1.1 502 ") && !seen.contains("sk-secret"), "{seen}");
     let body: Value = serde_json::from_str(&body_of(&seen).0).unwrap();
     assert_eq!(body["error"]["type"], "proxy_error");
-    // An upstream that hangs up instead of answering is one, too.
+    // So is an upstream that closes the connection instead of answering.
     let raw = Raw::new(vec![vec![]]).await;
     let proxy = raw.proxy(Limits::default()).await;
     let seen = exchange(proxy.addr(), &post(ASK)).await;
     assert!(seen.starts_with("HTTP/1.1 502 "), "{seen}");
 }
 
-/// Framing belongs to one connection: no response can be made to look like two.
+/// Framing belongs to one connection, so no response can look like two.
 #[tokio::test]
 async fn framing_is_the_proxys_own() {
     let body = "{\"a\": 1}";
@@ -337,7 +337,7 @@ async fn framing_is_the_proxys_own() {
     }
 }
 
-/// An old client gets the stream without chunks, and a closed connection behind it.
+/// An HTTP/1.0 client gets the stream without chunks, and its connection is closed afterwards.
 #[tokio::test]
 async fn a_client_of_http_1_0() {
     let raw =
@@ -350,7 +350,7 @@ async fn a_client_of_http_1_0() {
     assert!(seen.contains(&chunk("[1, 2")) && seen.ends_with("data: [DONE]\n\n"), "{seen}");
 }
 
-/// One connection, many requests: an error in between costs nothing.
+/// One connection has many requests, and an error between them changes nothing.
 #[tokio::test]
 async fn a_connection_is_used_again() {
     let ok = |body: &str| vec![send(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()))];
@@ -366,7 +366,7 @@ async fn a_connection_is_used_again() {
     }
 }
 
-/// What is asked for further: the original with the turns, or the original itself.
+/// A further call is the original request with more messages, or the original request.
 #[tokio::test]
 async fn a_continuation_is_the_request_edited_by_spans() {
     let setup = Setup::new(&format!("drop answer@{} | refusal anchor", DOCUMENT.find("stormy").unwrap())).await;
@@ -403,7 +403,7 @@ async fn a_continuation_is_the_request_edited_by_spans() {
         }
     }
 
-    // A history with tool calls keeps its tools, and calls none.
+    // A history with tool calls keeps its tools, and the request calls none.
     let setup = Setup::new("answer@60 | anchor").await;
     let body = r#"{"stream":true,"tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"1"},{"role":"user","content":"go"}]}"#;
     exchange(setup.proxy.addr(), &post(body)).await;
@@ -411,7 +411,7 @@ async fn a_continuation_is_the_request_edited_by_spans() {
     assert_eq!((&sent["tool_choice"], sent["tools"].as_array().unwrap().len()), (&json!("none"), 1));
 }
 
-/// A further call is a call of its own: a key that names the first one is not sent with it.
+/// A further call is another request, so a key that names the first one is not sent with it.
 #[tokio::test]
 async fn an_idempotency_key_names_the_first_call_alone() {
     let raw =
@@ -428,7 +428,7 @@ async fn an_idempotency_key_names_the_first_call_alone() {
     assert_eq!(header(&raw.request(1), "authorization"), Some("Bearer sk-1"));
 }
 
-/// Bytes in any pieces, as the sockets deliver them.
+/// Sockets deliver bytes in pieces of any size.
 #[tokio::test]
 async fn odd_wires() {
     let first =
@@ -453,7 +453,7 @@ async fn odd_wires() {
         let kept = &first[..first.find("data: {\"choices\":[{\"delta\":{},").unwrap()];
         assert!(whole && body.starts_with(kept) && body.ends_with("data: [DONE]\n\n"), "{size}: {body}");
     }
-    // Prose that is lost ends for the client as it did for the proxy, all bytes before.
+    // Prose whose connection is lost ends for the client as it did for the proxy, after the same bytes.
     for end in [vec![], vec![Piece::Reset]] {
         let prose = chunk("Hello") + "data: {\"half";
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -469,7 +469,7 @@ async fn odd_wires() {
     }
 }
 
-/// Keeps every word of the log.
+/// Collects everything that is logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
@@ -501,7 +501,7 @@ impl tracing::Subscriber for Log {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Keys, prompts, answers and what an upstream says of them: nothing of it is logged, whatever happens.
+/// Keys, prompts, answers and an upstream's error messages are never logged.
 #[tokio::test]
 async fn secrets_stay_out_of_the_log() {
     let log = Log::default();

@@ -1,4 +1,4 @@
-//! Peers that speak bytes: an upstream that answers with what a test wrote down, and a client that sends it.
+//! Peers that speak bytes: an upstream that sends what a test wrote down, and a client that sends a request verbatim.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -14,17 +14,17 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Longer than anything here takes; a test that reaches it hangs.
+/// Longer than anything here takes. A test that waits longer hangs.
 pub(super) const HANGS: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub(super) enum Piece {
     Send(Vec<u8>),
-    /// Goes on when the test says so.
+    /// Waits until the test notifies it.
     Await(Arc<Notify>),
-    /// Waits until the peer leaves.
+    /// Waits until the peer closes the connection.
     Hold,
-    /// The connection is reset instead of closed.
+    /// Resets the connection instead of closing it.
     Reset,
 }
 
@@ -32,11 +32,11 @@ pub(super) fn send(bytes: impl Into<Vec<u8>>) -> Piece {
     Piece::Send(bytes.into())
 }
 
-/// Answers each request, in their order, with the next list of pieces, and then closes the connection.
+/// Answers each request in turn with the next list of pieces, then closes the connection.
 pub(super) struct Raw {
     pub(super) addr: SocketAddr,
     pub(super) requests: Arc<Mutex<Vec<String>>>,
-    /// Bytes written so far, requests received, connections that the peer has left.
+    /// Bytes written so far, requests received, connections that the peer has closed.
     pub(super) state: watch::Receiver<State>,
     task: JoinHandle<()>,
 }
@@ -57,7 +57,7 @@ impl Drop for Raw {
 impl Raw {
     pub(super) async fn new(answers: Vec<Vec<Piece>>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
-        // Inherited by the connections: little is on its way that nobody has read.
+        // The connections inherit this, so that few bytes are in flight that nobody has read.
         socket.set_send_buffer_size(1 << 16).unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let listener = socket.listen(64).unwrap();
@@ -134,7 +134,7 @@ async fn answer(
                 return Ok(());
             }
             Piece::Reset => {
-                // CloseOptions with bytes that nobody has read is a reset; so is a linger of none.
+                // Closing with unread bytes resets the connection, and so does a linger of zero.
                 #[expect(deprecated, reason = "a linger of zero does not block")]
                 stream.set_linger(Some(Duration::ZERO))?;
                 return Ok(());
@@ -144,7 +144,7 @@ async fn answer(
     Ok(())
 }
 
-/// Whether a request has all of its body.
+/// Returns whether a request has its whole body.
 fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let Some((head, _)) = text.split_once("\r\n\r\n") else { return false };
@@ -162,7 +162,7 @@ pub(super) async fn connect(addr: SocketAddr) -> TcpStream {
     stream
 }
 
-/// A client whose own buffer is small: what it does not read stays with the proxy.
+/// Returns a client whose own buffer is small, so that what it does not read stays with the proxy.
 pub(super) async fn connect_narrow(addr: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -183,7 +183,7 @@ pub(super) async fn read_to_end(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Reads until what has come contains `pattern`.
+/// Reads until the received bytes contain `pattern`.
 pub(super) async fn read_until(stream: &mut TcpStream, pattern: &str) -> String {
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains(pattern) {
@@ -193,7 +193,7 @@ pub(super) async fn read_until(stream: &mut TcpStream, pattern: &str) -> String 
     String::from_utf8_lossy(&seen).into_owned()
 }
 
-/// A request for a chat completion; the connection is closed behind its answer.
+/// Returns a request for a chat completion. The connection is closed after its answer.
 pub(super) fn post(body: &str) -> String {
     format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
@@ -217,12 +217,12 @@ pub(super) fn finish(reason: &str) -> String {
     format!("data: {data}\n\ndata: [DONE]\n\n")
 }
 
-/// One response of a streaming upstream, whole.
+/// Returns one whole response of a streaming upstream.
 pub(super) fn stream(body: &str) -> Vec<Piece> {
     vec![send(format!("{STREAM}{body}"))]
 }
 
-/// The body of a response as it was sent, chunks taken apart; whether it ended as announced.
+/// Returns the body of a response without its chunks, and whether it ended as announced.
 pub(super) fn body_of(response: &str) -> (String, bool) {
     let (head, mut rest) = response.split_once("\r\n\r\n").unwrap_or((response, ""));
     if !head.to_ascii_lowercase().contains("transfer-encoding: chunked") {

@@ -1,7 +1,7 @@
 //! Seams over sockets: documents that are cut anywhere and continued in every style.
 //!
-//! A client gets the document, as a JSON value, or is told that it did not. What it must never get is another document
-//! that is said to be complete; only where a style leaves nothing to tell it by, that is counted instead.
+//! A client gets the document's value, or a report that it did not. It must never get another value that is reported as
+//! complete; where a style leaves no evidence of that, the case is counted instead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::support::Rng;
 /// How a combination ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The document's value, and complete.
+    /// The document's value, reported as complete.
     Right,
-    /// Closed, and it says so; what it has is the document's.
+    /// Reported as closed, and everything that is there is the document's.
     Closed,
-    /// Closed, and it says so, but the text has something in a wrong place. The server would not go on from that; a
-    /// model might have, to an end that nobody could tell from the right one.
+    /// Reported as closed, but the text has something in a wrong place. The server would not continue from there; a
+    /// model might have done so, up to an end that nothing tells from the right one.
     Damaged,
-    /// Something else, and nobody says so.
+    /// Another value, which is not reported.
     Wrong,
 }
 
@@ -39,7 +39,7 @@ struct Scene {
     proxy: proxy::Server,
 }
 
-/// What is asked of one conversation.
+/// What one conversation does.
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     scene: usize,
@@ -47,7 +47,7 @@ struct Combination {
     cut: usize,
 }
 
-/// Rows that look alike, tables, long texts, nesting: what seams are hard in.
+/// Returns documents that are hard to join: similar rows, tables, long texts, nesting.
 fn documents() -> Vec<String> {
     let mut rng = Rng::new(41);
     let words =
@@ -83,7 +83,7 @@ impl Scene {
         Self { text, truth, sim, proxy }
     }
 
-    /// What the client makes of the answer, by nothing but the text and the report.
+    /// Judges the answer as a client does, by the text and the report alone.
     fn judge(&self, answer: &Answer) -> Verdict {
         let value: Option<Value> = serde_json::from_str(&answer.text()).ok();
         let report = answer.report();
@@ -99,7 +99,7 @@ impl Scene {
     }
 }
 
-/// All that `part` has stands in `whole` at the same place, perhaps not to its end; a `null` may be invented.
+/// Returns whether all of `part` is in `whole` at the same place, perhaps cut short; a `null` may be synthesized.
 fn is_cut_short(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Null, _) | (Value::Number(_), Value::Number(_)) => true,
@@ -114,8 +114,8 @@ fn is_cut_short(part: &Value, whole: &Value) -> bool {
     }
 }
 
-/// Every style in turn, each at a cut where it applies; the anchor is not known before, so that it may not apply at
-/// the server's cut for being the anchor's twin.
+/// Returns every style in turn, each at a cut where it applies. The anchor is not known here, so a style may not apply
+/// at the server's cut because its fragment equals the anchored one.
 fn combinations(scenes: &[Scene], count: usize) -> Vec<Combination> {
     let mut rng = Rng::new(17);
     let mut chosen = Vec::new();
@@ -166,7 +166,7 @@ async fn every_style_gives_the_document_or_says_that_it_does_not() {
         }
     }
 
-    // The server did what it was told: each style answered its first continuations.
+    // The server did what the script says: each style answered its first continuations.
     let calls: Vec<_> = scenes.iter().flat_map(|scene| scene.sim.calls()).collect();
     let steps: Vec<String> = calls.iter().filter_map(|call| call.step).map(|step| step.to_string()).collect();
     println!("{:24} {:>7} {:>7} {:>7} {:>7}", "style", "right", "closed", "damaged", "wrong");
@@ -207,7 +207,7 @@ const COMBINATIONS: usize = 500;
 /// Conversations at a time.
 const LANES: usize = 4;
 
-/// Styles that still give another document without a word at one of these cuts, and why. They are printed and not
+/// Styles that still give another value without a report at one of these cuts, and why. They are printed and not
 /// asserted.
 const NOT_YET: &[(ContinuationStyle, &str)] = &[(
     ContinuationStyle::HalfAnchor,

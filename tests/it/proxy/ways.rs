@@ -1,4 +1,4 @@
-//! In which way the rest is asked for, what a refusal teaches, and what a request says to the proxy itself.
+//! How the rest is asked for, what a refusal says about a model, and what a request's headers ask of the proxy.
 
 use restitch::Limits;
 use restitch::client::{Client, Upstream};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::raw::*;
 use super::{Answer, DOCUMENT, Setup, ask, request};
 
-/// A proxy whose upstream has no path of its own, with a row for all models.
+/// Starts a proxy whose upstream has no path of its own, with one row for all models.
 async fn proxy(raw: &Raw, row: Row, with: impl FnOnce(Proxy) -> Proxy) -> proxy::Server {
     let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
     let proxy = Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
@@ -25,7 +25,7 @@ fn refusal(status: &str, body: &str) -> Vec<Piece> {
 
 const NO_PREFILL: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
 
-/// The target and the body of a request that the upstream has seen.
+/// Returns the target and the body of a request that the upstream has received.
 fn seen(raw: &Raw, n: usize) -> (String, Value) {
     let request = raw.request(n);
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
@@ -36,7 +36,7 @@ fn last_message(body: &Value) -> &Value {
     body["messages"].as_array().unwrap().last().unwrap()
 }
 
-/// The text of a streamed answer, and its report.
+/// Returns the text of a streamed answer, and its report.
 fn told(answer: &str) -> (String, Value) {
     let (body, whole) = body_of(answer);
     assert!(whole, "{answer}");
@@ -83,12 +83,12 @@ async fn a_prefix_is_asked_for_in_the_provider_s_way() {
     }
 }
 
-/// What goes with a prefix: another path, thinking turned off, an echo that is taken off.
+/// With a prefill the path is another one, reasoning is turned off, and a returned prefill is removed.
 #[tokio::test]
 async fn what_a_provider_wants_beside_a_prefix() {
     let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
     let mut row = Row::of("*").prefill(PrefillForm::Flag).reasoning_off("thinking", r#"{"type":"disabled"}"#);
-    row.prefix_path = Some("/beta".to_owned());
+    row.prefill_path = Some("/beta".to_owned());
     row.returns_prefill = Some(true);
     let proxy = proxy(&raw, row, |proxy| proxy).await;
     let (text, _) = told(&exchange(proxy.addr(), &post(ASK)).await);
@@ -99,13 +99,13 @@ async fn what_a_provider_wants_beside_a_prefix() {
     assert_eq!(body["thinking"], json!({"type": "disabled"}));
 }
 
-/// Below a path of the operator's own there is no other one to go to.
+/// The operator's own path is not replaced by another one.
 #[tokio::test]
 async fn a_prefix_that_needs_another_path_is_asked_for_in_words() {
     let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
     let upstream = Upstream::parse(&format!("http://{}/tenant", raw.addr)).unwrap();
     let mut row = Row::of("*").prefill(PrefillForm::Flag);
-    row.prefix_path = Some("/beta".to_owned());
+    row.prefill_path = Some("/beta".to_owned());
     let proxy = Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     told(&exchange(proxy.addr(), &post(ASK)).await);
@@ -123,7 +123,7 @@ async fn a_model_that_is_told_to_think_gets_no_prefix() {
     assert_eq!(last_message(&seen(&raw, 1).1)["role"], "user");
 }
 
-/// CapabilityCache once, by all answers of the process, and without a failure.
+/// A hint is recorded once, for all answers of the process, and is not a failure.
 #[tokio::test]
 async fn a_refused_prefix_is_learned() {
     let raw = Raw::new(vec![
@@ -167,7 +167,7 @@ async fn whole_bodies_learn_as_well() {
     assert_eq!(body["restitch"], json!({"status": "complete", "continuations": 1, "failures": 0}));
 }
 
-/// A refusal that is about something else is a failure as before, even if it says the same words of a call in words.
+/// A refusal that is about something else is a failure, even if it has the same words about a re-prompt.
 #[tokio::test]
 async fn other_refusals_are_failures() {
     for (prefix, body) in [(PrefillForm::Turn, r#"{"error":{"message":"Bad key"}}"#), (PrefillForm::None, NO_PREFILL)] {
@@ -182,7 +182,7 @@ async fn other_refusals_are_failures() {
     }
 }
 
-/// What was added here and is refused is left out, in the same call.
+/// A member that the proxy has added and that is refused is left out, within the same call.
 #[tokio::test]
 async fn a_refused_switch_is_left_out() {
     let refused =
@@ -203,7 +203,7 @@ async fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
         let chunk = json!({"id": "a", "choices": [{"index": 0, "delta": {"reasoning_content": "Hm"}}]});
         stream(&(format!("data: {chunk}\n\n") + &finish("length")))
     };
-    // Where thinking can be turned off, it is.
+    // Where reasoning can be turned off, it is.
     let raw = Raw::new(vec![thoughts(), rest("[1]")]).await;
     let row = Row::of("*").reasoning_off("enable_thinking", "false");
     let server = proxy(&raw, row.clone(), |proxy| proxy).await;
@@ -212,7 +212,7 @@ async fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     assert_eq!(seen(&raw, 1).1["enable_thinking"], false);
     assert_eq!(seen(&raw, 1).1["messages"], seen(&raw, 0).1["messages"]);
 
-    // Where the limit may be raised, that is; each call's is twice the one before.
+    // Where the limit may be raised, each call's limit is twice the one before.
     let limited = r#"{"model":"m","stream":true,"max_tokens":7,"messages":[{"role":"user","content":"x"}]}"#;
     let raw = Raw::new(vec![thoughts(), cut("[1, 2"), rest("[1, 2, 3]")]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.raise_max_tokens(2)).await;
@@ -221,7 +221,7 @@ async fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let caps: Vec<Value> = (0..3).map(|n| seen(&raw, n).1["max_tokens"].clone()).collect();
     assert_eq!(caps, [7, 14, 28]);
 
-    // Else it passes as it came.
+    // Otherwise the answer passes as it came.
     let raw = Raw::new(vec![thoughts()]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy).await;
     let (body, _) = body_of(&exchange(server.addr(), &post(limited)).await);
@@ -249,7 +249,7 @@ async fn first_requests_are_adapted_when_that_is_wanted() {
             assert_eq!(body, SONAR);
         }
     }
-    // One that is right already is not touched.
+    // A request that is right already is not changed.
     let raw = Raw::new(vec![rest("[1]")]).await;
     let right = SONAR.replace("sonar", "sonar:online").replace(r#""response_format":{"type":"json_object"},"#, "");
     let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
@@ -269,7 +269,7 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
     let has_format: Vec<bool> = (0..3).map(|n| raw.request(n).contains("response_format")).collect();
     assert_eq!(has_format, [true, false, false]);
 
-    // Otherwise, and where it is about something else, the client gets its error, to the byte.
+    // Otherwise, and where the error is about something else, the client gets its error, to the byte.
     for (adapts, body) in [(false, NO_FORMAT), (true, r#"{"error":{"message":"Bad key"}}"#), (true, NO_PREFILL)] {
         let raw = Raw::new(vec![refusal("400 Bad Request", body)]).await;
         let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(adapts)).await;
@@ -277,14 +277,14 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
         assert_eq!(body_of(&answer), (body.to_owned(), true));
     }
-    // So does one whose request had no such member.
+    // So it does if its request had no such member.
     let raw = Raw::new(vec![refusal("400 Bad Request", NO_FORMAT)]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
     assert_eq!(body_of(&exchange(server.addr(), &post(ASK)).await).0, NO_FORMAT);
     assert_eq!(raw.requests.lock().unwrap().len(), 1);
 }
 
-/// What is learned under the name that was sent counts for the name that comes.
+/// A hint recorded for the name that was sent counts for the name that a request has.
 #[tokio::test]
 async fn a_lesson_of_a_name_with_its_suffix_is_found_again() {
     let mut row = Row::of("search/*");
@@ -352,7 +352,7 @@ async fn a_request_says_how_often_it_is_continued() {
     assert_eq!(setup.stream().await.text(), DOCUMENT);
 }
 
-/// A client that gets one body sees in its head how it came about: it may parse what was closed.
+/// The client of a whole answer sees in its headers how the answer came about, since what was closed parses, too.
 #[tokio::test]
 async fn a_whole_answer_tells_how_it_came_about() {
     for (script, status, calls, failures) in [
@@ -370,7 +370,7 @@ async fn a_whole_answer_tells_how_it_came_about() {
             assert!(head.contains(&format!("\r\nx-restitch-{name}: {value}")), "{script}: {head}");
         }
     }
-    // What is not read has no such history.
+    // An answer that the proxy does not read has no such headers.
     let setup = Setup::new("500").await;
     let answer = exchange(setup.proxy.addr(), &post(&super::request(false, "x").to_string())).await;
     assert!(!answer.contains("x-restitch"), "{answer}");
@@ -396,7 +396,7 @@ impl Scene {
         ask(&self.proxy.url(), &request(true, prompt)).await
     }
 
-    /// The statuses of all calls, and how many of them were asked in words.
+    /// Returns the statuses of all calls, and how many of them were re-prompts.
     fn calls(&self) -> (Vec<u16>, usize) {
         let calls = self.sim.calls();
         let statuses = calls.iter().map(|call| call.status.unwrap().as_u16()).collect();
@@ -404,7 +404,7 @@ impl Scene {
     }
 }
 
-/// What the table says of the providers that a profile imitates.
+/// Returns what the table says about the provider that a profile imitates.
 fn row_of(profile: ProviderProfile) -> Row {
     let (model, host) = match profile {
         ProviderProfile::Anthropic => ("claude-sonnet-4-5", "api.anthropic.com"),
@@ -421,18 +421,18 @@ fn row_of(profile: ProviderProfile) -> Row {
     let mut row = Row::of("*").prefill(known.prefill);
     row.rejects_trailing_space = Some(known.rejects_trailing_space);
     row.returns_prefill = Some(known.returns_prefill);
-    row.prefix_path = known.prefix_path;
+    row.prefill_path = known.prefill_path;
     row.response_format = Some(known.response_format);
     row
 }
 
-/// As the table says, every provider is asked in its way, and none refuses. At every byte of the document.
+/// With the table's rows every provider is asked in its form and none refuses, at every byte of the document.
 #[tokio::test]
 async fn each_provider_is_asked_in_its_way() {
     for (_, profile) in ProviderProfile::NAMES {
         let mut row = row_of(profile);
         if matches!(profile, ProviderProfile::Vllm | ProviderProfile::LlamaCpp) {
-            // Servers of one's own are a matter of configuration.
+            // Rows for self-hosted servers are configuration.
             row = row.prefill(profile.prefill());
         }
         let scene = Scene::new(profile, row, "").await;
@@ -446,7 +446,7 @@ async fn each_provider_is_asked_in_its_way() {
         }
         let calls = scene.sim.calls().len();
         match (profile, profile.prefill()) {
-            // Only where white space that is text would have to be left out.
+            // A re-prompt is needed only where white space inside a string would have to be left out.
             (ProviderProfile::Anthropic, _) => assert!(words > 0 && words < calls / 4, "{words} of {calls}"),
             (_, PrefillForm::None) => assert!(words > calls / 2, "{profile}: {words} of {calls}"),
             _ => assert_eq!(words, 0, "{profile}"),
@@ -454,13 +454,13 @@ async fn each_provider_is_asked_in_its_way() {
     }
 }
 
-/// A table that is wrong is corrected by the real words of a refusal, once, and no failure is counted.
+/// A wrong row is corrected once by the text of a real refusal, and no failure is counted.
 #[tokio::test]
 async fn a_wrong_table_is_corrected() {
     for (profile, prefix) in [
         (ProviderProfile::Anthropic46, PrefillForm::Turn),
         (ProviderProfile::Gemini36, PrefillForm::Turn),
-        // Its flag alone, without its path.
+        // The row has the flag alone, without its path.
         (ProviderProfile::DeepSeek, PrefillForm::Flag),
         (ProviderProfile::DeepSeek, PrefillForm::Turn),
         (ProviderProfile::Mistral, PrefillForm::Turn),
@@ -474,7 +474,7 @@ async fn a_wrong_table_is_corrected() {
         scene.ask("two").await.assert_seamless(DOCUMENT, &profile.to_string());
         assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 2), "{profile}");
     }
-    // White space at a prefix's end is refused; where there is none, a prefix still goes.
+    // White space at the end of a prefill is refused; a prefill without it is still sent.
     let script = "[[script: answer@10!length | anchor]]";
     assert!(DOCUMENT[..10].ends_with(' '));
     let scene = Scene::new(ProviderProfile::Anthropic, Row::of("*").prefill(PrefillForm::Turn), "").await;
@@ -482,7 +482,7 @@ async fn a_wrong_table_is_corrected() {
     assert_eq!(scene.calls(), (vec![200, 400, 200], 1));
     scene.ask(&format!("{script} two")).await.assert_seamless(DOCUMENT, "trimmed");
     assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 1));
-    // A `response_format` that is not taken.
+    // The model refuses `response_format`.
     let scene = Scene::new(ProviderProfile::Perplexity, Row::of("*"), "answer").await;
     scene.ask("one").await.assert_seamless(DOCUMENT, "adapted");
     assert_eq!(scene.calls().0, [400, 200]);
@@ -490,7 +490,7 @@ async fn a_wrong_table_is_corrected() {
 
 #[tokio::test]
 async fn thoughts_and_progress_of_a_model() {
-    // The thoughts have left already; then comes the answer of a call that doesn't think.
+    // The reasoning has already been sent; then the answer of a call without reasoning follows.
     let row = || Row::of("*").reasoning_off("thinking", r#"{"type":"disabled"}"#);
     for script in ["thoughts", "answer@50!length | thoughts"] {
         let scene = Scene::new(ProviderProfile::OpenAi, row(), script).await;
@@ -501,7 +501,7 @@ async fn thoughts_and_progress_of_a_model() {
         assert_eq!(off.last(), Some(&true), "{script}: {off:?}");
         assert!(!off[0], "{script}");
     }
-    // A line about the progress stands before the anchor.
+    // A line about the progress precedes the anchor.
     let scene =
         Scene::new(ProviderProfile::OpenAi, Row::of("*"), "answer@90!length | progress@60!length progress").await;
     scene.ask("x").await.assert_seamless(DOCUMENT, "progress");
