@@ -298,11 +298,6 @@ impl Document {
         self.root_end().unwrap_or(self.text.len())
     }
 
-    /// Returns which roots are accepted.
-    pub(crate) fn root_kinds(&self) -> AllowedRoots {
-        self.parser.roots
-    }
-
     /// Returns how many roots have ended. Only [`Trailing::Next`] and [`Trailing::Block`] allow more than one; all else
     /// here is about the newest.
     pub fn roots(&self) -> usize {

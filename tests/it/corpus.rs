@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use restitch::json::envelope::Roots;
+use restitch::AllowedRoots;
 use restitch::{Document, Trailing};
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ fn a_file_of_ndjson_has_one_root_a_line() {
         for line in &lines {
             serde_json::from_str::<Value>(line).unwrap();
         }
-        let mut document = Document::with_options(64, Roots::Any, Trailing::Next);
+        let mut document = Document::with_options(64, AllowedRoots::Any, Trailing::Next);
         document.push(&text).unwrap();
         assert_eq!(document.roots(), lines.len(), "{file:?}");
     }

@@ -4,7 +4,7 @@ use restitch::provider::capability::{Capability, CapabilityCache, Table};
 use restitch::provider::{Delta, Finish, Transcript, chat};
 use restitch::session::{CallEnd, ContinuationStrategy, Event, Input, Output, Request, Session, Snapshot};
 use restitch::splice::{Slot, Splice, SpliceError, TextSplice};
-use restitch::{Checkpoint, Document, Limits, Outcome, Retry, Saved, SyntaxError, Utf8};
+use restitch::{Checkpoint, Document, Limits, Outcome, Retry, SyntaxError, Utf8};
 use restitch::{context, json, overlap, paths, sse, value};
 
 const fn is_shared<T: Send + Sync + Unpin>() {}
@@ -12,14 +12,12 @@ const fn is_shared<T: Send + Sync + Unpin>() {}
 const _: () = {
     is_shared::<Document>();
     is_shared::<Checkpoint>();
-    is_shared::<Saved>();
     is_shared::<Utf8>();
     is_shared::<Limits>();
     is_shared::<SyntaxError>();
     is_shared::<value::LiveValue>();
     is_shared::<paths::Paths>();
     is_shared::<context::Contexts<'_>>();
-    is_shared::<context::Sections>();
     is_shared::<json::Machine>();
     is_shared::<overlap::Matcher>();
     is_shared::<sse::Decoder>();

@@ -405,7 +405,7 @@ fn a_call_for_the_rest_ends_with_the_time() {
     session.handle_input(Duration::from_secs(51), Input::CallEnd(CallEnd::TimedOut));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
-    assert_eq!((outcome.status, outcome.stop), (Status::Closed, Some(StopReason::Time)));
+    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Time)));
     // What had come stays; the number may have been longer.
     assert_eq!(session.document().text(), "[1, 2, 3]");
 }

@@ -1,6 +1,5 @@
 //! Properties of the contexts at every cut.
 
-use restitch::Document;
 use restitch::context::{ContextIndex, ContextOptions, Contexts};
 use restitch::internal::children::ChildIndex;
 use restitch::internal::context::{
