@@ -51,6 +51,7 @@ mod stream;
 #[cfg(feature = "sim")]
 mod style;
 mod support;
+mod surface;
 mod text;
 mod tree;
 mod value;
