@@ -73,8 +73,8 @@ impl SyntaxError {
     /// error.
     pub fn place(&self, text: &str) -> Place {
         let at = (0..=self.offset.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        let (before, behind) = text.split_at(at);
-        Place::of(before, behind, self.offset, String::new())
+        let (before, after) = text.split_at(at);
+        Place::of(before, after, self.offset, String::new())
     }
 }
 
@@ -107,14 +107,14 @@ impl Place {
     pub(crate) const EXCERPT: usize = 32;
 
     /// Describes the place between the text before the error and what follows.
-    pub(crate) fn of(before: &str, behind: &str, offset: usize, path: String) -> Self {
+    pub(crate) fn of(before: &str, after: &str, offset: usize, path: String) -> Self {
         let start = memchr::memrchr(b'\n', before.as_bytes()).map_or(0, |at| at + 1);
         let line = before.get(start..).unwrap_or_default();
         let lines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
         let near = line.char_indices().rev().take(Self::EXCERPT).last().map_or(line.len(), |(at, _)| at);
-        let behind = behind.lines().next().unwrap_or_default().chars().take(Self::EXCERPT);
+        let after = after.lines().next().unwrap_or_default().chars().take(Self::EXCERPT);
         let mut excerpt = String::new();
-        for c in line.get(near..).unwrap_or_default().chars().chain(['→']).chain(behind) {
+        for c in line.get(near..).unwrap_or_default().chars().chain(['→']).chain(after) {
             // An unescaped control character could move the cursor of a reader's terminal.
             if c.is_control() { excerpt.extend(c.escape_default()) } else { excerpt.push(c) }
         }

@@ -35,7 +35,7 @@ pub struct Document {
     text: String,
     parser: Parser,
     /// The start of the text that was rejected last, for an excerpt.
-    refused: String,
+    rejected: String,
     /// How often the document was set back, and the times that matter, as (when, to which length). A checkpoint that is
     /// older than one of them and longer than its length is of forgotten text. Both numbers rise.
     restored: u64,
@@ -94,7 +94,7 @@ impl Document {
         Self {
             text: String::new(),
             parser,
-            refused: String::new(),
+            rejected: String::new(),
             restored: 0,
             forgotten: Vec::new(),
             ended: Vec::new(),
@@ -122,7 +122,7 @@ impl Document {
         self.text.push_str(text);
         let result = self.parser.run(&self.text, before, sink);
         if let Err(error) = &result {
-            self.refuse(error.offset);
+            self.reject(error.offset);
         }
         result
     }
@@ -170,7 +170,7 @@ impl Document {
                     return Ok(taken + end - before);
                 }
                 Err(error) => {
-                    self.refuse(error.offset);
+                    self.reject(error.offset);
                     return Err(error);
                 }
             }
@@ -194,7 +194,7 @@ impl Document {
         dropped.bytes += end;
         self.dropped.roots = self.roots();
         self.text.drain(..end);
-        self.parser = self.parser.behind_roots(self.dropped.roots);
+        self.parser = self.parser.after_roots(self.dropped.roots);
         self.ended.clear();
     }
 
@@ -205,10 +205,10 @@ impl Document {
     }
 
     /// Forgets the text from `offset` on, but for what an excerpt shows of it.
-    fn refuse(&mut self, offset: usize) {
+    fn reject(&mut self, offset: usize) {
         debug_assert!(self.text.is_char_boundary(offset), "an error is at the first byte of a character");
-        self.refused.clear();
-        self.refused.extend(self.text.get(offset..).unwrap_or_default().chars().take(Place::EXCERPT));
+        self.rejected.clear();
+        self.rejected.extend(self.text.get(offset..).unwrap_or_default().chars().take(Place::EXCERPT));
         self.text.truncate(offset);
         self.mark_end();
     }
@@ -235,7 +235,7 @@ impl Document {
     /// # Errors
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
-        self.refused.clear();
+        self.rejected.clear();
         let result = self.parser.machine.finish_text(&self.text, sink);
         self.mark_end();
         match result {
@@ -249,7 +249,7 @@ impl Document {
     pub fn replay<S: Sink + ?Sized>(&self, sink: &mut S) {
         let mut parser = match self.dropped.roots {
             0 => self.parser.rewound(),
-            before => self.parser.behind_roots(before),
+            before => self.parser.after_roots(before),
         };
         let mut start = 0;
         for end in self.ended.iter().copied().chain([self.text.len()]) {
@@ -268,9 +268,9 @@ impl Document {
     /// the error.
     pub fn explain(&self, error: &SyntaxError) -> Place {
         let at = error.offset.min(self.text.len());
-        let (before, behind) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
-        let behind = if behind.is_empty() { &self.refused } else { behind };
-        let mut place = Place::of(before, behind, error.offset + self.dropped.bytes, self.path().to_string());
+        let (before, after) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
+        let after = if after.is_empty() { &self.rejected } else { after };
+        let mut place = Place::of(before, after, error.offset + self.dropped.bytes, self.path().to_string());
         if place.line == 1 {
             place.column += self.dropped.columns;
         }
@@ -322,40 +322,40 @@ impl Document {
 
     /// Whether the text is JSON or is going to be: a root has begun, or a fence has opened that promises one.
     pub fn is_json(&self) -> bool {
-        self.parser.start.is_some() || self.parser.opening.promises_json()
+        self.parser.start.is_some() || self.parser.finder.promises_json()
     }
 
     /// Whether a Markdown fence precedes the root.
     pub fn has_fence(&self) -> bool {
-        self.parser.opening.has_fence()
+        self.parser.finder.has_fence()
     }
 
     /// Whether nothing significant has come: the text is empty, white space, or a byte order mark.
     pub fn is_blank(&self) -> bool {
-        self.parser.start.is_none() && self.parser.opening.is_blank()
+        self.parser.start.is_none() && self.parser.finder.is_blank()
     }
 
     /// Returns the rest of the line that opens a fence, if the text ends inside one.
     pub fn rest_of_fence(&self) -> Option<&'static str> {
-        self.parser.opening.rest_of_fence().filter(|_| self.parser.start.is_none())
+        self.parser.finder.rest_of_fence().filter(|_| self.parser.start.is_none())
     }
 
     /// Returns what closes the fence that is open after a closed root; of half a line of backticks the rest. `None` if
     /// no fence is open.
     pub fn open_fence(&self) -> Option<String> {
         let tail = self.text.get(self.end()..).filter(|_| self.is_complete() && self.has_fence())?;
-        missing_fence(self.parser.opening.ticks(), tail)
+        missing_fence(self.parser.finder.ticks(), tail)
     }
 
     /// Returns the number of backticks of the fence around the root, if prose precedes it.
     pub(crate) fn fence_after_preamble(&self) -> Option<usize> {
-        let opening = &self.parser.opening;
-        (opening.has_fence() && opening.is_after_prose()).then(|| opening.ticks())
+        let finder = &self.parser.finder;
+        (finder.has_fence() && finder.is_after_prose()).then(|| finder.ticks())
     }
 
     /// Whether the first significant text is neither a root nor a fence.
     pub fn is_prose(&self) -> bool {
-        self.parser.start.is_none() && self.parser.opening.is_prose()
+        self.parser.start.is_none() && self.parser.finder.is_prose()
     }
 
     /// Returns the machine at the end of the root; its offsets count in [`text`](Self::text).
@@ -432,7 +432,7 @@ impl Document {
     }
 
     /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. A checkpoint
-    /// of text that was itself forgotten is refused: the document stays as it is, and `false` is returned. Sinks are
+    /// of text that was itself forgotten is rejected: the document stays as it is, and `false` is returned. Sinks are
     /// set back by their owners.
     #[must_use = "a checkpoint that is gone leaves the document as it is"]
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> bool {

@@ -24,9 +24,9 @@ pub enum Trailing {
 #[derive(Clone, Debug)]
 pub(super) struct Parser {
     /// Finds the newest root.
-    pub(super) opening: RootFinder,
+    pub(super) finder: RootFinder,
     /// After a root in a fence: looks for the next one.
-    further: Option<RootFinder>,
+    next_finder: Option<RootFinder>,
     pub(super) roots: AllowedRoots,
     pub(super) trailing: Trailing,
     pub(super) depth: usize,
@@ -40,8 +40,8 @@ pub(super) struct Parser {
 
 impl Parser {
     pub(super) fn new(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
-        let (opening, machine) = (RootFinder::new(roots), Machine::new(depth));
-        Self { opening, further: None, roots, trailing, depth, start: None, before: 0, machine }
+        let (finder, machine) = (RootFinder::new(roots), Machine::new(depth));
+        Self { finder, next_finder: None, roots, trailing, depth, start: None, before: 0, machine }
     }
 
     /// Returns a parser with the same options before its first byte.
@@ -63,13 +63,13 @@ impl Parser {
         sink: &mut S,
     ) -> Result<bool, SyntaxError> {
         if self.start.is_none() {
-            match self.opening.feed(text.get(from..).unwrap_or_default()) {
-                Some(start) => self.begin(text, start)?,
+            match self.finder.feed(text.get(from..).unwrap_or_default()) {
+                Some(start) => self.start_root(text, start)?,
                 None => return Ok(false),
             }
         } else if self.machine.is_done() {
             let Some(start) = self.next_root(text, from)? else { return Ok(false) };
-            self.begin(text, start)?;
+            self.start_root(text, start)?;
             self.before += 1;
         }
         self.machine.feed_text(text, sink)?;
@@ -81,18 +81,18 @@ impl Parser {
         match self.trailing {
             Trailing::Stop => Ok(None),
             Trailing::Block => {
-                if !self.opening.has_fence() {
+                if !self.finder.has_fence() {
                     return Ok(None);
                 }
                 let from = from.max(self.machine.offset());
-                let further = self.further.get_or_insert_with(|| RootFinder::further(from));
-                let found = further.feed(text.get(from..).unwrap_or_default());
+                let next_finder = self.next_finder.get_or_insert_with(|| RootFinder::further(from));
+                let found = next_finder.feed(text.get(from..).unwrap_or_default());
                 if found.is_some() {
-                    self.opening = self.further.take().unwrap_or(self.opening);
+                    self.finder = self.next_finder.take().unwrap_or(self.finder);
                 }
                 Ok(found)
             }
-            Trailing::Error | Trailing::Next => match self.behind(text, from) {
+            Trailing::Error | Trailing::Next => match self.first_after_root(text, from) {
                 None => Ok(None),
                 Some((at, byte)) if self.trailing == Trailing::Next && self.roots.allows(byte) => Ok(Some(at)),
                 Some((at, byte)) => Err(self.deviation(byte, at)),
@@ -102,20 +102,20 @@ impl Parser {
 
     /// Forgets that text after the root was read: it comes again or not at all.
     pub(super) fn forget_tail(&mut self) {
-        self.further = None;
+        self.next_finder = None;
     }
 
     /// Returns a parser at the start of a text that follows `before` roots.
-    pub(super) fn behind_roots(&self, before: usize) -> Self {
+    pub(super) fn after_roots(&self, before: usize) -> Self {
         let before = before.saturating_sub(1);
-        let opening = self.opening;
+        let finder = self.finder;
         let machine = Machine::ended_at(0, self.depth);
-        Self { opening, start: Some(0), before, machine, ..self.rewound() }
+        Self { finder, start: Some(0), before, machine, ..self.rewound() }
     }
 
     /// Whether nothing is missing: the root is closed, or none is due.
     pub(super) fn is_whole(&self) -> bool {
-        let is_blank = self.start.is_none() && self.opening.is_blank();
+        let is_blank = self.start.is_none() && self.finder.is_blank();
         self.machine.is_done() || self.trailing == Trailing::Next && is_blank
     }
 
@@ -132,22 +132,22 @@ impl Parser {
 
     /// Returns the first significant byte after the root that has ended, and its offset; what precedes `from` was
     /// examined before.
-    pub(super) fn behind(&self, text: &str, from: usize) -> Option<(usize, u8)> {
+    pub(super) fn first_after_root(&self, text: &str, from: usize) -> Option<(usize, u8)> {
         let from = from.max(self.machine.offset());
         let mut rest = text.as_bytes().get(from..)?.iter();
-        let is_space = |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r') || byte == b'`' && self.opening.has_fence();
+        let is_space = |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r') || byte == b'`' && self.finder.has_fence();
         let at = rest.position(|&byte| !is_space(byte))?;
         Some((from + at, *text.as_bytes().get(from + at)?))
     }
 
-    fn begin(&mut self, text: &str, start: usize) -> Result<(), SyntaxError> {
+    fn start_root(&mut self, text: &str, start: usize) -> Result<(), SyntaxError> {
         match text.as_bytes().get(start) {
             Some(&byte @ (b'{' | b'[')) if self.depth == 0 => {
                 // The text ends before this byte, and no root has begun in it. Only here is the text before a root read
                 // again.
                 if self.start.is_none() {
-                    self.opening = RootFinder::new(self.roots);
-                    self.opening.feed(text.get(..start).unwrap_or_default());
+                    self.finder = RootFinder::new(self.roots);
+                    self.finder.feed(text.get(..start).unwrap_or_default());
                 }
                 return Err(self.deviation(byte, start));
             }

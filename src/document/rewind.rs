@@ -20,7 +20,7 @@ impl Document {
             self.forget(root, false);
             let mut parser = self.parser.rewound();
             // The envelope was read before and has no root.
-            let _ = parser.opening.feed(&self.text);
+            let _ = parser.finder.feed(&self.text);
             self.parser = parser;
             return true;
         }
@@ -38,7 +38,7 @@ impl Document {
                 return false;
             }
             if frame.count > 0 {
-                machine.stand_behind_child(frame);
+                machine.skip_children(frame);
             }
         }
         if machine.feed(bytes.get(machine.offset()..start).unwrap_or_default()).is_err() {

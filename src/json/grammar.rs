@@ -202,13 +202,13 @@ pub(super) enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Act {
-    /// A number or a literal begins. [`behind`] returns the next state.
+    /// A number or a literal begins. [`after`] returns the next state.
     Token,
-    /// An escape or a UTF-8 sequence begins: what follows is not certain until it is whole. [`behind`] returns the next
+    /// An escape or a UTF-8 sequence begins: what follows is not certain until it is whole. [`after`] returns the next
     /// state.
-    Hold,
+    Pend,
     /// A `\u` escape has ended in a high surrogate; its first byte is five bytes back.
-    HoldHigh,
+    PendHigh,
     /// A string begins or ends.
     Quote,
     /// The literal ends with this byte.
@@ -227,7 +227,7 @@ pub(super) enum Act {
 
 /// The whole grammar on one page: what a byte means in a state.
 ///
-/// The second value is the state that [`behind`] returns.
+/// The second value is the state that [`after`] returns.
 const fn rule(state: State, byte: u8) -> (Step, State) {
     const fn go(state: State) -> (Step, State) {
         (Step::Go(state), state)
@@ -235,7 +235,7 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
     const fn act(act: Act) -> (Step, State) {
         (Step::Act(act), S::Start)
     }
-    const fn begin(act: Act, state: State) -> (Step, State) {
+    const fn start(act: Act, state: State) -> (Step, State) {
         (Step::Act(act), state)
     }
     match (state, byte) {
@@ -249,12 +249,12 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
             b'"' => act(Act::Quote),
             b'{' => act(Act::Object),
             b'[' => act(Act::Array),
-            b'-' => begin(Act::Token, S::Minus),
-            b'0' => begin(Act::Token, S::Zero),
-            b'1'..=b'9' => begin(Act::Token, S::Integer),
-            b't' => begin(Act::Token, S::T),
-            b'f' => begin(Act::Token, S::F),
-            b'n' => begin(Act::Token, S::N),
+            b'-' => start(Act::Token, S::Minus),
+            b'0' => start(Act::Token, S::Zero),
+            b'1'..=b'9' => start(Act::Token, S::Integer),
+            b't' => start(Act::Token, S::T),
+            b'f' => start(Act::Token, S::F),
+            b'n' => start(Act::Token, S::N),
             _ => act(Act::Reject),
         },
         (S::FirstKey | S::Key, b'"') => act(Act::Quote),
@@ -266,15 +266,15 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
         // After a high surrogate a backslash may begin the other half; any other byte makes it a lone one.
         (S::Plain | S::High, b'"') => act(Act::Quote),
         (S::High, b'\\') => go(S::Escape),
-        (S::Plain, b'\\') => begin(Act::Hold, S::Escape),
+        (S::Plain, b'\\') => start(Act::Pend, S::Escape),
         (S::Plain | S::High, 0x20..=0x7f) => go(S::Plain),
-        (S::Plain | S::High, 0xc2..=0xdf) => begin(Act::Hold, S::Utf8Last),
-        (S::Plain | S::High, 0xe0) => begin(Act::Hold, S::Utf8TwoFromA0),
-        (S::Plain | S::High, 0xe1..=0xec | 0xee..=0xef) => begin(Act::Hold, S::Utf8Two),
-        (S::Plain | S::High, 0xed) => begin(Act::Hold, S::Utf8TwoTo9F),
-        (S::Plain | S::High, 0xf0) => begin(Act::Hold, S::Utf8ThreeFrom90),
-        (S::Plain | S::High, 0xf1..=0xf3) => begin(Act::Hold, S::Utf8Three),
-        (S::Plain | S::High, 0xf4) => begin(Act::Hold, S::Utf8ThreeTo8F),
+        (S::Plain | S::High, 0xc2..=0xdf) => start(Act::Pend, S::Utf8Last),
+        (S::Plain | S::High, 0xe0) => start(Act::Pend, S::Utf8TwoFromA0),
+        (S::Plain | S::High, 0xe1..=0xec | 0xee..=0xef) => start(Act::Pend, S::Utf8Two),
+        (S::Plain | S::High, 0xed) => start(Act::Pend, S::Utf8TwoTo9F),
+        (S::Plain | S::High, 0xf0) => start(Act::Pend, S::Utf8ThreeFrom90),
+        (S::Plain | S::High, 0xf1..=0xf3) => start(Act::Pend, S::Utf8Three),
+        (S::Plain | S::High, 0xf4) => start(Act::Pend, S::Utf8ThreeTo8F),
 
         (S::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => go(S::Plain),
         (S::Escape, b'u') => go(S::Hex),
@@ -285,7 +285,7 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
         (S::Hex2, _) if byte.is_ascii_hexdigit() => go(S::Hex3),
         (S::Hex3, _) if byte.is_ascii_hexdigit() => go(S::Plain),
         (S::HexHigh2, _) if byte.is_ascii_hexdigit() => go(S::HexHigh3),
-        (S::HexHigh3, _) if byte.is_ascii_hexdigit() => act(Act::HoldHigh),
+        (S::HexHigh3, _) if byte.is_ascii_hexdigit() => act(Act::PendHigh),
 
         (S::Utf8Last, 0x80..=0xbf) => go(S::Plain),
         (S::Utf8Two, 0x80..=0xbf) | (S::Utf8TwoFromA0, 0xa0..=0xbf) | (S::Utf8TwoTo9F, 0x80..=0x9f) => go(S::Utf8Last),
@@ -330,7 +330,7 @@ pub(super) fn step(state: State, byte: u8) -> Step {
 
 /// Returns the state after the first byte of a number, a literal, an escape or a UTF-8 sequence.
 #[inline]
-pub(super) fn behind(state: State, byte: u8) -> State {
+pub(super) fn after(state: State, byte: u8) -> State {
     State(BEHIND[index(state, byte)])
 }
 
@@ -357,8 +357,8 @@ const ACTS: [Act; 16] = {
     let mut acts = [Act::Reject; 16];
     let all = [
         Act::Token,
-        Act::Hold,
-        Act::HoldHigh,
+        Act::Pend,
+        Act::PendHigh,
         Act::Quote,
         Act::LiteralEnd,
         Act::NumberEnd,
@@ -415,23 +415,23 @@ const fn alike(a: u8, b: u8) -> bool {
 const fn coded(state: State, byte: u8) -> (u8, u8) {
     match rule(state, byte) {
         (Step::Go(next), _) => (next.0, next.0),
-        (Step::Act(act), behind) => (ACT + act as u8, behind.0),
+        (Step::Act(act), after) => (ACT + act as u8, after.0),
     }
 }
 
 const fn tables() -> ([u8; 64 * ROW], [u8; 64 * ROW]) {
-    let (mut steps, mut behind) = ([ACT + Act::Reject as u8; 64 * ROW], [0; 64 * ROW]);
+    let (mut steps, mut after) = ([ACT + Act::Reject as u8; 64 * ROW], [0; 64 * ROW]);
     let mut state = 0;
     while state < State::COUNT {
         let mut byte = 0;
         while byte < 256 {
             let at = state * ROW + CLASSES_OF[byte] as usize;
-            (steps[at], behind[at]) = coded(State(state as u8), byte as u8);
+            (steps[at], after[at]) = coded(State(state as u8), byte as u8);
             byte += 1;
         }
         state += 1;
     }
-    (steps, behind)
+    (steps, after)
 }
 
 const fn cut_states() -> [CutState; 2 * ROW] {
@@ -465,7 +465,7 @@ mod tests {
         for state in (0..State::COUNT).map(|n| State(n as u8)) {
             for byte in 0..=255 {
                 let (ruled, next) = rule(state, byte);
-                assert_eq!((step(state, byte), behind(state, byte)), (ruled, next), "{state:?} {byte}");
+                assert_eq!((step(state, byte), after(state, byte)), (ruled, next), "{state:?} {byte}");
             }
         }
     }

@@ -354,17 +354,17 @@ impl Machine {
                 Step::Act(act) => act,
             };
             state = match act {
-                Act::Hold => {
+                Act::Pend => {
                     self.pending_start = place;
-                    grammar::behind(state, byte)
+                    grammar::after(state, byte)
                 }
-                Act::HoldHigh => {
+                Act::PendHigh => {
                     self.pending_start = place - 5;
                     State::High
                 }
                 Act::Token => {
                     self.token = place;
-                    grammar::behind(state, byte)
+                    grammar::after(state, byte)
                 }
                 Act::Quote if state.takes_quote() => self.open_string(place, state, out),
                 Act::Quote => self.quote(place, out),
@@ -534,7 +534,7 @@ impl Machine {
 
     /// Moves from the opening bracket of the innermost container to the end of its last whole child, which `known` has,
     /// without reading what lies between.
-    pub(crate) fn stand_behind_child(&mut self, known: &Frame) {
+    pub(crate) fn skip_children(&mut self, known: &Frame) {
         if let Some(frame) = self.frames.last_mut() {
             let has_key = known.kind == Kind::Object && known.key.start < known.end;
             *frame = Frame { key: if has_key { known.key } else { Span::default() }, ..*known };

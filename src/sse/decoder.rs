@@ -138,7 +138,7 @@ impl Decoder {
     /// Fails if a line or an event is over its cap. The decoder stays failed: from then on it takes nothing and returns
     /// the same error.
     pub fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
-        self.begin()?;
+        self.start()?;
         let mut lent = Lent::default();
         loop {
             self.skip_lf(input);
@@ -192,7 +192,7 @@ impl Decoder {
     ///
     /// Fails if the last line makes its event too long, or if the decoder has failed before.
     pub fn finish(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
-        self.begin()?;
+        self.start()?;
         if !self.carry.is_empty() {
             let retry = self.retry;
             self.carried_line()?;
@@ -233,7 +233,7 @@ impl Decoder {
     }
 
     /// Starts a call: returns a failure again, and clears the event that was handed out before.
-    fn begin(&mut self) -> Result<(), DecodeError> {
+    fn start(&mut self) -> Result<(), DecodeError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
