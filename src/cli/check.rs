@@ -1,4 +1,4 @@
-//! `restitch check`: is it JSON, and is it all there?
+//! `restitch check`: validates JSON strictly, and tells a text that is cut from one that is wrong.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -22,16 +22,16 @@ pub struct Args {
     /// JSON texts; `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
-    /// Feed the text in chunks of so many bytes; the answer is the same for all.
+    /// Feed the text in chunks of N bytes. The answer does not depend on it.
     #[arg(long, value_name = "N", default_value = "65536")]
     chunk: NonZeroUsize,
-    /// Answer in JSON, a line a file.
+    /// Answer in JSON, one line per file.
     #[arg(long)]
     json: bool,
-    /// Tell the time that it took, and the throughput.
+    /// Report the time and the throughput.
     #[arg(long)]
     time: bool,
-    /// Read {"id", "text"} a line from standard input, and answer each in JSON.
+    /// Read {"id", "text"} from each line of standard input, and answer each in JSON.
     #[arg(long, conflicts_with_all = ["files", "time"])]
     jsonl: bool,
     #[command(flatten)]
@@ -45,13 +45,14 @@ const EXAMPLES: &str = r#"Examples:
   restitch check --time huge.json
   echo '{"id": 1, "text": "[1, 2"}' | restitch check --jsonl
 
-The grammar is RFC 8259, to the letter, with at most 1,024 open containers. The memory that it takes does not depend
-on the size of the file. `valid` says that no error has come so far: a text that is cut is valid, and not complete.
-With --json: {"file", "valid", "complete", "offset", "line", "column", "path", "error"}, and "seconds" with --time.
-`offset` is that of the error, or the length; `line`, `column` (in characters) and `path` (a JSON Pointer) are there,
-too. Several documents behind one another are a matter of `restitch events`.
+The grammar is RFC 8259, to the letter, with at most 1,024 open containers. Memory use does not depend on the size of
+the file. `valid` says that there is no error so far: a text that is cut is valid, and not complete. For a stream of
+several documents use `restitch events`.
 
-Exit codes: 0 complete, 3 cut, 4 invalid, 1 unreadable; of several files the worst, in this order."#;
+With --json: {"file", "valid", "complete", "offset", "line", "column", "path", "error"}, and "seconds" with --time.
+`offset`, `line`, `column` (in characters) and `path` (a JSON Pointer) are those of the error, else of the end.
+
+Exit codes: 0 complete, 3 cut, 4 invalid, 1 unreadable. Of several files the worst counts, in this order."#;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -68,7 +69,7 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// A file that can't be read: a line, too, so that there is one for each.
+    /// Answers for a file that can't be read, so that each file has its line.
     fn unread(file: &'a str) -> Self {
         let error = Some("can't be read".to_owned());
         Self { valid: false, error, ..Self::new(Some(file), Checker::new().finish(), None) }
@@ -105,11 +106,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         return Ok(());
     }
     for path in &args.files {
-        let begun = args.time.then(now);
+        let started = args.time.then(now);
         let checked = console
             .open(path, false)
             .and_then(|input| check(input, args.chunk).map_or_else(|error| console.unreadable(path, &error), Some));
-        let took = begun.map(|begun| begun.elapsed());
+        let took = started.map(|started| started.elapsed());
         let Some(checked) = checked else {
             if args.json {
                 console.answer(&Answer::unread(&path.to_string_lossy()))?;
@@ -123,10 +124,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         }
         console.line(format_args!("{}: {checked}", path.display()))?;
         if let Some(took) = took {
-            // What is told stands behind the answer that it is about.
+            // The note follows the answer that it is about.
             console.flush()?;
             let (bytes, seconds) = (checked.offset(), took.as_secs_f64());
-            // Nothing takes no time at all where the clock is coarse.
+            // A coarse clock may see no time at all.
             let rate = bytes as f64 / seconds.max(1e-9) / 1e6;
             console.note(format_args!(
                 "{}: {} in {seconds:.6} s, {rate:.1} MB/s",
@@ -143,27 +144,27 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// What is known of a text.
+/// The result of checking a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checked {
-    /// The root is closed and nothing but white space follows it.
+    /// The root is closed, and only white space follows it.
     pub complete: bool,
-    /// Bytes read; all of the text where there is no error.
+    /// Bytes read: the whole text, unless there is an error.
     pub length: usize,
-    /// The first byte that the grammar does not allow. Early ends are no errors.
+    /// The first byte that the grammar does not allow. An early end is not an error.
     pub error: Option<SyntaxError>,
-    /// The line of the error, or that of the end; from 1 on.
+    /// The line of the error, or of the end. Counts from 1.
     pub line: usize,
-    /// The column there, in characters from 1 on.
+    /// The column in that line, in characters. Counts from 1.
     pub column: usize,
-    /// JSON Pointer of the value that is due or open there, else of the innermost open container. Of a key over 4 KiB
-    /// the beginning.
+    /// The JSON Pointer of the value that is due or open there, else of the innermost open container. Keys are cut
+    /// after 4 KiB.
     pub path: String,
 }
 
 impl Checked {
-    /// The verdict on this text.
+    /// Returns the verdict on this text.
     pub fn exit(&self) -> Exit {
         match self {
             Self { error: Some(_), .. } => Exit::Invalid,
@@ -172,14 +173,14 @@ impl Checked {
         }
     }
 
-    /// Of the error, or of the end.
+    /// Returns the offset of the error, or of the end.
     fn offset(&self) -> usize {
         self.error.map_or(self.length, |error| error.offset)
     }
 }
 
 impl fmt::Display for Checked {
-    /// For people, on one line.
+    /// Writes one line for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.error {
             Some(_) => f.write_str("invalid at ")?,
@@ -225,10 +226,10 @@ pub fn check(mut input: impl Read, chunk: NonZeroUsize) -> io::Result<Checked> {
     }
 }
 
-/// Bytes that are read at once: enough to make system calls cheap, whatever the chunks are.
+/// Bytes that are read at once, whatever the chunks are: enough to make system calls cheap.
 const BUFFER: usize = 64 << 10;
 
-/// The machine, the rule that nothing but white space stands behind the root, and the place.
+/// The machine, the rule that only white space may follow the root, and the place in the text.
 #[derive(Debug)]
 pub(super) struct Checker {
     machine: Machine,
@@ -242,7 +243,7 @@ impl Checker {
         Self { machine: Machine::new(Limits::default().max_depth), tracker: Tracker::default(), length: 0, error: None }
     }
 
-    /// Takes more of the text; nothing more behind an error.
+    /// Takes more of the text. After an error it takes nothing.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         if self.error.is_some() {
             return;
@@ -264,9 +265,9 @@ impl Checker {
         self.length += bytes.len();
     }
 
-    /// The text is whole.
+    /// Ends the text.
     pub(super) fn finish(&mut self) -> Checked {
-        // An early end is no error here, and `is_complete` tells it.
+        // An early end is not an error here: `is_complete` reports it.
         let _ = self.machine.finish();
         Checked {
             complete: self.is_complete(),
@@ -278,7 +279,7 @@ impl Checker {
         }
     }
 
-    /// The root is closed, and nothing but white space has followed it.
+    /// Returns whether the root is closed and only white space has followed it.
     pub(super) fn is_complete(&self) -> bool {
         self.error.is_none() && self.machine.is_done()
     }

@@ -15,12 +15,12 @@ use crate::json::{CloseOptions, Partial};
 pub struct Args {
     #[command(flatten)]
     input: Input,
-    /// What becomes of a string that is cut.
-    #[arg(long, value_enum, default_value_t = Begun::Show)]
-    strings: Begun,
-    /// What becomes of `true`, `false` or `null` of which only some letters have come.
-    #[arg(long, value_enum, default_value_t = Begun::Hold)]
-    literals: Begun,
+    /// What to do with a string that is cut.
+    #[arg(long, value_enum, default_value_t = CutToken::Include)]
+    strings: CutToken,
+    /// What to do with `true`, `false` or `null` when only some of its letters have arrived.
+    #[arg(long, value_enum, default_value_t = CutToken::Omit)]
+    literals: CutToken,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -28,18 +28,19 @@ const EXAMPLES: &str = r#"Examples:
   printf '{"title": "Hel' | restitch close
   restitch close --json cut.json other.json
   restitch close -o cut.json cut.json
-  restitch close --strings hold --literals show cut.json
+  restitch close --strings omit --literals include cut.json
   echo '{"id": "a", "text": "[1, 2"}' | restitch close --jsonl
 
-What is not certain is dropped: an unfinished number, literal, escape or key, a comma, a key without its value. A
-partial string is kept, unless --strings hold says otherwise; a literal can be completed, for it can only become one
-thing. What stands around the JSON, a Markdown fence say, is left out.
-With --json: {"complete", "json"}; `json` is "" where nothing is certain yet. With several files, each closed text
-ends with a line feed, and each answer in JSON has the name in `file`. Bytes that are not UTF-8 are removed, and
-`removed_bytes` says how many.
+Whatever is not certain is dropped: an unfinished number, literal, escape or key, a comma, a key without its value. A
+cut string is kept, unless --strings omit is given. A cut literal can be completed, since its letters allow one value
+only. Text around the JSON, for example a Markdown fence, is left out.
 
-Exit codes: 0 it was complete, 3 it was cut and is closed, 4 it is malformed (the part before the deviation is closed)
-or not UTF-8, 1 unreadable; of several files the worst counts."#;
+With --json: {"complete", "json"}. `json` is "" if nothing is certain yet. Bytes that are not UTF-8 are removed, and
+`removed_bytes` counts them. With several files, each closed text ends with a line feed, and each answer in JSON names
+its `file`.
+
+Exit codes: 0 the text was complete, 3 it was cut and is closed, 4 it is malformed (the part before the error is
+closed) or not UTF-8, 1 unreadable. Of several files the worst counts."#;
 
 #[derive(Serialize)]
 pub(super) struct Answer {
@@ -47,20 +48,22 @@ pub(super) struct Answer {
     json: String,
 }
 
-/// Whether what is only begun is kept.
+/// What to do with a token that is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Begun {
-    /// It is dropped.
-    Hold,
-    /// It is kept, and completed.
-    Show,
+enum CutToken {
+    /// Drop it.
+    #[value(alias = "hold")]
+    Omit,
+    /// Keep and complete it.
+    #[value(alias = "show")]
+    Include,
 }
 
-impl From<Begun> for Partial {
-    fn from(begun: Begun) -> Self {
-        match begun {
-            Begun::Hold => Self::Omit,
-            Begun::Show => Self::Include,
+impl From<CutToken> for Partial {
+    fn from(token: CutToken) -> Self {
+        match token {
+            CutToken::Omit => Self::Omit,
+            CutToken::Include => Self::Include,
         }
     }
 }

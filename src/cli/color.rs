@@ -1,4 +1,4 @@
-//! `--color`: whether what people read has colors.
+//! `--color`: whether output for people has colors.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use clap::ValueEnum;
 /// When colors are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorChoice {
-    /// On a terminal that knows them, unless the environment says otherwise.
+    /// On a terminal with colors, unless the environment says otherwise.
     Auto,
-    /// In pipes and files, too.
+    /// Always, also in pipes and files.
     Always,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
 impl ColorChoice {
-    /// Makes it the choice of the process.
+    /// Sets the choice for the whole process.
     pub(super) fn write_global(self) {
         let choice = match self {
             Self::Auto => anstream::ColorChoice::Auto,

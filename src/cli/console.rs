@@ -52,30 +52,30 @@ impl Console {
         }
     }
 
-    /// The place that the data goes to.
+    /// Returns the writer of the data.
     pub(super) fn writer(&self) -> Writer {
         Rc::clone(&self.out)
     }
 
-    /// Adds what became of one file or line. Said before its answer is written, so that it stands if the reader of
-    /// the answers leaves.
+    /// Adds the verdict on one file or line. Called before the answer is written, so that the verdict counts even if
+    /// the reader of the answers leaves.
     pub(super) fn verdict(&mut self, exit: Exit) {
         self.exit = self.exit.max(exit);
     }
 
-    /// The worst verdict so far.
+    /// Returns the worst verdict so far.
     pub(super) fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// Tells people something, unless they asked for quiet.
+    /// Writes a note to standard error, unless `--quiet` was given.
     pub(super) fn note(&self, words: impl fmt::Display) {
         if !self.is_quiet {
             report(words);
         }
     }
 
-    /// Tells people something that belongs to the note before.
+    /// Writes a line that belongs to the note before.
     pub(super) fn detail(&self, words: impl fmt::Display) {
         if !self.is_quiet {
             let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
@@ -110,7 +110,7 @@ impl Console {
         !self.is_quiet && progress::is_live() && !(writes && self.is_terminal())
     }
 
-    /// Tells people where a text leaves the grammar.
+    /// Notes where a text leaves the grammar.
     pub(super) fn deviation(&self, name: &str, document: &Document, error: &SyntaxError) {
         let mut place = document.explain(error);
         place.path = short(&place.path).into_owned();
@@ -123,8 +123,8 @@ impl Console {
         self.out.borrow_mut().write_all(b"\n")
     }
 
-    /// Writes one answer on one line, with a first member `id` whose value is raw JSON, and sends it off at once:
-    /// whoever writes requests may wait for it.
+    /// Writes one answer on one line, with a first member `id` whose value is raw JSON. Flushes, since the writer of
+    /// the requests may wait for the answer.
     pub(super) fn answer_to(&mut self, id: &str, answer: &impl Serialize) -> io::Result<()> {
         let answer = serde_json::to_string(answer)?;
         let members = answer.strip_prefix('{').unwrap_or(&answer);
@@ -132,12 +132,12 @@ impl Console {
         self.out.borrow_mut().flush()
     }
 
-    /// Writes a line for people who asked for no JSON.
+    /// Writes a line for people.
     pub(super) fn line(&mut self, words: impl fmt::Display) -> io::Result<()> {
         writeln!(self.out.borrow_mut(), "{}", one_line(&words.to_string()))
     }
 
-    /// Writes lines as they are, each with its end.
+    /// Writes lines that have their line ends.
     pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
         self.out.borrow_mut().write_all(lines.as_bytes())
     }
@@ -152,19 +152,19 @@ impl Console {
         Ok(())
     }
 
-    /// Writes a part of a text and shows it at once.
+    /// Writes a part of a text, and flushes it.
     #[cfg(feature = "proxy")]
     pub(super) fn show(&mut self, part: &str) -> io::Result<()> {
         self.out.borrow_mut().write_all(part.as_bytes())?;
         self.out.borrow_mut().flush()
     }
 
-    /// People see the output as it is written.
+    /// Returns whether the output is a terminal.
     pub(super) fn is_terminal(&self) -> bool {
         self.out.borrow().get_ref().is_terminal()
     }
 
-    /// The data may have colors.
+    /// Returns whether the output may have colors.
     #[cfg(all(feature = "proxy", feature = "sim"))]
     pub(super) fn has_colors(&self) -> bool {
         self.out.borrow().get_ref().has_colors()
@@ -174,8 +174,8 @@ impl Console {
         self.out.borrow_mut().flush()
     }
 
-    /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be opened, which has been
-    /// reported then. `writes` says that the command writes its output meanwhile.
+    /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be opened, which has
+    /// been reported then. `writes` says that the command writes its output meanwhile.
     pub(super) fn open(&mut self, path: &Path, writes: bool) -> Option<Watched<Box<dyn Read>>> {
         if writes && self.out.borrow().get_ref().is_same(path) {
             self.fail(Exit::Usage, format_args!("{}: it is read and cannot be written meanwhile", path.display()));
@@ -201,8 +201,8 @@ impl Console {
         result.map_or_else(|error| self.unreadable(path, &error), |_| Some(bytes))
     }
 
-    /// Reads a whole file as text, with the number of bytes that were removed because they are not UTF-8. Such bytes are
-    /// reported, and the verdict is [`Exit::Invalid`].
+    /// Reads a whole file as text, with the number of bytes that were removed because they are not UTF-8. Such bytes
+    /// are reported, and the verdict is [`Exit::Invalid`].
     pub(super) fn read_text(&mut self, path: &Path) -> Option<(String, usize)> {
         let bytes = self.read(path)?;
         match String::from_utf8(bytes) {
@@ -223,13 +223,13 @@ impl Console {
         }
     }
 
-    /// Says that a file failed.
+    /// Reports that a file failed.
     pub(super) fn unreadable<T>(&mut self, path: &Path, error: &io::Error) -> Option<T> {
         self.fail(Exit::Io, format_args!("{}: {error}", path.display()));
         None
     }
 
-    /// Whether standard input is named once at most: it can't be read twice. If not, that has been told.
+    /// Returns whether standard input is named at most once, since it can't be read twice. Reports it otherwise.
     pub(super) fn names_stdin_once(&mut self, paths: &[PathBuf]) -> bool {
         let once = paths.iter().filter(|path| is_stdin(path)).count() < 2;
         if !once {
@@ -255,17 +255,17 @@ pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Control characters, line ends among them, as escapes. Names, paths and messages come from texts of strangers: as
-/// they are, they could tear a line, or move the cursor of a terminal.
+/// Escapes control characters, including line ends. Names, paths and messages come from foreign texts: unescaped, they
+/// could break a line or move the cursor of a terminal.
 fn one_line(text: &str) -> String {
     let mut line = text.to_owned();
     escape_controls(&mut line, 0);
     line
 }
 
-/// Escapes the control characters of `text` from `start` on, for the same reason.
+/// Escapes the control characters of `text` from byte `start` on.
 pub(super) fn escape_controls(text: &mut String, start: usize) {
-    // Those of the second block are two bytes in UTF-8, with this first one.
+    // U+0080 to U+009F are two bytes in UTF-8, of which the first is 0xC2.
     let may_be_control = |byte: &u8| *byte < 0x20 || matches!(byte, 0x7f | 0xc2);
     if text.as_bytes().get(start..).is_some_and(|tail| tail.iter().any(may_be_control)) {
         let tail = text.split_off(start);
@@ -275,7 +275,7 @@ pub(super) fn escape_controls(text: &mut String, start: usize) {
     }
 }
 
-/// A path for people: of a long one the beginning and the end. The root's is empty.
+/// Shortens a path for people: of a long one, the beginning and the end are kept. The root's path is empty.
 pub(super) fn short(path: &str) -> Cow<'_, str> {
     let half = |(at, _)| at;
     let head = path.char_indices().nth(SHOWN).map(half);
@@ -286,7 +286,7 @@ pub(super) fn short(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Characters of each end of a long path.
+/// Characters that are kept of each end of a long path.
 const SHOWN: usize = 60;
 
 pub(super) fn is_stdin(path: &Path) -> bool {

@@ -1,4 +1,4 @@
-//! `restitch decode`: what a recorded response body says.
+//! `restitch decode`: reads the text and the tool calls out of a recorded response body.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::{Limits, SyntaxError, clean_encoding};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
-    /// The response body, an event stream or one JSON object; `-` is standard input.
+    /// The response body: an event stream or one JSON object. `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
-    /// The wire that it speaks.
+    /// The API that the body is of.
     #[arg(long, value_enum, default_value_t = Dialect::Auto)]
     dialect: Dialect,
     /// Answer in JSON.
@@ -40,23 +40,24 @@ const EXAMPLES: &str = r#"Examples:
   curl -sN http://127.0.0.1:8788/v1/chat/completions -d @request.json | restitch decode
   restitch decode --json answer.sse | jq .usage
 
-Without --json: the text of the first answer, to the byte. With --json: {"dialect", "text": {slot: text},
-"tool_args": {slot: {"id", "name", "args"}}, "finish": {choice: reason}, "usage", "error", "terminal"}; slots are
-"CHOICE" for text and "CHOICE.TOOL" for tool calls. A last event that no blank line ends counts.
+Without --json: the text of the first answer, to the byte. A last event counts even if no blank line ends it.
+
+With --json: {"dialect", "text": {slot: text}, "tool_args": {slot: {"id", "name", "args"}}, "finish": {choice: reason},
+"usage", "error", "terminal"}. A slot is "CHOICE" for text and "CHOICE.TOOL" for a tool call.
 
 Exit codes: 0 complete; 3 cut: an answer has no finish reason, or `length` or `content_filter`; 4 the body reports an
-error, is malformed or speaks another wire; 1 unreadable."#;
+error, is malformed or is of another API; 1 unreadable."#;
 
-/// The wires that can be asked for.
+/// The API of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Dialect {
-    /// Told by the body.
+    /// Found by reading the body.
     Auto,
-    /// Chat completions.
+    /// Chat Completions.
     Chat,
 }
 
-/// What a body says.
+/// The contents of a body.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Decoded {
@@ -68,11 +69,11 @@ pub struct Decoded {
     pub tool_args: BTreeMap<String, Call>,
     /// Why each answer is over.
     pub finish: BTreeMap<String, String>,
-    /// The last usage; as a string where it is beyond what a [`Value`] can hold.
+    /// The last usage. A string if it is nested deeper than a [`Value`] can be.
     pub usage: Option<Value>,
     /// The message of the last error.
     pub error: Option<String>,
-    /// `[DONE]` where the wire's own end has come.
+    /// `[DONE]`, if the body has that end.
     pub terminal: Option<String>,
 }
 
@@ -104,8 +105,8 @@ impl Decoded {
         }
     }
 
-    /// The verdict on the body. Whether an answer is over is said by its finish reason alone: `[DONE]` may follow a
-    /// cut, and servers leave it out.
+    /// Returns the verdict on the body. Only its finish reason says whether an answer is over: `[DONE]` may follow a
+    /// cut, and some servers leave it out.
     pub fn exit(&self) -> Exit {
         if self.error.is_some() {
             return Exit::Invalid;
@@ -126,9 +127,9 @@ pub enum Error {
     Io(io::Error),
     /// A line or an event of the stream is over its cap.
     Stream(DecodeError),
-    /// It began as a JSON object and isn't one.
+    /// It begins as a JSON object and is malformed.
     Json(SyntaxError),
-    /// It speaks no wire that is known here.
+    /// It is of no known API.
     UnknownDialect,
 }
 
@@ -139,14 +140,14 @@ impl fmt::Display for Error {
             Self::Stream(error) => error.fmt(f),
             Self::Json(error) => write!(f, "the body is neither an event stream nor JSON: {error}"),
             Self::UnknownDialect => {
-                f.write_str("nothing in the body is of chat completions, the only wire that is read here")
+                f.write_str("nothing in the body is of chat completions, the only API that is read here")
             }
         }
     }
 }
 
 impl std::error::Error for Error {
-    /// What is behind the error that it holds: what that one says is said already.
+    /// Returns the source of the inner error, since `Display` shows the inner error itself.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => error.source(),
@@ -157,8 +158,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// Decodes a body: an event stream; or, where its first significant byte is `{`, one JSON object, or one a line. Of an
-/// object that is cut, what is certain counts.
+/// Decodes a body: an event stream, or, if its first significant byte is `{`, one JSON object or one per line. Of an
+/// object that is cut, the certain part counts.
 ///
 /// # Errors
 /// Those of `input`, and a body that can't be decoded.
@@ -166,7 +167,7 @@ pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> 
     let limits = Limits::default();
     let mut answer = Answer { is_chat: (dialect == Dialect::Chat).then_some(true), ..Answer::default() };
     let mut decoder = Decoder::new(&limits);
-    // Nothing significant has come, an event stream comes, or a JSON body is kept until its end.
+    // `None`: nothing significant was read. A JSON body is kept until its end.
     let mut is_json = None;
     let mut body = Vec::new();
     let mut buffer = vec![0; BUFFER];
@@ -195,7 +196,7 @@ pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> 
     } else if let Some(event) = decoder.finish().map_err(Error::Stream)? {
         answer.read(&event.event, &event.data);
     }
-    // A body without a byte is a cut one, of whatever wire.
+    // An empty body is cut, whatever its API is.
     if answer.is_chat.unwrap_or(answer.has_spoken) || is_json.is_none() {
         answer.reader.finish();
         Ok(Decoded::new(answer.whole))
@@ -206,14 +207,14 @@ pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> 
 
 const BUFFER: usize = 64 << 10;
 
-/// An answer while its events come.
+/// An answer while its events are read.
 #[derive(Debug, Default)]
 struct Answer {
     reader: Reader,
     whole: Transcript,
-    /// Decided by the first event that only the chat wire has; until then an event of another wire speaks against it.
+    /// Decided by the first event that only Chat Completions have. Until then an event of another API denies it.
     is_chat: Option<bool>,
-    /// An end, a usage or an error has come, as several wires have them.
+    /// An end, a usage or an error was read, which several APIs have.
     has_spoken: bool,
 }
 
@@ -227,7 +228,7 @@ impl Answer {
         }
     }
 
-    /// A body without the event-stream format around it.
+    /// Reads a body that is not in the event-stream format.
     fn read_json(&mut self, text: &str) -> Result<(), Error> {
         let text = text.trim_start_matches('\u{feff}');
         let first = text.trim_start().lines().next().unwrap_or_default();
@@ -248,7 +249,7 @@ impl Answer {
     }
 }
 
-/// Whether an event is one that only the chat wire has (`true`), one of another wire (`false`), or neither.
+/// Returns `true` for an event that only Chat Completions have, `false` for one of another API, else `None`.
 pub(super) fn says_chat(data: &str) -> Option<bool> {
     let root = Raw::root(data).filter(|root| root.kind() == ValueKind::Object && is_valid(data))?;
     let object = root.member("object").and_then(|object| object.decode()).unwrap_or_default();
@@ -256,11 +257,11 @@ pub(super) fn says_chat(data: &str) -> Option<bool> {
         return Some(true);
     }
     match root.member("choices") {
-        // Completions have a `text` in each choice. An empty list is any server's opening or usage chunk.
+        // Text completions have a `text` in each choice. Any server may open or end with an empty list.
         Some(choices) => {
             choices.elements().next().map(|choice| choice.member("delta").or(choice.member("message")).is_some())
         }
-        // Errors and usage look alike in several wires, but for the `type` that others give every event.
+        // Errors and usage look alike in several APIs, except for the `type` that others give every event.
         None if root.member("type").is_some() => Some(false),
         None if root.member("error").is_some() || root.member("usage").is_some() => None,
         None => Some(false),

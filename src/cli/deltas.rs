@@ -1,4 +1,4 @@
-//! Text out of the bytes of an event stream: the deltas of one of its slots.
+//! Reads the deltas of one slot from the bytes of an event stream.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use crate::provider::chat::Reader;
 use crate::provider::{Delta, Kind};
 use crate::sse::Decoder;
 
-/// The deltas of one slot, out of the bytes of the stream.
+/// A reader of the deltas of one slot.
 #[derive(Debug)]
 pub(super) struct Deltas {
     decoder: Decoder,
@@ -18,13 +18,13 @@ pub(super) struct Deltas {
 }
 
 impl Deltas {
-    /// `is_chat`: whether it is known to be of chat completions, or not to be.
+    /// Makes a reader. `is_chat` says whether the stream is of Chat Completions, if that is known.
     pub(super) fn new(is_chat: Option<bool>) -> Self {
         let decoder = Decoder::new(&Limits::default());
         Self { decoder, reader: Reader::new(), answer: Answer { is_chat, ..Answer::default() } }
     }
 
-    /// Takes the next bytes, and appends what they say in the slot to `text`.
+    /// Takes the next bytes and appends the slot's text to `text`.
     pub(super) fn feed(&mut self, mut bytes: &[u8], slot: Slot, text: &mut String) -> Result<(), Refusal> {
         while let Some(event) = self.decoder.next_event(&mut bytes).map_err(Refusal::Stream)? {
             self.answer.read(&mut self.reader, &event.event, &event.data, slot, text)?;
@@ -32,9 +32,9 @@ impl Deltas {
         Ok(())
     }
 
-    /// No more bytes come.
+    /// Ends the bytes.
     pub(super) fn finish(&mut self, slot: Slot, text: &mut String) -> Result<(), Refusal> {
-        // As `decode` has it, an event that the end cuts off counts.
+        // As in `decode`, an event that the end cuts off counts.
         if let Some(event) = self.decoder.finish().map_err(Refusal::Stream)? {
             self.answer.read(&mut self.reader, &event.event, &event.data, slot, text)?;
         }
@@ -42,10 +42,10 @@ impl Deltas {
     }
 }
 
-/// What the events have said.
+/// What was read from the events.
 #[derive(Debug, Default)]
 struct Answer {
-    /// As `decode` has it: said by an event that only one wire has, else by whether one was understood.
+    /// As in `decode`: known by an event that only one API has, else by whether an event was understood.
     is_chat: Option<bool>,
     has_spoken: bool,
     error: Option<String>,
@@ -76,7 +76,7 @@ impl Answer {
     }
 }
 
-/// Which text of an event stream: `CHOICE`, or `CHOICE.TOOL` for the arguments of a tool call.
+/// One text of an event stream: `CHOICE`, or `CHOICE.TOOL` for the arguments of a tool call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
     choice: u32,

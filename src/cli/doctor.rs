@@ -1,8 +1,10 @@
-//! `restitch doctor`: whether a provider can be reached, whether a model continues a prefill, what a proxy answers.
+//! `restitch doctor`: checks whether a provider answers, whether a model continues a prefill, and what the proxy
+//! answers.
 
 use std::io;
 use std::time::{Duration, Instant};
 
+use clap::ArgGroup;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
@@ -21,26 +23,21 @@ use crate::provider::capability::{PrefillForm, Table};
 /// Arguments of `restitch doctor`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
+#[command(group(ArgGroup::new("target").args(["upstream", "provider"]).required(true)))]
 pub struct Args {
     /// The provider's address, as the proxy takes it: `https://host[:port][/prefix]`.
-    #[arg(
-        long,
-        value_name = "URL",
-        required_unless_present = "provider",
-        env = "RESTITCH_UPSTREAM",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "URL")]
     upstream: Option<String>,
-    /// A known provider; says where it is, and which variable has the key.
+    /// A known provider. Decides the address and the variable that has the key.
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// The model that is asked to continue a prefill. Costs a few short calls.
+    /// Ask this model to continue a prefill. Costs up to four short calls.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// The environment variable that has the key, if not the provider's own.
+    /// The environment variable that has the key. Default: the provider's own.
     #[arg(long, value_name = "VARIABLE")]
     key_variable: Option<String>,
-    /// The proxy's address. By default the one that `restitch proxy` listens on, if something does.
+    /// The proxy's address. By default the one where `restitch proxy` listens, if a proxy answers there.
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
     /// Answer in JSON.
@@ -55,15 +52,16 @@ const EXAMPLES: &str = r#"Examples:
   restitch doctor --provider mistral --model mistral-small-latest
   restitch doctor --upstream http://127.0.0.1:8788 --model sim --json
 
-The list of models is asked for, which costs nothing. With --model, the model is asked to continue `[1, 2,3, 4,` in each
-way that providers have, until one works: where it is another than the built-in table has, the rows for the
-configuration file are shown. With --json: {"upstream": {"url", "status", "milliseconds", "error"}, "prefill": {"model",
-"form", "returns_prefill", "known", "tried": [{"form", "status", "answer"}]}, "proxy": {"url", "status", "milliseconds",
-"error"}}.
+The command asks for the list of models, which costs nothing. With --model, it asks the model to continue
+`[1, 2,3, 4,` in each form of prefill that providers have, until one works. If the result differs from the built-in
+table, the row for the configuration file is shown.
 
-Exit codes: 0 all is well, 4 the provider refuses (its words are shown), 1 it cannot be reached."#;
+With --json: {"upstream": {"url", "status", "milliseconds", "error"}, "prefill": {"model", "form", "returns_prefill",
+"known", "tried": [{"form", "status", "answer"}]}, "proxy": {"url", "status", "milliseconds", "error"}}.
 
-/// What one address answers.
+Exit codes: 0 all is well, 4 the provider answers with an error, 1 it cannot be reached."#;
+
+/// The answer of one address.
 #[derive(Debug, Serialize)]
 struct Reached {
     url: String,
@@ -78,11 +76,11 @@ struct Reached {
 #[derive(Debug, Serialize)]
 struct Prefill {
     model: String,
-    /// The form in which it takes one, by its name in the configuration; `none` where there is none.
+    /// The form of prefill that the model continues, by its name in the configuration. `none` if there is none.
     form: &'static str,
-    /// Its answer begins with the prefill.
+    /// The answer begins with the prefill.
     returns_prefill: bool,
-    /// The form that the built-in table has.
+    /// The form in the built-in table.
     known: &'static str,
     tried: Vec<Tried>,
 }
@@ -92,7 +90,7 @@ struct Tried {
     form: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
-    /// The beginning of its text, or what it says in place of one.
+    /// The beginning of its text, or its error.
     answer: String,
 }
 
@@ -132,13 +130,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 fn exit_of(reached: &Reached) -> Exit {
     match reached.status {
         None => Exit::Io,
-        // A server without a list of models is no worse for it.
+        // Some servers have no list of models.
         Some(404 | 405 | 200..=299) => Exit::Complete,
         Some(_) => Exit::Invalid,
     }
 }
 
-/// The provider, and what its paths begin with.
+/// The provider, and the beginning of its paths.
 struct Target {
     client: Client,
     version: &'static str,
@@ -184,7 +182,7 @@ async fn examine(args: &Args, target: &Target) -> io::Result<Report> {
     Ok(Report { upstream, prefill, proxy })
 }
 
-/// What the proxy answers, through which the provider's list of models is asked for.
+/// Asks the proxy for its health and, through it, for the provider's list of models. `None` if there is no proxy.
 async fn proxy(args: &Args, key: &str) -> Result<Option<Reached>, String> {
     let default = format!("http://{}", config::Proxy::LISTEN);
     let url = args.proxy.as_deref().unwrap_or(&default);
@@ -192,13 +190,13 @@ async fn proxy(args: &Args, key: &str) -> Result<Option<Reached>, String> {
     let client = Client::new(upstream).map_err(|error| error.to_string())?;
     let health = reach(&client, "/healthz", "").await;
     if health.status != Some(200) {
-        // Without the flag, somebody else's server on that port is no matter of ours.
+        // Without the flag, the port may belong to another program.
         return Ok(args.proxy.is_some().then_some(health));
     }
     Ok(Some(reach(&client, "/v1/models", key).await))
 }
 
-/// Asks for a path, and takes the time until the answer begins.
+/// Asks for a path, and measures how long the answer takes.
 async fn reach(client: &Client, path: &str, key: &str) -> Reached {
     let started = now();
     let answered = send(client, path, key, None).await;
@@ -215,7 +213,7 @@ async fn reach(client: &Client, path: &str, key: &str) -> Reached {
     }
 }
 
-/// Status and body of the answer.
+/// Returns status and body of an answer.
 async fn send(client: &Client, path: &str, key: &str, body: Option<String>) -> Result<(StatusCode, String), String> {
     let uri = client.upstream().uri_for(path);
     let mut request = if body.is_some() { Request::post(uri) } else { Request::get(uri) };
@@ -236,18 +234,18 @@ async fn send(client: &Client, path: &str, key: &str, body: Option<String>) -> R
     answered.await.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?
 }
 
-/// How long an answer may take.
+/// An answer may take this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An array that is cut; its white space is one that no model would choose, so that a prefill that comes back is told
-/// from an array that begins again.
+/// An array that is cut. No model would choose its white space, so that a prefill that is returned differs from an
+/// array that begins again.
 const PREFILL: &str = "[1, 2,3, 4,";
 
-/// Tries the ways in which providers continue a prefill: the one that the table has for the model first.
+/// Tries all forms of prefill, first the one that the table has for the model.
 async fn prefill(target: &Target, model: &str) -> Prefill {
     let capability = Table::default().of(model, Some(target.client.upstream().host()));
     let known = capability.prefill;
-    let ways = [known, PrefillForm::Turn, PrefillForm::Flag, PrefillForm::Partial, PrefillForm::Final];
+    let forms = [known, PrefillForm::Turn, PrefillForm::Flag, PrefillForm::Partial, PrefillForm::Final];
     let mut found = Prefill {
         model: model.to_owned(),
         form: PrefillForm::None.as_str(),
@@ -255,13 +253,13 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
         known: known.as_str(),
         tried: vec![],
     };
-    for (at, way) in ways.into_iter().enumerate() {
-        if way == PrefillForm::None || ways[..at].contains(&way) {
+    for (at, form) in forms.into_iter().enumerate() {
+        if form == PrefillForm::None || forms[..at].contains(&form) {
             continue;
         }
-        let version = capability.prefill_path.as_deref().filter(|_| way == known).unwrap_or(target.version);
+        let version = capability.prefix_path.as_deref().filter(|_| form == known).unwrap_or(target.version);
         let path = format!("{version}/chat/completions");
-        let answered = send(&target.client, &path, &target.key, Some(prefilled(model, way))).await;
+        let answered = send(&target.client, &path, &target.key, Some(prefilled(model, form))).await;
         let (status, answer) = match answered {
             Ok((status, body)) if status.is_success() => (Some(status.as_u16()), text_of(&body)),
             Ok((status, body)) => (Some(status.as_u16()), message(&body, &target.key)),
@@ -270,12 +268,12 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
         let is_answer = status.is_some_and(|status| status < 300);
         let text = answer.trim_start();
         // The only providers that send the prefill back are those of this flag; elsewhere the model has begun again.
-        let rest = text.strip_prefix(PREFILL).filter(|_| way == PrefillForm::Flag);
+        let rest = text.strip_prefix(PREFILL).filter(|_| form == PrefillForm::Flag);
         found.returns_prefill = rest.is_some();
         let goes_on = is_answer && rest.unwrap_or(text).trim_start().starts_with('5');
-        found.tried.push(Tried { form: way.as_str(), status, answer: short(&answer) });
+        found.tried.push(Tried { form: form.as_str(), status, answer: short(&answer) });
         if goes_on {
-            found.form = way.as_str();
+            found.form = form.as_str();
             return found;
         }
     }
@@ -283,11 +281,11 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
     found
 }
 
-/// A request whose last message is an array that is cut, in one of the ways.
-fn prefilled(model: &str, way: PrefillForm) -> String {
+/// Returns a request whose last message is an array that is cut, in one of the forms.
+fn prefilled(model: &str, form: PrefillForm) -> String {
     let mut last = json!({"role": "assistant", "content": PREFILL});
     let mut body = json!({"model": model});
-    match way {
+    match form {
         PrefillForm::Flag => last["prefix"] = true.into(),
         PrefillForm::Partial => last["partial"] = true.into(),
         PrefillForm::Final => {
@@ -306,7 +304,7 @@ fn text_of(body: &str) -> String {
     body.pointer("/choices/0/message/content").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// What an error body says, without the key.
+/// Returns the message of an error body, without the key.
 fn message(body: &str, key: &str) -> String {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
     let said = value.pointer("/error/message").and_then(Value::as_str).unwrap_or(body);
@@ -329,13 +327,13 @@ fn print(report: &Report, console: &mut Console) -> io::Result<()> {
         }
         let Prefill { model, form, known, .. } = prefill;
         let words = match *form {
-            "none" => "does not continue one: the rest is asked for in words",
+            "none" => "does not continue one: restitch uses a re-prompt",
             _ => "continues one",
         };
         console.line(format_args!("prefill   {model} {words}"))?;
         if form != known {
             let returns = if prefill.returns_prefill { "\nreturns_prefill = true" } else { "" };
-            console.line("          the built-in table has it otherwise; for the configuration file:")?;
+            console.line("          the built-in table differs; for the configuration file:")?;
             let model = crate::json::string::quoted(model);
             console.lines(&format!("\n[[capability]]\nmodel = {model}\nprefill = \"{form}\"{returns}\n\n"))?;
         }

@@ -1,4 +1,4 @@
-//! `restitch events`: what becomes certain of JSON text, and when.
+//! `restitch events`: lists the parser's events of a JSON text.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -17,10 +17,10 @@ use crate::json::{Event, Kind, Live, Sink, Span, string};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
-    /// JSON texts, or event streams of chat completions; `-` is standard input.
+    /// JSON texts, or event streams of Chat Completions. `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
-    /// Write each event as JSON, on a line of its own.
+    /// Write each event as JSON, one per line.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -33,21 +33,21 @@ const EXAMPLES: &str = r#"Examples:
   curl -sN https://example.org/stream | restitch events
   restitch events --json log.ndjson | jq -r 'select(.event == "key").path'
 
-An event is written as soon as nothing that follows can change it: a number with the byte behind it, a key with its
-closing quote, a string in fragments. How many fragments there are depends on the chunks, everything else does not.
-The columns are the bytes, the event by depth, its path, and the text; of long text the beginning.
+An event is written as soon as no later byte can change it: a number with the byte after it, a key with its closing
+quote, a string in fragments. The number of fragments depends on the chunks; everything else does not. The columns are
+the bytes, the event (indented by depth), its path, and the beginning of its text.
 
 With --json: {"event", "path", "start", "end"}. `event` is one of begin, end, key, string_begin, fragment,
-string_end, number, true, false, null. `begin` and `end` have a "kind", object or array; scalars, keys, fragments and
-ends of strings have the bytes from `start` to `end` as "text", and what is a string also has the "value" that it says
-(a `string_end` both of the whole string, its text with the quotes). Behind the first root there is a "root", counted
-from 0; with several files there is a "file".
+string_end, number, true, false, null. `begin` and `end` have a "kind", which is object or array. Scalars, keys,
+fragments and ends of strings have the bytes from `start` to `end` as "text"; those of strings also have the decoded
+"value". `string_end` has both for the whole string, and its text has the quotes. After the first root there is a
+"root", counted from 0. With several files there is a "file".
 
-What stands around the JSON, a Markdown fence say, is left out. Where the text is malformed, the events before that
-are written, then the place is told.
+Text around the JSON, for example a Markdown fence, is left out. Of a malformed text, the events before the error are
+written, then the error is reported.
 
-Exit codes: 0 complete, 3 cut, 4 malformed, not UTF-8, or the server reports an error, 1 unreadable; of several files
-the worst, in this order."#;
+Exit codes: 0 complete, 3 cut, 4 malformed, not UTF-8, or the server reports an error, 1 unreadable. Of several files
+the worst counts, in this order."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     args.input.prepare(console);
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
-/// Lines that are not written yet.
+/// The lines of events, some of them not yet written.
 struct Log<'a> {
     file: Option<&'a str>,
     json: bool,
@@ -85,7 +85,7 @@ struct Log<'a> {
     base: usize,
     lines: String,
     writer: Writer,
-    /// What went wrong when lines were written before their time.
+    /// The error of an early write.
     failed: Option<io::Error>,
 }
 
@@ -101,7 +101,7 @@ impl Sink for Log<'_> {
         }
         self.root += usize::from(event.ends_value() && live.frames.is_empty());
         if self.lines.len() > LINES {
-            // A path may be as long as the text: the lines of one chunk may be longer than there is memory.
+            // A path may be as long as the text, so the lines of one chunk could fill the memory.
             self.failed = self.writer.borrow_mut().write_all(self.lines.as_bytes()).err();
             self.lines.clear();
         }
@@ -170,7 +170,7 @@ impl Log<'_> {
             root: self.root,
             file: self.file,
         };
-        // A line of strings and numbers can always be written.
+        // A line of strings and numbers can always be serialized.
         self.lines.push_str(&serde_json::to_string(&line).unwrap_or_default());
         self.lines.push('\n');
     }
@@ -187,7 +187,7 @@ impl Log<'_> {
         let path = if live.path().is_empty() { "(root)".to_owned() } else { live.path().to_string() };
         let span = Span { start: self.base + span.start, end: self.base + span.end }.to_string();
         let (name, path) = (event.name(), short(&path));
-        // Paths stand below one another where the depth allows it.
+        // Paths are aligned as far as the depth allows.
         let width = NAMES.saturating_sub(indent).max(NAME);
         let start = self.lines.len();
         // Writing to a string does not fail.
@@ -197,15 +197,15 @@ impl Log<'_> {
     }
 }
 
-/// Bytes of lines that wait for the end of their chunk.
+/// More bytes of lines than these are written before the end of their chunk.
 const LINES: usize = 1 << 20;
 
-/// Characters of a text that people are shown.
+/// Characters that are shown of a text.
 const SHOWN: usize = 48;
 
-/// Characters of the column that has the depth and the name, and of the longest name.
+/// Widths in characters: the column with indent and name, and the longest name.
 const NAMES: usize = 20;
 const NAME: usize = 12;
 
-/// Containers up to which the depth is shown: behind that it would push all else off the screen.
+/// The indent does not grow beyond this depth, or it would push the rest off the screen.
 const DEEP: usize = 24;

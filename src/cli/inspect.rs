@@ -16,7 +16,7 @@ use crate::{Document, Limits};
 pub struct Args {
     #[command(flatten)]
     input: Input,
-    /// Characters of values in `hierarchy_context_for_prompt`.
+    /// Characters that `hierarchy_context_for_prompt` may take of values.
     #[arg(long, value_name = "CHARACTERS", default_value_t = context::BUDGET)]
     budget: usize,
 }
@@ -31,12 +31,14 @@ const EXAMPLES: &str = r#"Examples:
 With --json: {"cut": {"offset", "path", "in"}, "overlap_context", "ambiguous", "complete_part",
 "json_parsing_success", "hierarchy_context", "hierarchy_context_for_prompt", "delivered_summary", "cut_off_element",
 "element_before_cutoff", "last_raw_json", "kpi_question", "complete"}. `path` is a JSON Pointer. `in` is one of start,
-value, key, string, escape, number, literal, after_value, done. `overlap_context` is the end of the text that a
-continuation is asked to repeat; `ambiguous` says that it stands elsewhere, too, or goes on as it began. Of a malformed
-text, what stands before the deviation is shown. With several files, each answer has the name in `file`. Bytes that are not
-UTF-8 are removed, and `removed_bytes` says how many. docs/contexts.md says what the others are.
+value, key, string, escape, number, literal, after_value, done. `overlap_context` is the end of the text, which a
+continuation is asked to repeat; `ambiguous` says that it also occurs elsewhere, or could go on as it began.
+docs/contexts.md explains the others.
 
-Exit codes: 0 complete, 3 cut, 4 malformed or not UTF-8, 1 unreadable; of several files the worst counts."#;
+Of a malformed text, the part before the error is shown. Bytes that are not UTF-8 are removed, and `removed_bytes`
+counts them. With several files, each answer names its `file`.
+
+Exit codes: 0 complete, 3 cut, 4 malformed or not UTF-8, 1 unreadable. Of several files the worst counts."#;
 
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {
@@ -76,7 +78,7 @@ impl Answers for Args {
         }
     }
 
-    /// Aligned, each text on one line, of the long one its size and end.
+    /// Writes aligned lines; of the complete part, which may be long, the size and the end.
     fn print(
         &self,
         file: &str,
@@ -114,7 +116,7 @@ impl Answers for Args {
     }
 }
 
-/// Characters of the complete part's end that people are shown.
+/// Characters that are shown of the complete part's end.
 const SHOWN: usize = 60;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {

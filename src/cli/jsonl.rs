@@ -1,4 +1,4 @@
-//! `--jsonl`: requests on standard input, one JSON object a line, and an answer to each.
+//! `--jsonl`: reads requests from standard input, one JSON object per line, and answers each.
 
 use std::io::{self, BufRead};
 
@@ -9,18 +9,17 @@ use super::{Console, Exit};
 use crate::json::string::Unescaper;
 use crate::json::walk::{Raw, ValueKind};
 
-/// One line: `{"id": …, …}`. Spans, not a parsed tree: an id comes back as it was written, and a string may hold half
-/// a surrogate pair, which readers of whole values refuse.
+/// One line: `{"id": …, …}`. It has spans in place of a parsed tree: an id is returned as it was written, and a string
+/// may have half a surrogate pair, which readers of whole values refuse.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     root: Raw<'a>,
-    /// How people find it: `line 3`.
+    /// Its name for people: `line 3`.
     pub(super) name: String,
 }
 
-/// Reads requests to the end of standard input. A line that is no request, or that `answer` refuses with words for
-/// people, gets those words as its answer, under its id if it has one; the others are not disturbed. Empty lines have
-/// no answer.
+/// Reads requests to the end of standard input. A line that is not a request, or that `answer` refuses, is answered
+/// with an error, under its id if it has one; other lines are not affected. Empty lines have no answer.
 pub(super) fn serve<A: Serialize>(
     console: &mut Console,
     mut answer: impl FnMut(&Request<'_>, &mut Console) -> Result<A, String>,
@@ -73,14 +72,14 @@ fn read<'a>(line: &'a [u8], name: &str) -> Result<Request<'a>, String> {
 }
 
 impl Request<'_> {
-    /// The string under `text`.
+    /// Returns the string under `text`.
     pub(super) fn text(&self, console: &Console) -> Result<String, String> {
         let raw = self.root.member("text").and_then(|text| text.inner());
         let raw = raw.ok_or("there is no string `text`")?;
         Ok(self.decode([raw], console).concat())
     }
 
-    /// The strings under `parts`. The halves of a character may stand in two of them.
+    /// Returns the strings under `parts`. The halves of a surrogate pair may be in two of them.
     pub(super) fn parts(&self, console: &Console) -> Result<Vec<String>, String> {
         let parts = self.root.member("parts").filter(|parts| parts.kind() == ValueKind::Array);
         let parts = parts.ok_or("there is no array `parts`")?;
@@ -88,7 +87,7 @@ impl Request<'_> {
         Ok(self.decode(raw.ok_or("not all of `parts` are strings")?, console))
     }
 
-    /// The string under `key`; `None` where it is missing or `null`.
+    /// Returns the string under `key`; `None` if it is missing or `null`.
     pub(super) fn word(&self, key: &str) -> Result<Option<String>, String> {
         match self.root.member(key) {
             Some(raw) if !raw.is_null() => {
@@ -108,7 +107,9 @@ impl Request<'_> {
         let texts = raw.into_iter().map(&mut decode).collect();
         let removed = unescaper.finish();
         if removed > 0 {
-            console.note(format_args!("{}: left out, since alone: {removed} halves of surrogate pairs", self.name));
+            let halves =
+                if removed == 1 { "half a surrogate pair" } else { &format!("{removed} halves of surrogate pairs") };
+            console.note(format_args!("{}: removed {halves}", self.name));
         }
         texts
     }

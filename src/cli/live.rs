@@ -1,4 +1,4 @@
-//! Text that is looked at while it comes: what `events` and `paths` share, their arguments among it.
+//! Text that is read piece by piece: what `events` and `paths` share, including their arguments.
 
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
@@ -16,33 +16,33 @@ use crate::envelope::AllowedRoots;
 use crate::json::Sink;
 use crate::{Document, Limits, SyntaxError, SyntaxErrorKind};
 
-/// How the text comes.
+/// How the text is read.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Input {
-    /// What becomes of text behind a root; by default `next`, in an event stream `stop`.
+    /// What to do with text after a root. Default: `next`, in an event stream `stop`.
     #[arg(long, value_enum)]
     trailing: Option<Trailing>,
-    /// Feed the text in chunks of at most so many bytes.
+    /// Feed the text in chunks of at most N bytes.
     #[arg(long, value_name = "N", default_value_t = BUFFER)]
     chunk: NonZeroUsize,
     /// What the bytes are.
     #[arg(long, value_enum, default_value_t = Dialect::Auto)]
     dialect: Dialect,
-    /// Of an event stream, which text: CHOICE, or CHOICE.TOOL for the arguments of a tool call.
+    /// Which text of an event stream: CHOICE, or CHOICE.TOOL for the arguments of a tool call.
     #[arg(long, default_value = "0")]
     slot: Slot,
     #[command(flatten)]
     to: To,
 }
 
-/// What becomes of text behind a root, white space and a fence aside.
+/// What to do with text after a root, other than white space and a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Trailing {
-    /// It is not looked at.
+    /// Ignore it.
     Stop,
-    /// It is an error.
+    /// Report an error.
     Error,
-    /// It is the next root: NDJSON, or values one behind the other.
+    /// Take it as the next root, as in NDJSON.
     Next,
 }
 
@@ -56,36 +56,36 @@ impl From<Trailing> for crate::Trailing {
     }
 }
 
-/// A sink that has something to write about what it was told.
+/// A sink that writes about the events that it was given.
 pub(super) trait Watcher: Sink {
-    /// Writes what is known now. To break means that enough has been seen.
+    /// Writes what is known now. Breaks when no more is wanted.
     fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>>;
 
-    /// Text was dropped: from now on spans count from byte `base` of all text.
+    /// Takes note that text was dropped: from now on spans count from byte `base` of the whole text.
     fn rebase(&mut self, _base: usize) {}
 }
 
-/// Why no more of the text is read.
+/// Why the text is not read any further.
 enum End {
-    /// It is whole, or what follows is not looked at.
+    /// All of it was read, or the rest is ignored.
     Whole,
-    /// The watcher has seen enough.
+    /// The watcher wants no more.
     Enough,
     /// The text leaves the grammar.
     Deviation(SyntaxError),
     Refusal(Refusal),
-    /// The file failed, which has been told.
+    /// The file failed, and that was reported.
     Unreadable,
 }
 
 impl Input {
-    /// Makes `--output` the place of all that is written.
+    /// Sends all output to the file of `--output`.
     pub(super) fn prepare(&self, console: &mut Console) {
         console.write_to(self.to.output.as_deref());
     }
 
-    /// Reads a file, or standard input for `-`, tells `watcher` what becomes certain, and sends off what it writes
-    /// after each read. Then says what became of the text.
+    /// Reads a file, or standard input for `-`, passes the parser's events to `watcher`, and flushes the output after
+    /// each read. At the end reports how the text ended.
     pub(super) fn watch(&self, file: &Path, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<()> {
         let Some(mut input) = console.open(file, true) else { return Ok(()) };
         let mut text = Text::new(self);
@@ -120,10 +120,10 @@ impl Input {
 struct Text {
     source: Source,
     document: Document,
-    /// What the bytes are is known, and the document is made for it.
+    /// It is known what the bytes are, and the document was made for it.
     has_begun: bool,
     trailing: Option<Trailing>,
-    /// What the newest bytes say.
+    /// The text of the newest bytes.
     new: String,
 }
 
@@ -133,17 +133,17 @@ impl Text {
         Self { source, document: Document::new(0), has_begun: false, trailing: input.trailing, new: String::new() }
     }
 
-    /// Takes a chunk; why it is the last one, if it is.
+    /// Takes a chunk. Returns the reason if no other one is read.
     fn next(&mut self, chunk: &[u8], watcher: &mut impl Watcher, console: &mut Console) -> io::Result<Option<End>> {
         self.new.clear();
         let fed = self.source.feed(chunk, &mut self.new);
         let end = self.push(watcher, console)?.or_else(|| fed.err().map(|refusal| self.refused(refusal)));
-        // Of an event stream the rest is read all the same: it may end with an error.
+        // An event stream is read to its end, since it may end with an error.
         let is_over = self.document.is_complete() && self.trailing == Some(Trailing::Stop) && !self.source.is_events();
         Ok(end.or(is_over.then_some(End::Whole)))
     }
 
-    /// The bytes are all there.
+    /// Ends the bytes.
     fn last(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<End> {
         self.new.clear();
         let fed = self.source.finish(&mut self.new);
@@ -151,17 +151,17 @@ impl Text {
         if let Some(end) = end {
             return Ok(end);
         }
-        // Fails where the root is open, which the document itself knows: only a number needs to be told.
+        // Fails if the root is open, which the document knows itself. Only a number needs this call to end.
         let _ = self.document.finish_with(watcher);
         let is_enough = watcher.write(&self.document, console)?.is_break();
         Ok(if is_enough { End::Enough } else { End::Whole })
     }
 
-    /// Pushes the new text root by root. What was written about a root lets its text go.
+    /// Pushes the new text root by root, and drops the text of roots that were written.
     fn push(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<Option<End>> {
         if !self.has_begun && !self.new.is_empty() {
             self.has_begun = true;
-            // Only now it is known what the bytes are.
+            // Until now it was not known what the bytes are.
             let usual = if self.source.is_events() { Trailing::Stop } else { Trailing::Next };
             let trailing = *self.trailing.get_or_insert(usual);
             self.document = Document::with_options(Limits::default().max_depth, AllowedRoots::Any, trailing.into());
@@ -176,7 +176,7 @@ impl Text {
                 Ok(more) => taken += more,
                 Err(error) => return Ok(Some(End::Deviation(error))),
             }
-            // What stands before an error is shown: a little of it is kept.
+            // The report of an error shows the text before the error, so a little of it is kept.
             if self.document.text().len() > KEPT {
                 self.document.forget_roots();
                 watcher.rebase(self.document.base());
@@ -185,15 +185,15 @@ impl Text {
         Ok(None)
     }
 
-    /// What is wrong in the end with a source that gives no more.
+    /// Returns how the text ended, for a source that gives no more.
     fn refused(&self, refusal: Refusal) -> End {
         let Refusal::Encoding(bytes) = &refusal else { return End::Refusal(refusal) };
         if self.document.is_complete() && self.trailing == Some(Trailing::Stop) {
             return End::Whole;
         }
         if !self.document.is_complete() && self.document.root_start().is_some() {
-            // The machine knows bytes: it tells what `check` tells, and the end of a text that is cut inside a
-            // character is no error.
+            // The machine reads bytes, so the answer is the one of `check`. A text that is cut inside a character is
+            // not an error.
             return match self.document.machine().clone().feed(bytes) {
                 Ok(_) => End::Whole,
                 Err(error) => End::Deviation(error),
@@ -203,7 +203,7 @@ impl Text {
         End::Deviation(SyntaxError { kind, offset: self.document.text().len() })
     }
 
-    /// Tells people what became of the text, and adds the verdict.
+    /// Reports how the text ended, and adds the verdict.
     fn conclude(&self, end: End, name: &str, console: &mut Console) {
         let document = &self.document;
         let exit = match end {
@@ -212,7 +212,7 @@ impl Text {
             End::Deviation(error) => {
                 console.deviation(name, document, &error);
                 if document.is_complete() && self.trailing != Some(Trailing::Stop) {
-                    console.note("with --trailing stop, what stands behind the first root is not looked at");
+                    console.note("with --trailing stop, the text after the first root is ignored");
                 }
                 Exit::Invalid
             }
@@ -226,7 +226,7 @@ impl Text {
                 Exit::Invalid
             }
             End::Whole if !self.has_begun && self.source.is_events() => {
-                console.note(format_args!("{name}: the stream has no text in the slot that is looked at (--slot)"));
+                console.note(format_args!("{name}: the stream has no text in this slot: see --slot"));
                 Exit::Cut
             }
             End::Whole => {
@@ -244,7 +244,7 @@ impl Text {
     }
 }
 
-/// Bytes of text that are kept, whether they are needed or not.
+/// Up to this many bytes of text are kept even if nothing needs them.
 const KEPT: usize = 256 << 10;
 
 /// Bytes that are read at once at most: enough to make system calls cheap.

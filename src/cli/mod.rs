@@ -1,8 +1,7 @@
-//! The commands: a file each, and what they share.
+//! The commands, one per file, and what they share.
 //!
-//! Standard output carries data and nothing else: one answer a line with `--json` and `--jsonl`, else the text that
-//! was asked for, to the byte. What people are told goes to standard error. A reader that leaves early (`| head`) ends
-//! a command quietly.
+//! Standard output carries only data: with `--json` and `--jsonl` one answer per line, else the requested text, to the
+//! byte. Messages go to standard error. A reader that leaves early (`| head`) ends a command quietly.
 
 use std::io;
 use std::process::ExitCode;
@@ -97,7 +96,7 @@ enum Command {
     Inspect(inspect::Args),
     /// Closes cut-off JSON: keeps what is certain, adds what must be closed.
     Close(close::Args),
-    /// Validates JSON strictly, and tells what is cut from what is wrong.
+    /// Validates JSON strictly, and tells a text that is cut from one that is wrong.
     Check(check::Args),
     /// Lists the parser's events of JSON text while the text arrives.
     Events(events::Args),
@@ -141,33 +140,33 @@ pub fn run(args: &Args) -> Exit {
     };
     match result.and_then(|()| console.flush()) {
         Ok(()) => {}
-        // Whoever read the output has seen enough; the verdict until then holds.
+        // The reader has seen enough. The verdict until then counts.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         Err(error) => console.fail(Exit::Io, format_args!("cannot write the output: {error}")),
     }
     console.exit()
 }
 
-/// How a command ended. The order is that of gravity: of several files, lines and messages the worst counts, and what
-/// could not be read at all is worse than what was read and found wrong.
+/// How a command ended, from best to worst. Of several files, lines and messages the worst counts. A file that could
+/// not be read is worse than one that is wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Exit {
-    /// 0: all of it is complete.
+    /// 0: everything is complete.
     #[default]
     Complete,
-    /// 3: cut, or closed where it was cut: not complete.
+    /// 3: something is cut, or was closed where it was cut.
     Cut,
-    /// 4: invalid, or nothing could be made of it.
+    /// 4: something is invalid, or could not be used.
     Invalid,
     /// 1: a file, a socket or a pipe failed.
     Io,
-    /// 2: the arguments make no sense. Nothing was read.
+    /// 2: the arguments are wrong. Nothing was read.
     Usage,
 }
 
 impl Exit {
-    /// The code that the process returns.
+    /// Returns the exit code of the process.
     pub fn code(self) -> u8 {
         match self {
             Self::Complete => 0,
@@ -189,10 +188,11 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  complete
   1  a file, a socket or a pipe failed
-  2  the arguments make no sense
+  2  the arguments are wrong
   3  cut, or closed where it was cut: not complete
-  4  invalid, or nothing could be made of it
-Of several files or lines the worst counts: 0, 3, 4, 1 from good to bad.
+  4  invalid, not UTF-8, or of no use
+
+Of several files or lines the worst counts: 0, 3, 4, 1 from best to worst.
 
 Examples:
   restitch check answer.json
@@ -225,17 +225,17 @@ fn epilogue(text: &str) -> String {
     joined
 }
 
-/// Runs a server's future to its end, on all cores. Only commands that need a runtime have one.
+/// Runs a future to its end, on all cores. Only commands that need a runtime make one.
 ///
 /// # Errors
-/// The system gives no resources for one, and the future's own.
+/// The runtime can't be made, or the future fails.
 #[cfg(any(feature = "proxy", feature = "sim"))]
 fn block_on<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
 }
 
-/// Ready when the process is asked to end: by Ctrl-C, or by SIGTERM where there are signals. From the call on, which
-/// needs a runtime around it, they no longer kill it.
+/// Returns a future that is ready when the process is asked to end: by Ctrl-C, or by SIGTERM on Unix. From this call on
+/// these signals no longer kill the process. Needs a runtime.
 #[cfg(any(feature = "proxy", feature = "sim"))]
 fn interrupted() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
@@ -251,7 +251,7 @@ fn interrupted() -> io::Result<impl Future<Output = ()>> {
     }
     #[cfg(not(unix))]
     Ok(async {
-        // Without a handler the system's own ends the process just as well.
+        // Without a handler, the system's own one ends the process.
         let _ = tokio::signal::ctrl_c().await;
     })
 }

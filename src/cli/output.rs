@@ -1,4 +1,4 @@
-//! Where a command writes its data: standard output, or a file.
+//! The place where a command writes its data: standard output, or a file.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Stdout, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
 
-/// The `-o` of all commands that write data.
+/// The flag `-o` of all commands that write data.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct To {
     /// Write to this file in place of standard output.
@@ -34,12 +34,12 @@ impl Output {
         matches!(self, Self::Stdout(stdout) if stdout.is_terminal())
     }
 
-    /// Whether it may have colors; see [`has_colors`].
+    /// Returns whether the output may have colors; see [`has_colors`].
     pub(super) fn has_colors(&self) -> bool {
         matches!(self, Self::Stdout(stdout) if has_colors(stdout))
     }
 
-    /// Whether it is the file at `path`.
+    /// Returns whether the output is the file at `path`.
     pub(super) fn is_same(&self, path: &Path) -> bool {
         let Self::File(own, _) = self else { return false };
         let (Ok(own), Ok(path)) = (fs::canonicalize(own), fs::canonicalize(path)) else { return false };
@@ -69,8 +69,8 @@ impl Write for Output {
     }
 }
 
-/// Whether a stream may have colors. `--color` decides; where that is `auto`, `NO_COLOR`, `CLICOLOR_FORCE` and
-/// `CLICOLOR` do, then whether the stream is a terminal that knows colors (`TERM=dumb` does not).
+/// Returns whether a stream may have colors. `--color` decides. If it is `auto`, `NO_COLOR`, `CLICOLOR_FORCE` and
+/// `CLICOLOR` decide, then whether the stream is a terminal with colors (`TERM=dumb` has none).
 pub(super) fn has_colors(stream: &impl anstream::stream::RawStream) -> bool {
     AutoStream::choice(stream) != ColorChoice::Never
 }

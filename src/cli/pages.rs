@@ -1,4 +1,4 @@
-//! `restitch completions` and `restitch man`: what a package installs beside the program.
+//! `restitch completions` and `restitch man`: write the files that a package installs beside the program.
 
 use std::io;
 use std::path::PathBuf;
@@ -31,10 +31,10 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(MAN))]
 pub struct Man {
-    /// The command whose page is written; by default the page of restitch itself.
+    /// The command whose page to write. Default: the page of restitch itself.
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
-    /// Write all pages to this folder, a file each.
+    /// Write all pages to this folder, one file per page.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "output"])]
     dir: Option<PathBuf>,
     #[command(flatten)]

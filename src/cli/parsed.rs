@@ -28,16 +28,16 @@ pub(super) struct Input {
     to: To,
 }
 
-/// What a command makes of a text.
+/// A command that answers for one text.
 pub(super) trait Answers {
-    /// Follows the text while it is read.
+    /// The sink that follows the text.
     type Sink: Sink + Default;
     /// The answer in JSON.
     type Answer<'a>: Serialize;
 
     fn answer<'a>(&self, parsed: &'a Parsed<Self::Sink>) -> Self::Answer<'a>;
 
-    /// Answers people; `file` is the text's name, and `are_several` says that there are others.
+    /// Writes the answer for people. `file` is the text's name, and `are_several` says that there are other files.
     fn print(
         &self,
         file: &str,
@@ -48,7 +48,7 @@ pub(super) trait Answers {
 }
 
 impl Input {
-    /// Reads the texts, of files or of lines, and answers each.
+    /// Reads texts from files or lines, and answers each.
     pub(super) fn run<T: Answers>(&self, console: &mut Console, answers: &T) -> io::Result<()> {
         console.write_to(self.to.output.as_deref());
         if self.jsonl {
@@ -72,7 +72,7 @@ impl Input {
                 continue;
             };
             let parsed = Parsed { removed, ..Parsed::new(&text) };
-            // The document has it now: of a large file one copy is enough.
+            // The document has its own copy, and one copy of a large file is enough.
             drop(text);
             parsed.note_deviation(&file, console);
             console.verdict(parsed.exit());
@@ -86,14 +86,14 @@ impl Input {
     }
 }
 
-/// The answer of a file among several that cannot be read.
+/// The answer for one of several files, if the file can't be read.
 #[derive(Serialize)]
 struct Unread {
     file: String,
     error: &'static str,
 }
 
-/// An answer that borrows the text which it keeps: it is made when it is written.
+/// An answer that owns its text. The answer itself is made when it is serialized.
 struct Said<'t, T: Answers> {
     /// Only where there are several files.
     file: Option<String>,
@@ -117,7 +117,7 @@ impl<T: Answers> Serialize for Said<'_, T> {
     }
 }
 
-/// A whole text as a document, with its deviation from the grammar if it has one, and what followed it.
+/// A whole text as a document, its deviation from the grammar if it has one, and the sink that followed it.
 pub(super) struct Parsed<S> {
     pub(super) document: Document,
     pub(super) deviation: Option<SyntaxError>,
@@ -132,7 +132,7 @@ impl<S: Sink + Default> Parsed<S> {
         let mut document = Document::with_roots(Limits::default().max_depth, AllowedRoots::Any);
         let deviation = document.push_with(text, &mut sink).err();
         if deviation.is_none() {
-            // Fails where the root is open, which the document itself knows: only a number needs to be told.
+            // Fails if the root is open, which the document knows itself. Only a number needs this call to end.
             let _ = document.finish_with(&mut sink);
         }
         Self { document, deviation, sink, removed: 0 }
@@ -150,12 +150,12 @@ impl<S: Sink + Default> Parsed<S> {
         }
     }
 
-    /// The text ends before its root does.
+    /// Returns whether the text ends before its root does.
     pub(super) fn is_cut(&self) -> bool {
         !self.document.is_complete() && self.deviation.is_none() && !self.document.is_prose()
     }
 
-    /// Tells people where the text leaves the grammar; `name` is the file's, or the line's.
+    /// Notes where the text leaves the grammar. `name` is that of the file or line.
     fn note_deviation(&self, name: &str, console: &Console) {
         if let Some(error) = self.deviation {
             console.deviation(name, &self.document, &error);

@@ -1,4 +1,4 @@
-//! `restitch paths`: the values at some paths, while they come.
+//! `restitch paths`: writes the values at some paths as soon as they are complete.
 
 use std::fmt::Write as _;
 use std::io;
@@ -17,21 +17,21 @@ use crate::paths::{Match, Paths, Phase};
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = USAGE, after_help = epilogue(EXAMPLES))]
 pub struct Args {
-    /// JSON Pointers in which `*` stands for any one step; "" is the root. A last one that does not begin with `/`, or
-    /// that a file of this name exists for, is the file: JSON text, or an event stream of chat completions; without
-    /// one, or with `-`, standard input.
+    /// JSON Pointers in which `*` is any key or index; "" is the root. The last argument is the file if it does not
+    /// begin with `/`, or if a file of this name exists. The file is JSON text or an event stream of Chat Completions.
+    /// Default: standard input, as with `-`.
     #[arg(value_name = "PATTERN", required = true)]
     patterns: Vec<String>,
-    /// The file, whatever its name; then all else are patterns.
+    /// The file, whatever its name is. All other arguments are patterns then.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Tell values when they begin, too, and strings as they grow.
+    /// Also report the beginning of a value, and strings as they grow.
     #[arg(long)]
     grow: bool,
-    /// Write nothing but the values, a line each.
+    /// Write only the values, one per line.
     #[arg(long, conflicts_with = "grow")]
     raw: bool,
-    /// Stop after so many values.
+    /// Stop after N values.
     #[arg(long, value_name = "N")]
     first: Option<NonZeroUsize>,
     #[command(flatten)]
@@ -47,20 +47,20 @@ const EXAMPLES: &str = r#"Examples:
   restitch paths /title '/sections/*/heading' -f answers/today.json
   restitch paths --grow /summary answer.sse
 
-A value is written as soon as it is whole, wherever it stands: {"pattern", "path", "value"}; `value` is the text of the
-value to the byte, but for line feeds and the white space around them, which are left out. Behind the first root there
-is a "root", counted from 0.
+A value is written as soon as it is complete, wherever it is: {"pattern", "path", "value"}. `value` is the text of the
+value to the byte, without line feeds and the white space around them. After the first root there is a "root", counted
+from 0.
 
-With --grow there is a "phase" in front: `begin` (the value begins, and has no "value" yet), `grow` (of a string: "more"
-has what it says on top of what came before), `complete`.
+With --grow, each line begins with a "phase": `begin` (the value begins; there is no "value" yet), `grow` (of a string:
+"more" is the text since the last line), `complete`.
 
-A script whose last pattern may be the name of a file says -f: then all else are patterns.
+In scripts, use -f if the last pattern may be the name of a file: with -f, all other arguments are patterns.
 
-What stands around the JSON, a Markdown fence say, is left out. Of malformed text, the values before that are written,
-then the place is told.
+Text around the JSON, for example a Markdown fence, is left out. Of a malformed text, the values before the error are
+written, then the error is reported.
 
-Exit codes: 0 complete, or --first has been reached; 3 cut; 4 malformed, not UTF-8, or the server reports an error;
-1 unreadable. That nothing matches is no error."#;
+Exit codes: 0 complete, or --first was reached; 3 cut; 4 malformed, not UTF-8, or the server reports an error;
+1 unreadable. It is not an error if nothing matches."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let mut patterns: Vec<&str> = args.patterns.iter().map(String::as_str).collect();
@@ -90,7 +90,7 @@ struct Found<'a> {
     paths: Paths,
     patterns: &'a [&'a str],
     args: &'a Args,
-    /// Values that are still wanted, where that has an end.
+    /// How many more values are wanted, if there is a limit.
     left: Option<usize>,
     line: String,
 }
@@ -130,7 +130,7 @@ impl Watcher for Found<'_> {
     }
 }
 
-/// A match as JSON. Written by hand: the value goes out as it came in.
+/// Writes a match as JSON. Done by hand, since the value is written byte for byte.
 fn describe(line: &mut String, found: &Match<'_>, pattern: &str, phases: bool, text: &str) {
     line.push('{');
     // Writing to a string does not fail.
@@ -154,7 +154,7 @@ fn describe(line: &mut String, found: &Match<'_>, pattern: &str, phases: bool, t
     line.push('}');
 }
 
-/// A value without its line ends and the white space around them. In a string there are none: there they are escaped.
+/// Appends a value without its line ends and the white space around them. Strings have none: theirs are escaped.
 fn one_line_into(line: &mut String, value: &str) {
     for part in value.split(['\n', '\r']) {
         line.push_str(part.trim_matches([' ', '\t']));

@@ -1,16 +1,16 @@
-//! One line on a terminal that says how far a command has come.
+//! The line on a terminal that shows how far a command is.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::time::{Duration, Instant};
 
 use super::console::escape_controls;
 
-/// Whether standard error is a terminal on which a line can be written over.
+/// Returns whether standard error is a terminal on which a line can be overwritten.
 pub(super) fn is_live() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// One line on standard error, written over and over.
+/// One line on standard error that is overwritten again and again.
 #[derive(Debug)]
 pub(super) struct StatusLine {
     is_live: bool,
@@ -18,16 +18,16 @@ pub(super) struct StatusLine {
     is_shown: bool,
 }
 
-/// The line changes no more often.
+/// The line changes at most this often.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl StatusLine {
-    /// A line that is shown at all only where `is_live`.
+    /// Makes a line. It is never shown unless `is_live`.
     pub(super) fn new(is_live: bool) -> Self {
         Self { is_live, shown_at: None, is_shown: false }
     }
 
-    /// Shows `words`, if there was time to read what was shown before.
+    /// Shows `words`, unless the line was changed a moment ago.
     pub(super) fn show(&mut self, words: impl FnOnce() -> String) {
         if !self.is_live || self.shown_at.is_some_and(|at| at.elapsed() < PAUSE) {
             return;
@@ -35,11 +35,11 @@ impl StatusLine {
         (self.shown_at, self.is_shown) = (Some(now()), true);
         let mut words = words();
         escape_controls(&mut words, 0);
-        // Only people see it: where it cannot be written there is nobody.
+        // Only people read the line, so a failure does not matter.
         let _ = write!(io::stderr(), "\r\u{1b}[K{words}");
     }
 
-    /// Takes the line away, so that what is said next is alone on its line.
+    /// Removes the line, so that the next message has a line of its own.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.is_shown) {
             let _ = write!(io::stderr(), "\r\u{1b}[K");
@@ -48,7 +48,7 @@ impl StatusLine {
     }
 }
 
-/// Input that says how much of it was read, once that takes long.
+/// Input that shows how much of it was read, if that takes long.
 #[derive(Debug)]
 pub(super) struct Watched<R> {
     input: R,
@@ -59,7 +59,7 @@ pub(super) struct Watched<R> {
     line: StatusLine,
 }
 
-/// Commands that take less time say nothing.
+/// The line is first shown after this time.
 const LONG: Duration = Duration::from_millis(700);
 
 impl<R> Watched<R> {

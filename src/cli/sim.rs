@@ -1,4 +1,4 @@
-//! `restitch sim`: the scripted model server.
+//! `restitch sim`: runs the scripted model server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,13 +14,13 @@ use crate::sim::{ProviderProfile, Script, Sim};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(&after_help()))]
 pub struct Args {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on. Port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8788")]
     listen: SocketAddr,
-    /// The document that answers every prompt; `-` is standard input. A small one is built in.
+    /// The document that answers every prompt. `-` is standard input; a small document is built in.
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
-    /// What calls are answered with: `FIRST… | THEN…`.
+    /// How to answer the calls: `FIRST… | THEN…`.
     #[arg(long, default_value_t = Script::default())]
     script: Script,
     /// Characters of text in one event.
@@ -32,7 +32,7 @@ pub struct Args {
     /// The model's name.
     #[arg(long, value_name = "NAME", default_value = "sim")]
     model: String,
-    /// The provider to imitate: how a prefix is continued, and what is refused in which words.
+    /// The provider to imitate: whether it continues a prefill, and what it refuses.
     #[arg(long, alias = "flavour", value_name = "NAME", default_value_t = ProviderProfile::OpenAi)]
     profile: ProviderProfile,
 }
@@ -44,26 +44,32 @@ const EXAMPLES: &str = r#"Examples:
   curl -N http://127.0.0.1:8788/v1/chat/completions \
     -d '{"model": "sim", "stream": true, "messages": [{"role": "user", "content": "Go"}]}'
 
-A script is `FIRST… | THEN…`, a step `BEHAVIOUR[@BYTES][!END]`: what is said, how many bytes of the document, and how
-it ends. Behaviours: answer, prose, anchor, exact, repeat, fence, fence-open, preamble, preamble-fence, epilogue,
-garbage, progress, reasoning, refusal, empty, drop, no-response, and HTTP errors as 429, 500, 429~2 (`Retry-After: 2`). Ends: stop, length,
-filter, drop, drop=BYTES, eof, done, error, stall. A prompt may bring its own: `[[script: answer@40 | exact]]`.
+A script is `FIRST… | THEN…`. A step is `BEHAVIOUR[@BYTES][!END]`: what to say, how many bytes of the document, and how
+to end.
 
-Continuations may also be given by their style, whose bytes are those of the fragment; where one does not apply at the
-cut, the answer is as `anchor`: STYLES
+Behaviours: answer, prose, anchor, exact, repeat, fence, fence-open, preamble, preamble-fence, epilogue, garbage,
+progress, reasoning, refusal, empty, drop, no-response, and HTTP errors, for example 429, 500, 429~2 (with
+`Retry-After: 2`).
 
-Profiles: PROFILES
+Ends: stop, length, filter, drop, drop=BYTES, eof, done, error, stall.
 
-It runs until Ctrl-C or SIGTERM, and ends with 0."#;
+A prompt may bring its own script: `[[script: answer@40 | exact]]`.
 
-/// The examples with the names of all styles.
+A continuation may also be named by its style; BYTES are those of the fragment then. A style that does not apply at the
+cut is answered as `anchor`. Styles: STYLES.
+
+Profiles: PROFILES.
+
+The server runs until Ctrl-C or SIGTERM, and ends with 0."#;
+
+/// Returns the examples with the names of all styles and profiles.
 fn after_help() -> String {
     let names: Vec<&str> = ContinuationStyle::ALL.iter().map(|style| style.name()).collect();
     let profiles: Vec<&str> = ProviderProfile::NAMES.iter().map(|(name, _)| *name).collect();
     EXAMPLES.replace("STYLES", &names.join(", ")).replace("PROFILES", &profiles.join(", "))
 }
 
-/// What it answers when no document is given: several kinds of values, long enough to be cut a few times.
+/// The built-in document: several kinds of values, long enough to be cut a few times.
 const DOCUMENT: &str = r#"{
   "title": "Notes on tides",
   "language": "en",
@@ -105,8 +111,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
-/// The document in a file. `None` if there is none that a model could write, which has been reported then: an empty one,
-/// JSON that is cut or malformed, bytes that are not UTF-8. Prose is a document, too.
+/// Reads the document. Reports a document that no model could write, and returns `None`: it is empty, cut, malformed or
+/// not UTF-8. Prose is a document, too.
 fn document(path: &Path, console: &mut Console) -> Option<String> {
     let (text, removed) = console.read_text(path)?;
     let parsed = Parsed::<()>::new(&text);

@@ -1,4 +1,4 @@
-//! Text out of bytes that come piece by piece: as they are, or as the deltas of an event stream.
+//! Reads text from bytes that arrive piece by piece: the bytes themselves, or the deltas of an event stream.
 
 use std::fmt;
 use std::mem;
@@ -13,15 +13,15 @@ use crate::{Utf8, Utf8Error};
 /// What the bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Dialect {
-    /// Told by the first bytes: an event stream begins with the name of a field, or with a comment.
+    /// Found by the first bytes: an event stream begins with the name of a field, or with a comment.
     Auto,
     /// The text itself.
     Text,
-    /// An event stream of chat completions, whose deltas are the text.
+    /// An event stream of Chat Completions, whose deltas are the text.
     Chat,
 }
 
-/// Bytes go in, text comes out as soon as it is certain.
+/// Turns bytes into text as soon as the text is certain.
 #[derive(Debug)]
 pub(super) struct Source {
     slot: Slot,
@@ -30,23 +30,23 @@ pub(super) struct Source {
 
 #[derive(Debug)]
 enum State {
-    /// The bytes so far, which don't tell yet what they are.
+    /// The bytes so far: too few to know what they are.
     Undecided(Vec<u8>),
     Text(Utf8),
     /// An event stream.
     Deltas(Box<Deltas>),
 }
 
-/// Why no more text comes.
+/// Why there is no more text.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// These bytes are no UTF-8, or the text ends inside a character.
+    /// These bytes are not UTF-8, or the text ends inside a character.
     Encoding(Vec<u8>),
-    /// A line or an event of the stream is over its cap.
+    /// A line or an event of the stream is too long.
     Stream(DecodeError),
     /// The server reports an error inside the stream.
     Server(String),
-    /// Nothing in the stream is of chat completions.
+    /// Nothing in the stream is of Chat Completions.
     Wire,
 }
 
@@ -71,21 +71,21 @@ impl Source {
         Self { slot, state }
     }
 
-    /// It has turned out to be an event stream.
+    /// Returns whether the bytes are known to be an event stream.
     pub(super) fn is_events(&self) -> bool {
         matches!(self.state, State::Deltas(_))
     }
 
-    /// Takes the next bytes, and appends what they say to `text`.
+    /// Takes the next bytes and appends their text to `text`.
     ///
     /// # Errors
-    /// Why nothing more will come. What came before is in `text`.
+    /// Why there will be no more text. The text before is in `text`.
     pub(super) fn feed(&mut self, bytes: &[u8], text: &mut String) -> Result<(), Refusal> {
         let mut head = Vec::new();
-        if let State::Undecided(begun) = &mut self.state {
-            begun.extend_from_slice(bytes);
-            let Some(is_events) = is_event_stream(begun) else { return Ok(()) };
-            head = mem::take(begun);
+        if let State::Undecided(start) = &mut self.state {
+            start.extend_from_slice(bytes);
+            let Some(is_events) = is_event_stream(start) else { return Ok(()) };
+            head = mem::take(start);
             self.state = if is_events { State::Deltas(Box::new(Deltas::new(None))) } else { State::Text(Utf8::new()) };
         }
         let bytes = if head.is_empty() { bytes } else { &head };
@@ -96,15 +96,15 @@ impl Source {
         }
     }
 
-    /// No more bytes come.
+    /// Ends the bytes.
     ///
     /// # Errors
     /// What is missing.
     pub(super) fn finish(&mut self, text: &mut String) -> Result<(), Refusal> {
         match &mut self.state {
-            State::Undecided(begun) => {
+            State::Undecided(start) => {
                 let mut utf8 = Utf8::new();
-                feed_text(&mut utf8, &mem::take(begun), text)?;
+                feed_text(&mut utf8, &mem::take(start), text)?;
                 finish_text(&utf8)
             }
             State::Text(utf8) => finish_text(utf8),
@@ -124,12 +124,12 @@ fn feed_text(utf8: &mut Utf8, mut bytes: &[u8], text: &mut String) -> Result<(),
     }
 }
 
-/// The bytes end here: not inside a character.
+/// Fails if the bytes end inside a character.
 fn finish_text(utf8: &Utf8) -> Result<(), Refusal> {
     if utf8.open().is_empty() { Ok(()) } else { Err(Refusal::Encoding(utf8.open().to_vec())) }
 }
 
-/// Whether a body that begins so is an event stream; `None` where more must come.
+/// Returns whether a body with this beginning is an event stream; `None` if the beginning is too short.
 fn is_event_stream(head: &[u8]) -> Option<bool> {
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
     let blank = head.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
@@ -141,12 +141,12 @@ fn is_event_stream(head: &[u8]) -> Option<bool> {
     (!is_open || head.len() > BLANK).then_some(false)
 }
 
-/// Bytes of white space behind which nobody waits for an event stream any more.
+/// After this many bytes of white space, no event stream is expected.
 const BLANK: usize = 4096;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What a line of an event stream begins with. No JSON text does.
+/// The beginnings of a line of an event stream. No JSON text begins with one of them.
 const FIELDS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
 
 #[cfg(test)]
@@ -154,7 +154,7 @@ mod tests {
     use super::{Dialect, Refusal, Slot, Source, is_event_stream};
 
     #[test]
-    fn the_first_bytes_tell() {
+    fn the_first_bytes_decide() {
         for (head, is_events) in [
             (&b""[..], None),
             (b" \r\n", None),

@@ -1,4 +1,4 @@
-//! `restitch stitch`: parts of one document, joined.
+//! `restitch stitch`: joins the parts of one document.
 
 use std::borrow::Cow;
 use std::io;
@@ -24,19 +24,19 @@ pub struct Args {
     /// How the continuations were asked for.
     #[arg(long, value_enum, default_value_t = Expected::Any)]
     expect: Expected,
-    /// Say of each part why it was joined where it was, or skipped: docs/seam.md has an example.
+    /// Explain for each part why it was joined where it was, or skipped. docs/seam.md has an example.
     #[arg(long)]
     explain: bool,
-    /// Where a part contradicts the element that was cut, put its own in the place of that.
+    /// If a part contradicts the element that was cut, replace the element by the part's own.
     #[arg(long)]
     rewind: bool,
-    /// The parts are no JSON, but prose, Markdown or code.
+    /// Join text that is not JSON: prose, Markdown or code.
     #[arg(long, conflicts_with = "rewind")]
     text: bool,
     /// Answer in JSON.
     #[arg(long)]
     json: bool,
-    /// Read {"id", "parts", "expect"} a line from standard input, and answer each in JSON.
+    /// Read {"id", "parts", "expect"} from each line of standard input, and answer each in JSON.
     #[arg(long, conflicts_with = "parts")]
     jsonl: bool,
     #[command(flatten)]
@@ -52,26 +52,28 @@ const EXAMPLES: &str = r#"Examples:
   echo '{"id": 1, "parts": ["[1, 2", ", 3]"], "expect": "exact"}' | restitch stitch --jsonl
 
 A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
-The document goes to standard output, the seams to standard error. With --json:
-{"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures", "rewound",
-"removed_bytes"}; the last two only where something was replaced or removed: bytes that are not UTF-8 are removed.
-With --rewind, `rewound` has the paths of what was replaced.
-With --text, parts are joined by their anchors alone, or as they come with `--expect exact`; it is complete where every
-part was joined, and the answer has `text` for `json`.
-With --explain every seam has a member `explain`, and `failed` lists the parts that failed:
-{"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "held", "decided", "repairs"}}.
-With --jsonl, `expect` may be left out of a line; that of the command holds then.
+The document goes to standard output, notes on the seams to standard error.
+
+With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures"}.
+With --rewind, `rewound` has the paths of the elements that were replaced. Bytes that are not UTF-8 are removed, and
+`removed_bytes` counts them. With --explain, every seam has a member `explain`, and `failed` lists the parts that
+failed: {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "held", "decided", "repairs"}}.
+
+With --text, parts are joined at their anchors only, or as they are with `--expect exact`. The text counts as complete
+if every part was joined; the answer has `text` in place of `json`.
+
+With --jsonl, a line without `expect` follows --expect.
 
 Exit codes: 0 complete, 3 closed where the parts end, 4 failed or not UTF-8, 1 unreadable."#;
 
 /// How the continuations were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Expected {
-    /// They repeat the end of the text before, then go on.
+    /// They were asked to repeat the end of the text before.
     Anchor,
-    /// They go on right at the cut.
+    /// They were asked to go on right at the cut.
     Exact,
-    /// Not known.
+    /// It is not known.
     Any,
 }
 
@@ -88,7 +90,7 @@ impl From<Expected> for Expect {
 #[derive(Serialize)]
 struct Answer {
     status: &'static str,
-    /// One of the two.
+    /// With `--text` the answer has `text`, else `json`.
     #[serde(skip_serializing_if = "Option::is_none")]
     json: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +99,7 @@ struct Answer {
     failures: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<Vec<explain::Failed>>,
-    /// Only where something was replaced.
+    /// Left out if nothing was replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rewound: Vec<String>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -109,7 +111,7 @@ struct Join {
     offset: usize,
     overlap: usize,
     alignment: &'static str,
-    /// Only where it is true.
+    /// Left out if it is false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ambiguous: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,7 +199,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
     let mut parts = Vec::new();
     for path in &args.parts {
-        // Without one of them the others may join wrongly: all are read before any is.
+        // Without one of them the others may be joined wrongly, so all are read before any is joined.
         let Some(part) = console.read(path) else { continue };
         parts.push(part);
     }
@@ -263,9 +265,8 @@ fn stitched<'a>(
     (stitched.status, Answer::new(stitched, &why, args.explain), why)
 }
 
-/// Where a part ends inside a character and a later one begins with the rest of it, the whole character moves to the
-/// later one: cut at a byte, neither half is text. Parts between them that begin otherwise are answers that did not
-/// go on, a refusal say.
+/// Moves a character that is cut between two parts into the later one, since neither half is text. Parts between the
+/// two that do not begin with the rest of the character are answers that did not go on, for example refusals.
 fn mend_characters(parts: &mut [Vec<u8>]) {
     let mut open: Option<(usize, usize)> = None;
     for at in 0..parts.len() {
@@ -285,17 +286,17 @@ fn mend_characters(parts: &mut [Vec<u8>]) {
     }
 }
 
-/// Where the character begins that the end of `bytes` cuts.
+/// Returns the start of the character that the end of `bytes` cuts.
 fn open_character(bytes: &[u8]) -> Option<usize> {
     let last = bytes.len().saturating_sub(4);
     let tail = bytes.get(last..).unwrap_or_default();
     let start = tail.iter().rposition(|byte| byte & 0xc0 != 0x80)?;
     let open = std::str::from_utf8(tail.get(start..)?).err()?;
-    // Without a length, more bytes could make it whole.
+    // Without a length, more bytes could complete it.
     open.error_len().is_none().then_some(last + start)
 }
 
-/// `part` begins with what is missing of the character that `half` begins.
+/// Returns whether `part` begins with the rest of the character that begins with `half`.
 fn begins_with_rest(half: &[u8], part: &[u8]) -> bool {
     let rest = part.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80);
     let whole: Vec<u8> = half.iter().chain(rest).copied().collect();
@@ -318,9 +319,9 @@ mod tests {
         for cut in 1..4 {
             let (head, tail) = smile.split_at(cut);
             check(&[&[b"[\"a", head].concat(), &[tail, b"b\"]"].concat()], &[b"[\"a", "😀b\"]".as_bytes()]);
-            // A refusal stands between.
+            // A refusal is between the two.
             check(&[head, b"no", tail], &[b"", b"no", smile]);
-            // The next part repeats it whole: the half is left as it is, and cleaned away later.
+            // The next part repeats all of it: the half is kept, and removed later.
             check(&[head, smile], &[head, smile]);
         }
         check(&[b"\xe2", b"\x82", b"\xac"], &[b"\xe2", b"\x82", b"\xac"]);

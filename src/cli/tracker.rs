@@ -1,6 +1,6 @@
-//! Where a text stands that is read in pieces and not kept: its line, its column and the path.
+//! Knows line, column and path of a text that is read in pieces and not kept.
 //!
-//! What it keeps is the keys of the open containers, each up to a limit: so memory depends on the depth alone.
+//! It keeps the keys of the open containers, each up to a limit, so that memory depends only on the depth.
 
 use crate::json::{Frame, Live, Machine, Span};
 
@@ -10,10 +10,10 @@ pub(super) struct Tracker {
     lines: usize,
     /// Characters since the last line feed.
     characters: usize,
-    /// The newest key of each open container: where it stands in the text, and where in `text`.
+    /// The newest key of each open container: its frame, and its span in `text`.
     keys: Vec<(Frame, Span)>,
     text: String,
-    /// What has come of a key that is open.
+    /// The beginning of a key that is open.
     open: Vec<u8>,
 }
 
@@ -25,19 +25,18 @@ impl Tracker {
             self.characters = 0;
             bytes = bytes.get(last + 1..).unwrap_or_default();
         }
-        // All bytes of a character but the first are of this form.
+        // All bytes of a character except the first have the form 10xxxxxx.
         let is_first = |byte: &u8| u8::from(byte & 0xc0 != 0x80);
-        // So many fit into a byte: sums of bytes are fast.
+        // A run of 255 can't overflow its sum of bytes, which is fast to compute.
         let runs = bytes.chunks(255).map(|run| run.iter().map(is_first).sum::<u8>());
         self.characters += runs.map(usize::from).sum::<usize>();
     }
 
-    /// Remembers the keys that `bytes` brought. They stand at offset `base`, and `machine` has consumed them as far as
-    /// it could.
+    /// Remembers the keys in `bytes`, which begin at offset `base`. `machine` has consumed them as far as it could.
     pub(super) fn remember(&mut self, machine: &Machine, base: usize, bytes: &[u8]) {
         let frames = machine.frames();
         self.keys.truncate(frames.len());
-        // Where a container is the same and has no newer key, those around it are and have none, either.
+        // If a container is the same and has no newer key, so are all around it.
         while let Some((seen, _)) = self.keys.last()
             && frames.get(self.keys.len() - 1).is_none_or(|frame| (frame.start, frame.key) != (seen.start, seen.key))
         {
@@ -60,12 +59,12 @@ impl Tracker {
             self.keys.push((*frame, Span { start, end: self.text.len() }));
         }
         let in_key = machine.in_string() && machine.path("").len() < frames.len();
-        let begun = machine.token_start() + 1;
-        if !in_key || begun >= base {
+        let start_of_key = machine.token_start() + 1;
+        if !in_key || start_of_key >= base {
             self.open.clear();
         }
         if in_key {
-            self.lengthen(bytes.get(begun.saturating_sub(base)..).unwrap_or_default());
+            self.lengthen(bytes.get(start_of_key.saturating_sub(base)..).unwrap_or_default());
         }
     }
 
@@ -74,19 +73,19 @@ impl Tracker {
         self.open.extend(key.iter().take(room));
     }
 
-    /// From 1 on.
+    /// Returns the line. Counts from 1.
     pub(super) fn line(&self) -> usize {
         self.lines + 1
     }
 
-    /// In characters, from 1 on.
+    /// Returns the column in characters. Counts from 1.
     pub(super) fn column(&self) -> usize {
         self.characters + 1
     }
 
-    /// As the machine would tell it if the text were at hand; of long keys the beginning.
+    /// Returns the path, as the machine would if the text were kept. Long keys are cut.
     pub(super) fn path(&self, machine: &Machine) -> String {
-        // The same containers with their keys where `text` has them.
+        // The same containers, with the spans of their keys in `text`.
         let keys = machine.frames().iter().zip(&self.keys);
         let frames: Vec<Frame> =
             keys.map(|(frame, (_, key))| Frame::known(frame.kind, frame.start, *key, frame.count, frame.end)).collect();

@@ -1,5 +1,5 @@
-//! What `--version` says.
+//! The text of `--version`.
 
-/// The version, the commit and its date where the build knew them, and the features.
+/// The version, the commit and its date if the build knows them, and the features.
 pub(super) const LONG: &str =
     concat!(env!("CARGO_PKG_VERSION"), env!("RESTITCH_BUILD"), "\nfeatures: ", env!("RESTITCH_FEATURES"),);

@@ -1,26 +1,27 @@
-//! Parts of an answer that are there already, joined to one document.
+//! Joins the parts of an answer that have all arrived.
 
 use super::Status;
 use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
 use crate::splice::{self, Alignment, Earlier, Expect, Explained, Seam, Slot, Splice, SpliceError};
 
-/// What became of the parts.
+/// The document that the parts make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stitched {
-    /// Complete, closed, or failed where there is not even a safe point or the first part is not JSON.
+    /// Complete; closed; or failed, if nothing of the document is certain or the first part is not JSON.
     pub status: Status,
-    /// The document, without what stood around it; its complete part where it is closed; empty where there is none.
+    /// The document without the text around it. If it is closed, its complete part; if it failed, empty.
     pub json: String,
-    /// The joins, in order.
+    /// The seams, in order.
     pub seams: Vec<Seam>,
     /// Parts that failed to merge, or broke the grammar.
     pub failures: u32,
-    /// Why each part behind the first was joined where it was, or skipped; empty where that was not asked for.
+    /// Why each part after the first was joined where it was, or skipped. Empty unless
+    /// [`explained`](StitchOptions::explained) was called.
     pub explanations: Vec<Explanation>,
-    /// JSON Pointers of what was replaced since a later part contradicted it, in order; the root's is empty. See
-    /// [`Rewind`].
+    /// JSON Pointers of the elements that were replaced because a later part contradicted them, in order. The root's
+    /// pointer is empty. See [`Rewind`].
     pub rewound: Vec<String>,
 }
 
@@ -28,30 +29,32 @@ pub struct Stitched {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The part's number; the first one is 0.
+    /// The part's number. The first part is 0.
     pub part: usize,
-    /// Whether parts that were skipped stand between it and the document.
+    /// Whether skipped parts are between the part and the document.
     pub between: Between,
-    /// The decision. Where [`between`](Self::between) is unclear, what it would have been without the skipped parts.
+    /// The decision. If [`between`](Self::between) is unclear: the decision without the skipped parts.
     pub explained: Explained,
-    /// What each candidate would add to the document, in their order: the first [forty characters](Self::SHOWN).
+    /// The text that each candidate would add to the document, in the order of the candidates, cut after
+    /// [`SHOWN`](Self::SHOWN) characters.
     pub adds: Vec<String>,
 }
 
-/// Whether parts that were skipped stand between a part and the document after all.
+/// Whether skipped parts are between a part and the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Between {
-    /// None does.
+    /// None is.
     Nothing,
-    /// They do: the fragment is they and this part, and its offsets count from the first of them.
+    /// They are: the fragment is the skipped parts and this one, and its offsets count from the first skipped part.
     Skipped,
-    /// The part goes on behind either reading, and nothing decides between them: it was skipped, too.
+    /// The part fits after the skipped parts and without them, and nothing decides between the two: it was skipped,
+    /// too.
     Unclear,
 }
 
 impl Explanation {
-    /// Characters that are shown of what a candidate would add.
+    /// Characters that are kept of the text that a candidate would add.
     pub const SHOWN: usize = 40;
 
     fn new(part: usize, between: Between, explained: Explained, fragment: &str) -> Self {
@@ -62,12 +65,12 @@ impl Explanation {
         Self { part, between, adds: adds.collect(), explained }
     }
 
-    /// The part was joined here, if it was.
+    /// Returns the seam of the part, if it was joined.
     pub fn seam(&self) -> Option<&Seam> {
         self.explained.seam.as_ref().filter(|_| self.between != Between::Unclear)
     }
 
-    /// The part counts as a failure.
+    /// Returns whether the part failed to merge.
     pub fn is_failure(&self) -> bool {
         self.explained.failure.is_some() || self.between == Between::Unclear
     }
@@ -95,50 +98,48 @@ pub struct StitchOptions {
 }
 
 impl StitchOptions {
-    /// Parts of which nobody knows how they were asked for; nothing is replaced, and nothing is explained.
+    /// Makes options for parts of unknown origin ([`Expect::Any`]), without replacing and without explaining.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How the continuations were asked for.
+    /// Sets how the continuations were asked for.
     pub fn expect(mut self, expect: Expect) -> Self {
         self.expect = expect;
         self
     }
 
-    /// What becomes of a value that was cut and is written again, with other contents.
+    /// Sets what to do if a part contradicts the value that was cut.
     pub fn rewind(mut self, rewind: Rewind) -> Self {
         self.rewind = rewind;
         self
     }
 
-    /// Says of every part why it was joined where it was, or skipped. For that the delivered text is read once more
-    /// for each part.
+    /// Explains every part: [`Stitched::explanations`]. Reads the delivered text once more for each part.
     pub fn explained(mut self) -> Self {
         self.is_explained = true;
         self
     }
 }
 
-/// What becomes of a value that was cut, where a part begins again and contradicts it
-/// ([`SpliceError::Differs`]).
+/// What to do if a part begins again and contradicts the value that was cut ([`SpliceError::Differs`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rewind {
-    /// It stays, and the part has failed.
+    /// Keep the value: the part has failed.
     #[default]
     Never,
-    /// The part's takes its place, if the part fits there: in the place of the innermost element of an array that was
-    /// cut, where there is none of the root. An element that a part writes without what stands before it may be meant
-    /// to follow the one that was cut; that one is lost then, so [`Stitched::rewound`] names it.
+    /// Replace the innermost array element that was cut, or the root if there is none, by the part's own value, if the
+    /// part fits there. A part that begins with an element may mean an element that follows the cut one. The cut one is
+    /// lost then, so [`Stitched::rewound`] lists it.
     Element,
 }
 
 /// Joins parts in order. A part that fails to merge is skipped: the next one is its retry.
 ///
-/// A part that could stand in the string that was cut, all of it, may be a refusal as well as a piece of the document,
-/// unless exact pieces were asked for ([`Expect::Exact`]). It is skipped, and remembered: a next part that goes on
-/// behind either reading, without the anchor, fails, too, since nothing decides between them.
+/// A part that could be a piece of the string that was cut may also be a refusal, unless exact pieces were asked for
+/// ([`Expect::Exact`]). Such a part is skipped and remembered. A later part without the anchor that fits both with and
+/// without the skipped part fails, too, since nothing decides between the two.
 ///
 /// ```
 /// use restitch::session::{stitch, Status};
@@ -153,14 +154,14 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
     stitch_with(parts, &StitchOptions::new().expect(expect), limits)
 }
 
-/// Like [`stitch`], with all options.
+/// Joins parts in order, like [`stitch`], with all options.
 ///
 /// ```
 /// use restitch::Limits;
 /// use restitch::session::{Rewind, StitchOptions, stitch_with};
 /// use restitch::splice::Expect;
 ///
-/// // The second answer is of another mind.
+/// // The second answer contradicts the first one.
 /// let parts = ["[{\"id\": 1}, {\"id\": 2, \"by\": \"An", "[{\"id\": 1}, {\"id\": 2, \"by\": \"Bea\"}]"];
 /// let options = StitchOptions::new().expect(Expect::Any).rewind(Rewind::Element);
 /// let stitched = stitch_with(parts, &options, &Limits::default());
@@ -178,16 +179,16 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: &Stitc
     stitcher.finish()
 }
 
-/// The document so far, and what is known of the parts that were taken.
+/// The loop over the parts: the document so far, and the parts that may still belong to it.
 struct Stitcher<'a> {
     options: &'a StitchOptions,
     limits: &'a Limits,
     slot: Slot,
-    /// The first part breaks the grammar: nothing is joined to it.
+    /// The first part leaves the grammar: nothing is joined to it.
     is_malformed: bool,
-    /// The parts since the last join that may stand in the string that was cut.
+    /// The parts since the last seam that may be pieces of the string that was cut.
     skipped: String,
-    /// The last part that fitted in more than one place.
+    /// The last part that fits in more than one place.
     earlier: Option<Earlier>,
     result: Stitched,
 }
@@ -234,15 +235,15 @@ impl<'a> Stitcher<'a> {
         }
     }
 
-    /// Whether the parts that were skipped stand before this one; and the decision on it without them, if that is
-    /// asked for.
+    /// Returns whether the skipped parts are before this one, and the decision on it without them, if that is asked
+    /// for.
     fn between(&self, part: &str) -> (Between, Option<Explained>) {
         if self.skipped.is_empty() {
             return (Between::Nothing, None);
         }
         let ((is_exact, is_whole), explained) = self.try_join(part);
         let between = match self.try_join(&format!("{}{part}", self.skipped)).0 {
-            // It goes on behind either reading, and breaks off behind neither or both.
+            // It goes on with and without them, and breaks off in both readings or in neither.
             (true, also_whole) if is_exact && is_whole == also_whole => Between::Unclear,
             (true, true) if !is_whole => Between::Skipped,
             _ => Between::Nothing,
@@ -250,7 +251,8 @@ impl<'a> Stitcher<'a> {
         (between, explained)
     }
 
-    /// What would become of a fragment: whether it goes on right at the cut, and whether all of it fits.
+    /// Tries a fragment on a copy of the document. Returns whether it goes on right at the cut, and whether all of it
+    /// fits.
     fn try_join(&self, fragment: &str) -> ((bool, bool), Option<Explained>) {
         let mut slot = self.slot.clone();
         let mut splice = Splice::new(&slot, self.options.expect, self.limits);
@@ -263,7 +265,7 @@ impl<'a> Stitcher<'a> {
     fn join(&mut self, number: usize, between: Between, fragment: &str) {
         let expect = self.options.expect;
         let mut splice = Splice::new(&self.slot, expect, self.limits).with_earlier(self.earlier.clone());
-        // A failure is told once, by the end.
+        // `finish` returns the failure, too.
         let _ = splice.feed(&mut self.slot, fragment);
         let merged = splice.finish(&mut self.slot);
         self.earlier = splice.take_undecided().or(self.earlier.take());
@@ -274,7 +276,7 @@ impl<'a> Stitcher<'a> {
             self.skipped.clear();
         }
         let Err(failure) = merged else { return };
-        // What is left of a part after the end of the root is no matter of the document.
+        // The rest of a part after the end of the root does not matter.
         if self.is_over() || self.replace(&failure, fragment) {
             return;
         }
@@ -284,7 +286,7 @@ impl<'a> Stitcher<'a> {
         }
     }
 
-    /// Puts a part that contradicts the element that was cut in the place of that element, if that is asked for.
+    /// Replaces the element that was cut by that of a part that contradicts it, if that is asked for and possible.
     fn replace(&mut self, failure: &SpliceError, part: &str) -> bool {
         if self.options.rewind == Rewind::Never || !matches!(failure, SpliceError::Differs(_)) {
             return false;
@@ -303,7 +305,7 @@ impl<'a> Stitcher<'a> {
         self.result.explanations.extend(explanation);
     }
 
-    /// No part can be joined any more.
+    /// Returns whether no further part can be joined.
     fn is_over(&self) -> bool {
         let document = self.slot.document();
         self.is_malformed || document.is_complete() || !(document.is_json() || document.is_blank())
@@ -335,15 +337,15 @@ mod tests {
     fn a_piece_of_a_string_and_a_refusal_look_alike() {
         let pieces = ["{\"a\": \"one ", "two ", "three\", \"b\": 1}"];
         check(&pieces, Expect::Exact, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 0);
-        // Nothing says whether `two ` belongs to the document: neither reading is taken.
+        // Nothing decides whether `two ` belongs to the document: neither reading is taken.
         check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"one \"}", 2);
-        // The same where it breaks off behind either.
+        // The same if it breaks off in both readings.
         let pieces = ["{\"b\": 1, \"a\": \"one ", "two ", "three\", \"b\": 2}"];
         check(&pieces, Expect::Any, Status::Closed, "{\"b\": 1, \"a\": \"one \"}", 2);
-        // The anchor says it.
+        // The anchor decides.
         let retried = ["{\"a\": \"one ", "I am sorry.", "{\"a\": \"one two three\", \"b\": 1}"];
         check(&retried, Expect::Any, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 1);
-        // Legality says it: behind the first part alone the last one is none.
+        // The grammar decides: without the second part the last one does not fit.
         let pieces = ["{\"a\": \"x\\u00", "e9 yz", "\", \"b\": 1}"];
         check(&pieces, Expect::Any, Status::Complete, "{\"a\": \"x\\u00e9 yz\", \"b\": 1}", 1);
     }

@@ -1,24 +1,25 @@
-//! Parts of a text that is no JSON, joined.
+//! Joins the parts of a text that is not JSON.
 
 use super::Status;
 use crate::limits::Limits;
 use crate::splice::{Alignment, Expect, Seam, TextSplice};
 
-/// What became of the parts of a text.
+/// The text that the parts make.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StitchedText {
-    /// Complete where every part was joined: nobody knows where a text ends. Closed where one was not, failed where
-    /// there is no text at all.
+    /// Complete if every part was joined, since a text does not show where it ends. Closed if a part was skipped;
+    /// failed if there is no text at all.
     pub status: Status,
     /// The text.
     pub text: String,
-    /// The joins, in order.
+    /// The seams, in order.
     pub seams: Vec<Seam>,
     /// Parts that failed to merge.
     pub failures: u32,
 }
 
-/// Joins parts of a text in order, by their anchors or as they come: see [`TextSplice`]. A part that fails to merge is
+/// Joins parts of a text in order, at their anchors or as they are: see [`TextSplice`]. A part that fails to merge is
 /// skipped.
 ///
 /// ```

@@ -240,14 +240,17 @@ fn close_writes_the_complete_part_to_the_byte() {
 }
 
 #[test]
-fn close_holds_and_shows_what_is_begun() {
+fn close_omits_or_includes_a_cut_token() {
     let (string, literal) = ("[1, \"tw", "{\"a\": fal");
-    check(&["close", "--strings", "hold"], string, 3, "[1]");
-    check(&["close", "--strings", "show"], string, 3, "[1, \"tw\"]");
-    check(&["close", "--literals", "show"], literal, 3, "{\"a\": false}");
-    check(&["close", "--literals", "hold"], literal, 3, "{}");
-    check(&["close", "--literals", "show"], "n", 3, "null");
-    check(&["close", "--strings", "hold"], "\"tw", 3, "");
+    // The first names of the two are aliases.
+    for (omit, include) in [("omit", "include"), ("hold", "show")] {
+        check(&["close", "--strings", omit], string, 3, "[1]");
+        check(&["close", "--strings", include], string, 3, "[1, \"tw\"]");
+        check(&["close", "--literals", include], literal, 3, "{\"a\": false}");
+        check(&["close", "--literals", omit], literal, 3, "{}");
+        check(&["close", "--literals", include], "n", 3, "null");
+        check(&["close", "--strings", omit], "\"tw", 3, "");
+    }
     check(&["close", "--strings", "hold", "--literals", "show"], "[true] ", 0, "[true]");
     check(&["close", "--strings", "drop"], "", 2, "");
     let line = "{\"id\":1,\"text\":\"[1, nu\"}";
@@ -683,7 +686,7 @@ fn lines_are_answered_one_by_one() {
     let ran = run(Path::new("."), &["inspect", "--jsonl"], LINES.replace(id, "0").as_bytes());
     let paths: Vec<Value> = ran.answers().iter().map(|answer| answer["cut"]["path"].clone()).collect();
     assert_eq!(json!(paths), json!(["/1", "", null, null, null, "/0", null]));
-    assert!(ran.err.contains("line 3: left out, since alone: 2 halves"), "{}", ran.err);
+    assert!(ran.err.contains("line 3: removed 2 halves of surrogate pairs"), "{}", ran.err);
 
     check(&["check", "--jsonl"], "", 0, "");
     check(&["close", "--jsonl"], "{\"id\":1,\"text\":\"{}\"}", 0, "{\"id\":1,\"complete\":true,\"json\":\"{}\"}\n");

@@ -148,8 +148,6 @@ fn doctor_says_whether_a_prefill_is_continued() {
         (ProviderProfile::Anthropic, "turn"),
         (ProviderProfile::Anthropic46, "none"),
         (ProviderProfile::Mistral, "prefix"),
-        (ProviderProfile::Partial, "partial"),
-        (ProviderProfile::Vllm, "continue-final-message"),
     ] {
         // A model that answers in place of continuing has white space of its own.
         let numbers = if form == "none" { &NUMBERS.replace(",3", ", 3") } else { NUMBERS };
@@ -203,7 +201,7 @@ fn what_stands_around_a_document_is_not_written() {
 fn what_is_no_document_is_an_error() {
     let (ran, _) = ask("run-prose", "prose", &["-o", "out.json"]);
     assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{}", ran.err);
-    assert!(ran.err.contains("no whole JSON document; it begins: "), "{}", ran.err);
+    assert!(ran.err.contains("no complete JSON document; it begins: "), "{}", ran.err);
     assert!(!Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-prose/out.json").exists());
 }
 

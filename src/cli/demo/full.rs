@@ -1,4 +1,4 @@
-//! `restitch demo --full`: the document as it streams, with a mark at each seam, and a table of the seams.
+//! `restitch demo --full`: shows the document as it streams, with a mark at each seam, and a table of the seams.
 
 use std::fmt::Write as _;
 use std::io;
@@ -66,10 +66,10 @@ pub(super) fn seam_offsets(seen: &[Output]) -> Vec<usize> {
     seams.collect()
 }
 
-/// What happened at each cut.
+/// Writes a row for each seam.
 fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
     let mut rows =
-        vec![["cut at", "byte", "continued by", "overlap", "held", "to the seam", "before it"].map(str::to_owned)];
+        vec![["cut at", "byte", "continued by", "overlap", "pending", "to the seam", "before it"].map(str::to_owned)];
     let mut failed: Vec<String> = Vec::new();
     for output in seen {
         match output {
@@ -99,7 +99,7 @@ fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
-/// A report with several kinds of sections, written as models write it.
+/// Returns a report with several kinds of sections, in the layout of models.
 fn document() -> String {
     let rows: Vec<_> = (1..=12)
         .map(|n| serde_json::json!([format!("Q{}", (n - 1) % 4 + 1), 2020 + n, n * 1250, (n * 37) % 10 > 4]))

@@ -1,4 +1,4 @@
-//! `restitch demo`: a model's answer is cut, continued and joined, over real sockets.
+//! `restitch demo`: cuts, continues and joins a model's answer, over real sockets.
 
 mod full;
 mod short;
@@ -21,13 +21,13 @@ use crate::{Limits, proxy, sim};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
-    /// Show a longer document as it streams, and what was measured at each seam.
+    /// Show a longer document as it streams, and a table of its seams.
     #[arg(long)]
     full: bool,
-    /// Milliseconds between two deltas; with --full on a terminal 12, else 0.
+    /// Milliseconds between two deltas. Default: 12 with --full on a terminal, else 0.
     #[arg(long, value_name = "MS")]
     delay: Option<u64>,
-    /// What the model does: first answers `|` continuations; see `restitch sim --help`.
+    /// What the model does: first answers `|` continuations. See `restitch sim --help`.
     #[arg(long)]
     script: Option<Script>,
 }
@@ -38,8 +38,9 @@ Examples:
   restitch demo --full
   restitch demo --full --script 'answer@500!drop | empty preamble@900!stop fence'
 
-Needs no key, no network and no file: the model server and the proxy listen on free loopback ports. Ends with 0 if the
-document that arrives is the one that was sent, else with 4.";
+The demo needs no key, no network and no file: its model server and its proxy listen on free loopback ports.
+
+Exit codes: 0 the document that arrives is the one that was sent, 4 it is not, 1 a socket failed.";
 
 impl Args {
     fn script_or(&self, script: &str) -> io::Result<Script> {
@@ -89,8 +90,8 @@ impl Stage {
     }
 }
 
-/// Asks a server for the document as any client would, and passes on the text of each read. A broken connection is an
-/// end like any other.
+/// Asks a server for the document as any client would, and passes on the text of each event. A broken connection ends
+/// the text, too.
 async fn ask(url: &str, mut on_text: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
     let client = Client::new(Upstream::parse(url).map_err(io::Error::other)?).map_err(io::Error::other)?;
     let request = serde_json::json!({

@@ -1,4 +1,5 @@
-//! `restitch demo`: what a plain client gets, beside what arrives through restitch. At most 40 lines of 80 columns.
+//! `restitch demo`: shows what a plain client gets beside what it gets through restitch. At most 40 lines of 80
+//! columns.
 
 use std::io;
 
@@ -58,7 +59,7 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
     let is_same = whole == DOCUMENT;
     let left = pad(&format!("  {}", verdict(&cut)));
     page.push_str(&row(&paint("31", &left), &paint("32", &verdict(&whole))));
-    page.push_str(&format!("\nThe cuts ({MARK}), and how each was mended:\n"));
+    page.push_str(&format!("\nThe cuts ({MARK}), and how each was joined:\n"));
     cuts(&seen, &mut page);
     page.push_str(if is_same { SUCCESS } else { FAILURE });
     if !is_same {
@@ -99,7 +100,7 @@ async fn text_of(url: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// The text with a mark at each of these offsets.
+/// Returns the text with a mark at each of these offsets.
 fn with_marks(text: &str, offsets: &[usize]) -> String {
     let mut marked = String::new();
     let mut from = 0;
@@ -112,7 +113,7 @@ fn with_marks(text: &str, offsets: &[usize]) -> String {
     marked
 }
 
-/// What a parser makes of the text.
+/// Returns the size of a text, and whether it is JSON.
 fn verdict(text: &str) -> String {
     let size = count(text.len(), "byte");
     match Parsed::<()>::new(text) {
@@ -126,7 +127,7 @@ fn place(path: &str) -> &str {
     if path.is_empty() { "the root" } else { path }
 }
 
-/// The cause of a cut, in plain words.
+/// Returns the cause of a cut in plain words.
 fn cause(end: &CallEnd) -> &str {
     match end {
         CallEnd::Finished(Finish::Length) => "token limit",
@@ -139,7 +140,7 @@ fn cause(end: &CallEnd) -> &str {
     }
 }
 
-/// A line for each cut.
+/// Appends a line for each cut.
 fn cuts(seen: &[Output], page: &mut String) {
     let (mut cut, mut failed) = (None, String::new());
     for output in seen {

@@ -1,4 +1,4 @@
-//! The first call: asked again while the server is busy, and given up where it is silent.
+//! The first call: repeats it while the server is busy, gives it up if the server is silent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::proxy::{PROXY_ERROR, Proxy, Tap, is_transient, retry_after};
 /// How long the first call may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Until the server says anything.
+    /// Until the server answers.
     silence: Duration,
     /// Between two calls.
     backoff: Duration,
@@ -31,14 +31,14 @@ impl Patience {
     }
 }
 
-/// The server said that there is no answer.
+/// The server refused to answer.
 struct Refused {
     status: StatusCode,
     retry_after: Option<Duration>,
     body: Bytes,
 }
 
-/// The first answer, once the server gives one.
+/// Returns the first answer. Asks again while the server is busy.
 pub(super) async fn ask(
     proxy: Arc<Proxy>,
     request: &Request<Bytes>,
@@ -82,14 +82,14 @@ async fn once(proxy: Arc<Proxy>, request: Request<Bytes>) -> Result<Body, Refuse
     Err(Refused { status, retry_after, body })
 }
 
-/// How often a busy server is asked.
+/// A busy server is asked this often.
 const ATTEMPTS: u32 = 3;
 
-/// What an error body says.
+/// The message of an error body.
 struct Reason {
-    /// Without the key, cut short; the body itself where it has another form.
+    /// Without the key, and cut. The body itself, if it has no member for a message.
     message: String,
-    /// It was said before any server was asked.
+    /// It is ours: no server was asked.
     is_ours: bool,
 }
 

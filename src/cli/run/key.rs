@@ -1,8 +1,8 @@
-//! The key: what servers say may quote it, and is told to people without it.
+//! The key, which is removed from all that servers say before people read it.
 
 use std::fmt;
 
-/// A key; empty where there is none.
+/// A key. Empty if there is none.
 #[derive(Clone, Default)]
 pub(in crate::cli) struct Key(String);
 
@@ -11,7 +11,7 @@ impl Key {
         Self(key.to_owned())
     }
 
-    /// A text without it.
+    /// Returns a text without the key.
     pub(in crate::cli) fn out_of(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }

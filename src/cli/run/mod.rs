@@ -1,4 +1,4 @@
-//! `restitch run`: asks a model for a document, and for the rest of it until it is whole.
+//! `restitch run`: asks a model for a document, and for the rest of it until it is complete.
 
 mod ask;
 pub(super) mod key;
@@ -36,46 +36,46 @@ use trace::Trace;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
-    /// Whose API it is; says where that is, and which variable has the key.
+    /// A known provider. Decides the address and the variable that has the key.
     #[arg(long, value_name = "NAME", required_unless_present = "base_url")]
     provider: Option<String>,
-    /// The model's name, as the provider writes it.
+    /// The model, by the provider's name for it.
     #[arg(long, value_name = "NAME")]
     model: String,
-    /// What the model is asked.
+    /// The prompt.
     #[arg(long, value_name = "TEXT", required_unless_present = "prompt_file", conflicts_with = "prompt_file")]
     prompt: Option<String>,
-    /// The file with what the model is asked; `-` is standard input.
+    /// The file that has the prompt. `-` is standard input.
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
-    /// What the model is told beforehand.
+    /// The file that has the system message.
     #[arg(long, value_name = "FILE")]
     system_file: Option<PathBuf>,
-    /// Another server that speaks the chat wire: everything before `/chat/completions`.
+    /// Another server with a Chat Completions API: its address, up to `/chat/completions`.
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The environment variable that has the key, if not the provider's own.
+    /// The environment variable that has the key. Default: the provider's own.
     #[arg(long, value_name = "VARIABLE")]
     key_variable: Option<String>,
-    /// Tokens of one answer at most; the provider's own limit if it is not given.
+    /// The most tokens of one answer. Default: the provider's limit.
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
-    /// The configuration file: limits, words, and what models can be asked for.
+    /// The configuration file: limits, prompts, capabilities of models.
     #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
     config: Option<PathBuf>,
     /// Calls after the first one. [default: 8]
     #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
     max_continuations: Option<u32>,
-    /// Ask with each continuation how much of the document there is; who gets no further is not asked again.
+    /// Ask with each continuation how much of the document is delivered, and stop if that does not rise.
     #[arg(long)]
     ask_progress: bool,
-    /// Write the document there; else it goes to standard output as it comes.
+    /// Write the document to this file. By default it goes to standard output as it arrives.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Answer in JSON.
     #[arg(long)]
     json: bool,
-    /// Write every request, response and context to this folder. The key is left out.
+    /// Write every request, response and context to this folder, without the key.
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
 }
@@ -86,21 +86,21 @@ const EXAMPLES: &str = r#"Examples:
   restitch run --base-url http://127.0.0.1:8788/v1 --model any --prompt Go    # `restitch sim`
   restitch run --provider groq --model NAME --prompt-file - --json < prompt.txt
 
-The key is read from the environment (OPENAI_API_KEY and the like), never from an argument; a server of `--base-url`
-needs none. On a terminal, standard error shows how far the document has come. With --json:
-{"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous", "synthesized",
-"stop", "percentage", "repairs", "completion_tokens", "finish", "sections", "removed_bytes", "iterations": [{"call",
-"offset", "outcome", "alignment", "overlap", "completion_tokens"}]}.
+The key is read from the environment (for example OPENAI_API_KEY), never from an argument. A server of `--base-url` needs
+none. On a terminal, a line on standard error shows how much of the document has arrived.
 
-A document that is given up is closed: -o and --json have its complete part; elements may be missing. On standard
-output, where the text has been written already, the shortest completion follows it. Bytes of the prompt that are not
-UTF-8 are not sent.
+A document that is given up is closed, and elements may be missing: -o and --json write its complete part. Standard
+output already has the text, so the shortest completion follows it. Bytes of the prompt that are not UTF-8 are not
+sent.
 
-Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document, or bytes that are not UTF-8, 1 the server
-or a file failed."#;
+With --json: {"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous",
+"synthesized", "stop", "cause", "percentage", "repairs", "completion_tokens", "finish", "sections", "removed_bytes",
+"iterations": [{"call", "offset", "outcome", "alignment", "overlap", "completion_tokens"}]}.
+
+Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document or not UTF-8, 1 the server or a file failed."#;
 
 impl Args {
-    /// The document is written when all of it is there; else it goes to standard output as it arrives.
+    /// Returns whether the document is written at the end, and not as it arrives.
     fn is_written_at_the_end(&self) -> bool {
         self.output.is_some() || self.json
     }
@@ -111,7 +111,7 @@ impl Args {
 enum Failed {
     Usage(String),
     Io(String),
-    /// Standard output takes no more.
+    /// Standard output failed.
     Output(io::Error),
 }
 
@@ -134,11 +134,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
-/// What the model is asked.
+/// The prompt and the system message.
 struct Asked {
     prompt: String,
     system: Option<String>,
-    /// Bytes of both files that are not UTF-8, and so are not sent.
+    /// Bytes of both files that are not UTF-8, and were removed.
     removed: usize,
 }
 
@@ -158,7 +158,7 @@ impl Asked {
         let prompt = match (&args.prompt, &args.prompt_file) {
             (Some(prompt), _) => prompt.clone(),
             (None, Some(file)) => read(file)?,
-            // The arguments have one of the two.
+            // The parser of the arguments demands one of the two.
             (None, None) => String::new(),
         };
         let system = match &args.system_file {
@@ -169,7 +169,7 @@ impl Asked {
     }
 }
 
-/// The first request's body.
+/// Returns the body of the first request.
 fn request_body(args: &Args, asked: &Asked) -> String {
     let message = |role: &str, content: &str| serde_json::json!({"role": role, "content": content});
     let system = asked.system.iter().map(|system| message("system", system));
@@ -181,7 +181,7 @@ fn request_body(args: &Args, asked: &Asked) -> String {
     body.to_string()
 }
 
-/// Where the calls go, and the key for them.
+/// Returns the address of the calls, and the key.
 fn target(args: &Args) -> Result<(Upstream, String), Failed> {
     let provider =
         match &args.provider {
@@ -205,19 +205,19 @@ fn target(args: &Args) -> Result<(Upstream, String), Failed> {
     }
 }
 
-/// The file with what the flags say.
+/// Returns the configuration of the file and the flags.
 fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
     let mut config = settings::read(args.config.as_deref(), console)?;
     config.limits.max_continuations = args.max_continuations.unwrap_or(config.limits.max_continuations);
     if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
         let template = Some(Part::Progress.template());
-        // The template of the crate itself has no wrong places.
+        // The crate's own template is valid.
         config.prompt = config.prompt.clone().with(Part::Progress, template).unwrap_or(config.prompt);
     }
     Some(config)
 }
 
-/// Says what is wrong with the place of the document before anything is asked: an answer has its price.
+/// Fails if the document can't be written to this file. Called before the first request, since an answer costs money.
 fn check_output(file: &Path) -> Result<(), Failed> {
     let told = |error: io::Error| Failed::Io(format!("{}: {error}", file.display()));
     if file.is_dir() {
@@ -260,7 +260,7 @@ async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Consol
     let mut text = Text::new(&limits, console.is_live(!args.is_written_at_the_end()));
     let read = tokio::select! {
         read = text.read(args, Arc::new(proxy), (request, patience), &seen, trace.as_deref(), console) => read,
-        () = interrupted => Err(Failed::Io("interrupted: what has come so far is not whole".to_owned())),
+        () = interrupted => Err(Failed::Io("interrupted: the document is not complete".to_owned())),
     };
     text.progress.clear();
     text.trace_contexts(trace.as_deref(), &seen);
@@ -274,15 +274,15 @@ async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Consol
     traced.map_err(|error| Failed::Io(format!("--trace: {error}")))
 }
 
-/// The answer broke off for good: what has come of a document is kept, closed, and that is said.
+/// Writes the complete part of a document whose answer failed, and reports it.
 fn keep(args: &Args, document: &Document, console: &Console) -> Result<(), Failed> {
     let Some((file, part)) = args.output.as_deref().zip(complete_part(document)) else { return Ok(()) };
     report::write(file, &part.to_string())?;
-    console.note(format_args!("{}: what has come so far, closed where it broke off", file.display()));
+    console.note(format_args!("{}: the complete part of what has arrived", file.display()));
     Ok(())
 }
 
-/// The answer's text while it comes.
+/// The answer's text while it arrives.
 struct Text {
     document: Document,
     index: ContextIndex,
@@ -302,7 +302,7 @@ impl Text {
         Self { document, index, limits, traced: 1, decoder, reader, progress: Progress::new(is_live) }
     }
 
-    /// Reads the answer to its end; the document goes to standard output as it comes, if that is where it is wanted.
+    /// Reads the answer to its end, and writes the document to standard output if it belongs there.
     async fn read(
         &mut self,
         args: &Args,
@@ -320,7 +320,7 @@ impl Text {
             let Ok(data) = frame.into_data() else { continue };
             self.trace_contexts(trace, seen);
             self.take(&data)?;
-            // What stands around the document is none of it.
+            // Text around the document does not belong to it.
             let root = self.document.root().unwrap_or_default();
             if let Some(new) = root.get(shown..).filter(|new| !args.is_written_at_the_end() && !new.is_empty()) {
                 self.progress.clear();
@@ -336,7 +336,8 @@ impl Text {
         Ok(())
     }
 
-    /// Writes what is known at the cut, for each call that was made since the last time: none of them has brought text.
+    /// Writes the contexts of the cut for each call that was made since the last time. None of these calls has brought
+    /// text yet.
     fn trace_contexts(&mut self, trace: Option<&Trace>, seen: &Mutex<Seen>) {
         let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
         let made = std::mem::replace(&mut self.traced, calls)..calls;
@@ -345,7 +346,7 @@ impl Text {
         let options =
             ContextOptions::default().budget(self.limits.context_budget_chars).max_anchor(self.limits.max_anchor_chars);
         let contexts = Contexts::of(&self.document, &self.index, &options);
-        // There is nothing in it that JSON can't say.
+        // Contexts can always be serialized.
         let contexts = serde_json::to_vec_pretty(&contexts).unwrap_or_default();
         made.for_each(|call| trace.write(call, "contexts.json", &contexts));
     }
@@ -361,7 +362,7 @@ impl Text {
                 }
             });
         }
-        // Text that is no JSON is told of at the end.
+        // Text that is not JSON is reported at the end.
         let _ = self.document.push_with(&new, &mut self.index);
         Ok(())
     }

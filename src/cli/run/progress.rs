@@ -1,10 +1,10 @@
-//! The line on a terminal that says how far a document has come.
+//! The line on a terminal that shows how much of a document has arrived.
 
 use crate::Document;
 use crate::cli::console::{count, short};
 use crate::cli::progress::StatusLine;
 
-/// How far the document has come.
+/// Shows how much of the document has arrived.
 #[derive(Debug)]
 pub(super) struct Progress {
     line: StatusLine,
@@ -18,13 +18,13 @@ impl Progress {
         Self { line: StatusLine::new(is_live), calls: 1, percentage: None }
     }
 
-    /// Shows how far `document` has come.
+    /// Shows how much of `document` has arrived.
     pub(super) fn show(&mut self, document: &Document) {
         let (calls, percentage) = (self.calls, self.percentage);
         self.line.show(|| words(document, calls, percentage));
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(super) fn clear(&mut self) {
         self.line.clear();
     }

@@ -1,18 +1,18 @@
-//! Providers by name: where their chat/completions are, and which variable has the key.
+//! Providers by name: the addresses of their Chat Completions APIs, and the variables that have the keys.
 //!
-//! Only addresses that speak the chat wire. Any other server is `--base-url`.
+//! Any other server is `--base-url`.
 
 /// A provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Provider {
     pub(in crate::cli) name: &'static str,
-    /// Before `/chat/completions`.
+    /// The address up to `/chat/completions`.
     pub(in crate::cli) base_url: &'static str,
-    /// The variable that its own clients read the key from.
+    /// The variable from which the provider's own clients read the key.
     pub(in crate::cli) key: &'static str,
 }
 
-/// Each by the address that its documentation gives for OpenAI's clients.
+/// All providers, with the addresses that their documentation gives for OpenAI's clients.
 pub(in crate::cli) const PROVIDERS: [Provider; 10] = [
     Provider { name: "openai", base_url: "https://api.openai.com/v1", key: "OPENAI_API_KEY" },
     Provider { name: "openrouter", base_url: "https://openrouter.ai/api/v1", key: "OPENROUTER_API_KEY" },
@@ -36,12 +36,12 @@ pub(in crate::cli) const PROVIDERS: [Provider; 10] = [
     Provider { name: "moonshot", base_url: "https://api.moonshot.ai/v1", key: "MOONSHOT_API_KEY" },
 ];
 
-/// The provider with this name.
+/// Returns the provider of this name.
 pub(in crate::cli) fn by_name(name: &str) -> Option<Provider> {
     PROVIDERS.into_iter().find(|provider| provider.name == name)
 }
 
-/// All names, for help and errors.
+/// Returns all names, for errors.
 pub(in crate::cli) fn names() -> String {
     PROVIDERS.map(|provider| provider.name).join(", ")
 }

@@ -1,4 +1,4 @@
-//! What the loop did, and what is said of it at the end.
+//! Records what the loop did, and reports it at the end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::context::{Section, sections_of};
 use crate::session::relay::Output;
 use crate::session::{CutCause, Event, Outcome, Status, StopReason};
 
-/// One call, and what became of it.
+/// One call, and how it ended.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Iteration {
     call: u32,
@@ -47,7 +47,7 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     percentage: Option<u8>,
     repairs: &'a BTreeMap<String, u32>,
-    /// Tokens of all answers together; not there where a provider told none.
+    /// Tokens of all answers together. Left out if the provider counts none.
     #[serde(skip_serializing_if = "Option::is_none")]
     completion_tokens: Option<u64>,
     /// Tokens of the answer of each call, the first one first.
@@ -55,16 +55,16 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     finish: Option<&'a str>,
     iterations: &'a [Iteration],
-    /// What the document has, section by section.
+    /// The sections of the document.
     sections: &'a [Section],
     #[serde(skip_serializing_if = "is_zero")]
     removed_bytes: usize,
 }
 
-/// What the loop tells while it runs.
+/// The loop's reports so far.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Left out of what servers say.
+    /// Removed from all that servers say.
     pub(super) key: Key,
     iterations: Vec<Iteration>,
     /// Bytes of the document at the last cut.
@@ -91,13 +91,13 @@ impl Seen {
         }
         match output {
             Output::Call { request, .. } => {
-                // One that was asked for in another way has the same number.
+                // A call that is asked for in another way has the same number.
                 self.iterations.retain(|iteration| iteration.call < request.number);
                 let offset = self.offset;
                 self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
             }
             Output::Event(Event::Cut { end, offset, .. }) => {
-                // What is asked for may be a rendering, or end before the white space: its length is none of the text.
+                // A request may have a shorter text than the document, so the offset is that of the cut.
                 self.offset = *offset;
                 if let Some(iteration) = self.iterations.last_mut().filter(|iteration| iteration.outcome.is_empty()) {
                     end.as_str().clone_into(&mut iteration.outcome);
@@ -124,7 +124,7 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), Failed> {
     std::fs::write(file, text).map_err(|error| Failed::Io(format!("{}: {error}", file.display())))
 }
 
-/// Reports what has become of the document, and writes it where it is wanted.
+/// Reports how the answer ended, and writes the document to a file or as JSON.
 pub(super) fn report(
     args: &Args,
     document: &Document,
@@ -142,7 +142,7 @@ pub(super) fn report(
         Some(said) => said.complete().unwrap_or_default(),
         None => document.root().unwrap_or_default().to_owned(),
     };
-    // What is written at the end has nothing synthesized.
+    // The complete part has nothing synthesized.
     let synthesized = if args.is_written_at_the_end() { &[][..] } else { outcome.synthesized() };
     note_end(exit, document, outcome, synthesized, console);
     console.verdict(exit);
@@ -196,7 +196,7 @@ fn given_up(document: &Document, seen: &Seen) -> Option<Document> {
     Some(given_up)
 }
 
-/// Tells people what became of each call after the first.
+/// Notes how each call after the first ended.
 fn note_calls(seen: &Seen, console: &Console) {
     for Iteration { call, offset, outcome, alignment, overlap, .. } in &seen.iterations {
         if *call > 0 {
@@ -207,7 +207,7 @@ fn note_calls(seen: &Seen, console: &Console) {
     }
 }
 
-/// Tells people how the answer ended, where it is not complete.
+/// Notes how the answer ended, if it is not complete.
 fn note_end(exit: Exit, document: &Document, outcome: &Outcome, synthesized: &[String], console: &Console) {
     match exit {
         Exit::Cut => {
@@ -221,11 +221,11 @@ fn note_end(exit: Exit, document: &Document, outcome: &Outcome, synthesized: &[S
         }
         Exit::Invalid => {
             let begins: String = document.text().trim_start().chars().take(BEGINS).collect();
-            console.note(format_args!("the answer holds no whole JSON document; it begins: {begins}"));
+            console.note(format_args!("the answer has no complete JSON document; it begins: {begins}"));
         }
         _ => {}
     }
 }
 
-/// Characters of an answer that is no document, for people to see what it is.
+/// Characters that are shown of an answer that is not a document.
 const BEGINS: usize = 80;

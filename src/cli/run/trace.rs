@@ -1,12 +1,12 @@
-//! What went over the wire, in files: `--trace DIR`.
+//! `--trace DIR`: writes requests, responses and contexts to files.
 //!
 //! ```text
 //!  000-request.json   000-response.txt   the first call
 //!  001-request.json   001-response.txt   the first continuation, and so on
-//!  001-2-request.json 001-2-response.txt the same, asked again: it was refused, and nothing counted
-//!  001-contexts.json                     what was known at the cut that it was asked at
+//!  001-2-request.json 001-2-response.txt the same, asked again after a refusal that does not count
+//!  001-contexts.json                     the contexts of the cut before it
 //! ```
-//! Headers are not written: they hold the key. Where a body quotes it, `[key]` stands.
+//! Headers are not written, since they have the key. If a body quotes the key, it is replaced by `[key]`.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use memchr::memmem;
 
 use crate::proxy::Tap;
 
-/// Writes what it sees to a folder.
+/// Writes calls to a folder.
 #[derive(Debug)]
 pub(super) struct Trace {
     folder: PathBuf,
@@ -26,24 +26,24 @@ pub(super) struct Trace {
 
 #[derive(Debug)]
 struct Open {
-    /// The call that is made now, and how often it has been asked for.
+    /// The open call, and how often it was asked for.
     call: Option<(u32, u32)>,
-    /// The response that comes now.
+    /// The response of the open call.
     response: Option<File>,
     redactor: Redactor,
-    /// What could not be written first.
+    /// The first error of writing.
     error: Option<io::Error>,
 }
 
 impl Trace {
-    /// A trace in `folder`, which is made. `key` is left out of everything.
+    /// Makes a trace in `folder`, and the folder. `key` is removed from everything.
     pub(super) fn new(folder: &Path, key: &str) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let open = Open { call: None, response: None, redactor: Redactor::new(key), error: None };
         Ok(Self { folder: folder.to_owned(), open: Mutex::new(open) })
     }
 
-    /// What could not be written, once all is over.
+    /// Ends the trace. Fails if something could not be written.
     pub(super) fn finish(&self) -> io::Result<()> {
         let mut open = self.open();
         open.end();
@@ -87,7 +87,7 @@ impl Tap for Trace {
 }
 
 impl Open {
-    /// How often this call has been asked for, with this time.
+    /// Counts how often this call was asked for, including this time.
     fn again(&mut self, call: u32) -> u32 {
         let again = self.call.filter(|(last, _)| *last == call).map_or(1, |(_, again)| again.saturating_add(1));
         self.call = Some((call, again));
@@ -113,40 +113,40 @@ impl Open {
     }
 }
 
-/// Leaves a key out of text that comes in pieces.
+/// Removes a key from text that arrives in pieces.
 #[derive(Debug)]
 struct Redactor {
     key: String,
-    /// The end of what came: the key may stand across it and what follows.
-    held: Vec<u8>,
+    /// The end of the text so far, which may begin with a part of the key.
+    pending: Vec<u8>,
 }
 
 impl Redactor {
     fn new(key: &str) -> Self {
-        Self { key: key.to_owned(), held: Vec::new() }
+        Self { key: key.to_owned(), pending: Vec::new() }
     }
 
-    /// What is certain of all that has come.
+    /// Takes text, and returns all that is certain.
     fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.held.extend_from_slice(bytes);
+        self.pending.extend_from_slice(bytes);
         if self.key.is_empty() {
-            return std::mem::take(&mut self.held);
+            return std::mem::take(&mut self.pending);
         }
-        let (mut certain, mut from) = (Vec::with_capacity(self.held.len()), 0);
-        for at in memmem::find_iter(&self.held, &self.key) {
-            certain.extend_from_slice(self.held.get(from..at).unwrap_or_default());
+        let (mut certain, mut from) = (Vec::with_capacity(self.pending.len()), 0);
+        for at in memmem::find_iter(&self.pending, &self.key) {
+            certain.extend_from_slice(self.pending.get(from..at).unwrap_or_default());
             certain.extend_from_slice(b"[key]");
             from = at + self.key.len();
         }
-        let end = self.held.len().saturating_sub(self.key.len() - 1).max(from);
-        certain.extend_from_slice(self.held.get(from..end).unwrap_or_default());
-        self.held.drain(..end);
+        let end = self.pending.len().saturating_sub(self.key.len() - 1).max(from);
+        certain.extend_from_slice(self.pending.get(from..end).unwrap_or_default());
+        self.pending.drain(..end);
         certain
     }
 
-    /// The rest. What follows is another text.
+    /// Returns the rest, and begins a new text.
     fn finish(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.held)
+        std::mem::take(&mut self.pending)
     }
 
     fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
@@ -161,7 +161,7 @@ mod tests {
     use super::Redactor;
 
     #[test]
-    fn a_key_is_left_out_however_it_comes() {
+    fn a_key_is_removed_however_it_is_split() {
         let text = b"data: sk-secretsk-sk-secret. sk-secre";
         let expected = "data: [key]sk-[key]. sk-secre";
         for size in 1..=text.len() {
