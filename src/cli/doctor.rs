@@ -257,7 +257,7 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
         if form == PrefillForm::None || forms[..at].contains(&form) {
             continue;
         }
-        let version = capability.prefix_path.as_deref().filter(|_| form == known).unwrap_or(target.version);
+        let version = capability.prefill_path.as_deref().filter(|_| form == known).unwrap_or(target.version);
         let path = format!("{version}/chat/completions");
         let answered = send(&target.client, &path, &target.key, Some(prefilled(model, form))).await;
         let (status, answer) = match answered {
