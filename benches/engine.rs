@@ -12,10 +12,11 @@ use restitch::internal::children::ChildIndex;
 use restitch::internal::context::{
     Sections, complete_part, element_before_cutoff, hierarchy_context_for_prompt, overlap_context,
 };
-use restitch::json::{self, Machine, Sink};
-use restitch::overlap::Anchor;
+use restitch::internal::json::{Machine, each};
+use restitch::internal::overlap::Anchor;
+use restitch::internal::relay::{Output, Relay};
+use restitch::json::Sink;
 use restitch::paths::Paths;
-use restitch::session::relay::{Output, Relay};
 use restitch::splice::{Expect, Slot, Splice};
 use restitch::sse::Decoder;
 use restitch::value::{LiveValue, View};
@@ -117,7 +118,7 @@ fn sinks(c: &mut Criterion) {
     group.bench_function("a sink that does nothing, 4-byte pushes", |b| {
         b.iter(|| {
             let mut events = 0;
-            push_all(&pushes, &mut json::each(|_, _| events += 1), |_| {});
+            push_all(&pushes, &mut each(|_, _| events += 1), |_| {});
             events
         });
     });

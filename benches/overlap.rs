@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use restitch::overlap::{Anchor, Automaton, Cursor, Matcher};
+use restitch::internal::overlap::{Anchor, Automaton, Cursor, Matcher};
 
 const KIB: usize = 1024;
 

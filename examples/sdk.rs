@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body as _, Incoming};
-use restitch::client::{Body, Client, Upstream};
+use restitch::internal::client::{Body, Client, Upstream};
 use restitch::live::LiveExt;
 use restitch::session::Event;
 use restitch::sim::Sim;

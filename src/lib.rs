@@ -58,7 +58,7 @@ mod limits;
 // Layer 1
 mod envelope;
 pub mod json;
-pub mod overlap;
+mod overlap;
 pub mod sse;
 // Layer 2
 mod document;
@@ -74,7 +74,7 @@ pub mod splice;
 pub mod session;
 // Layer 6
 #[cfg(feature = "client")]
-pub mod client;
+mod client;
 #[cfg(feature = "live")]
 pub mod live;
 #[cfg(any(feature = "proxy", feature = "sim"))]
@@ -83,14 +83,14 @@ mod socket;
 pub mod stream;
 // Layer 7
 #[cfg(feature = "config")]
-pub mod config;
+mod config;
 #[cfg(feature = "proxy")]
-pub mod proxy;
+mod proxy;
 #[cfg(feature = "sim")]
 pub mod sim;
 // Layer 8
 #[cfg(feature = "cli")]
-pub mod cli;
+mod cli;
 
 pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_encoding};
 pub use envelope::AllowedRoots;
@@ -100,14 +100,64 @@ pub use session::{Message, Outcome, Retry};
 #[cfg(feature = "stream")]
 pub use stream::{Stitch, StitchText, Stitcher, TextDelta};
 
-/// The inside of the engine, for the benches, fuzz targets and tests. Not part of the API: it changes without notice.
+/// The inside of the engine and of the program, for the program itself, benches, fuzz targets, peers and tests. Not part of
+/// the API: it changes without notice.
 #[doc(hidden)]
 pub mod internal {
+    pub mod capability {
+        pub use crate::provider::capability::{CapabilityCache, CapabilityHint, Row, Switch};
+    }
+    pub mod chat {
+        pub use crate::provider::chat::*;
+        pub use crate::provider::usage::{add_usage, answer_tokens};
+        pub use crate::provider::{Kind, ToolCall, Transcript};
+    }
     pub mod children {
         pub use crate::children::{Child, ChildIndex, KeyHash, digest_of, same_value};
     }
+    #[cfg(feature = "cli")]
+    pub mod cli {
+        pub use crate::cli::*;
+    }
+    #[cfg(feature = "client")]
+    pub mod client {
+        pub use crate::client::*;
+    }
+    #[cfg(feature = "config")]
+    pub mod config {
+        pub use crate::config::*;
+    }
     pub mod context {
         pub use crate::context::internal::*;
+    }
+    pub mod explain {
+        pub use crate::splice::explain::*;
+        pub use crate::splice::trial::Weight;
+    }
+    pub mod json {
+        pub use crate::json::event::{Each, each};
+        pub use crate::json::machine::Machine;
+        pub use crate::json::stack::Frame;
+        pub mod edit {
+            pub use crate::json::edit::*;
+        }
+        pub mod string {
+            pub use crate::json::string::*;
+        }
+        pub mod walk {
+            pub use crate::json::walk::*;
+        }
+    }
+    pub mod overlap {
+        pub use crate::overlap::*;
+    }
+    #[cfg(feature = "proxy")]
+    pub mod proxy {
+        pub use crate::proxy::*;
+    }
+    pub mod relay {
+        pub use crate::session::body::BodyRelay;
+        pub use crate::session::relay::{Output, Relay, TransportEnd};
     }
 }
 

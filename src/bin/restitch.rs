@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use restitch::cli;
+use restitch::internal::cli;
 
 fn main() -> ExitCode {
     cli::run(&cli::parse()).into()

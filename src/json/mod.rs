@@ -5,16 +5,19 @@
 //! (a [`Document`](crate::Document)) lends it where a path or a suffix is printed.
 
 mod close;
-pub mod edit;
-mod event;
+pub(crate) mod edit;
+pub(crate) mod event;
 mod grammar;
-mod machine;
+pub(crate) mod machine;
 mod scan;
-mod stack;
-pub mod string;
-pub mod walk;
+pub(crate) mod stack;
+pub(crate) mod string;
+pub(crate) mod walk;
 
 pub use close::{CloseOptions, Completion, Partial};
-pub use event::{Each, Event, Live, Scalar, Sink, Span, each};
-pub use machine::{CutState, Machine};
-pub use stack::{Frame, Kind, Path, PathSegment};
+pub(crate) use event::each;
+pub use event::{Event, Live, Scalar, Sink, Span};
+pub use machine::CutState;
+pub(crate) use machine::Machine;
+pub(crate) use stack::Frame;
+pub use stack::{Kind, Path, PathSegment};

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub mod capability;
-pub mod chat;
-mod usage;
+pub(crate) mod chat;
+pub(crate) mod usage;
 
-pub use usage::{add_usage, answer_tokens};
+pub(crate) use usage::{add_usage, answer_tokens};
 
 /// One piece of information in an event.
 #[derive(Clone, Debug, PartialEq, Eq)]

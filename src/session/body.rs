@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use super::wire::{Output, TransportEnd};
+pub(crate) use super::wire::{Output, TransportEnd};
 use super::wire::{failure, finish_reason};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::limits::Limits;

@@ -12,7 +12,7 @@
 //! [`poll_output`](Session::poll_output) after every input.
 
 mod ask;
-pub mod body;
+pub(crate) mod body;
 mod event;
 mod event_summary;
 mod give_up;
@@ -20,7 +20,7 @@ mod io;
 mod next;
 mod outcome;
 mod prompt;
-pub mod relay;
+pub(crate) mod relay;
 mod request;
 mod retry;
 mod returned_prefill;

@@ -10,7 +10,7 @@
 mod agree;
 mod cursor;
 mod decide;
-mod explain;
+pub(crate) mod explain;
 mod flow;
 mod log;
 mod probation;
@@ -19,7 +19,7 @@ mod rewind;
 mod seam;
 mod slot;
 mod text;
-mod trial;
+pub(crate) mod trial;
 mod weigh;
 
 use std::borrow::Cow;
@@ -31,7 +31,7 @@ use crate::limits::Limits;
 use crate::overlap::{Anchor, Matcher};
 pub(crate) use agree::Earlier;
 use cursor::Tip;
-pub use explain::{Asked, Candidate, Death, Explained, Fate};
+pub(crate) use explain::{Candidate, Explained, Fate};
 use flow::{Delivered, Flow, FlowError};
 use log::{Log, Tried};
 use reader::Reader;
@@ -40,7 +40,6 @@ pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError};
 pub use slot::Slot;
 pub use text::TextSplice;
 use trial::Trial;
-pub use trial::Weight;
 
 /// Joins one fragment to one document.
 ///

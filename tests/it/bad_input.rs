@@ -1,7 +1,8 @@
 //! Input that no model should send: each is refused with its offset, or taken; nothing before it is lost.
 
 use restitch::AllowedRoots;
-use restitch::json::{self, CloseOptions, CutState, Event, Live, Machine, string};
+use restitch::internal::json::{Machine, string};
+use restitch::json::{CloseOptions, CutState, Event, Live};
 use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
 
 use crate::reference::{Log, Told};
@@ -130,7 +131,7 @@ fn one_long_string_byte_by_byte() {
     for c in text.chars() {
         let mut sink = (
             &mut log,
-            restitch::json::each(|event, live| {
+            restitch::internal::json::each(|event, live| {
                 if let restitch::json::Event::Fragment(span) = event {
                     said.push_str(&live.decoded(span));
                 }
@@ -189,8 +190,9 @@ fn offsets_beyond_four_gibibytes() {
 fn what_finish_ended_stays_ended() {
     let told = |document: &Document| {
         let mut spans = Vec::new();
-        document
-            .replay(&mut json::each(|event: Event, _: &Live<'_>| spans.push((event.span().start, event.span().end))));
+        document.replay(&mut restitch::internal::json::each(|event: Event, _: &Live<'_>| {
+            spans.push((event.span().start, event.span().end))
+        }));
         spans
     };
     let mut document = Document::with_options(8, AllowedRoots::Any, Trailing::Next);

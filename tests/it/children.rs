@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use restitch::AllowedRoots;
 use restitch::internal::children::{ChildIndex, KeyHash, digest_of, same_value};
-use restitch::json::walk::{Raw, ValueKind};
-use restitch::json::{self, Event, Kind, Live, Scalar, Sink, Span};
+use restitch::internal::json::walk::{Raw, ValueKind};
+use restitch::json::{Event, Kind, Live, Scalar, Sink, Span};
 use restitch::paths::Paths;
 use restitch::value::LiveValue;
 use restitch::{Document, Limits, Trailing};
@@ -376,7 +376,7 @@ fn gaps_do_no_harm() {
                 continue;
             }
             let mut is_noticed = false;
-            let noticing = json::each(|event, _| {
+            let noticing = restitch::internal::json::each(|event, _| {
                 is_noticed |= event.ends_value() || matches!(event, Event::Begin { .. });
             });
             document.push_with(piece, &mut (&mut index, noticing)).unwrap();
@@ -466,7 +466,7 @@ fn no_event_makes_the_index_panic() {
         let (limit, mut rng) = (rng.below(20), Rng::new(rng.next()));
         let mut index = ChildIndex::new(limit);
         let (mut value, mut paths) = (LiveValue::new(), Paths::new(["/*", "/a/0", "/0/*/b", ""]).unwrap());
-        let mut odd = json::each(|_, live| {
+        let mut odd = restitch::internal::json::each(|_, live| {
             let mut offset = || offsets[rng.below(offsets.len())];
             let (at, count, end) = (offset(), offset(), offset());
             let span = Span { start: at, end };

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use restitch::cli::decode::{Dialect, Error, decode};
+use restitch::internal::cli::decode::{Dialect, Error, decode};
 use serde_json::{Value, json};
 
 use crate::support::{at_least, corpus_rows, grammar_files};

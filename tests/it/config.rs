@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::config::Config;
+use restitch::internal::config::Config;
 use restitch::provider::capability::{PrefillForm, Switch, Table};
 use restitch::session::{Part, Prompt};
 
@@ -240,7 +240,7 @@ mod commands {
     use std::path::Path;
     use std::process::Command;
 
-    use restitch::config::Config;
+    use restitch::internal::config::Config;
     use restitch::session::GiveUp;
 
     use crate::cli::{Ran, folder, run};

@@ -1,7 +1,8 @@
 //! The document: its complete part and its completion, at every byte.
 
 use restitch::AllowedRoots;
-use restitch::json::{CutState, each};
+use restitch::internal::json::each;
+use restitch::json::CutState;
 use restitch::{Document, SyntaxErrorKind, Trailing, clean_encoding};
 use serde_json::Value;
 

@@ -4,8 +4,9 @@
 use std::fs;
 
 use restitch::AllowedRoots;
-use restitch::json::walk::Raw;
-use restitch::json::{Event, each};
+use restitch::internal::json::each;
+use restitch::internal::json::walk::Raw;
+use restitch::json::Event;
 use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
 use serde_json::Value;
 

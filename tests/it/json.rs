@@ -5,7 +5,7 @@ use std::fs;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use restitch::SyntaxErrorKind;
-use restitch::json::Machine;
+use restitch::internal::json::Machine;
 use serde_json::Value;
 
 use crate::fuzz::against_serde::{agrees_with_serde, check as second_opinion};

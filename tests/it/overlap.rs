@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use proptest::prelude::*;
-use restitch::overlap::{Anchor, Automaton, Cursor, Hit, Matcher, Occurrences};
+use restitch::internal::overlap::{Anchor, Automaton, Cursor, Hit, Matcher, Occurrences};
 
 use crate::support::{Rng, at_least, corpus_documents};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use restitch::AllowedRoots;
-use restitch::json::walk::{Raw, ValueKind};
+use restitch::internal::json::walk::{Raw, ValueKind};
 use restitch::paths::{Match, Paths, PatternErrorKind, Phase};
 use restitch::{Document, Trailing};
 use serde_json::Value;

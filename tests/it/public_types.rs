@@ -1,11 +1,14 @@
 //! What the compiler promises of the public types: checked when this file compiles.
 
+use restitch::internal::chat;
+use restitch::internal::chat::Transcript;
+use restitch::internal::overlap;
 use restitch::provider::capability::{Capability, CapabilityCache, Table};
-use restitch::provider::{Delta, Finish, Transcript, chat};
+use restitch::provider::{Delta, Finish};
 use restitch::session::{CallEnd, ContinuationStrategy, Event, Input, Output, Request, Session, Snapshot};
 use restitch::splice::{Slot, Splice, SpliceError, TextSplice};
 use restitch::{Checkpoint, Document, Limits, Outcome, Retry, SyntaxError, Utf8};
-use restitch::{context, json, overlap, paths, sse, value};
+use restitch::{context, paths, sse, value};
 
 const fn is_shared<T: Send + Sync + Unpin>() {}
 
@@ -18,7 +21,7 @@ const _: () = {
     is_shared::<value::LiveValue>();
     is_shared::<paths::Paths>();
     is_shared::<context::Contexts<'_>>();
-    is_shared::<json::Machine>();
+    is_shared::<restitch::internal::json::Machine>();
     is_shared::<overlap::Matcher>();
     is_shared::<sse::Decoder>();
     is_shared::<sse::Encoder>();
@@ -58,16 +61,16 @@ const _: () = {
 
 #[cfg(feature = "client")]
 const _: () = {
-    is_shared::<restitch::client::Client>();
-    is_shared::<restitch::client::Upstream>();
-    is_shared::<restitch::client::Error>();
+    is_shared::<restitch::internal::client::Client>();
+    is_shared::<restitch::internal::client::Upstream>();
+    is_shared::<restitch::internal::client::Error>();
 };
 
 #[cfg(feature = "proxy")]
-const _: () = is_shared::<restitch::proxy::Proxy>();
+const _: () = is_shared::<restitch::internal::proxy::Proxy>();
 
 #[cfg(feature = "config")]
-const _: () = is_shared::<restitch::config::Config>();
+const _: () = is_shared::<restitch::internal::config::Config>();
 
 #[cfg(feature = "sim")]
 const _: () = is_shared::<restitch::sim::Sim>();

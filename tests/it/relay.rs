@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use restitch::Limits;
+use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::provider::Finish;
-use restitch::session::relay::{Output, Relay, TransportEnd};
 use restitch::session::{CallEnd, Outcome, Request, Status};
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
@@ -760,7 +760,7 @@ fn piece(text: &str) -> String {
 
 #[test]
 fn a_whole_body_that_passes_after_a_failure_is_not_touched() {
-    use restitch::session::body::BodyRelay;
+    use restitch::internal::relay::BodyRelay;
     for body in [
         r#"{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\": nul1, \"b\": 2}"},"finish_reason":"stop"}]}"#,
         r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,

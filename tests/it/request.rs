@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use restitch::Limits;
+use restitch::internal::chat::{self, Changes, Rest};
+use restitch::internal::relay::{self, BodyRelay, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
-use restitch::provider::chat::{self, Changes, Rest};
-use restitch::session::body::{self, BodyRelay};
-use restitch::session::relay::{self, Relay, TransportEnd};
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, Part, Parts, PrefillOptions, Prompt, Request,
     Session, Status, Turn,
@@ -384,7 +383,7 @@ fn wires_know_thoughts_and_ways() {
     let mut requests = Vec::new();
     let mut drain = |whole: &mut BodyRelay| {
         while let Some(output) = whole.poll_output() {
-            if let body::Output::Call { request, .. } = output {
+            if let relay::Output::Call { request, .. } = output {
                 requests.push(request);
             }
         }

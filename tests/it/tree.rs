@@ -1,7 +1,7 @@
 //! Values as trees that keep the order of members and the text of numbers: made at random, written in any style, read
 //! by a slow parser, and compared by a canonical text.
 
-use restitch::json::walk::{Raw, ValueKind};
+use restitch::internal::json::walk::{Raw, ValueKind};
 
 use crate::support::Rng;
 

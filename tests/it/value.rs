@@ -5,7 +5,7 @@ mod types;
 use std::collections::{BTreeMap, HashMap};
 
 use restitch::AllowedRoots;
-use restitch::json::{self, Partial, Span};
+use restitch::json::{Partial, Span};
 use restitch::value::{LiveValue, Number, OwnedNumber, SnapshotError, SnapshotErrorKind, ValueKind, View};
 use restitch::{Document, Trailing};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -319,7 +319,7 @@ fn missing_events_are_noticed() {
             document.push_with(&text[start..end], &mut all).unwrap();
             let known = Tree::of(all.view().unwrap_or(live("{").view().unwrap()));
             let mut told = 0;
-            let counting = json::each(|_, _| told += 1);
+            let counting = restitch::internal::json::each(|_, _| told += 1);
             document.push_with(&text[end..], &mut (&mut value, &mut all, counting)).unwrap();
             // Nothing can be noticed before the next event.
             if told > 0 && !value.is_stale() {

@@ -4,7 +4,8 @@
 use allocation_counter::{AllocationInfo, measure};
 use restitch::AllowedRoots;
 use restitch::internal::children::ChildIndex;
-use restitch::json::{CloseOptions, CutState, Event, Live, Machine, Sink, Span};
+use restitch::internal::json::Machine;
+use restitch::json::{CloseOptions, CutState, Event, Live, Sink, Span};
 use restitch::paths::Paths;
 use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits, Trailing};
@@ -397,7 +398,7 @@ const FAMILIES: [Family; 12] = [
 ];
 
 /// The bytes of an open container, with the growth of the stack.
-const FRAME: usize = 4 * size_of::<restitch::json::Frame>();
+const FRAME: usize = 4 * size_of::<restitch::internal::json::Frame>();
 
 impl Family {
     /// Pushes the text for `n`, and checks its own counts.

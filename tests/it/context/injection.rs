@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use restitch::internal::chat::{self, Changes, Rest};
 use restitch::internal::context::{Sections, hierarchy_context_for_prompt};
-use restitch::provider::chat::{self, Changes, Rest};
 use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Part, Prompt, Session, Turn};
 use restitch::{Document, Limits};
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@ use restitch::internal::context::{
     complete_part, cut_off_element, element_before_cutoff, hierarchy_context, hierarchy_context_for_prompt,
     overlap_context,
 };
+use restitch::internal::overlap::{Anchor, Hit, Matcher};
 use restitch::json::CutState;
-use restitch::overlap::{Anchor, Hit, Matcher};
 use restitch::{AllowedRoots, Document};
 
 use crate::support::{Rng, at_least, corpus_documents};

@@ -1,6 +1,7 @@
 //! Compares with serde_json: the grammar, and whether closed text is JSON.
 
-use restitch::json::{CutState, Machine};
+use restitch::internal::json::Machine;
+use restitch::json::CutState;
 use restitch::{Document, SyntaxErrorKind};
 use serde::de::IgnoredAny;
 use serde_json::Value;

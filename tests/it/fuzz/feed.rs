@@ -2,7 +2,8 @@
 //! oracle's.
 
 use restitch::SyntaxErrorKind;
-use restitch::json::{CloseOptions, Machine, Partial};
+use restitch::internal::json::Machine;
+use restitch::json::{CloseOptions, Partial};
 
 use crate::reference::{Log, Verdict, oracle, oracle_verdict};
 use crate::support::{Rng, chunks, random_cuts, text_cuts};

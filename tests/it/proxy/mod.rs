@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use restitch::Limits;
-use restitch::client::{Body, Client, Upstream};
-use restitch::provider::{Transcript, chat};
-use restitch::proxy::{self, Proxy};
-use restitch::session::relay::{Output, Relay, TransportEnd};
+use restitch::internal::chat;
+use restitch::internal::chat::Transcript;
+use restitch::internal::client::{Body, Client, Upstream};
+use restitch::internal::proxy::{self, Proxy};
+use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::sim::{Server, Sim};
 use restitch::sse::Decoder;
 use serde_json::{Value, json};

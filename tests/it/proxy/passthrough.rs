@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use restitch::Limits;
-use restitch::client::{Client, Upstream};
-use restitch::proxy::Proxy;
+use restitch::internal::client::{Client, Upstream};
+use restitch::internal::proxy::Proxy;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::client::{Client, Upstream};
-use restitch::proxy::{self, Proxy};
+use restitch::internal::client::{Client, Upstream};
+use restitch::internal::proxy::{self, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};

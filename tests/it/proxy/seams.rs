@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::client::{Client, Upstream};
-use restitch::proxy::{self, Proxy};
+use restitch::internal::client::{Client, Upstream};
+use restitch::internal::proxy::{self, Proxy};
 use restitch::sim::style::{ContinuationStyle, Cut, Group, write};
 use restitch::sim::{Server, Sim};
 use serde_json::{Value, json};

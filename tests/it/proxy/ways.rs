@@ -1,9 +1,9 @@
 //! How the rest is asked for, what a refusal says about a model, and what a request's headers ask of the proxy.
 
 use restitch::Limits;
-use restitch::client::{Client, Upstream};
+use restitch::internal::client::{Client, Upstream};
+use restitch::internal::proxy::{self, Proxy};
 use restitch::provider::capability::{PrefillForm, Row, Table};
-use restitch::proxy::{self, Proxy};
 use restitch::session::{Part, Prompt};
 use restitch::sim::{self, ProviderProfile, Sim};
 use serde_json::{Value, json};
