@@ -15,8 +15,9 @@ fn main() {
     }
     let is_release = env::var_os("PROFILE").is_some_and(|profile| profile == "release");
     let commit = if is_release { commit_of_git().or_else(commit_of_package) } else { None };
-    println!("cargo::rustc-env=RESTITCH_BUILD={}", commit.unwrap_or_default());
-    println!("cargo::rustc-env=RESTITCH_FEATURES={}", features());
+    // Not `RESTITCH_…`: cargo hands these to what it runs, and the program reports unknown variables of that name.
+    println!("cargo::rustc-env=BUILD_COMMIT={}", commit.unwrap_or_default());
+    println!("cargo::rustc-env=BUILD_FEATURES={}", features());
 }
 
 /// ` (1234567890ab 2026-01-31)` of the repository that this is the root of.
