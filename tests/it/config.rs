@@ -292,7 +292,7 @@ mod commands {
             assert_eq!((ran.code, &ran.out, ran.err.as_str()), (0, &plain.out, ""), "{name}");
         }
         let flag = with_variables(&folder, &["config", "show", "--idle", "7"], &[("RESTITCH_IDLE", "")]);
-        assert!(flag.out.contains("idle = 7\n"), "{}", flag.out);
+        assert!(flag.out.contains("idle_timeout = 7\n"), "{}", flag.out);
     }
 
     #[test]
