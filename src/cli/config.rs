@@ -1,4 +1,4 @@
-//! `restitch config`: is a configuration file right, and what comes of it.
+//! `restitch config`: checks a configuration file, and shows the configuration.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,17 +17,17 @@ pub struct Args {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Command {
-    /// Says whether a configuration file is right, and if not, in which line it is wrong.
+    /// Checks a configuration file, and reports the line of an error.
     #[command(after_help = epilogue(CHECK))]
     Check {
-        /// The file; `-` is standard input.
+        /// The file. `-` is standard input.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Shows the whole configuration: the file, the environment, the flags, and the defaults, as a file.
+    /// Shows the whole configuration as a file: defaults, file, environment and flags.
     #[command(after_help = epilogue(SHOW))]
     Show {
-        /// Show what is known of models as rows, not as comments: a file that is made of this knows no others.
+        /// Show the built-in capabilities as rows, not as comments. A file made of this does not follow newer versions.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -42,7 +42,7 @@ Examples:
   restitch config check restitch.toml
   restitch config show | restitch config check -
 
-Exit codes: 0 it is right, 4 it is wrong, 1 unreadable.";
+Exit codes: 0 the file is right, 4 it is wrong, 1 unreadable.";
 
 const SHOW: &str = "\
 Examples:
@@ -50,9 +50,9 @@ Examples:
   restitch config show --config restitch.toml --continuations 4
   RESTITCH_IDLE=120 restitch config show
 
-Flags win over the environment (RESTITCH_CONTINUATIONS for --continuations, and so on), that over the file, that over the
-defaults. A variable that is empty is not set. What is known of models stands there as comments, so that a file that
-is made of this follows newer versions.
+Flags win over the environment (for example RESTITCH_CONTINUATIONS over `continuations`), the environment over the
+file, the file over the defaults. An empty variable counts as unset. The built-in capabilities of models are shown as
+comments, so that a file made of this follows newer versions.
 
 Exit codes: 0 shown, 1 the file is unreadable, 2 it is wrong.";
 
@@ -62,8 +62,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             if let Some((text, _)) = console.read_text(file)
                 && let Err(error) = checked(&text)
             {
-                console.verdict(Exit::Invalid);
-                console.note(format_args!("{}: {error}", file.display()));
+                console.fail(Exit::Invalid, format_args!("{}: {error}", file.display()));
             }
             Ok(())
         }
@@ -75,7 +74,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
 }
 
-/// What the parser says, and what the proxy would say when it starts.
+/// Checks a configuration as the proxy does when it starts.
 fn checked(text: &str) -> Result<(), String> {
     let config = Config::parse(text).map_err(|error| error.to_string())?;
     #[cfg(feature = "client")]

@@ -153,9 +153,9 @@ impl Target {
             ),
         };
         let url = args.upstream.as_deref().or(provider.map(|provider| provider.base_url)).unwrap_or_default();
-        // The address itself is not repeated: it may hold a password.
+        // The address is not repeated, since it may have a password.
         let upstream = Upstream::parse(url).map_err(|error| format!("--upstream: {error}"))?;
-        // The address of a provider ends where its paths begin; one of a proxy's upstream ends before the version.
+        // A known provider's address has the version of the API; the address of a proxy's upstream usually has not.
         let is_base = args.upstream.is_none() || upstream.prefix().ends_with("/v1");
         let key = key_of(args, provider)?;
         let client = Client::new(upstream).map_err(|error| error.to_string())?;
@@ -267,7 +267,7 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
         };
         let is_answer = status.is_some_and(|status| status < 300);
         let text = answer.trim_start();
-        // The only providers that send the prefill back are those of this flag; elsewhere the model has begun again.
+        // Only providers with this form return the prefill. With others, the model has begun again.
         let rest = text.strip_prefix(PREFILL).filter(|_| form == PrefillForm::Flag);
         found.returns_prefill = rest.is_some();
         let goes_on = is_answer && rest.unwrap_or(text).trim_start().starts_with('5');

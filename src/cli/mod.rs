@@ -67,8 +67,8 @@ struct General {
     /// Log more of what the proxy and the model server do; -vv logs every step.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
-    /// When to use colors. `auto` follows NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
-    #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    /// When to use colors: auto, always or never. `auto` follows NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
+    #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_possible_values = true)]
     color: ColorChoice,
 }
 

@@ -1,4 +1,4 @@
-//! `restitch proxy`: what clients point their base URL at.
+//! `restitch proxy`: runs the proxy.
 
 use std::io;
 
@@ -26,36 +26,37 @@ const EXAMPLES: &str = r#"Examples:
 
 Then point any OpenAI client at it, with its own key:
   OpenAI(base_url="http://127.0.0.1:7378/v1")
-  curl -N http://127.0.0.1:7378/v1/chat/completions -H "authorization: Bearer $OPENAI_API_KEY" \
-    -H 'content-type: application/json' \
-    -d '{"model": "gpt-4.1-mini", "stream": true, "messages": [{"role": "user", "content": "A long list, as JSON"}]}'
+  curl -N http://127.0.0.1:7378/v1/chat/completions \
+    -H "authorization: Bearer $OPENAI_API_KEY" -H 'content-type: application/json' \
+    -d '{"model": "gpt-4.1-mini", "stream": true,
+         "messages": [{"role": "user", "content": "A long list, as JSON"}]}'
 
-`/healthz` answers 200. Ctrl-C or SIGTERM: no new connections, the answers under way go on to their ends; the second
-one ends at once. SIGHUP is ignored."#;
+`/healthz` answers 200. After Ctrl-C or SIGTERM the proxy takes no new connections, and ends when the open answers have
+ended. A second signal ends it at once. SIGHUP is ignored."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let Some(config) = args.settings.config(console) else { return Ok(()) };
     let Some(upstream) = &config.proxy.upstream else {
-        let words = "--upstream: it is named neither there, nor by RESTITCH_UPSTREAM, nor in a configuration file";
+        let words = "--upstream is missing; RESTITCH_UPSTREAM or a configuration file can set it, too";
         console.fail(Exit::Usage, words);
         return Ok(());
     };
     let upstream = match Upstream::parse(upstream) {
         Ok(upstream) => upstream,
         Err(error) => {
-            // The address itself is not repeated: it may hold a password.
+            // The address is not repeated, since it may have a password.
             console.fail(Exit::Usage, format_args!("--upstream: {error}"));
             return Ok(());
         }
     };
-    // A word that is no level was refused where it was read.
+    // A word that is not a level was rejected when it was read.
     let level = config.proxy.log.as_deref().map_or(Ok(LevelFilter::INFO), str::parse);
     debug_assert!(level.is_ok(), "{level:?}");
     let level = level.unwrap_or(LevelFilter::INFO);
     let listen = config.proxy.listen.unwrap_or(config::Proxy::LISTEN);
     console.start_log(Some(level));
     let served = block_on(async {
-        // Whoever reads the address may send a signal at once.
+        // A signal may arrive as soon as the address is shown.
         let first = interrupted()?;
         ignore_hangups()?;
         let client = Client::new(upstream.clone()).map_err(io::Error::other)?;
@@ -76,8 +77,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
-/// A terminal that closes ends no answer. The configuration is read once; who sends the signal to have it read again is
-/// told so.
+/// Ignores SIGHUP, so that a terminal that closes ends no answer. The log says that the configuration is not read
+/// again.
 #[cfg(unix)]
 fn ignore_hangups() -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -95,7 +96,7 @@ fn ignore_hangups() -> io::Result<()> {
     Ok(())
 }
 
-/// A proxy as the configuration says.
+/// Makes a proxy with this configuration.
 pub(super) fn configured(client: Client, config: &Config) -> Proxy {
     Proxy::new(client)
         .limits(config.limits.clone())

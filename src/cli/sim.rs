@@ -98,7 +98,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         .model(&args.model)
         .profile(args.profile);
     let served = block_on(async {
-        // Whoever reads the address may send a signal at once.
+        // A signal may arrive as soon as the address is shown.
         let interrupted = interrupted()?;
         let server = sim.bind(args.listen).await?;
         console.note(format_args!("listening on {}/v1/chat/completions", server.url()));

@@ -191,7 +191,7 @@ fn target(args: &Args) -> Result<(Upstream, String), Failed> {
             })?),
         };
     let url = args.base_url.as_deref().or(provider.map(|provider| provider.base_url)).unwrap_or_default();
-    // The address itself is not repeated: it may hold a password.
+    // The address is not repeated, since it may have a password.
     let upstream = Upstream::parse(url).map_err(|error| Failed::Usage(format!("--base-url: {error}")))?;
     let variable = args.key_variable.as_deref().or(provider.map(|provider| provider.key));
     #[expect(clippy::disallowed_methods, reason = "a command does I/O: keys come from the environment")]
