@@ -455,7 +455,7 @@ fn stitch_joins_parts() {
         r#"{"status":"complete","json":"{\"title\": \"café\", \"list\": [1, 2, 3]}","seams":[{"offset":14,"overlap":0,"alignment":"exact"},{"offset":32,"overlap":0,"alignment":"exact"}],"failures":1}
 "#
     );
-    // What was asked for stands behind a preamble and a fence.
+    // The requested anchor is after a preamble and a fence.
     let ran = run(&folder, &["stitch", "--expect", "anchor", "--json", "first", "second", "fence"], b"");
     assert_eq!((ran.code, &ran.answers()[0]["json"]), (0, &json!(whole)));
     assert_eq!(ran.answers()[0]["seams"][1], json!({"offset": 32, "overlap": 32, "alignment": "anchor"}));
@@ -539,7 +539,7 @@ restitch: the parts end before the document does: closed
     );
 }
 
-/// Both readings of what is ambiguous, with what each would add; and a part that broke off behind its seam.
+/// Explains both readings of an ambiguous part, and a part that broke off after its seam.
 #[test]
 fn stitch_explains_in_json() {
     let parts = |first: &str, second: &str| json!({"parts": [first, second]}).to_string() + "\n";
@@ -763,7 +763,7 @@ fn a_reader_that_leaves_ends_a_command_quietly() {
     let mut child = start(Path::new("."), &["close", "--jsonl"]);
     drop(child.stdout.take());
     let mut input = child.stdin.take().unwrap();
-    // The first answer meets the closed pipe; the verdict on its line stands.
+    // The first answer meets the closed pipe. The verdict on its line counts.
     writeln!(input, "{{\"text\": \"[1, 2\"}}").unwrap();
     let mut words = String::new();
     child.stderr.take().unwrap().read_to_string(&mut words).unwrap();

@@ -105,7 +105,7 @@ fn chunks_show_in_fragments_alone() {
 }
 
 #[test]
-fn what_stands_before_a_deviation_is_told() {
+fn what_is_before_a_deviation_is_written() {
     let begin = "0..1              begin                (root)  [\n";
     let number = "1..2                number             /0  1\n";
     let string = "1..2                string_begin       /0  \"\n2..5                fragment           /0  \"caf\"\n";
@@ -138,11 +138,11 @@ fn what_stands_before_a_deviation_is_told() {
 }
 
 #[test]
-fn text_behind_a_root_is_as_asked() {
+fn text_after_a_root_is_as_asked() {
     let (one, two) =
         ("{\"pattern\":\"\",\"path\":\"\",\"value\":1}\n", "{\"pattern\":\"\",\"path\":\"\",\"value\":2,\"root\":1}\n");
     let both = format!("{one}{two}");
-    let hint = "restitch: with --trailing stop, what stands behind the first root is not looked at\n";
+    let hint = "restitch: with --trailing stop, the text after the first root is ignored\n";
     check_all(&["paths", ""], "1\n2\n", 0, &both, "");
     check_all(&["paths", "", "--trailing", "next"], "1 2", 0, &both, "");
     check_all(&["paths", "", "--trailing", "stop"], b"1 \xff2 x", 0, one, "");
@@ -238,7 +238,7 @@ fn paths_tell_patterns_from_files() {
         let ran = run(&folder, args, b"[3]");
         assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "3\n", ""), "{args:?}");
     }
-    // A name that is all there is, or stands beside a file, is a pattern, whatever exists.
+    // A name alone, or with -f, is a pattern, whatever files exist.
     for args in [&["paths", file][..], &["paths", "/0", file, "-f", "-"]] {
         let ran = run(&folder, args, b"{}");
         assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""), "{args:?}");
@@ -277,7 +277,7 @@ fn the_text_of_an_event_stream_is_looked_at() {
         check(&["paths", "--raw", "/*", "--chunk", chunk], &stream(&pieces, &stop), 0, out);
     }
     check(&["paths", "--raw", "/*", "--dialect", "chat"], &stream(&pieces, &stop), 0, out);
-    // As text it is none.
+    // As text it is not JSON.
     assert_eq!(run(Path::new("."), &["paths", "/*", "--dialect", "text"], stream(&pieces, &stop).as_bytes()).code, 4);
     // Cut by the limit, and by an error that the server reports.
     check_all(
@@ -301,7 +301,7 @@ fn the_text_of_an_event_stream_is_looked_at() {
     };
     let body = call("{\"x\": [") + &call("1, 2]}") + &stop;
     check(&["paths", "--raw", "/x/*", "--slot", "0.1"], &body, 0, "1\n2\n");
-    let words = "restitch: -: the stream has no text in the slot that is looked at (--slot)\n";
+    let words = "restitch: -: the stream has no text in this slot: see --slot\n";
     check_all(&["paths", "--raw", "/x/*"], &body, 3, "", words);
     // Another wire.
     let anthropic = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
@@ -434,10 +434,10 @@ fn lines_that_do_not_wait_keep_their_order() {
     assert!(ran.out.len() > 4 << 20 && ends.is_sorted());
 }
 
-/// Of many values one behind the other, one is kept at a time.
+/// Of a stream of roots, one is kept at a time.
 #[cfg(target_os = "linux")]
 #[test]
-fn values_behind_one_another_take_the_memory_of_one() {
+fn a_stream_of_roots_takes_the_memory_of_one() {
     for args in [&["paths", "/n"][..], &["events"]] {
         let mut child = start(Path::new("."), args);
         let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());

@@ -190,7 +190,7 @@ fn doctor_says_what_cannot_be_reached() {
 }
 
 #[test]
-fn what_stands_around_a_document_is_not_written() {
+fn text_around_a_document_is_not_written() {
     for script in ["fence", "preamble", "epilogue"] {
         let (ran, _) = ask("run-fence", script, &[]);
         assert_eq!((ran.code, ran.out.as_str()), (0, DOCUMENT), "{script}: {}", ran.err);
