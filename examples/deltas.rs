@@ -1,6 +1,6 @@
-//! Text deltas of an SDK, made whole: `cargo run --example deltas --features stream`.
+//! Makes the text deltas of an SDK whole: `cargo run --example deltas --features stream`.
 //!
-//! No network: `ask` stands for the SDK's call, and cuts its first answer.
+//! Uses no network: `ask` stands for the SDK's call, and cuts its first answer.
 
 use std::io::Error;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// What an SDK's call would be: messages go out, deltas come in.
+/// Stands for an SDK's call: takes messages, returns deltas.
 async fn ask(messages: Vec<(&str, String)>) -> Result<Deltas, Error> {
     const ANSWER: &str = r#"{"moons": [{"name": "Ganymede", "km": 5268}, {"name": "Titan", "km": 5150}, {"name": "Callisto", "km": 4821}]}"#;
     let text = match messages.as_slice() {

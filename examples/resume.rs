@@ -1,6 +1,6 @@
-//! Two halves of an answer, the second one behind a preamble and a fence: `cargo run --example resume`.
+//! Joins two halves of an answer, of which the second has a preamble and a fence: `cargo run --example resume`.
 //!
-//! No network: the halves are written here as they would come from a model.
+//! Uses no network: the halves are written here as a model would send them.
 
 use restitch::Limits;
 use restitch::splice::{Expect, Slot, Splice};
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         splice.feed(&mut slot, std::str::from_utf8(delta)?)?;
     }
     let seam = splice.finish(&mut slot)?;
-    show(&format!("joined: {} bytes repeated, {} bytes held", seam.overlap, seam.pending));
+    show(&format!("joined: {} bytes repeated, {} bytes pending", seam.overlap, seam.pending));
     show(slot.document().root().unwrap_or_default());
     Ok(())
 }

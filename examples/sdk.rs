@@ -1,8 +1,8 @@
-//! A typed client in front of a server that cuts its answers: each section of the report is printed the moment it is
-//! whole. `cargo run --example sdk --features stream,client,sim`.
+//! A typed client of a server that cuts its answers. Prints each section of the report as soon as it is whole:
+//! `cargo run --example sdk --features stream,client,sim`.
 //!
-//! The server is the scripted one, on a free loopback port. `Sdk` is shaped like the usual SDKs, so that everything in
-//! `main` is what a user of one would write.
+//! The server is the scripted one, on a free loopback port. `Sdk` has the interface of the usual SDKs, so that a user of
+//! one would write what `main` has.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         show(&format!("{title} ({pages} pages): {text}"));
     }
 
-    // The text is whole; its stream is read to the end for what it has to say of itself.
+    // The document is whole; the outcome is known when its stream has ended.
     assert_eq!(sections.document().root(), Some(REPORT));
     let mut text = sections.into_inner();
     while text.next().await.transpose()?.is_some() {}
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A typed client, as SDKs have it.
+/// A typed client with the interface of an SDK.
 struct Sdk {
     http: Client,
 }
@@ -75,7 +75,7 @@ impl Sdk {
         Ok(Self { http: Client::new(Upstream::parse(base_url)?)? })
     }
 
-    /// One call: typed chunks as they come.
+    /// Makes one call and returns its typed chunks as they come.
     async fn create_stream(
         &self,
         request: &Request,

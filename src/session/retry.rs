@@ -1,4 +1,4 @@
-//! A further call as a provider takes it: the original request, edited.
+//! A further call, in the form that a provider takes: edits of the original request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::{ContinuationMode, Request};
 use crate::provider::capability::{Capability, PrefillForm, Switch};
 use crate::provider::chat::{Changes, Rest, ask};
 
-/// A further call: applies itself to the original request.
+/// A further call, which applies itself to the original request.
 ///
-/// The original request is sent again as it was where nothing of the document was delivered. Otherwise the rest is
-/// asked for, by a prefill where the provider continues one, else by a re-prompt.
+/// Where nothing of the document was delivered, the original request is sent again. Otherwise the request asks for the
+/// rest: by a prefill where the model continues one, else by a re-prompt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,19 +47,19 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Makes a call to a model with this capability of what a session asks for.
+    /// Returns the call that a session asks for, in the form for a model of this capability.
     pub fn new(request: Request, capability: Arc<Capability>) -> Self {
         Self { request, capability, max_tokens: None }
     }
 
-    /// Sets another limit on the answer's tokens, where the original request has one.
+    /// Sets the limit on the answer's tokens. It is used where the original request has one.
     #[must_use]
     pub fn with_max_tokens(mut self, max_tokens: u64) -> Self {
         self.max_tokens = Some(max_tokens);
         self
     }
 
-    /// Returns what the session asks for, in neutral terms.
+    /// Returns what the session asks for, independent of the provider.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -69,24 +69,25 @@ impl Retry {
         self.request.number
     }
 
-    /// Returns whether the delivered text is the last message, to be continued literally.
+    /// Returns whether the rest is asked for by a prefill: the delivered text is the last message.
     pub fn is_prefill(&self) -> bool {
         self.request.turn.as_ref().is_some_and(|turn| turn.mode == ContinuationMode::Prefill)
     }
 
-    /// Returns the member that turns reasoning off, where this call adds it: with a prefill, which no reasoning may
-    /// come before, or after a call that was all reasoning.
+    /// Returns the member that turns reasoning off, where this call adds it: with a prefill, since reasoning would come
+    /// before the continued text, and after a call that brought reasoning alone.
     pub fn reasoning_off(&self) -> Option<&Switch> {
         self.capability.reasoning_off.as_ref().filter(|_| self.is_prefill() || self.request.reduce_reasoning)
     }
 
-    /// Returns the body of this call, made from the original body of a chat completions request. A body that is none
-    /// (no JSON object with an array `messages`) is returned as it is: its answer begins again, and is joined there.
+    /// Returns the body of this call, made from the original body. A body that is not a chat completions request (a
+    /// JSON object with an array `messages`) is returned as it is: the model then begins its answer again, and the new
+    /// answer is joined where it reaches the cut.
     pub fn body(&self, original: &str) -> String {
         self.try_body(original).unwrap_or_else(|| original.to_owned())
     }
 
-    /// Returns the body of this call like [`body`](Self::body); `None` where the original is no chat completions
+    /// Returns the body of this call like [`body`](Self::body), or `None` where the original is not a chat completions
     /// request.
     pub fn try_body(&self, original: &str) -> Option<String> {
         let rest = self.request.turn.as_ref().map(|turn| match turn.mode {
@@ -97,18 +98,18 @@ impl Retry {
         ask(original, rest.as_ref(), &changes)
     }
 
-    /// Returns the request of this call, made from an SDK's original request: a type that serde writes and reads as a
-    /// chat completions request. One that it does not is returned as it is. Members that the type does not know (such
-    /// as `"prefix": true`) are lost.
+    /// Returns the request of this call, made from the original request of an SDK: a type that serde writes and reads as
+    /// a chat completions request. Any other value is returned as it is. Members that the type does not have, for
+    /// example `"prefix": true`, are lost.
     pub fn typed<R: Serialize + DeserializeOwned + Clone>(&self, original: &R) -> R {
         let body = serde_json::to_string(original).ok().and_then(|body| self.try_body(&body));
         body.and_then(|body| serde_json::from_str(&body).ok()).unwrap_or_else(|| original.clone())
     }
 
-    /// Returns the messages of this call: the original ones, and the turns that ask for the rest.
+    /// Returns the messages of this call: the original ones, followed by the ones that ask for the rest.
     ///
-    /// Take out what else forces a shape on the answer (`response_format`, tools): the rest of a document fits no
-    /// schema. [`body`](Self::body) and [`typed`](Self::typed) do so.
+    /// Remove from the request what prescribes the form of the answer (`response_format`, tools), because the rest of a
+    /// document matches no schema. [`body`](Self::body) and [`typed`](Self::typed) remove it.
     pub fn messages<M: Message + Clone>(&self, original: &[M]) -> Vec<M> {
         let mut messages = original.to_vec();
         let Some(turn) = &self.request.turn else { return messages };
@@ -121,7 +122,7 @@ impl Retry {
         messages
     }
 
-    /// Returns the path of this call: another one than the original where the provider takes a prefill elsewhere.
+    /// Returns the path of this call. It differs from the original where the provider takes a prefill at another path.
     pub fn path<'p>(&self, original: &'p str) -> Cow<'p, str> {
         match self.capability.prefill_path.as_deref().filter(|_| self.is_prefill()) {
             Some(prefix) => below(prefix, original).map_or(Cow::Borrowed(original), Cow::Owned),
@@ -130,23 +131,23 @@ impl Retry {
     }
 }
 
-/// A path below `prefix`, which takes the place of `/v1`; `None` where it is below it already.
+/// Replaces `/v1` by `prefix` in a path, or puts `prefix` in front; `None` where the path begins with it already.
 pub(crate) fn below(prefix: &str, path: &str) -> Option<String> {
     let rest = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(path);
     let is_below = path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
     (!is_below).then(|| format!("{prefix}{rest}"))
 }
 
-/// A message of a conversation, as an SDK has it: see [`Retry::messages`].
+/// A message type of an SDK, for [`Retry::messages`].
 pub trait Message {
-    /// Makes the assistant's message.
+    /// Returns a message of the assistant.
     fn assistant(content: String) -> Self;
 
-    /// Makes the user's message.
+    /// Returns a message of the user.
     fn user(content: String) -> Self;
 
-    /// Makes the assistant's message that is to be continued literally. Override this where the provider is told so by
-    /// a member of the message.
+    /// Returns a message of the assistant that the model is to continue. Override this where a member of the message
+    /// ([`PrefillForm::flag`]) asks for that.
     fn prefill(content: String, form: PrefillForm) -> Self
     where
         Self: Sized,

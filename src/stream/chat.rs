@@ -1,4 +1,4 @@
-//! SDKs whose requests and chunks are serde types: the whole conversation in one call.
+//! SDKs whose requests and chunks are serde types: one call makes an answer whole.
 
 use std::future::Future;
 
@@ -14,11 +14,11 @@ use crate::provider::{Delta, answer_tokens};
 use crate::session::Retry;
 
 impl Stitcher {
-    /// Makes a chat completions call with an SDK, and its text whole.
+    /// Makes a streaming chat completions call with an SDK, and makes the text of its answer whole.
     ///
-    /// `call` is the SDK's streaming call: it is made once with `request`, and again with what is asked for further.
-    /// Both the request and the chunks are types that serde writes as the API's JSON, as those of `async-openai` and
-    /// most other SDKs are. Where the request names stop sequences, a finish of `stop` is taken for meant.
+    /// `call` is the SDK's streaming call. It is called with `request`, and again for each continuation. The request and
+    /// the chunks are types that serde writes as the JSON of the Chat Completions API, like those of `async-openai`.
+    /// Where the request names stop sequences, a finish of `stop` is believed, as with [`trust_stop`](Self::trust_stop).
     ///
     /// With `async-openai` (`examples/async-openai` runs it):
     ///
@@ -51,7 +51,7 @@ impl Stitcher {
     }
 }
 
-/// The deltas of a stream of chunks.
+/// Reads chunks as deltas.
 fn chunks<'a, S, C, E>(stream: S) -> Upstream<'a, TextDelta, E>
 where
     S: Stream<Item = Result<C, E>> + Send + 'a,
@@ -61,7 +61,7 @@ where
     mapped(stream, move |chunk| delta(&mut reader, &chunk))
 }
 
-/// What a chunk says of the first choice.
+/// Reads what a chunk says of the first choice.
 fn delta(reader: &mut Reader, chunk: &impl Serialize) -> TextDelta {
     let mut read = TextDelta::default();
     let Ok(data) = serde_json::to_string(chunk) else { return read };

@@ -7,9 +7,9 @@ use crate::provider::Finish;
 use crate::session::relay::{self, TransportEnd};
 use crate::session::{self, CallEnd, Input, Outcome, Session, Status};
 
-/// What one event of an SDK says of the answer: more text, why it ended, or that the model is still at work.
+/// One event of an SDK's stream: more text, why the answer ended, or a sign that the model is at work.
 ///
-/// A string is one, and so is a string with a finish.
+/// Strings convert into it, and so do pairs of a string and an optional finish.
 ///
 /// ```
 /// use restitch::provider::Finish;
@@ -24,28 +24,28 @@ pub struct TextDelta {
     finish: Option<Finish>,
     tokens: Option<u64>,
     is_reasoning: bool,
-    /// The answer is not text alone.
+    /// The answer has a part that is not text.
     is_opaque: bool,
 }
 
 impl TextDelta {
-    /// Makes a delta with more text; it may be empty.
+    /// Returns a delta with more text, which may be empty.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Makes a delta of what a model thinks before it answers: it is no text, and shows that the call is alive.
+    /// Returns a delta of reasoning: it has no text, and shows that the call is alive.
     pub fn reasoning() -> Self {
         Self { is_reasoning: true, ..Self::default() }
     }
 
-    /// Makes a delta of a tool call: such an answer is more than its text, and passes as it came.
+    /// Returns a delta of a tool call: an answer with one is passed through and not continued.
     pub fn tool_call() -> Self {
         Self { is_opaque: true, ..Self::default() }
     }
 
-    /// Sets why the answer ended. Takes the words of several providers for a limit on tokens and for a natural end;
-    /// any other word than these means that the answer is not to be continued.
+    /// Sets why the answer ended. Understands `max_tokens` and `max_output_tokens` as [`Finish::Length`], and `end_turn`
+    /// as [`Finish::Stop`], in either case. An answer that ends with any other reason than these two is not continued.
     #[must_use]
     pub fn with_finish(mut self, finish: impl Into<Finish>) -> Self {
         self.finish = Some(match finish.into() {
@@ -60,7 +60,7 @@ impl TextDelta {
         self
     }
 
-    /// Sets how many tokens the answer has so far.
+    /// Sets how many tokens the call's answer has so far.
     #[must_use]
     pub fn with_tokens(mut self, tokens: u64) -> Self {
         self.tokens = Some(tokens);
@@ -118,9 +118,9 @@ impl<T: Into<TextDelta>> From<(T, Option<Finish>)> for TextDelta {
 pub(super) struct Deltas {
     session: Session,
     opened: bool,
-    /// Text of a first answer leaves as it came.
+    /// The first answer's text, which is emitted unchanged.
     first: Option<String>,
-    /// Why the open call ended: usage may follow.
+    /// The finish of the open call, until its stream ends: usage may follow the finish.
     finish: Option<Finish>,
 }
 
@@ -129,15 +129,15 @@ impl Deltas {
         Self { session, opened: true, first: None, finish: None }
     }
 
-    /// Ends the open call: with its finish, if it gave one.
+    /// Ends the open call with its finish, if it gave one, else with `end`.
     fn end(&mut self, now: Duration, end: CallEnd) {
         let end = self.finish.take().map_or(end, CallEnd::Finished);
         self.session.handle_input(now, Input::CallEnd(end));
     }
 
     fn done(&self, outcome: Outcome) -> relay::Output {
-        // An error of an answer that is not continued, or of which nothing came, is the reader's to see; a clean end
-        // is not changed.
+        // The reader gets the call's error where the answer was not continued or nothing was delivered. A clean end
+        // stays one.
         let lost = match outcome.status() {
             Status::PassedThrough => !self.session.document().is_complete(),
             status => matches!(status, Status::Failed | Status::Incomplete),

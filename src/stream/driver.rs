@@ -1,4 +1,4 @@
-//! What all adapters share: one open call, one timer, and the order in which they are asked.
+//! The loop that both adapters share: it owns the open call and the timer, and polls them.
 
 use std::fmt;
 use std::future::Future;
@@ -14,61 +14,62 @@ use crate::provider::capability::Capability;
 use crate::session::relay::{Output, TransportEnd};
 use crate::session::{CallEnd, Outcome, Request, Retry, Session};
 
-/// A sans-I/O engine, as an adapter drives it.
+/// An engine without I/O, as an adapter drives it. `now` counts from the adapter's creation.
 pub(super) trait Engine {
-    /// What a call brings.
+    /// A piece of a call's answer.
     type Chunk;
-    /// What the reader gets.
+    /// A piece of the stream that the reader gets.
     type Item;
 
     fn session(&self) -> &Session;
-    /// A call has answered; the first one before its first chunk is asked for.
+    /// Takes note that a call has answered. Of the first call it is told before the first chunk is polled.
     fn opened(&mut self, now: Duration);
     fn chunk(&mut self, now: Duration, chunk: Self::Chunk);
     fn transport_end(&mut self, now: Duration, transport_end: TransportEnd);
     fn rejected(&mut self, now: Duration, end: CallEnd);
-    /// When `timeout` is due.
+    /// Returns when `timeout` is due.
     fn due(&self) -> Option<Duration>;
     fn timeout(&mut self, now: Duration);
     fn step(&mut self) -> Option<Step<Self::Item>>;
 }
 
-/// An output: something for the reader, or something for the adapter.
+/// An output of an engine: an item for the reader, or something that the adapter acts on.
 pub(super) enum Step<T> {
     Item(T),
     Other(Output),
 }
 
-/// The chunks of a call.
+/// A call's answer.
 pub(super) type Upstream<'a, C, E> = Pin<Box<dyn Stream<Item = Result<C, E>> + Send + 'a>>;
 
-/// A call that has not answered yet.
+/// A call that has not been answered yet.
 pub(super) type Opening<'a, C, E> = Pin<Box<dyn Future<Output = Result<Upstream<'a, C, E>, E>> + Send + 'a>>;
 
 /// Makes a further call.
 pub(super) type Reopen<'a, C, E> = Box<dyn FnMut(Retry) -> Opening<'a, C, E> + Send + 'a>;
 
-/// Drives an engine. At most one of `upstream`, `opening` and `call` is there.
+/// Drives an engine. At most one of `upstream`, `opening` and `call` is set.
 pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) engine: G,
     capability: Arc<Capability>,
     upstream: Option<Upstream<'a, G::Chunk, E>>,
     opening: Option<Opening<'a, G::Chunk, E>>,
-    /// A call that is to be made, and when.
+    /// The next call, and when it is to be made.
     call: Option<(Request, Duration)>,
     reopen: Reopen<'a, G::Chunk, E>,
     pub(super) rejection: Box<dyn Fn(&E) -> CallEnd + Send + 'a>,
     pub(super) observer: Option<Box<dyn FnMut(&Output) + Send + 'a>>,
-    /// The error of the last call, for an answer that ends with it.
+    /// The error with which the last call ended: the reader gets it if the answer ends there.
     error: Option<E>,
     pub(super) outcome: Option<Outcome>,
-    /// The engine has been told that the first call is open, and when.
+    /// Whether the engine has been told that the first call is open.
     started: bool,
+    /// When the adapter was created.
     origin: Instant,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-// Nothing in it is pinned but what has a box of its own.
+// Streams and futures are pinned in boxes of their own.
 impl<G: Engine, E> Unpin for Driver<'_, G, E> {}
 
 impl<'a, G: Engine, E> Driver<'a, G, E> {
@@ -122,7 +123,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         }
     }
 
-    /// Acts on the engine's outputs up to the first that is for the reader.
+    /// Acts on the engine's outputs, and returns the first one that is for the reader.
     fn drain(&mut self) -> Option<Result<G::Item, E>> {
         while let Some(step) = self.engine.step() {
             let output = match step {
@@ -135,7 +136,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             match output {
                 Output::Call { request, at } => {
                     self.end_call();
-                    // The call that failed is about to be made good.
+                    // A further call replaces the one that failed.
                     self.error = None;
                     self.call = Some((request, at));
                 }
@@ -158,7 +159,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         self.call = None;
     }
 
-    /// Whether the open call, or the one that is being opened, had something to say.
+    /// Polls the open call, or the one that is being opened. Returns whether it was ready.
     fn poll_call(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         if let Some(opening) = &mut self.opening {
             let Poll::Ready(result) = opening.as_mut().poll(cx) else { return false };
@@ -193,7 +194,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         true
     }
 
-    /// Whether something was due.
+    /// Polls the timer. Returns whether a call or the engine's timeout was due.
     fn poll_timer(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let due = self.engine.due();
         let call = self.call.as_ref().map(|(_, at)| *at);
@@ -204,11 +205,11 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             }
             return true;
         }
-        // A patience without end is a patience of centuries: the clock holds no more.
+        // An `Instant` cannot represent an unlimited timeout: centuries stand for it.
         let next = self.origin.checked_add(next).unwrap_or_else(|| self.origin + FOREVER);
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(next)));
-        // Most deadlines move with every chunk and never pass: the timer is only set again when it goes off too early,
-        // or would go off too late.
+        // Every chunk moves the deadline, and most deadlines never pass. Resetting the timer each time costs more than
+        // letting it expire early once: it is reset when it has expired, or when it would expire too late.
         if timer.deadline() > next || timer.is_elapsed() {
             timer.as_mut().reset(next);
         }

@@ -28,27 +28,27 @@ pub use stitcher::Stitcher;
 
 /// A chat completions event stream, made whole: bytes in, bytes out. [`Stitcher::stream`] makes one.
 ///
-/// Its errors are the upstream's own: they come only where the answer can't be continued.
+/// Its errors are those of the upstream, where the answer is not continued.
 pub struct Stitch<'a, E>(Driver<'a, Relay, E>);
 
 /// Text deltas, made whole: deltas in, strings out. [`Stitcher::text`] and [`Stitcher::chat`] make one.
 ///
-/// The end of the call's stream is the end of a call, an error is a lost connection.
+/// The end of a call's stream is the end of the call, an error is a lost connection.
 pub struct StitchText<'a, E>(Driver<'a, Deltas, E>);
 
-/// What both adapters have.
+/// Methods and traits of both adapters.
 macro_rules! adapter_methods {
     ($adapter:ident, $item:ty) => {
         impl<'a, E> $adapter<'a, E> {
-            /// Sets how an error of a further call counts: whether the next call should wait, and for how long. By
-            /// default it waits 0.2 s, twice as long after each further failure in a row.
+            /// Sets what an error of a further call means: whether the next call waits, and how long. By default the
+            /// next call waits for 0.2 s, and twice as long after each further failure in a row.
             #[must_use]
             pub fn on_rejection(mut self, rejection: impl Fn(&E) -> CallEnd + Send + 'a) -> Self {
                 self.0.rejection = Box::new(rejection);
                 self
             }
 
-            /// Shows every step of the loop to `observer`: for logs and tables.
+            /// Calls `observer` with every step of the loop, for example for a log.
             #[must_use]
             pub fn observe(self, mut observer: impl FnMut(&Event) + Send + 'a) -> Self {
                 self.observe_outputs(move |output| {
@@ -68,12 +68,12 @@ macro_rules! adapter_methods {
                 self.0.engine.session().document()
             }
 
-            /// Returns how the answer came about; `None` until the stream has ended.
+            /// Returns how the answer ended; `None` until the stream has ended.
             pub fn outcome(&self) -> Option<&Outcome> {
                 self.0.outcome.as_ref()
             }
 
-            /// Returns how the answer came about; [`StopReason::Abandoned`] where the stream has not ended.
+            /// Returns how the answer ended; [`StopReason::Abandoned`] where the stream has not ended.
             pub fn into_outcome(self) -> Outcome {
                 self.0.outcome.unwrap_or_else(|| Outcome::Incomplete {
                     reason: StopReason::Abandoned,
@@ -106,7 +106,7 @@ adapter_methods!(StitchText, String);
 
 #[cfg(feature = "proxy")]
 impl<'a, E> Stitch<'a, E> {
-    /// Shows every output to `observer` before it is acted on.
+    /// Calls `observer` with every output before it is acted on.
     pub(crate) fn observe_all(self, observer: impl FnMut(&relay::Output) + Send + 'a) -> Self {
         self.observe_outputs(observer)
     }

@@ -1,4 +1,4 @@
-//! The settings of an adapter.
+//! The settings of an adapter, and its constructors.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::provider::capability::{Capability, PrefillForm};
 use crate::session::relay::Relay;
 use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};
 
-/// Settings with which answers are made whole, and the constructor of the adapters that do so.
+/// A builder of the adapters that make answers whole.
 ///
 /// # A provider's bytes
 ///
@@ -79,7 +79,7 @@ pub struct Stitcher {
 }
 
 impl Stitcher {
-    /// Makes settings with the usual limits, which ask for continuations by a re-prompt.
+    /// Returns a builder with the default limits, which asks for continuations by a re-prompt.
     pub fn new() -> Self {
         Self::default()
     }
@@ -105,8 +105,8 @@ impl Stitcher {
         self
     }
 
-    /// Sets what the model can be asked for, and with it whether continuations are asked for by a prefill: see
-    /// [`Table::of`](crate::provider::capability::Table::of).
+    /// Sets what the model is capable of, as [`Table::of`](crate::provider::capability::Table::of) returns it. Decides
+    /// whether continuations are asked for by a prefill, and replaces that part of [`strategy`](Self::strategy).
     #[must_use]
     pub fn capability(mut self, capability: Capability) -> Self {
         let prefixed = PrefillOptions {
@@ -119,7 +119,7 @@ impl Stitcher {
         self
     }
 
-    /// Sets what is delivered when the rest can't be had. By default the document is closed by the shortest legal
+    /// Sets what is delivered when the loop gives up. By default the document is closed by the shortest legal
     /// completion.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
@@ -127,8 +127,8 @@ impl Stitcher {
         self
     }
 
-    /// Takes a finish of `stop` for meant, although the document is not whole: for requests with stop sequences.
-    /// Without this such an answer is continued.
+    /// Believes a finish of `stop` although the document is not whole: for requests with stop sequences. By default
+    /// such an answer is continued.
     #[must_use]
     pub fn trust_stop(mut self) -> Self {
         self.trusts_stop = true;
@@ -137,7 +137,8 @@ impl Stitcher {
 
     /// Makes a provider's event stream whole.
     ///
-    /// `first` is the body of the first call's answer. `reopen` makes a further call, and is given what to ask for.
+    /// `first` is the body of the first call's answer. `reopen` makes a further call: the [`Retry`] edits the request.
+    /// Streams and closures may borrow, and have to be `Send`.
     pub fn stream<'a, S, Fut, E: 'a>(self, first: S, reopen: impl FnMut(Retry) -> Fut + Send + 'a) -> Stitch<'a, E>
     where
         S: Stream<Item = Result<Bytes, E>> + Send + 'a,
@@ -150,8 +151,9 @@ impl Stitcher {
 
     /// Makes the text of an SDK's deltas whole.
     ///
-    /// `first` are the deltas of the first call. `reopen` makes a further call, and is given what to ask for. Deltas
-    /// are strings, or [`TextDelta`]s, which also tell why an answer ended.
+    /// `first` are the deltas of the first call. `reopen` makes a further call: the [`Retry`] edits the messages. Deltas
+    /// are strings, or [`TextDelta`]s, which also say why an answer ended: without that, the end of an answer that a
+    /// content filter or a stop sequence cut is taken for a lost connection, and the rest is asked for.
     pub fn text<'a, S, D, Fut, E: 'a>(self, first: S, reopen: impl FnMut(Retry) -> Fut + Send + 'a) -> StitchText<'a, E>
     where
         S: Stream<Item = Result<D, E>> + Send + 'a,
@@ -181,7 +183,7 @@ impl Stitcher {
     }
 }
 
-/// Boxes a user's closure, and with `boxed` the streams it gives.
+/// Boxes a user's closure, and with `boxed` the streams that it opens.
 pub(super) fn opening<'a, S, C, Fut, E>(
     mut reopen: impl FnMut(Retry) -> Fut + Send + 'a,
     boxed: fn(S) -> Upstream<'a, C, E>,
@@ -198,7 +200,7 @@ where
     })
 }
 
-/// A stream whose items are read as deltas.
+/// Boxes a stream whose items are read as deltas.
 pub(super) fn mapped<'a, S, D, E>(
     stream: S,
     read: impl FnMut(D) -> TextDelta + Send + Unpin + 'a,

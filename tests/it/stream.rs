@@ -1,4 +1,4 @@
-//! The stream adapters, on a paused clock.
+//! Tests of the stream adapters, on a paused clock.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -20,7 +20,7 @@ use tokio_stream::{Stream, StreamExt};
 
 const DONE: &str = "data: [DONE]\n\n";
 
-/// What an upstream does next. At the end of its steps it ends.
+/// A step of an upstream. After its last step the upstream ends.
 #[derive(Clone, Debug)]
 enum Step {
     Wait(u64),
@@ -31,7 +31,7 @@ enum Step {
 
 use Step::{Fail, Send, Stall, Wait};
 
-/// An upstream that does as it is told, in items of any type, and counts while it lives.
+/// A scripted upstream, which counts as open until it is dropped.
 struct Upstream {
     steps: VecDeque<Step>,
     pause: Option<Pin<Box<Sleep>>>,
@@ -72,7 +72,7 @@ impl Upstream {
     }
 }
 
-/// As bytes.
+/// An upstream of bytes.
 struct Wire(Upstream);
 
 impl Stream for Wire {
@@ -83,7 +83,7 @@ impl Stream for Wire {
     }
 }
 
-/// As text deltas.
+/// An upstream of text deltas.
 struct Deltas(Upstream);
 
 impl Stream for Deltas {
@@ -94,7 +94,7 @@ impl Stream for Deltas {
     }
 }
 
-/// How a further call is answered, after so many milliseconds.
+/// The answer to a further call, and the milliseconds before it.
 type Answer = (u64, Result<Vec<Step>, Lost>);
 
 /// The calls that were made, and when.
@@ -123,7 +123,7 @@ impl Calls {
 
     async fn reopen(self, retry: Retry) -> Result<Upstream, Lost> {
         self.made.lock().unwrap().push((self.elapsed(), retry));
-        // Counts as open from the call on, answered or not.
+        // A call is open before it is answered.
         let upstream = self.upstream(Vec::new());
         let (wait, answer) = self.answers.lock().unwrap().pop_front().expect("more is asked for than is answered");
         sleep(Duration::from_millis(wait)).await;
@@ -167,7 +167,7 @@ fn stitch(calls: &Calls, first: Vec<Step>, limits: Limits) -> Boxed<Bytes> {
     Box::pin(Stitcher::new().limits(limits).stream(first, reopen).on_rejection(rejection))
 }
 
-/// Everything that comes, with the time at which it came.
+/// Returns all items, with the time at which each one came.
 async fn all(calls: &Calls, mut stream: Boxed<Bytes>) -> Vec<(u64, String)> {
     let mut items = Vec::new();
     while let Some(item) = stream.next().await {
@@ -228,14 +228,14 @@ async fn retry_after_counts_up_to_the_cap() {
         let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
         assert_eq!((calls.times(), text(&items)), (vec![0, at], "[1, 20]".to_owned()));
     }
-    // What is not going to pass by waiting is asked for again at once.
+    // An error that waiting does not help is followed by the next call at once.
     let calls = Calls::new(vec![(0, Err(Lost::Forbidden)), rest()]);
     all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
     assert_eq!(calls.times(), [0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resend_waits_and_lives_like_a_continuation() {
+async fn a_resend_waits_and_keeps_the_connection_like_a_continuation() {
     let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(7)))), rest()]);
     let items = all(&calls, stitch(&calls, vec![Fail], Limits::default())).await;
     assert_eq!((calls.times(), text(&items)), (vec![0, 7000], "[1, 20]".to_owned()));
@@ -252,21 +252,21 @@ async fn comments_come_while_a_continuation_is_awaited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_counts_as_a_cut_where_a_document_is_owed() {
+async fn silence_counts_as_a_cut_where_a_document_is_open() {
     // In the first answer, 60 s after the last byte, whatever that was.
     let first = vec![chunk("[1, "), Wait(59_000), Send(": ping\n\n".into()), Wait(59_000), chunk("2"), Stall];
     let calls = Calls::new(vec![rest()]);
     let items = all(&calls, stitch(&calls, first, Limits::default())).await;
     assert_eq!((calls.times(), text(&items)), (vec![178_000], "[1, 20]".to_owned()));
 
-    // Behind a finish that was kept back.
+    // After a finish that was withheld.
     let calls = Calls::new(vec![rest()]);
     let length =
         Send(r#"data: {"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#.to_owned() + "\n\n");
     all(&calls, stitch(&calls, vec![chunk("[1, 2"), length, Stall], Limits::default())).await;
     assert_eq!(calls.times(), [60_000]);
 
-    // In a continuation of which something came: 60 s; in one that thinks, or has not answered: 300 s.
+    // In a continuation that has sent bytes: 60 s; in one that has not answered: 300 s.
     let begun = vec![Send(": ping\n\n".into()), Stall];
     let calls = Calls::new(vec![(0, Ok(begun)), (400_000, Ok(vec![])), rest()]);
     let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
@@ -281,9 +281,9 @@ async fn silence_counts_as_a_cut_where_a_document_is_owed() {
     assert_eq!(calls.times(), [300_000]);
 }
 
-/// A document that is whole needs no more: an upstream that forgets to end it is not waited for.
+/// An upstream that does not end after a whole document is not waited for.
 #[tokio::test(start_paused = true)]
-async fn silence_behind_a_whole_document_ends_the_answer() {
+async fn silence_after_a_whole_document_ends_the_answer() {
     for first in [vec![chunk("[1]"), Stall], vec![chunk("[1]"), finish("stop"), Stall]] {
         let calls = Calls::new(vec![]);
         let items = all(&calls, stitch(&calls, first, Limits::default())).await;
@@ -293,7 +293,7 @@ async fn silence_behind_a_whole_document_ends_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_elsewhere_is_nobodys_concern() {
+async fn silence_elsewhere_is_not_timed() {
     let tool = json!({"id": "a", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]}}]});
     for first in [
         vec![chunk("Hello"), Stall],
@@ -316,7 +316,7 @@ async fn silence_elsewhere_is_nobodys_concern() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_without_end() {
+async fn limits_may_be_unlimited() {
     let never = Duration::MAX;
     let limits = Limits {
         idle_timeout: never,
@@ -336,20 +336,20 @@ async fn patience_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_an_answer_that_passes_is_the_readers() {
+async fn an_error_of_an_answer_that_passes_through_reaches_the_reader() {
     let calls = Calls::new(vec![]);
     let items = all(&calls, stitch(&calls, vec![chunk("Hello"), Fail], Limits::default())).await;
     assert_eq!(items.last().unwrap().1, "Connection");
     assert_eq!(calls.open(), 0);
 
-    // The one of a call before is not: that call was made good.
+    // The error of an earlier call does not: a further call replaced it.
     let calls = Calls::new(vec![(0, Ok(vec![chunk("Hello")]))]);
     let items = all(&calls, stitch(&calls, vec![chunk(""), Fail], Limits::default())).await;
     assert_eq!(text(&items), "Hello");
     assert!(items.iter().all(|(_, item)| item != "Connection"), "{items:?}");
 }
 
-/// The upstream call is gone at once, wherever the reader leaves.
+/// The upstream call ends at once, wherever the reader leaves.
 #[tokio::test(start_paused = true)]
 async fn dropping_an_adapter_drops_the_call() {
     let length =
@@ -380,7 +380,7 @@ async fn dropping_an_adapter_drops_the_call() {
     assert_eq!(calls.open(), 0);
 }
 
-/// At most one call is open at a time: the one before is dropped before the next is made.
+/// At most one call is open at a time.
 #[tokio::test(start_paused = true)]
 async fn a_call_is_over_before_the_next_begins() {
     let first = vec![chunk("[1, 2"), finish("length"), Stall];
@@ -392,7 +392,7 @@ async fn a_call_is_over_before_the_next_begins() {
     assert_eq!(calls.times(), [0]);
 }
 
-/// A poll that is given up loses nothing.
+/// A poll that is cancelled loses nothing.
 #[tokio::test(start_paused = true)]
 async fn polls_can_be_abandoned() {
     let first = vec![Wait(30), chunk("[1, "), Wait(30), chunk("2"), Wait(30), Fail];
@@ -420,7 +420,7 @@ async fn polls_can_be_abandoned() {
     assert_eq!(calls.times().len(), 2);
 }
 
-/// An adapter can be named and kept, and is no burden: it borrows where its user likes, and is `Send` and `Unpin`.
+/// An adapter's type can be named; the adapter may borrow, and is `Send` and `Unpin`.
 #[test]
 fn adapters_can_be_named_and_sent() {
     struct Answers {
@@ -461,7 +461,7 @@ fn stitch_text(calls: &Calls, first: Vec<Step>, limits: Limits) -> StitchText<'s
     Stitcher::new().limits(limits).text(first, reopen).on_rejection(rejection)
 }
 
-/// The loop's paths over text deltas: what comes, how it ends, and when the calls were made.
+/// The loop over text deltas: the text, its outcome, and when the calls were made.
 #[tokio::test(start_paused = true)]
 async fn text_deltas() {
     let say = |text: &str| Send(text.to_owned());
@@ -525,7 +525,7 @@ async fn text_deltas() {
         assert_eq!(calls.open(), 0, "{scene}");
     }
 
-    // An error of prose is the reader's, and so is the last one where nothing came at all.
+    // The reader gets the error of prose, and the last error where nothing was delivered.
     let calls = Calls::new(vec![]);
     let items: Vec<_> = texts(&calls, vec![say("Hello"), Fail], Limits::default()).collect().await;
     assert_eq!(items, [Ok("Hello".to_owned()), Err(Lost::Connection)]);
@@ -536,7 +536,7 @@ async fn text_deltas() {
 
 type Said = Vec<Result<TextDelta, Lost>>;
 
-/// Reads a text to its end: what came, how it ended, and how often the rest was asked for.
+/// Reads a text to its end. Returns the text, its outcome, and how many further calls were made.
 async fn deltas(stitcher: Stitcher, first: Said, rest: &str) -> (String, Status, Option<Finish>, usize) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
@@ -553,7 +553,7 @@ async fn deltas(stitcher: Stitcher, first: Said, rest: &str) -> (String, Status,
     (seen, outcome.status(), outcome.finish().cloned(), asked.load(Ordering::SeqCst))
 }
 
-/// Why an answer ended decides whether the rest is asked for.
+/// The finish of an answer decides whether the rest is asked for.
 #[tokio::test(start_paused = true)]
 async fn a_finish_decides_whether_the_rest_is_asked_for() {
     let cut = |finish: &str| vec![Ok(TextDelta::new("[1, 2").with_finish(finish))];
@@ -575,7 +575,7 @@ async fn a_finish_decides_whether_the_rest_is_asked_for() {
     let (text, status, finish, calls) = deltas(Stitcher::new().trust_stop(), cut("stop"), "[1, 20]").await;
     assert_eq!((text.as_str(), status, finish, calls), ("[1, 2", Status::PassedThrough, Some(Finish::Stop), 0));
 
-    // What follows the finish belongs to the call, and an error behind it is none.
+    // Usage after the finish is counted, and an error after it does not hide the finish.
     let first = vec![
         Ok(TextDelta::from(("[1, 2".to_owned(), Some(Finish::ContentFilter)))),
         Ok(TextDelta::default().with_tokens(7)),
@@ -590,9 +590,9 @@ async fn a_finish_decides_whether_the_rest_is_asked_for() {
     assert_eq!(outcome.tally().tokens, [Some(7)]);
 }
 
-/// Tool calls pass, reasoning keeps a call alive, strings are deltas.
+/// An answer with a tool call passes through; strings are deltas.
 #[tokio::test(start_paused = true)]
-async fn deltas_that_are_no_text() {
+async fn deltas_without_text() {
     let first = vec![Ok(TextDelta::tool_call()), Ok(TextDelta::new("[1, 2").with_finish("length"))];
     assert_eq!(deltas(Stitcher::new(), first, "[1, 20]").await.3, 0);
     let first =
@@ -601,7 +601,7 @@ async fn deltas_that_are_no_text() {
     assert_eq!((text.as_str(), status), ("[1, 20]", Status::Complete));
 }
 
-/// The first further call of an answer that is cut behind `text`.
+/// Returns the first further call of an answer that is cut after `text`.
 async fn retry_after(stitcher: Stitcher, text: &str) -> Retry {
     let asked = Mutex::new(None);
     let first = tokio_stream::iter(vec![Ok::<_, Lost>(text.to_owned())]);
@@ -636,7 +636,7 @@ async fn a_retry_applies_itself() {
     assert_eq!(words.typed(&serde_json::from_str::<Value>(BODY).unwrap()), body);
     assert_eq!(words.path("/v1/chat/completions"), "/v1/chat/completions");
 
-    // Where a prefill is continued, in the provider's own form.
+    // A prefill has the provider's own form.
     let table = Table::default();
     for (host, member, path) in [
         ("api.deepseek.com", "prefix", "/beta/chat/completions"),
@@ -652,16 +652,16 @@ async fn a_retry_applies_itself() {
         assert!(prefill.is_prefill());
     }
 
-    // What is no chat request is sent again as it is.
+    // What is not a chat request is returned as it is.
     for other in ["", "[]", "{\"model\":1}", "{\"messages\":[}"] {
         assert_eq!((words.body(other).as_str(), words.try_body(other)), (other, None));
     }
     assert_eq!(words.typed(&7), 7);
 }
 
-/// Messages of one's own.
+/// A message type of the user.
 #[tokio::test(start_paused = true)]
-async fn messages_of_ones_own() {
+async fn a_message_type_of_the_user() {
     #[derive(Clone, Debug, PartialEq)]
     enum Turn {
         Model(String),
@@ -684,7 +684,7 @@ async fn messages_of_ones_own() {
     assert_eq!(retry.messages::<Turn>(&[]), [Turn::Model("[1, 2".to_owned())]);
 }
 
-/// An SDK's whole conversation: requests and chunks are whatever serde writes as the API's JSON.
+/// One call makes an SDK's answer whole: requests and chunks are types that serde writes as the API's JSON.
 #[tokio::test(start_paused = true)]
 async fn one_call_for_an_sdk() {
     let chunk =

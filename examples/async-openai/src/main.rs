@@ -1,4 +1,4 @@
-//! `async-openai` in front of a server that cuts its answers:
+//! Makes answers whole that `async-openai` gets from a server that cuts them:
 //! `cargo run --manifest-path examples/async-openai/Cargo.toml`.
 //!
 //! The server is the scripted one, on a free loopback port.
