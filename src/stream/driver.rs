@@ -48,6 +48,9 @@ pub(super) type Opening<'a, C, E> = Pin<Box<dyn Future<Output = Result<Upstream<
 /// Makes a further call.
 pub(super) type Reopen<'a, C, E> = Box<dyn FnMut(Retry) -> Opening<'a, C, E> + Send + 'a>;
 
+/// Is called with every output.
+pub(super) type Observer<'a> = Box<dyn FnMut(&Output) + Send + 'a>;
+
 /// Drives an engine. At most one of `upstream`, `opening` and `call` is set.
 pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) engine: G,
@@ -58,7 +61,7 @@ pub(super) struct Driver<'a, G: Engine, E> {
     call: Option<(Request, Duration)>,
     reopen: Reopen<'a, G::Chunk, E>,
     pub(super) rejection: Box<dyn Fn(&E) -> CallEnd + Send + 'a>,
-    pub(super) observer: Option<Box<dyn FnMut(&Output) + Send + 'a>>,
+    pub(super) observer: Option<Observer<'a>>,
     /// The error with which the last call ended: the reader gets it if the answer ends there.
     error: Option<E>,
     pub(super) outcome: Option<Outcome>,
