@@ -19,6 +19,7 @@ impl Stitcher {
     /// `call` is the SDK's streaming call. It is called with `request`, and again for each continuation. The request and
     /// the chunks are types that serde writes as the JSON of the Chat Completions API, like those of `async-openai`.
     /// Where the request names stop sequences, a finish of `stop` is believed, as with [`trust_stop`](Self::trust_stop).
+    /// Where it asks for reasoning, no continuation is asked for by a prefill.
     ///
     /// With `async-openai` (`examples/async-openai` runs it):
     ///
@@ -44,10 +45,10 @@ impl Stitcher {
         Fut: Future<Output = Result<S, E>> + Send + 'a,
     {
         let body = serde_json::to_vec(&request).ok();
-        let has_stop = body.and_then(|body| Request::parse(&body)).is_some_and(|request| request.has_stop);
+        let read = body.and_then(|body| Request::parse(&body));
         let first = chunks(call(request.clone()).await?);
         let reopen = move |retry: Retry| call(retry.typed(&request));
-        Ok(self.trusting_stop(has_stop).deltas(first, opening(reopen, chunks)))
+        Ok(self.suited_to(read.as_ref()).deltas(first, opening(reopen, chunks)))
     }
 }
 

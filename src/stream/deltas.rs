@@ -149,6 +149,7 @@ impl Deltas {
 impl Engine for Deltas {
     type Chunk = TextDelta;
     type Item = String;
+    const IS_LAZY: bool = true;
 
     fn session(&self) -> &Session {
         &self.session

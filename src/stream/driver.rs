@@ -20,6 +20,9 @@ pub(super) trait Engine {
     type Chunk;
     /// A piece of the stream that the reader gets.
     type Item;
+    /// Whether a stream may make its call when it is polled, as those of several SDKs do: then an error of a further
+    /// call before its first chunk is a rejection.
+    const IS_LAZY: bool;
 
     fn session(&self) -> &Session;
     /// Takes note that a call has answered. Of the first call it is told before the first chunk is polled.
@@ -51,6 +54,9 @@ pub(super) type Reopen<'a, C, E> = Box<dyn FnMut(Retry) -> Opening<'a, C, E> + S
 /// Is called with every output.
 pub(super) type Observer<'a> = Box<dyn FnMut(&Output) + Send + 'a>;
 
+/// Says what an error of a further call means.
+pub(super) type Rejection<'a, E> = Box<dyn Fn(&E) -> CallEnd + Send + 'a>;
+
 /// Drives an engine. At most one of `upstream`, `opening` and `call` is set.
 pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) engine: G,
@@ -60,7 +66,10 @@ pub(super) struct Driver<'a, G: Engine, E> {
     /// The next call, and when it is to be made.
     call: Option<(Request, Duration)>,
     reopen: Reopen<'a, G::Chunk, E>,
-    pub(super) rejection: Box<dyn Fn(&E) -> CallEnd + Send + 'a>,
+    /// Whether the call that was made last has a prefill, and whether it has brought nothing yet.
+    is_prefill: bool,
+    is_fresh: bool,
+    pub(super) rejection: Option<Rejection<'a, E>>,
     pub(super) observer: Option<Observer<'a>>,
     /// The error with which the last call ended: the reader gets it if the answer ends there.
     error: Option<E>,
@@ -89,11 +98,9 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             opening: None,
             call: None,
             reopen,
-            rejection: Box::new(|_| CallEnd::Rejected {
-                reason: "the call failed".to_owned(),
-                transient: true,
-                retry_after: None,
-            }),
+            is_prefill: false,
+            is_fresh: false,
+            rejection: None,
             observer: None,
             error: None,
             outcome: None,
@@ -117,6 +124,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             let now = self.origin.elapsed();
             if let Some((request, _)) = self.call.take_if(|(_, at)| *at <= now) {
                 let retry = Retry::new(request, Arc::clone(&self.capability));
+                self.is_prefill = retry.is_prefill();
                 self.opening = Some((self.reopen)(retry));
             }
             if self.poll_call(cx, now) || self.poll_timer(cx, now) {
@@ -170,20 +178,24 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             match result {
                 Ok(upstream) => {
                     self.upstream = Some(upstream);
+                    self.is_fresh = G::IS_LAZY;
                     self.engine.opened(now);
                 }
-                Err(error) => {
-                    let end = (self.rejection)(&error);
-                    self.error = Some(error);
-                    self.engine.rejected(now, end);
-                }
+                Err(error) => self.rejected(now, error),
             }
             return true;
         }
         let Some(upstream) = &mut self.upstream else { return false };
         match upstream.as_mut().poll_next(cx) {
             Poll::Pending => return false,
-            Poll::Ready(Some(Ok(chunk))) => self.engine.chunk(now, chunk),
+            Poll::Ready(Some(Ok(chunk))) => {
+                self.is_fresh = false;
+                self.engine.chunk(now, chunk);
+            }
+            Poll::Ready(Some(Err(error))) if std::mem::take(&mut self.is_fresh) => {
+                self.upstream = None;
+                self.rejected(now, error);
+            }
             Poll::Ready(Some(Err(error))) => {
                 self.upstream = None;
                 self.error = Some(error);
@@ -195,6 +207,19 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             }
         }
         true
+    }
+
+    /// Ends a further call that was not answered.
+    fn rejected(&mut self, now: Duration, error: E) {
+        let reason = || "the call failed".to_owned();
+        let end = match &self.rejection {
+            Some(rejection) => rejection(&error),
+            // Nobody knows why the call failed; a re-prompt is understood by every provider.
+            None if self.is_prefill => CallEnd::PrefillRejected(reason()),
+            None => CallEnd::Rejected { reason: reason(), transient: true, retry_after: None },
+        };
+        self.error = Some(error);
+        self.engine.rejected(now, end);
     }
 
     /// Polls the timer. Returns whether a call or the engine's timeout was due.

@@ -41,10 +41,11 @@ macro_rules! adapter_methods {
     ($adapter:ident, $item:ty) => {
         impl<'a, E> $adapter<'a, E> {
             /// Sets what an error of a further call means: whether the next call waits, and how long. By default the
-            /// next call waits for 0.2 s, and twice as long after each further failure in a row.
+            /// next call waits for 0.2 s, and twice as long after each further failure in a row. After an error of a
+            /// call with a prefill it is a re-prompt, without a wait: [`CallEnd::PrefillRejected`].
             #[must_use]
             pub fn on_rejection(mut self, rejection: impl Fn(&E) -> CallEnd + Send + 'a) -> Self {
-                self.0.rejection = Box::new(rejection);
+                self.0.rejection = Some(Box::new(rejection));
                 self
             }
 
@@ -115,6 +116,8 @@ impl<'a, E> Stitch<'a, E> {
 impl Engine for Relay {
     type Chunk = Bytes;
     type Item = Bytes;
+    // A response's status comes before its body.
+    const IS_LAZY: bool = false;
 
     fn session(&self) -> &Session {
         self.session()

@@ -13,6 +13,7 @@ use super::driver::{Driver, Upstream};
 use super::{Stitch, StitchText};
 use crate::Limits;
 use crate::provider::capability::{Capability, PrefillForm};
+use crate::provider::chat::Request;
 use crate::session::relay::Relay;
 use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};
 
@@ -163,8 +164,11 @@ impl Stitcher {
         self.deltas(mapped(first, D::into), opening(reopen, |deltas| mapped(deltas, D::into)))
     }
 
-    pub(super) fn trusting_stop(mut self, trusts_stop: bool) -> Self {
-        self.trusts_stop |= trusts_stop;
+    /// Takes from a request what it says of continuations.
+    pub(super) fn suited_to(mut self, request: Option<&Request>) -> Self {
+        self.trusts_stop |= request.is_some_and(|request| request.has_stop);
+        self.strategy.prefill =
+            self.strategy.prefill.filter(|_| request.is_none_or(|request| !request.wants_reasoning));
         self
     }
 

@@ -659,6 +659,34 @@ async fn a_retry_applies_itself() {
     assert_eq!(words.typed(&7), 7);
 }
 
+/// A prefill that a provider rejects is followed by a re-prompt, which is no failure. An error before the first delta of
+/// a further call is a rejection.
+#[tokio::test(start_paused = true)]
+async fn a_rejected_prefill_is_followed_by_a_re_prompt() {
+    let calls = Calls::new(vec![]);
+    let asked = Mutex::new(Vec::new());
+    let first = |text: &str| tokio_stream::iter(vec![Ok(text.to_owned())]);
+    let claude = Table::default().of("claude-3-opus", None);
+    for is_lazy in [false, true] {
+        asked.lock().unwrap().clear();
+        let mut text = Stitcher::new().capability(claude.clone()).text(first("[1, 2"), |retry| {
+            let answer = match (retry.is_prefill(), is_lazy) {
+                (false, _) => Ok(first("[1, 20]")),
+                (true, true) => Ok(tokio_stream::iter(vec![Err(Lost::Forbidden)])),
+                (true, false) => Err(Lost::Forbidden),
+            };
+            asked.lock().unwrap().push((calls.elapsed(), retry.is_prefill()));
+            std::future::ready(answer)
+        });
+        let mut whole = String::new();
+        while let Some(delta) = text.next().await {
+            whole.push_str(&delta.unwrap());
+        }
+        assert_eq!((whole.as_str(), text.into_outcome().tally().failures), ("[1, 20]", 0));
+        assert_eq!(*asked.lock().unwrap(), [(0, true), (0, false)]);
+    }
+}
+
 /// A message type of the user.
 #[tokio::test(start_paused = true)]
 async fn a_message_type_of_the_user() {
@@ -719,6 +747,19 @@ async fn one_call_for_an_sdk() {
         assert_eq!(text.into_outcome().tally().tokens, vec![Some(3); calls]);
         assert_eq!((asked.into_inner().unwrap().len(), steps.into_inner()), (calls, 1));
     }
+    let request = json!({"messages": [], "reasoning_effort": "high"});
+    let claude = Stitcher::new().capability(Table::default().of("claude-3-opus", None));
+    let answer = |request: Value| {
+        let messages = request["messages"].as_array().unwrap().len();
+        // No prefill: the re-prompt has two messages.
+        assert!([0, 2].contains(&messages), "{request}");
+        let text = if messages == 0 { "[1, 2" } else { "[1, 20]" };
+        std::future::ready(Ok::<_, Lost>(tokio_stream::iter([chunk(json!({"content": text}), Value::Null)])))
+    };
+    let mut text = claude.chat(request, answer).await.unwrap();
+    while text.next().await.is_some() {}
+    assert_eq!(text.into_outcome().status(), Status::Complete);
+
     let refused =
         Stitcher::new().chat(json!({}), |_| async { Err::<tokio_stream::Empty<Result<Value, _>>, _>(Lost::Forbidden) });
     assert_eq!(refused.await.unwrap_err(), Lost::Forbidden);
