@@ -8,9 +8,8 @@ use restitch::internal::json::each;
 use restitch::internal::json::walk::Raw;
 use restitch::json::Event;
 use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
-use serde_json::Value;
 
-use crate::document::all_documents;
+use crate::document::{all_documents, parses};
 use crate::fuzz::feed::told_in_time;
 use crate::reference::oracle;
 use crate::support::{Rng, at_least, chunks, grammar_files, splits, text_cuts};
@@ -77,7 +76,7 @@ fn events_of_the_grammars_test_suite() {
 
 /// Reads a complete part. Another reader says that it is JSON.
 fn tree(part: &str) -> Tree {
-    serde_json::from_str::<Value>(part).unwrap_or_else(|error| panic!("{error}: {part}"));
+    assert!(parses(part), "{part}");
     Tree::of(Raw::root(part).unwrap())
 }
 
