@@ -179,9 +179,7 @@ impl RootFinder {
             Some(ContentStart::Fence) => is_allowed && self.fence,
             _ => false,
         };
-        // White space that the grammar does not know is text, too.
-        let is_text = !self.scanner.line().is_empty() || c.is_whitespace() && !matches!(c, ' ' | '\t' | '\r' | '\n');
-        if is_text && !is_root && !self.scanner.in_reasoning() && !self.is_open() {
+        if !self.scanner.line().is_empty() && !is_root && !self.is_open() {
             self.note_prose();
         }
         is_root

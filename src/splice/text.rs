@@ -65,7 +65,7 @@ impl TextSplice {
     pub fn new(text: &str, expect: Expect, limits: &Limits) -> Self {
         let anchor = Anchor::of(text, limits.max_anchor_chars);
         let is_asked = expect != Expect::Exact && anchor.is_some();
-        let root = text.len() - text.trim_start().len();
+        let root = text.len() - text.trim_ascii_start().len();
         let matcher = anchor.as_ref().filter(|_| is_asked);
         let mut splice = Self {
             matcher: matcher.map(|anchor| Matcher::new(text, anchor, root, limits.overlap_window)),
