@@ -103,7 +103,7 @@ impl EnvelopeScanner {
         }
         let is_first = self.line.is_empty();
         if is_first {
-            // Other white space may be the text of a string that was cut: `tests/corpus/docs` has such strings.
+            // Other white space may belong to a string that was cut: `tests/corpus/docs/emoji-and-directions.json`.
             if matches!(c, ' ' | '\t' | '\r') {
                 return None;
             }
