@@ -78,7 +78,8 @@ impl FenceCloser {
                 let line = self.line.trim_ascii_start();
                 let is_near = self.line.len() - line.len() <= SPACES;
                 self.is_closed = is_near && line.starts_with(FENCE);
-                if !self.is_closed && !(is_near && FENCE.starts_with(line)) {
+                let may_close = is_near && FENCE.starts_with(line);
+                if !(self.is_closed || may_close) {
                     let end = self.line.len() - usize::from(is_line_end);
                     out.extend(self.line.drain(..end));
                 }

@@ -396,7 +396,7 @@ impl Splice {
             FlowError::Syntax(error) => self.fail(SpliceError::Malformed(error)),
             FlowError::Pending => self.fail(SpliceError::Pending(self.limits.0)),
             FlowError::Overwrites | FlowError::GoesOn | FlowError::Owes => {
-                self.fail(SpliceError::Overwrites(slot.text().len()))
+                self.fail(SpliceError::Overwrites(slot.text().len()));
             }
         }
     }
