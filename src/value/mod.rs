@@ -17,7 +17,7 @@ pub use crate::json::walk::ValueKind;
 use crate::json::{Kind, Partial, Span};
 pub use error::{SnapshotError, SnapshotErrorKind};
 use keys::{Keys, Spares};
-pub use number::{Number, NumberError, OwnedNumber};
+pub use number::{Number, OwnedNumber};
 use serde::de::DeserializeOwned;
 pub use view::View;
 
@@ -181,15 +181,7 @@ impl LiveValue {
     /// Those of [`snapshot`](Self::snapshot). Where the pointer names no value: [`Nothing`](SnapshotErrorKind::Nothing)
     /// if the value may still be received, else [`Mismatch`](SnapshotErrorKind::Mismatch).
     pub fn snapshot_at<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, SnapshotError> {
-        self.snapshot_at_with(pointer, Partial::Include)
-    }
-
-    /// Returns the value at a JSON Pointer as a `T`, with or without an open string.
-    ///
-    /// # Errors
-    /// Those of [`snapshot_at`](Self::snapshot_at).
-    pub fn snapshot_at_with<T: DeserializeOwned>(&self, pointer: &str, strings: Partial) -> Result<T, SnapshotError> {
-        let Some(root) = self.view_with(strings) else { return Err(SnapshotError::nothing(pointer)) };
+        let Some(root) = self.view() else { return Err(SnapshotError::nothing(pointer)) };
         match root.locate(pointer) {
             Ok(view) => view.read(),
             Err(true) => Err(SnapshotError::nothing(pointer)),

@@ -1,7 +1,6 @@
 //! Numbers as written, and their Rust types.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::de::{self, Deserialize, Deserializer, Unexpected, Visitor};
 use serde::ser::{Error as _, Serialize, Serializer};
@@ -30,18 +29,13 @@ pub struct Number<'a> {
 /// document.push_with("[1.0, 123456789012345678901234567890]", &mut value)?;
 /// let numbers: Vec<OwnedNumber> = value.snapshot()?;
 /// assert_eq!(numbers[0].as_str(), "1.0");
-/// assert_eq!(numbers[1].as_u128(), Some(123456789012345678901234567890));
+/// assert_eq!(numbers[1].as_number().as_u128(), Some(123456789012345678901234567890));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnedNumber {
     text: String,
 }
-
-/// The text is not a JSON number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NumberError;
 
 /// The Rust type that fits a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,31 +120,6 @@ impl OwnedNumber {
     pub fn as_str(&self) -> &str {
         &self.text
     }
-
-    /// Returns an integer that fits.
-    pub fn as_u64(&self) -> Option<u64> {
-        self.as_number().as_u64()
-    }
-
-    /// Returns an integer that fits. `-0` is not an integer.
-    pub fn as_i64(&self) -> Option<i64> {
-        self.as_number().as_i64()
-    }
-
-    /// Returns an integer that fits.
-    pub fn as_u128(&self) -> Option<u128> {
-        self.as_number().as_u128()
-    }
-
-    /// Returns an integer that fits. `-0` is not an integer.
-    pub fn as_i128(&self) -> Option<i128> {
-        self.as_number().as_i128()
-    }
-
-    /// Returns the nearest `f64`; `None` beyond the largest.
-    pub fn as_f64(&self) -> Option<f64> {
-        self.as_number().as_f64()
-    }
 }
 
 impl From<Number<'_>> for OwnedNumber {
@@ -158,35 +127,6 @@ impl From<Number<'_>> for OwnedNumber {
         Self { text: number.text.to_owned() }
     }
 }
-
-impl From<u64> for OwnedNumber {
-    fn from(number: u64) -> Self {
-        Self { text: number.to_string() }
-    }
-}
-
-impl From<i64> for OwnedNumber {
-    fn from(number: i64) -> Self {
-        Self { text: number.to_string() }
-    }
-}
-
-/// Parses a JSON number and keeps its text.
-impl FromStr for OwnedNumber {
-    type Err = NumberError;
-
-    fn from_str(text: &str) -> Result<Self, NumberError> {
-        Number::parse(text).map(Self::from).ok_or(NumberError)
-    }
-}
-
-impl fmt::Display for NumberError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a JSON number")
-    }
-}
-
-impl std::error::Error for NumberError {}
 
 impl fmt::Display for Number<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -282,3 +222,18 @@ impl Visitor<'_> for Plain {
 pub(super) const TEXT: &str = "$restitch::value::Number";
 
 const OUT_OF_RANGE: &str = "number out of range";
+
+#[cfg(test)]
+mod tests {
+    use super::Number;
+
+    #[test]
+    fn only_json_numbers_are_numbers() {
+        for text in ["0", "-0", "1.0", "1e5", "-1.50E+2", "123456789012345678901234567890"] {
+            assert_eq!(Number::parse(text).map(Number::as_str), Some(text));
+        }
+        for text in ["", "-", "01", "1.", ".5", "1e", " 1", "1 ", "+1", "0x1", "NaN", "1,2", "null", "[1]"] {
+            assert_eq!(Number::parse(text), None, "{text}");
+        }
+    }
+}

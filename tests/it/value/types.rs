@@ -295,9 +295,11 @@ fn half_of_a_name_can_be_omitted() {
     let items: Vec<Item> = value.snapshot_with(Partial::Omit).unwrap();
     assert_eq!(items, [Item { state: Some(State::Draft) }, Item { state: None }]);
     assert!(value.snapshot_at::<Item>("/1").unwrap_err().is_early());
-    assert_eq!(value.snapshot_at_with::<Item>("/1", Partial::Omit).unwrap(), items[1]);
-    let held = value.snapshot_at_with::<State>("/1/state", Partial::Omit).unwrap_err();
-    assert_eq!((held.kind(), held.path()), (SnapshotErrorKind::Nothing, "/1/state"));
+    let root = value.view_with(Partial::Omit).unwrap();
+    assert_eq!(root.pointer("/1").unwrap().read::<Item>().unwrap(), items[1]);
+    assert!(root.pointer("/1/state").is_none());
+    let missing = value.snapshot_at::<State>("/2").unwrap_err();
+    assert_eq!((missing.kind(), missing.path()), (SnapshotErrorKind::Nothing, "/2"));
 }
 
 #[test]
@@ -324,14 +326,6 @@ fn numbers_keep_their_text() {
     assert_eq!((number(5).as_u128(), number(5).as_u64()), (Some(123456789012345678901234567890), None));
     assert_eq!((number(6).as_f64(), number(7).as_u64()), (None, Some(u64::MAX)));
     assert_eq!(OwnedNumber::from(number(4)).to_string(), "-1.50E+2");
-    assert_eq!(
-        [OwnedNumber::from(u64::MAX).as_str(), OwnedNumber::from(i64::MIN).as_str()],
-        [texts[7], "-9223372036854775808"]
-    );
-    assert!(texts.iter().all(|text| text.parse::<OwnedNumber>().unwrap().as_str() == *text));
-    for text in ["", "-", "01", "1.", ".5", "1e", " 1", "1 ", "+1", "0x1", "NaN", "1,2", "null", "[1]"] {
-        assert_eq!(text.parse::<OwnedNumber>().unwrap_err().to_string(), "not a JSON number", "{text}");
-    }
     // From another deserializer it is the number that serde passes, and is written as one.
     let row: Row =
         serde_json::from_str(r#"{"n": 1.50, "more": [7, -7, 1e300, 123456789012345678901234567890]}"#).unwrap();
