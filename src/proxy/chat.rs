@@ -1,6 +1,7 @@
 //! Decides which chat completions are read, and makes the calls that complete a cut one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use crate::Limits;
 use crate::client::{Body, BodyError};
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::chat;
-use crate::session::body::{BodyRelay, Output};
+use crate::session::body::{BodyRelay, Output, TransportEnd};
 use crate::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, PrefillOptions, Request, Retry, Status};
 use crate::stream::Stitcher;
 
@@ -99,6 +100,8 @@ impl Conversation {
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
         let give_up = self.give_up;
+        let is_lost = Arc::new(AtomicBool::new(false));
+        let observed = Arc::clone(&is_lost);
         let (limits, has_stop, strategy) = (self.limits.clone(), self.request.has_stop, self.strategy());
         let proxy = Arc::clone(&self.proxy);
         let conversation = Arc::new(self);
@@ -108,11 +111,15 @@ impl Conversation {
         };
         let stitcher = Stitcher::new().limits(limits).strategy(strategy).give_up(give_up);
         let stitcher = if has_stop { stitcher.trust_stop() } else { stitcher };
-        let stitch = stitcher
-            .stream(first, reopen)
-            .on_rejection(|refused: &CallError| refused.0.clone())
-            .observe_all(move |output| proxy.observed(output));
-        Response::from_parts(parts, Body::stream(stitch))
+        let stitch = stitcher.stream(first, reopen).on_rejection(|refused: &CallError| refused.0.clone()).observe_all(
+            move |output| {
+                if matches!(output, Output::Done { transport_end: TransportEnd::Dropped, .. }) {
+                    observed.store(true, Ordering::Relaxed);
+                }
+                proxy.observed(output);
+            },
+        );
+        Response::from_parts(parts, Body::stream(BrokenOff { stream: stitch, is_lost }))
     }
 
     /// Makes a further call and checks that a stream answers it.
@@ -331,6 +338,30 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: a date is compared with the clock")]
     let now = SystemTime::now();
     Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// A stream that ends with an error if its answer ends as a lost connection does, so that the client's connection is
+/// lost, too. The call that ended last may have ended well: it brought nothing.
+struct BrokenOff<S> {
+    stream: S,
+    /// Set before the end of the stream.
+    is_lost: Arc<AtomicBool>,
+}
+
+impl<S> futures_core::Stream for BrokenOff<S>
+where
+    S: futures_core::Stream<Item = Result<Bytes, CallError>> + Unpin,
+{
+    type Item = Result<Bytes, CallError>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        let next = std::task::ready!(std::pin::Pin::new(&mut self.stream).poll_next(cx));
+        let is_lost = next.is_none() && self.is_lost.swap(false, Ordering::Relaxed);
+        std::task::Poll::Ready(if is_lost { Some(Err(CallError(CallEnd::Dropped))) } else { next })
+    }
 }
 
 /// A response's body as a stream of its bytes.

@@ -170,7 +170,7 @@ impl Proxy {
 
     fn record(&self, model: &str, hint: CapabilityHint) {
         if self.cache().record(model, hint) {
-            tracing::info!(?hint, "learned of a model");
+            tracing::info!(?hint, "recorded what a refusal says about a model");
         }
     }
 
@@ -182,9 +182,10 @@ impl Proxy {
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.
     fn observed(&self, output: &Output) {
         match output {
-            Output::Call { request, .. } => {
-                tracing::info!(number = request.number, again = request.turn.is_none(), "asking for the rest");
-            }
+            Output::Call { request, .. } => match &request.turn {
+                Some(turn) => tracing::info!(call = request.number, mode = turn.mode.as_str(), "asking for the rest"),
+                None => tracing::info!(call = request.number, "sending the request again"),
+            },
             Output::Event(Event::Joined { seam, elapsed, .. }) => tracing::info!(
                 offset = seam.offset,
                 alignment = seam.alignment.as_str(),

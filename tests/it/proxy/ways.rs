@@ -352,6 +352,25 @@ async fn a_request_says_how_often_it_is_continued() {
     assert_eq!(setup.stream().await.text(), DOCUMENT);
 }
 
+/// By default a client sees the failure that it would have seen without the proxy, whatever its further calls did.
+#[tokio::test]
+async fn an_answer_that_is_left_ends_as_its_cut_call_ended() {
+    for rest in ["refusal", "hangup", "500~0", "empty"] {
+        for (end, is_whole, last) in [
+            ("drop", false, ""),
+            ("eof", true, ""),
+            ("length", true, "\"finish_reason\":\"length\""),
+            ("error", true, "\"error\":{"),
+        ] {
+            let setup = Setup::new(&format!("answer@50!{end} | {rest}")).await;
+            let answer = exchange(setup.proxy.addr(), &post(&super::request(true, "x").to_string())).await;
+            let (body, ended_as_announced) = body_of(&answer);
+            assert_eq!(ended_as_announced, is_whole, "{end}, {rest}: {body}");
+            assert!(body.contains(last) && body.contains("\"status\":\"incomplete\""), "{end}, {rest}: {body}");
+        }
+    }
+}
+
 /// The client of a whole answer sees in its headers how the answer came about, since what was closed parses, too.
 #[tokio::test]
 async fn a_whole_answer_tells_how_it_came_about() {
