@@ -85,11 +85,13 @@ fn tell_unknown(console: &Console) {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     // A variable that an argument names, for example one that holds a key, is the user's own.
     let is_named = |name: &str| std::env::args().any(|argument| argument == name);
-    let unknown: BTreeSet<String> = names
-        .filter(|name| name.starts_with("RESTITCH_") && !known.contains(name.as_str()) && !is_named(name))
-        .collect();
+    let is_ours = |name: &str| name.starts_with("RESTITCH_") && !known.contains(name) && !BUILD.contains(&name);
+    let unknown: BTreeSet<String> = names.filter(|name| is_ours(name) && !is_named(name)).collect();
     let known = known.into_iter().collect::<Vec<_>>().join(", ");
     for name in unknown {
         console.note(format_args!("{name}: no such variable; known are {known}"));
     }
 }
+
+/// Set by the build script for the compiler. Cargo passes them on to the programs that it runs, too.
+const BUILD: [&str; 2] = ["RESTITCH_BUILD", "RESTITCH_FEATURES"];

@@ -157,8 +157,8 @@ fn what_is_wrong_is_told_with_its_line() {
             10,
             "`yes` is no way to continue a prefix: there are `none`",
         ),
-        ("[[capability]]\nmodel = \"a\"\nprefill_path = \"beta\"\n", 3, 15, "`beta` is no path"),
-        ("[[capability]]\nmodel = \"a\"\nprefill_path = \"/a?b\"\n", 3, 15, "`/a?b` is no path"),
+        ("[[capability]]\nmodel = \"a\"\nprefill_path = \"beta\"\n", 3, 16, "`beta` is no path"),
+        ("[[capability]]\nmodel = \"a\"\nprefill_path = \"/a?b\"\n", 3, 16, "`/a?b` is no path"),
         ("[[capability]]\nmodel = \"a\"\n[[capability]]\nmodell = \"b\"\n", 4, 1, "unknown field `modell`"),
         (
             "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"b\", value = \"{\" }\n",

@@ -16,6 +16,7 @@ use restitch::internal::chat::Transcript;
 use restitch::internal::client::{Body, Client, Upstream};
 use restitch::internal::proxy::{self, Proxy};
 use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::session::GiveUp;
 use restitch::sim::{Server, Sim};
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
@@ -36,9 +37,13 @@ impl Setup {
     }
 
     async fn with(script: &str, limits: Limits) -> Self {
+        Self::of(script, |proxy| proxy.limits(limits)).await
+    }
+
+    async fn of(script: &str, change: impl FnOnce(Proxy) -> Proxy) -> Self {
         let sim = Sim::new(DOCUMENT, script.parse().unwrap()).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
-        let proxy = Proxy::new(client).limits(limits).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = change(Proxy::new(client)).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         Self { sim, proxy }
     }
 
@@ -197,7 +202,7 @@ async fn every_behaviour_first_and_the_anchor_then() {
 #[tokio::test]
 async fn behaviours_that_never_deliver_end_closed_and_flagged() {
     for behaviour in ["refusal", "empty", "repeat", "drop", "hangup", "500~0", "429~0", "404"] {
-        let setup = Setup::new(&format!("answer@100 | {behaviour}")).await;
+        let setup = Setup::of(&format!("answer@100 | {behaviour}"), |proxy| proxy.give_up(GiveUp::Close)).await;
         let answer = setup.stream().await;
         let text = answer.text();
         assert!(text.starts_with(&DOCUMENT[..100]), "{behaviour}: {text}");

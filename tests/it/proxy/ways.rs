@@ -176,8 +176,8 @@ async fn other_refusals_are_failures() {
         let raw = Raw::new(answers).await;
         let proxy = proxy(&raw, Row::of("*").prefill(prefix), |proxy| proxy).await;
         let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
-        assert_eq!(text, "[1, 2]");
-        assert_eq!((&report["status"], &report["failures"]), (&json!("closed"), &json!(3)), "{prefix:?}");
+        assert_eq!(text, "[1, 2");
+        assert_eq!((&report["status"], &report["failures"]), (&json!("incomplete"), &json!(3)), "{prefix:?}");
         assert_eq!(raw.requests.lock().unwrap().len(), 4);
     }
 }
@@ -334,10 +334,9 @@ async fn a_request_says_how_often_it_is_continued() {
         let limits = Limits { max_continuations: 3, ..Limits::default() };
         let proxy = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
         let header = format!("x-restitch-continuations: {header}");
-        let (text, report) = told(&exchange(proxy.addr(), &with_header(&header)).await);
+        let (_, report) = told(&exchange(proxy.addr(), &with_header(&header)).await);
         assert_eq!(report["continuations"], calls, "{header}");
-        assert_eq!(report["status"], "closed", "{header}");
-        serde_json::from_str::<Value>(&text).unwrap();
+        assert_eq!(report["status"], "incomplete", "{header}");
     }
     let setup = Setup::new("answer").await;
     for header in ["x-restitch-continuations: many", "x-restitch-continuations: -1"] {
