@@ -16,14 +16,14 @@
 //! assert_eq!(write(ContinuationStyle::CommaExtra, &cut, 7), None);
 //! ```
 
+mod altered;
 mod index;
 mod new_root;
-mod nothing;
+mod nothing_new;
 mod print;
 mod random;
 mod restart;
 mod spell;
-mod twist;
 mod wrap;
 
 use index::Site;
@@ -278,16 +278,16 @@ pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<Strin
         ContinuationStyle::BareListCut => format!("[{}]", new_root::bare(&site, true)?),
         ContinuationStyle::Bare => new_root::bare(&site, false)?,
         ContinuationStyle::BareCut => new_root::bare(&site, true)?,
-        ContinuationStyle::Reopened => twist::reopened(&site)?,
-        ContinuationStyle::DiffersElement => twist::differs(&site, Start::Element, random)?,
-        ContinuationStyle::DiffersRoot => twist::differs(&site, Start::Root, random)?,
-        ContinuationStyle::DiffersValue => twist::differs(&site, Start::Value, random)?,
-        ContinuationStyle::Trimmed => twist::trimmed(&site)?,
+        ContinuationStyle::Reopened => altered::reopened(&site)?,
+        ContinuationStyle::DiffersElement => altered::differs(&site, Start::Element, random)?,
+        ContinuationStyle::DiffersRoot => altered::differs(&site, Start::Root, random)?,
+        ContinuationStyle::DiffersValue => altered::differs(&site, Start::Value, random)?,
+        ContinuationStyle::Trimmed => altered::trimmed(&site)?,
         ContinuationStyle::Empty => String::new(),
-        ContinuationStyle::Refusal => nothing::refusal(random),
-        ContinuationStyle::SameAgain => nothing::same_again(&site, random)?,
-        ContinuationStyle::OnlyDelivered => nothing::only_delivered(&site, random)?,
-        ContinuationStyle::ClosedDelivered => nothing::closed_delivered(&site)?,
+        ContinuationStyle::Refusal => nothing_new::refusal(random),
+        ContinuationStyle::SameAgain => nothing_new::same_again(&site, random)?,
+        ContinuationStyle::OnlyDelivered => nothing_new::only_delivered(&site, random)?,
+        ContinuationStyle::ClosedDelivered => nothing_new::closed_delivered(&site)?,
     };
     let is_own =
         matches!(style, ContinuationStyle::Anchor | ContinuationStyle::Exact | ContinuationStyle::ExactUnasked);
