@@ -110,6 +110,7 @@ fn read_block(lines: &[&str]) -> Result<String, String> {
         '\u{2400}'..='\u{241f}' => char::from_u32(u32::from(c) - 0x2400).unwrap(),
         '\u{2420}' => ' ',
         '\u{2421}' => '\u{7f}',
+        '\u{237d}' => '\u{a0}',
         c => c,
     };
     Ok(lines.join("\n").chars().map(plain).collect())
@@ -118,12 +119,12 @@ fn read_block(lines: &[&str]) -> Result<String, String> {
 #[test]
 fn a_case_is_read_as_the_format_says() {
     let text = "# name\n\nA reason.\nMore of it.\n\n- expect: any\n- repair: a at 1\n- repair: b: c\n\n\
-        ```first\n{\"a\": 1\n```\n\n````first\nx\n```\n\n````\n```empty\n```\n```pictures\n␀␉␍␡ a␠\n\n```\n";
+        ```first\n{\"a\": 1\n```\n\n````first\nx\n```\n\n````\n```empty\n```\n```pictures\n␀␉␍␡⍽ a␠\n\n```\n";
     let case = CaseFile::parse(text).unwrap();
     assert_eq!((case.name.as_str(), case.fact("expect"), case.fact("other")), ("name", Some("any"), None));
     assert_eq!(case.facts("repair").collect::<Vec<_>>(), ["a at 1", "b: c"]);
     assert_eq!(case.blocks("first").collect::<Vec<_>>(), ["{\"a\": 1", "x\n```\n"]);
-    assert_eq!((case.block("empty"), case.block("pictures")), (Some(""), Some("\0\t\r\u{7f} a \n")));
+    assert_eq!((case.block("empty"), case.block("pictures")), (Some(""), Some("\0\t\r\u{7f}\u{a0} a \n")));
     assert_eq!(case.unknown(&["expect", "repair"], &["first", "empty"]), Some("pictures"));
     assert_eq!(case.unknown(&["expect"], &[]), Some("repair"));
     assert_eq!(case.unknown(&["expect", "repair"], &["first", "empty", "pictures"]), None);

@@ -9,7 +9,13 @@ use serde_json::{Value, json};
 use crate::case_file::{CaseFile, read_folder};
 
 /// Cases that the engine does not fulfil yet. One that it does fulfil must be removed here.
-const NOT_YET: [&str; 3] = ["comma-missing-after-a-number", "number-that-occurs-twice", "refusal-in-an-opened-object"];
+const NOT_YET: [&str; 5] = [
+    "comma-missing-after-a-number",
+    "no-break-space-at-the-cut",
+    "number-that-occurs-twice",
+    "refusal-in-an-opened-object",
+    "root-again-over-nested-keys-alike",
+];
 
 #[test]
 fn seams_are_as_their_files_say() {
