@@ -150,14 +150,14 @@ fn sinks(c: &mut Criterion) {
     });
     group.bench_function("child index, 4-byte pushes", |b| {
         b.iter(|| {
-            let mut index = ChildIndex::new(Limits::default().max_children);
+            let mut index = ChildIndex::new(Limits::default().parser.max_children);
             push_all(&pushes, &mut index, |_| {});
             index.root()
         });
     });
     group.bench_function("child index and sections, 4-byte pushes", |b| {
         b.iter(|| {
-            let mut both = (ChildIndex::new(Limits::default().max_children), Sections::new(16));
+            let mut both = (ChildIndex::new(Limits::default().parser.max_children), Sections::new(16));
             push_all(&pushes, &mut both, |_| {});
             both.1.count()
         });

@@ -29,7 +29,7 @@ pub enum SyntaxErrorKind {
     InvalidUtf8(u8),
     /// A closing bracket that does not match the innermost open container.
     MismatchedCloser(u8),
-    /// More open containers than [`Limits::max_depth`](crate::Limits::max_depth) allows.
+    /// More open containers than [`ParserLimits::max_depth`](crate::ParserLimits::max_depth) allows.
     TooDeep(usize),
     /// Something other than white space after the root.
     TrailingText(u8),

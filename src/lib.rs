@@ -95,7 +95,7 @@ mod cli;
 pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_encoding};
 pub use envelope::AllowedRoots;
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
-pub use limits::Limits;
+pub use limits::{ContinuationLimits, Limits, ParserLimits, TransportLimits};
 pub use session::{Message, Outcome, Retry};
 #[cfg(feature = "stream")]
 pub use stream::{Stitch, StitchText, Stitcher, TextDelta};

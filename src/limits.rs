@@ -2,14 +2,27 @@
 
 use std::time::Duration;
 
-/// The caps of one stream. Reaching one is a named outcome, never a silent loss.
+/// The caps of one answer, in three groups. Reaching one is a named outcome, never a silent loss.
 ///
 /// ```
-/// let limits = restitch::Limits { max_continuations: 2, ..restitch::Limits::default() };
-/// assert_eq!(limits.max_depth, 1024);
+/// let limits = restitch::Limits::default().with_max_continuations(2);
+/// assert_eq!((limits.continuation.max_continuations, limits.parser.max_depth), (2, 1024));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
+    /// Caps on what is read: bytes and containers.
+    pub parser: ParserLimits,
+    /// Caps on the loop that asks for the rest: requests, calls, tokens and time.
+    pub continuation: ContinuationLimits,
+    /// Caps on connections: bytes kept for them, and waits.
+    pub transport: TransportLimits,
+}
+
+/// Caps on what is read: bytes and containers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParserLimits {
     /// Open containers of one document. Deeper input is an error with its offset. Default 1,024: far above what
     /// models write, and what most readers accept.
     pub max_depth: usize,
@@ -27,6 +40,28 @@ pub struct Limits {
     /// continuation is joined, and 16 MiB at most. The start of the root counts wherever it is; other text before the
     /// tail is not looked at.
     pub overlap_window: usize,
+    /// Whole children of open containers that `ChildIndex` remember, over all containers.
+    /// Default 65,536: more rows than a model writes in one answer, and about 3 MiB.
+    pub max_children: usize,
+}
+
+impl Default for ParserLimits {
+    fn default() -> Self {
+        Self {
+            max_depth: 1024,
+            max_line_bytes: 16 << 20,
+            max_event_bytes: 16 << 20,
+            max_pending_bytes: 64 << 10,
+            overlap_window: 64 << 10,
+            max_children: 1 << 16,
+        }
+    }
+}
+
+/// Caps on the loop that asks for the rest: requests, calls, tokens and time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContinuationLimits {
     /// Characters of the longest anchor. Default 2,048: longer ones are not repeated faithfully.
     pub max_anchor_chars: usize,
     /// Bytes of delivered text that a continuation sends back as they are; of a longer one a rendering is sent, where one
@@ -34,28 +69,47 @@ pub struct Limits {
     pub max_verbatim_context: usize,
     /// Characters of values in the rendering that is sent in place of a longer text. Default 500.
     pub context_budget_chars: usize,
-    /// Bytes read ahead of a slow client. Default 1 MiB: a reset drops what only the kernel held.
-    pub max_read_ahead_bytes: usize,
-    /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
-    pub max_body_bytes: usize,
-    /// Whole children of open containers that `ChildIndex` remember, over all containers.
-    /// Default 65,536: more rows than a model writes in one answer, and about 3 MiB.
-    pub max_children: usize,
     /// Calls after the first one. Default 8.
     pub max_continuations: u32,
     /// Failures in a row that end the loop. Default 3.
     pub max_consecutive_failures: u32,
     /// Fragments in a row that bring nothing new and end the loop. Default 2.
     pub max_no_progress: u32,
+    /// Answers in a row that say they are no further than the one before, and end the loop. Default 3; a model that is
+    /// not asked says nothing.
+    pub max_stalled_reports: u32,
     /// Tokens of all answers to one request together, as the provider counts them, behind which no further call is made.
     /// Default: none.
     pub max_total_tokens: Option<u64>,
     /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.
     /// Default: none.
     pub max_total_time: Option<Duration>,
-    /// Answers in a row that say they are no further than the one before, and end the loop. Default 3; a model that is
-    /// not asked says nothing.
-    pub max_stalled_reports: u32,
+}
+
+impl Default for ContinuationLimits {
+    fn default() -> Self {
+        Self {
+            max_anchor_chars: 2048,
+            max_verbatim_context: 16 << 10,
+            context_budget_chars: 500,
+            max_continuations: 8,
+            max_consecutive_failures: 3,
+            max_no_progress: 2,
+            max_stalled_reports: 3,
+            max_total_tokens: None,
+            max_total_time: None,
+        }
+    }
+}
+
+/// Caps on connections: bytes kept for them, and waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransportLimits {
+    /// Bytes read ahead of a slow client. Default 1 MiB: a reset drops what only the kernel held.
+    pub max_read_ahead_bytes: usize,
+    /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
+    pub max_body_bytes: usize,
     /// Silence after which an upstream that owes the rest of a document counts as gone. Default 60 s.
     pub idle_timeout: Duration,
     /// Silence before the first byte of an answer after which a call counts as failed. Default 300 s: a model may
@@ -68,30 +122,61 @@ pub struct Limits {
     pub max_backoff: Duration,
 }
 
-impl Default for Limits {
+impl Default for TransportLimits {
     fn default() -> Self {
         Self {
-            max_depth: 1024,
-            max_line_bytes: 16 << 20,
-            max_event_bytes: 16 << 20,
-            max_pending_bytes: 64 << 10,
-            overlap_window: 64 << 10,
-            max_anchor_chars: 2048,
-            max_verbatim_context: 16 << 10,
-            context_budget_chars: 500,
             max_read_ahead_bytes: 1 << 20,
             max_body_bytes: 32 << 20,
-            max_children: 1 << 16,
-            max_continuations: 8,
-            max_consecutive_failures: 3,
-            max_no_progress: 2,
-            max_total_tokens: None,
-            max_total_time: None,
-            max_stalled_reports: 3,
             idle_timeout: Duration::from_secs(60),
             first_byte_timeout: Duration::from_secs(300),
             keep_alive_interval: Duration::from_secs(5),
             max_backoff: Duration::from_secs(10),
         }
+    }
+}
+
+/// Declares a setter for each limit.
+macro_rules! setters {
+    ($($group:ident: $ty:ident { $($setter:ident $name:ident: $value:ty),+ $(,)? })+) => {
+        impl Limits {
+            $($(
+                #[doc = concat!("Sets [`", stringify!($name), "`](", stringify!($ty), "::", stringify!($name), ").")]
+                #[must_use]
+                pub fn $setter(mut self, $name: $value) -> Self {
+                    self.$group.$name = $name;
+                    self
+                }
+            )+)+
+        }
+    };
+}
+
+setters! {
+    parser: ParserLimits {
+        with_max_depth max_depth: usize,
+        with_max_line_bytes max_line_bytes: usize,
+        with_max_event_bytes max_event_bytes: usize,
+        with_max_pending_bytes max_pending_bytes: usize,
+        with_overlap_window overlap_window: usize,
+        with_max_children max_children: usize,
+    }
+    continuation: ContinuationLimits {
+        with_max_anchor_chars max_anchor_chars: usize,
+        with_max_verbatim_context max_verbatim_context: usize,
+        with_context_budget_chars context_budget_chars: usize,
+        with_max_continuations max_continuations: u32,
+        with_max_consecutive_failures max_consecutive_failures: u32,
+        with_max_no_progress max_no_progress: u32,
+        with_max_stalled_reports max_stalled_reports: u32,
+        with_max_total_tokens max_total_tokens: Option<u64>,
+        with_max_total_time max_total_time: Option<Duration>,
+    }
+    transport: TransportLimits {
+        with_max_read_ahead_bytes max_read_ahead_bytes: usize,
+        with_max_body_bytes max_body_bytes: usize,
+        with_idle_timeout idle_timeout: Duration,
+        with_first_byte_timeout first_byte_timeout: Duration,
+        with_keep_alive_interval keep_alive_interval: Duration,
+        with_max_backoff max_backoff: Duration,
     }
 }

@@ -81,7 +81,7 @@ struct OpenContainer {
 
 impl ChildIndex {
     /// Creates an index of at most `limit` children over all open containers
-    /// ([`Limits::max_children`](crate::Limits::max_children)). Of more children, the first ones are remembered.
+    /// ([`ParserLimits::max_children`](crate::ParserLimits::max_children)). Of more children, the first ones are remembered.
     pub fn new(limit: usize) -> Self {
         let limit = limit.min(u32::MAX as usize - 1);
         Self {

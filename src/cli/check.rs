@@ -240,7 +240,12 @@ pub(super) struct Checker {
 
 impl Checker {
     pub(super) fn new() -> Self {
-        Self { machine: Machine::new(Limits::default().max_depth), tracker: Tracker::default(), length: 0, error: None }
+        Self {
+            machine: Machine::new(Limits::default().parser.max_depth),
+            tracker: Tracker::default(),
+            length: 0,
+            error: None,
+        }
     }
 
     /// Takes more of the text. After an error it takes nothing.

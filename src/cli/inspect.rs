@@ -104,7 +104,7 @@ impl Answers for Args {
             }
             None => console.line("complete part    none yet")?,
         }
-        let overlap = context::overlap_context(document, Limits::default().max_anchor_chars);
+        let overlap = context::overlap_context(document, Limits::default().continuation.max_anchor_chars);
         if overlap.text.is_empty() {
             console.line("overlap context  none")?;
         } else {

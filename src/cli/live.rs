@@ -164,7 +164,8 @@ impl Text {
             // Until now it was not known what the bytes are.
             let usual = if self.source.is_events() { Trailing::Stop } else { Trailing::Next };
             let trailing = *self.trailing.get_or_insert(usual);
-            self.document = Document::with_options(Limits::default().max_depth, AllowedRoots::Any, trailing.into());
+            self.document =
+                Document::with_options(Limits::default().parser.max_depth, AllowedRoots::Any, trailing.into());
         }
         let mut taken = 0;
         while let Some(rest) = self.new.get(taken..).filter(|rest| !rest.is_empty()) {

@@ -129,7 +129,7 @@ pub(super) struct Parsed<S> {
 impl<S: Sink + Default> Parsed<S> {
     pub(super) fn new(text: &str) -> Self {
         let mut sink = S::default();
-        let mut document = Document::with_roots(Limits::default().max_depth, AllowedRoots::Any);
+        let mut document = Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
         let deviation = document.push_with(text, &mut sink).err();
         if deviation.is_none() {
             // Fails if the root is open, which the document knows itself. Only a number needs this call to end.

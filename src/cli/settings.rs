@@ -72,9 +72,9 @@ impl Settings {
     pub(super) fn config(&self, console: &mut Console) -> Option<Config> {
         let mut config = read(self.config.as_deref(), console)?;
         let (limits, proxy) = (&mut config.limits, &mut config.proxy);
-        limits.max_continuations = self.continuations.unwrap_or(limits.max_continuations);
-        limits.idle_timeout = self.idle.map_or(limits.idle_timeout, Duration::from_secs);
-        limits.max_body_bytes = self.body.unwrap_or(limits.max_body_bytes);
+        limits.continuation.max_continuations = self.continuations.unwrap_or(limits.continuation.max_continuations);
+        limits.transport.idle_timeout = self.idle.map_or(limits.transport.idle_timeout, Duration::from_secs);
+        limits.transport.max_body_bytes = self.body.unwrap_or(limits.transport.max_body_bytes);
         proxy.listen = self.listen.or(proxy.listen);
         proxy.upstream = self.upstream.clone().or(proxy.upstream.take());
         proxy.adapt = self.adapt.or(proxy.adapt);

@@ -8,17 +8,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Declares a table whose keys are the members of [`Limits`](crate::Limits). Each is optional, and has the key of
 /// earlier versions as an alias.
 macro_rules! limits {
-    ($($key:ident | $old:literal: $type:ty),+ $(,)?) => {
+    ($($group:ident: $ty:ident { $($key:ident | $old:literal: $type:ty),+ $(,)? })+) => {
         #[derive(Debug, Default, Deserialize, Serialize)]
         #[serde(deny_unknown_fields, default)]
         pub(super) struct Limits {
-            $(#[serde(alias = $old, skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+
+            $($(#[serde(alias = $old, skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+)+
         }
 
         impl From<Limits> for crate::Limits {
             fn from(file: Limits) -> Self {
                 let mut limits = Self::default();
-                $(if let Some(value) = file.$key { limits.$key = value.into(); })+
+                $($(if let Some(value) = file.$key { limits.$group.$key = value.into(); })+)+
                 limits
             }
         }
@@ -26,35 +26,41 @@ macro_rules! limits {
         impl From<&crate::Limits> for Limits {
             fn from(limits: &crate::Limits) -> Self {
                 // The members are named one by one, so that a limit without a key does not compile.
-                let crate::Limits { $($key),+ } = limits.clone();
-                Self { $($key: Some($key.into())),+ }
+                $(let crate::$ty { $($key),+ } = limits.$group.clone();)+
+                Self { $($($key: Some($key.into()),)+)+ }
             }
         }
     };
 }
 
 limits! {
-    max_depth | "depth": Positive,
-    max_line_bytes | "line": Positive,
-    max_event_bytes | "event": Positive,
-    max_pending_bytes | "held": Positive,
-    overlap_window | "tail": usize,
-    max_anchor_chars | "anchor": usize,
-    max_verbatim_context | "full_context": usize,
-    context_budget_chars | "context_budget": usize,
-    max_read_ahead_bytes | "read_ahead": usize,
-    max_body_bytes | "body": usize,
-    max_children | "siblings": usize,
-    max_continuations | "continuations": u32,
-    max_consecutive_failures | "failures": u32,
-    max_no_progress | "repeats": u32,
-    max_total_tokens | "tokens": OptionalCount,
-    max_total_time | "time": Seconds,
-    max_stalled_reports | "strikes": u32,
-    idle_timeout | "idle": PositiveSeconds,
-    first_byte_timeout | "first_byte": PositiveSeconds,
-    keep_alive_interval | "keep_alive": Seconds,
-    max_backoff | "backoff": Seconds,
+    parser: ParserLimits {
+        max_depth | "depth": Positive,
+        max_line_bytes | "line": Positive,
+        max_event_bytes | "event": Positive,
+        max_pending_bytes | "held": Positive,
+        overlap_window | "tail": usize,
+        max_children | "siblings": usize,
+    }
+    continuation: ContinuationLimits {
+        max_anchor_chars | "anchor": usize,
+        max_verbatim_context | "full_context": usize,
+        context_budget_chars | "context_budget": usize,
+        max_continuations | "continuations": u32,
+        max_consecutive_failures | "failures": u32,
+        max_no_progress | "repeats": u32,
+        max_stalled_reports | "strikes": u32,
+        max_total_tokens | "tokens": OptionalCount,
+        max_total_time | "time": Seconds,
+    }
+    transport: TransportLimits {
+        max_read_ahead_bytes | "read_ahead": usize,
+        max_body_bytes | "body": usize,
+        idle_timeout | "idle": PositiveSeconds,
+        first_byte_timeout | "first_byte": PositiveSeconds,
+        keep_alive_interval | "keep_alive": Seconds,
+        max_backoff | "backoff": Seconds,
+    }
 }
 
 /// A number that must not be 0.

@@ -17,7 +17,7 @@
 //!     host = "127.0.0.1"
 //!     prefill = "continue-final-message"
 //! "#)?;
-//! assert_eq!(config.limits.max_continuations, 4);
+//! assert_eq!(config.limits.continuation.max_continuations, 4);
 //! assert_eq!(config.table().of("llama", Some("127.0.0.1")).prefill, PrefillForm::Final);
 //!
 //! let error = Config::parse("[limits]\nmax_continuation = 4\n").unwrap_err();

@@ -63,9 +63,9 @@ pub struct ContextIndex {
 }
 
 impl ContextIndex {
-    /// Creates an index of at most [`Limits::max_children`] children and 4,096 sections.
+    /// Creates an index of at most [`ParserLimits::max_children`] children and 4,096 sections.
     pub fn new(limits: &Limits) -> Self {
-        Self { sections: Sections::default(), children: ChildIndex::new(limits.max_children) }
+        Self { sections: Sections::default(), children: ChildIndex::new(limits.parser.max_children) }
     }
 
     /// Returns the remembered sections, in the order in which they start. O(sections).
@@ -101,7 +101,7 @@ pub struct ContextOptions<'a> {
 
 impl Default for ContextOptions<'_> {
     fn default() -> Self {
-        Self { budget: BUDGET, max_anchor: Limits::default().max_anchor_chars, last_raw_json: None }
+        Self { budget: BUDGET, max_anchor: Limits::default().continuation.max_anchor_chars, last_raw_json: None }
     }
 }
 

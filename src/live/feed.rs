@@ -93,7 +93,7 @@ impl Options {
 impl<S: LiveExt> Feed<S> {
     pub(super) fn new(stream: S) -> Self {
         let options = Options {
-            depth: Limits::default().max_depth,
+            depth: Limits::default().parser.max_depth,
             roots: AllowedRoots::Containers,
             trailing: Trailing::default(),
         };

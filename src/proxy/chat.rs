@@ -79,7 +79,11 @@ impl Conversation {
 
     /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.
     pub(super) async fn answer(self, response: Response<Incoming>) -> Response<Body> {
-        tracing::debug!(continuations = self.limits.max_continuations, on_give_up = self.give_up.as_str(), "answering");
+        tracing::debug!(
+            continuations = self.limits.continuation.max_continuations,
+            on_give_up = self.give_up.as_str(),
+            "answering"
+        );
         let expected = if self.request.stream { EVENT_STREAM } else { JSON };
         if response.status() != StatusCode::OK || media_type(response.headers()) != Some(expected) {
             return passed(response);
@@ -221,8 +225,8 @@ impl Conversation {
     /// Returns what a refusal says about the model.
     async fn hint(&self, response: Response<Incoming>) -> Option<CapabilityHint> {
         let response = encoding::decoded(response).ok()?;
-        let timeouts = Some((self.limits.idle_timeout, self.limits.idle_timeout));
-        match Collected::read(response.into_body(), self.limits.max_event_bytes, timeouts).await {
+        let timeouts = Some((self.limits.transport.idle_timeout, self.limits.transport.idle_timeout));
+        match Collected::read(response.into_body(), self.limits.parser.max_event_bytes, timeouts).await {
             Ok(Collected::Whole(body)) => {
                 self.show_refusal(&body);
                 CapabilityHint::read(&String::from_utf8_lossy(&body))
@@ -238,8 +242,11 @@ impl Conversation {
         let mut whole = self.body_relay();
         let origin = Instant::now();
         let mut answer = Bytes::new();
-        let timeouts = Some((limits.first_byte_timeout.max(limits.idle_timeout), limits.idle_timeout));
-        match Collected::read(body, limits.max_event_bytes, timeouts).await {
+        let timeouts = Some((
+            limits.transport.first_byte_timeout.max(limits.transport.idle_timeout),
+            limits.transport.idle_timeout,
+        ));
+        match Collected::read(body, limits.parser.max_event_bytes, timeouts).await {
             Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
                 Ok(body) => whole.handle_body(origin.elapsed(), body),
                 // This is not JSON, so there is nothing to continue, and every byte passes.
@@ -255,15 +262,18 @@ impl Conversation {
                 Output::Call { request, at } => {
                     sleep_until(origin + at).await;
                     let call = async {
-                        let head =
-                            timeout(limits.first_byte_timeout.max(limits.idle_timeout), self.call(&request)).await;
+                        let head = timeout(
+                            limits.transport.first_byte_timeout.max(limits.transport.idle_timeout),
+                            self.call(&request),
+                        )
+                        .await;
                         let response = head.unwrap_or(Err(CallEnd::TimedOut))?;
-                        match Collected::read(response.into_body(), limits.max_event_bytes, timeouts).await {
+                        match Collected::read(response.into_body(), limits.parser.max_event_bytes, timeouts).await {
                             // Bytes that are not UTF-8 are not JSON either; the reader reports that.
                             Ok(Collected::Whole(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
                             Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!(
                                 "the answer is larger than {} bytes",
-                                limits.max_event_bytes
+                                limits.parser.max_event_bytes
                             ))),
                             Err(unread) => Err(unread.end()),
                         }

@@ -97,7 +97,7 @@ fn connection(stream: TcpStream, proxy: Arc<Proxy>, graceful: &GracefulShutdown)
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
-    let read_ahead = proxy.limits.max_read_ahead_bytes.max(SMALLEST_BUFFER);
+    let read_ahead = proxy.limits.transport.max_read_ahead_bytes.max(SMALLEST_BUFFER);
     let cut = Cut::default();
     let socket = Socket::new(stream, cut.clone());
     let service = service_fn(move |request| {
@@ -168,7 +168,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
     if !is_chat || directives.off {
         return pass(&proxy, &head, Body::wrap(body)).await;
     }
-    let body = match Collected::read(body, proxy.limits.max_body_bytes, None).await {
+    let body = match Collected::read(body, proxy.limits.transport.max_body_bytes, None).await {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => return pass(&proxy, &head, body).await,
         Err(_) => return error(StatusCode::BAD_REQUEST, "the request's body broke off"),
@@ -176,7 +176,8 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
     match provider::chat::Request::parse(&body) {
         Some(request) if request.n <= 1 => {
             let mut limits = proxy.limits.clone();
-            limits.max_continuations = directives.continuations.unwrap_or(u32::MAX).min(limits.max_continuations);
+            limits.continuation.max_continuations =
+                directives.continuations.unwrap_or(u32::MAX).min(limits.continuation.max_continuations);
             let give_up = directives.give_up.unwrap_or(proxy.give_up);
             let conversation = Conversation { proxy, limits, give_up, head: head.uncompressed(), body, request };
             first::answer(conversation).await

@@ -44,8 +44,8 @@ impl Session {
 
     fn turn_in_words(&self, anchor: &str) -> Turn {
         let (document, index) = (self.slot.document(), Some(self.slot.child_index()));
-        let full = self.settings.limits.max_verbatim_context;
-        let (budget, is_long) = (self.settings.limits.context_budget_chars, document.text().len() > full);
+        let full = self.settings.limits.continuation.max_verbatim_context;
+        let (budget, is_long) = (self.settings.limits.continuation.context_budget_chars, document.text().len() > full);
         let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         let summary = self.sections.summary(document);
         // What is longer is no help: the end of it is the anchor.

@@ -193,7 +193,7 @@ impl Session {
 
     /// Returns a session with another expectation of its continuations, or other roots.
     pub fn with(limits: Limits, expect: Expect, roots: AllowedRoots) -> Self {
-        let progress = Progress::new(limits.max_stalled_reports);
+        let progress = Progress::new(limits.continuation.max_stalled_reports);
         Self {
             slot: Slot::with_roots(&limits, roots),
             sections: Sections::new(SECTIONS),
@@ -298,18 +298,18 @@ impl Session {
     /// [`CallEnd::TimedOut`] is its input. `opened`: the call has answered. `None` where silence does not matter.
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
         let limits = &self.settings.limits;
-        let first_byte = limits.first_byte_timeout.max(limits.idle_timeout);
+        let first_byte = limits.transport.first_byte_timeout.max(limits.transport.idle_timeout);
         let patience = match self.phase {
             Phase::First { .. } if !self.would_continue(&CallEnd::TimedOut) => return None,
             Phase::First { .. } if !self.slot.document().is_json() => first_byte,
-            Phase::First { .. } => limits.idle_timeout,
-            Phase::Continuing(_) if opened => limits.idle_timeout,
+            Phase::First { .. } => limits.transport.idle_timeout,
+            Phase::Continuing(_) if opened => limits.transport.idle_timeout,
             Phase::Continuing(_) => first_byte,
             Phase::Done => return None,
         };
         let silent = self.clock.heard_at?.saturating_add(patience);
         // A call for the rest ends with the time there is for all of it.
-        let left = limits.max_total_time.map(|most| most.saturating_sub(self.clock.spent_before));
+        let left = limits.continuation.max_total_time.map(|most| most.saturating_sub(self.clock.spent_before));
         let over = left.zip(self.clock.started_at).map(|(left, started)| started.saturating_add(left));
         Some(over.filter(|_| !self.is_first()).map_or(silent, |over| over.min(silent)))
     }
@@ -370,7 +370,7 @@ impl Session {
             // Text after a deviation is not read.
             Phase::First { is_final } => *is_final |= self.slot.push_with(text, &mut self.sections).is_err(),
             Phase::Continuing(open) => {
-                if asks_progress && self.call.said.len() < self.settings.limits.max_pending_bytes {
+                if asks_progress && self.call.said.len() < self.settings.limits.parser.max_pending_bytes {
                     self.call.said.push_str(text);
                 }
                 let before = self.slot.document().text().len();

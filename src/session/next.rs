@@ -117,7 +117,7 @@ impl Session {
             Ok(_) => {
                 self.streaks.failures = 0;
                 self.streaks.no_progress = if has_grown { 0 } else { self.streaks.no_progress.saturating_add(1) };
-                if self.streaks.no_progress >= self.settings.limits.max_no_progress.max(1) {
+                if self.streaks.no_progress >= self.settings.limits.continuation.max_no_progress.max(1) {
                     self.give_up(StopReason::NoProgress, None);
                 } else {
                     self.call(now, Duration::ZERO);
@@ -142,13 +142,13 @@ impl Session {
         self.streaks.no_progress = 0;
         let (call, in_a_row) = (self.tally.continuations, self.streaks.failures);
         self.event(Event::Failed { call, reason, in_a_row });
-        if self.streaks.failures >= self.settings.limits.max_consecutive_failures {
+        if self.streaks.failures >= self.settings.limits.continuation.max_consecutive_failures {
             return self.give_up(StopReason::Failures, None);
         }
         let wait = match end {
             CallEnd::Rejected { transient: true, retry_after, .. } => {
                 let doubled = Duration::from_millis(200 << (self.streaks.failures - 1).min(10));
-                retry_after.unwrap_or(doubled).min(self.settings.limits.max_backoff)
+                retry_after.unwrap_or(doubled).min(self.settings.limits.transport.max_backoff)
             }
             _ => Duration::ZERO,
         };
@@ -205,13 +205,13 @@ impl Session {
     /// Returns the cap that a call at this time would break.
     fn cap(&self, at: Duration) -> Option<StopReason> {
         let limits = &self.settings.limits;
-        if self.tally.continuations >= limits.max_continuations {
+        if self.tally.continuations >= limits.continuation.max_continuations {
             Some(StopReason::Continuations)
-        } else if limits.max_total_tokens.is_some_and(|most| self.tally.total_tokens() >= most) {
+        } else if limits.continuation.max_total_tokens.is_some_and(|most| self.tally.total_tokens() >= most) {
             Some(StopReason::Tokens)
-        } else if self.streaks.progress.stalled() >= limits.max_stalled_reports.max(1) {
+        } else if self.streaks.progress.stalled() >= limits.continuation.max_stalled_reports.max(1) {
             Some(StopReason::Progress)
-        } else if limits.max_total_time.is_some_and(|most| self.clock.spent(at) >= most) {
+        } else if limits.continuation.max_total_time.is_some_and(|most| self.clock.spent(at) >= most) {
             Some(StopReason::Time)
         } else {
             None

@@ -96,18 +96,18 @@ impl Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// [`Limits::max_consecutive_failures`](crate::Limits::max_consecutive_failures) calls in a row failed.
+    /// [`ContinuationLimits::max_consecutive_failures`](crate::ContinuationLimits::max_consecutive_failures) calls in a row failed.
     Failures,
-    /// [`Limits::max_no_progress`](crate::Limits::max_no_progress) calls in a row brought nothing new.
+    /// [`ContinuationLimits::max_no_progress`](crate::ContinuationLimits::max_no_progress) calls in a row brought nothing new.
     NoProgress,
-    /// [`Limits::max_continuations`](crate::Limits::max_continuations) were made.
+    /// [`ContinuationLimits::max_continuations`](crate::ContinuationLimits::max_continuations) were made.
     Continuations,
-    /// All answers together have [`Limits::max_total_tokens`](crate::Limits::max_total_tokens).
+    /// All answers together have [`ContinuationLimits::max_total_tokens`](crate::ContinuationLimits::max_total_tokens).
     Tokens,
-    /// The answer has taken [`Limits::max_total_time`](crate::Limits::max_total_time).
+    /// The answer has taken [`ContinuationLimits::max_total_time`](crate::ContinuationLimits::max_total_time).
     Time,
     /// The model reported no progress
-    /// [`Limits::max_stalled_reports`](crate::Limits::max_stalled_reports) times in a row.
+    /// [`ContinuationLimits::max_stalled_reports`](crate::ContinuationLimits::max_stalled_reports) times in a row.
     Progress,
     /// A call ended with a reason that is not to be continued.
     Finish,

@@ -255,7 +255,7 @@ impl Relay {
         if self.is_forwarding() {
             self.forward(now, self.call.decoder.boundary());
             // A block without end that is made of comments alone reaches no cap of the decoder's.
-            if self.call.raw.keep_chunk() > self.limits.max_event_bytes.saturating_mul(2) {
+            if self.call.raw.keep_chunk() > self.limits.parser.max_event_bytes.saturating_mul(2) {
                 self.go_blind(now);
             }
         }
@@ -308,9 +308,9 @@ impl Relay {
             Phase::Open => !self.session.is_first() || !self.call.opened,
             Phase::Blind | Phase::Done => false,
         };
-        let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.keep_alive_interval))
+        let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.transport.keep_alive_interval))
             // Without a pause in between there would be nothing but comments.
-            .filter(|_| waits && !self.limits.keep_alive_interval.is_zero());
+            .filter(|_| waits && !self.limits.transport.keep_alive_interval.is_zero());
         let silence = self.silence();
         keep_alive.into_iter().chain(silence).min()
     }
@@ -335,7 +335,7 @@ impl Relay {
 
     /// Returns when the open call counts as silent.
     fn silence(&self) -> Option<Duration> {
-        let idle = || Some(self.session.heard_at()?.saturating_add(self.limits.idle_timeout));
+        let idle = || Some(self.session.heard_at()?.saturating_add(self.limits.transport.idle_timeout));
         match self.phase {
             // The document is there: an upstream that forgets to say so ends, too.
             Phase::Open if self.session.is_first() && self.is_whole() => idle(),

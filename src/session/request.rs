@@ -21,7 +21,7 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The assistant's message: all text that was delivered, or a rendering of it where it is longer than
-    /// [`Limits::max_verbatim_context`](crate::Limits::max_verbatim_context) and one is known. With [`ContinuationMode::Prefill`] it is the prefix.
+    /// [`ContinuationLimits::max_verbatim_context`](crate::ContinuationLimits::max_verbatim_context) and one is known. With [`ContinuationMode::Prefill`] it is the prefix.
     pub delivered: String,
     /// The tail of it that the answer is asked to repeat first.
     pub anchor: String,

@@ -206,7 +206,7 @@ impl Session {
         }
         session.streaks.failures = snapshot.failures_in_a_row;
         session.streaks.no_progress = snapshot.repeats_in_a_row;
-        let stalled = session.settings.limits.max_stalled_reports;
+        let stalled = session.settings.limits.continuation.max_stalled_reports;
         session.streaks.progress = Progress::resume(stalled, snapshot.tally.percentage, snapshot.strikes);
         session.clock.spent_before = Duration::from_millis(snapshot.spent_ms);
         session.clock.started_at = Some(now);

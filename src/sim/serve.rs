@@ -177,7 +177,7 @@ type Reply = Response<Either<Full<Bytes>, Delivery>>;
 
 async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> Result<Reply, NoResponse> {
     let (parts, body) = request.into_parts();
-    let (body, too_large) = match Limited::new(body, Limits::default().max_body_bytes).collect().await {
+    let (body, too_large) = match Limited::new(body, Limits::default().transport.max_body_bytes).collect().await {
         Ok(body) => (body.to_bytes(), false),
         Err(error) if error.is::<LengthLimitError>() => (Bytes::new(), true),
         // The peer has left in the middle of its request.

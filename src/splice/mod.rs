@@ -119,13 +119,14 @@ enum State {
 
 impl Splice {
     /// A splice at the end of the slot's text. O(depth), a search for the anchor, and the matcher over the
-    /// [tail](Limits::overlap_window).
+    /// [tail](ParserLimits::overlap_window).
     pub fn new(slot: &Slot, expect: Expect, limits: &Limits) -> Self {
         let document = slot.document();
         let (text, root) = (document.text(), document.root_start());
-        let anchor = root.and_then(|_| Anchor::of(text, limits.max_anchor_chars));
-        let matcher =
-            anchor.as_ref().map(|anchor| Matcher::new(text, anchor, root.unwrap_or_default(), limits.overlap_window));
+        let anchor = root.and_then(|_| Anchor::of(text, limits.continuation.max_anchor_chars));
+        let matcher = anchor
+            .as_ref()
+            .map(|anchor| Matcher::new(text, anchor, root.unwrap_or_default(), limits.parser.overlap_window));
         let machine = document.machine();
         let mut splice = Self {
             expect,
@@ -138,7 +139,7 @@ impl Splice {
             max_pending: 0,
             taken: 0,
             calm: 0,
-            limits: (limits.max_pending_bytes, limits.max_children),
+            limits: (limits.parser.max_pending_bytes, limits.parser.max_children),
             state: if root.is_some() {
                 State::Probation
             } else {

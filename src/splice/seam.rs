@@ -143,7 +143,7 @@ pub enum SpliceError {
     /// It fits in two places, which give different documents, and nothing decides between them: the next row of a
     /// table, or the last one again.
     Ambiguous,
-    /// More text than [`Limits::max_pending_bytes`](crate::Limits::max_pending_bytes) waited for the decision.
+    /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes) waited for the decision.
     Pending(usize),
     /// It was joined and delivered up to this deviation, which is the new cut.
     Malformed(SyntaxError),

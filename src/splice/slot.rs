@@ -33,13 +33,13 @@ impl Slot {
 
     /// An empty slot that takes the given roots.
     pub fn with_roots(limits: &Limits, roots: AllowedRoots) -> Self {
-        let document = Document::with_options(limits.max_depth, roots, Trailing::Block);
-        Self { document, child_index: ChildIndex::new(limits.max_children) }
+        let document = Document::with_options(limits.parser.max_depth, roots, Trailing::Block);
+        Self { document, child_index: ChildIndex::new(limits.parser.max_children) }
     }
 
     /// A slot around a document that was written elsewhere. Reads its text once more, for its index of children.
     pub fn of(document: Document, limits: &Limits) -> Self {
-        let mut index = ChildIndex::new(limits.max_children);
+        let mut index = ChildIndex::new(limits.parser.max_children);
         document.replay(&mut index);
         Self { document, child_index: index }
     }

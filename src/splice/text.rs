@@ -63,12 +63,12 @@ struct Joined {
 impl TextSplice {
     /// Creates a splice at the end of `text`. Takes O(text): a search for the anchor.
     pub fn new(text: &str, expect: Expect, limits: &Limits) -> Self {
-        let anchor = Anchor::of(text, limits.max_anchor_chars);
+        let anchor = Anchor::of(text, limits.continuation.max_anchor_chars);
         let is_asked = expect != Expect::Exact && anchor.is_some();
         let root = text.len() - text.trim_ascii_start().len();
         let matcher = anchor.as_ref().filter(|_| is_asked);
         let mut splice = Self {
-            matcher: matcher.map(|anchor| Matcher::new(text, anchor, root, limits.overlap_window)),
+            matcher: matcher.map(|anchor| Matcher::new(text, anchor, root, limits.parser.overlap_window)),
             anchor,
             wrap: EnvelopeScanner::new(),
             offset: text.len(),
@@ -76,7 +76,7 @@ impl TextSplice {
             in_block: is_asked && ends_in_block(text),
             pending: String::new(),
             begin: 0,
-            cap: limits.max_pending_bytes,
+            cap: limits.parser.max_pending_bytes,
             state: State::Probation,
         };
         if !is_asked {

@@ -99,22 +99,22 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// A line has more bytes than [`Limits::max_line_bytes`], which is given.
+    /// A line has more bytes than [`ParserLimits::max_line_bytes`], which is given.
     LineTooLong(usize),
-    /// The fields of an event have more bytes than [`Limits::max_event_bytes`], which is given.
+    /// The fields of an event have more bytes than [`ParserLimits::max_event_bytes`], which is given.
     EventTooLong(usize),
 }
 
 impl Decoder {
-    /// Creates a decoder at the start of a stream, with the caps [`Limits::max_line_bytes`] and
-    /// [`Limits::max_event_bytes`].
+    /// Creates a decoder at the start of a stream, with the caps [`ParserLimits::max_line_bytes`] and
+    /// [`ParserLimits::max_event_bytes`].
     ///
     /// A line counts without its end; the fields of an event count as whole lines, each with one byte for its end.
     /// Comments do not count towards the event: they are not kept.
     pub fn new(limits: &Limits) -> Self {
         Self {
-            line_limit: limits.max_line_bytes,
-            event_limit: limits.max_event_bytes,
+            line_limit: limits.parser.max_line_bytes,
+            event_limit: limits.parser.max_event_bytes,
             carry: Vec::new(),
             block: Block::default(),
             id: String::new(),
@@ -332,7 +332,7 @@ struct Block {
     /// The id that the end of the block sets.
     id: String,
     has_id: bool,
-    /// Bytes of the fields, capped by [`Limits::max_event_bytes`].
+    /// Bytes of the fields, capped by [`ParserLimits::max_event_bytes`].
     size: usize,
     /// Whether its event has been handed out: the next call clears the block.
     spent: bool,

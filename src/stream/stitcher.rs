@@ -88,7 +88,7 @@ impl Stitcher {
     /// Sets how many calls may follow the first one.
     #[must_use]
     pub fn max_continuations(mut self, most: u32) -> Self {
-        self.limits.max_continuations = most;
+        self.limits.continuation.max_continuations = most;
         self
     }
 

@@ -80,7 +80,7 @@ fn nul_bytes() {
 #[test]
 fn a_million_brackets() {
     let deep = "[".repeat(1_000_000);
-    let mut document = Document::new(restitch::Limits::default().max_depth);
+    let mut document = Document::new(restitch::Limits::default().parser.max_depth);
     let error = document.push(&deep).unwrap_err();
     assert_eq!((error.kind, error.offset), (SyntaxErrorKind::TooDeep(1024), 1024));
     assert_eq!(error.to_string(), "more open containers than the limit `max_depth`, 1024 (byte 1024)");

@@ -180,7 +180,7 @@ fn depth_costs_no_recursion_and_size_no_quadratic_time() {
 
 #[test]
 fn the_limit_counts_the_children_of_all_open_containers() {
-    assert_eq!(Limits::default().max_children, 65_536);
+    assert_eq!(Limits::default().parser.max_children, 65_536);
     let (mut document, mut index) = (document(), ChildIndex::new(3));
     document.push_with("[1, 2, [3, 4,", &mut index).unwrap();
     assert_eq!(texts(&index, document.text()), [vec!["1", "2"], vec!["3"]]);

@@ -32,14 +32,12 @@ fn every_example_of_the_page_is_right() {
     assert_eq!(config.proxy.listen, Some("127.0.0.1:7378".parse().unwrap()));
     assert_eq!((config.proxy.adapt, config.proxy.raise_max_tokens), (Some(true), Some(2)));
     assert_eq!(config.proxy.log.as_deref(), Some("warn"));
-    let limits = Limits {
-        max_continuations: 4,
-        max_consecutive_failures: 2,
-        idle_timeout: Duration::from_secs(120),
-        keep_alive_interval: Duration::from_millis(2500),
-        max_verbatim_context: 65_536,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .with_max_continuations(4)
+        .with_max_consecutive_failures(2)
+        .with_idle_timeout(Duration::from_secs(120))
+        .with_keep_alive_interval(Duration::from_millis(2500))
+        .with_max_verbatim_context(65_536);
     assert_eq!(config.limits, limits);
     assert_eq!(config.prompt.template(Part::CutOffElement), None);
     assert_eq!(config.prompt.template(Part::Progress).unwrap().as_str(), Part::Progress.template());
@@ -385,10 +383,10 @@ mod commands {
         let numbers = |config: &Config| {
             let limits = &config.limits;
             (
-                limits.max_continuations,
-                limits.idle_timeout.as_secs(),
-                limits.max_body_bytes,
-                limits.max_consecutive_failures,
+                limits.continuation.max_continuations,
+                limits.transport.idle_timeout.as_secs(),
+                limits.transport.max_body_bytes,
+                limits.continuation.max_consecutive_failures,
             )
         };
         assert_eq!(numbers(&show(&[], &[])), (8, 60, 33_554_432, 3));
@@ -441,9 +439,11 @@ mod commands {
     fn the_help_has_the_defaults() {
         let help = run(Path::new("."), &["proxy", "--help"], b"").out.split_whitespace().collect::<Vec<_>>().join(" ");
         let limits = restitch::Limits::default();
-        for default in
-            [limits.max_continuations as usize, limits.idle_timeout.as_secs() as usize, limits.max_body_bytes]
-        {
+        for default in [
+            limits.continuation.max_continuations as usize,
+            limits.transport.idle_timeout.as_secs() as usize,
+            limits.transport.max_body_bytes,
+        ] {
             assert!(help.contains(&format!("[default: {default}]")), "{default}: {help}");
         }
         for default in ["127.0.0.1:7378", "false", "leave", "info"] {

@@ -53,7 +53,7 @@ fn answer(behaviour: &str, anchor: &str, rest: &str) -> String {
 /// Cuts a document at `cut`, continues it, and returns the text that a client read and the status.
 fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, Status) {
     // All of the text is sent back, however long it is.
-    let mut relay = Relay::new(Limits { max_verbatim_context: usize::MAX, ..Limits::default() });
+    let mut relay = Relay::new(Limits::default().with_max_verbatim_context(usize::MAX));
     let first = stream("first", &document[..cut], "length", rng);
     relay.handle_bytes(NOW, first.into());
     relay.handle_transport_end(NOW, TransportEnd::Closed);

@@ -313,7 +313,7 @@ fn stitched(first: &str, answers: &[&str], asked: &Arc<AtomicUsize>) -> StitchTe
         |text: &str| Source::of(text.as_bytes().chunks(4).map(|part| Ok(String::from_utf8(part.into()).unwrap())));
     let mut answers: VecDeque<Call> = answers.iter().map(|text| call(text)).collect();
     let asked = Arc::clone(asked);
-    let limits = Limits { max_backoff: std::time::Duration::ZERO, ..Limits::default() };
+    let limits = Limits::default().with_max_backoff(std::time::Duration::ZERO);
     Stitcher::new().limits(limits).text(call(first), move |_| {
         asked.fetch_add(1, Ordering::SeqCst);
         std::future::ready(answers.pop_front().ok_or(Lost))

@@ -469,7 +469,7 @@ fn an_open_fence_is_closed_behind_the_root() {
 /// An event above the cap is not read, but it passes, and so does all that follows.
 #[test]
 fn what_cannot_be_read_passes_unseen() {
-    let limits = Limits { max_event_bytes: 200, max_line_bytes: 200, ..Limits::default() };
+    let limits = Limits::default().with_max_event_bytes(200).with_max_line_bytes(200);
     let huge = text("a", &"x".repeat(300));
     let before = role("a") + &text("a", "[\"");
     for (body, transport_end) in [
@@ -499,13 +499,11 @@ fn what_cannot_be_read_passes_unseen() {
 /// "Never" is a legal patience.
 #[test]
 fn limits_at_their_ends() {
-    let never = Limits {
-        idle_timeout: Duration::MAX,
-        first_byte_timeout: Duration::MAX,
-        keep_alive_interval: Duration::MAX,
-        max_backoff: Duration::MAX,
-        ..Limits::default()
-    };
+    let never = Limits::default()
+        .with_idle_timeout(Duration::MAX)
+        .with_first_byte_timeout(Duration::MAX)
+        .with_keep_alive_interval(Duration::MAX)
+        .with_max_backoff(Duration::MAX);
     let mut relay = Relay::new(never);
     let now = Duration::from_secs(7);
     relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
@@ -516,7 +514,7 @@ fn limits_at_their_ends() {
     assert!(relay.poll_timeout().is_some_and(|due| due > Duration::from_secs(1 << 40)));
 
     // No time between two comments would be a stream of nothing else.
-    let mut relay = Relay::new(Limits { keep_alive_interval: Duration::ZERO, ..Limits::default() });
+    let mut relay = Relay::new(Limits::default().with_keep_alive_interval(Duration::ZERO));
     relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
     relay.handle_transport_end(now, TransportEnd::Dropped);
     assert!(relay.poll_timeout().is_some_and(|due| due > now));
@@ -564,7 +562,7 @@ fn a_fault_at_every_byte_of_a_continuation() {
         for at in 0..2400 {
             for transport_end in [TransportEnd::Dropped, TransportEnd::Closed] {
                 // Two faults right behind the anchor bring nothing new twice; that ends the loop elsewhere.
-                let mut relay = Relay::new(Limits { max_no_progress: 3, ..Limits::default() });
+                let mut relay = Relay::new(Limits::default().with_max_no_progress(3));
                 relay.handle_bytes(NOW, Bytes::from(first.as_bytes()[..cut].to_vec()));
                 relay.handle_transport_end(NOW, TransportEnd::Dropped);
                 let (mut body, mut calls, mut ended) = (Vec::new(), 0, None);
@@ -623,7 +621,7 @@ fn the_caps_end_the_loop() {
     assert_eq!((ended.outcome.tally().continuations, ended.finishes()), (8, vec!["length".to_owned()]));
     assert_eq!(ended.text(), "[1, 2, 3, 4, 5, 6, 7, 8, 9]");
 
-    let mut relay = Relay::new(Limits { max_continuations: 0, ..Limits::default() });
+    let mut relay = Relay::new(Limits::default().with_max_continuations(0));
     let ended = run_with(&mut relay, &[first()], |body| vec![body.to_vec()]);
     assert_eq!((ended.text().as_str(), ended.outcome.status()), ("[1]", Status::Closed));
 

@@ -103,7 +103,7 @@ fn a_long_text_gives_way_to_its_rendering() {
     parts.hierarchy_context = Some("…89");
     assert_eq!(delivered(&parts, 10), "0123456789");
     assert_eq!(delivered(&parts, 9), "…89");
-    assert_eq!(Limits::default().max_verbatim_context, 16_384);
+    assert_eq!(Limits::default().continuation.max_verbatim_context, 16_384);
 }
 
 /// A session that has delivered `text` and was cut, and its first request.

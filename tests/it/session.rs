@@ -275,7 +275,7 @@ fn closing_closes_the_fence_too() {
 
 #[test]
 fn a_continuation_that_leaves_the_grammar_is_a_malformed_cut() {
-    let mut driver = Driver::new(Limits { max_continuations: 1, ..Limits::default() });
+    let mut driver = Driver::new(Limits::default().with_max_continuations(1));
     driver.session.set_give_up(GiveUp::Leave);
     driver.call("{\"a\": [1, ", length()).call("{\"a\": [1, 2, }", length());
     let outcome = driver.ended(Status::Incomplete, 1, 1);
@@ -297,11 +297,11 @@ fn a_success_resets_the_count_in_a_row() {
 
 #[test]
 fn the_number_of_continuations_is_capped() {
-    let mut driver = Driver::new(Limits { max_continuations: 2, ..Limits::default() });
+    let mut driver = Driver::new(Limits::default().with_max_continuations(2));
     driver.call("[1, ", length()).call("[1, 2, ", length()).call("[1, 2, 3, ", length());
     driver.ended(Status::Closed, 2, 0);
     assert_eq!(driver.client, "[1, 2, 3, null]");
-    let mut driver = Driver::new(Limits { max_continuations: 0, ..Limits::default() });
+    let mut driver = Driver::new(Limits::default().with_max_continuations(0));
     driver.call("[1, \"a", length());
     assert!(driver.ended(Status::Closed, 0, 0).synthesized().is_empty());
     assert_eq!(driver.client, "[1, \"a\"]");
@@ -345,7 +345,7 @@ fn what_breaks_behind_the_join_is_a_new_cut_and_one_failure() {
 
 #[test]
 fn waits_double_and_are_capped() {
-    let mut driver = Driver::new(Limits { max_consecutive_failures: 20, max_continuations: 20, ..Limits::default() });
+    let mut driver = Driver::new(Limits::default().with_max_consecutive_failures(20).with_max_continuations(20));
     driver.call("{\"a\": [1, ", length());
     let mut waits = Vec::new();
     for _ in 0..8 {
@@ -482,7 +482,7 @@ fn a_fence_before_the_root_is_continued() {
 #[test]
 fn silence_is_timed_while_something_is_due() {
     let limits = Limits::default();
-    let (idle, first) = (limits.idle_timeout, limits.first_byte_timeout);
+    let (idle, first) = (limits.transport.idle_timeout, limits.transport.first_byte_timeout);
     let mut driver = Driver::new(limits);
     assert_eq!(driver.session.poll_timeout(false), None, "the clock starts with the first input");
     driver.session.handle_input(driver.now, Input::Activity);

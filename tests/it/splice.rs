@@ -137,7 +137,7 @@ fn anchored_continuations_give_the_document() {
             // The complete document again is its own evidence: the anchor is not needed.
             let answers = answers(document, cut, anchor);
             // The complete repetition is pending while a restart is read, and that is limited.
-            let fits = name != "the whole again" || cut < Limits::default().max_pending_bytes;
+            let fits = name != "the whole again" || cut < Limits::default().parser.max_pending_bytes;
             table.count(name, document, cut, &answers, Expect::Any, !anchor.ambiguous && fits);
         }
     });
@@ -285,7 +285,7 @@ fn splice_in(
         from = cut;
         // A root that has just ended may drop white space after it: this push added all of that.
         assert!(slot.document().text().starts_with(&before), "{before:?} was taken back");
-        assert!(splice.pending() <= limits.max_pending_bytes + 1, "{} bytes are pending", splice.pending());
+        assert!(splice.pending() <= limits.parser.max_pending_bytes + 1, "{} bytes are pending", splice.pending());
         settled.push(slot.document().text().len());
     }
     let before = slot.document().text().to_owned();
@@ -315,14 +315,16 @@ fn chunking_is_invisible() {
                 }
                 for fragment in [fragment.as_str(), &fragment[..end]] {
                     let expect = [Expect::Any, Expect::Anchor, Expect::Exact][rng.below(3)];
-                    let limits = Limits { max_pending_bytes: [65536, 300, 40][rng.below(3)], ..Limits::default() };
+                    let limits = Limits::default().with_max_pending_bytes([65536, 300, 40][rng.below(3)]);
                     let whole = splice_in(&text[..cut], fragment, expect, &limits, &[]);
                     let bytewise: Vec<usize> = (1..fragment.len()).collect();
                     let random = random_cuts(fragment.len(), &mut rng);
                     for cuts in [bytewise, random] {
                         let split = splice_in(&text[..cut], fragment, expect, &limits, &cuts);
-                        let why =
-                            format!("{name} at {cut}, {expect:?}, pending {}: {fragment:?}", limits.max_pending_bytes);
+                        let why = format!(
+                            "{name} at {cut}, {expect:?}, pending {}: {fragment:?}",
+                            limits.parser.max_pending_bytes
+                        );
                         assert_eq!((&split.0, &split.1), (&whole.0, &whole.1), "{why}, cut at {cuts:?}");
                         total += 1;
                     }
@@ -493,14 +495,14 @@ fn pending_garbage_is_limited() {
         ("{\"a\": 1", "no no no\n"),
         ("```json\n", "lorem ipsum\n"),
     ] {
-        let limits = Limits { max_pending_bytes: 1000, ..Limits::default() };
+        let limits = Limits::default().with_max_pending_bytes(1000);
         let mut slot = Slot::new(&limits);
         slot.push(delivered).unwrap();
         let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
         let mut failed = None;
         for _ in 0..1000 {
             failed = splice.feed(&mut slot, garbage).err();
-            assert!(splice.pending() <= limits.max_pending_bytes + garbage.len(), "{}", splice.pending());
+            assert!(splice.pending() <= limits.parser.max_pending_bytes + garbage.len(), "{}", splice.pending());
             if failed.is_some() {
                 break;
             }

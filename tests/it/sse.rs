@@ -198,7 +198,7 @@ fn blocks_without_data_count_for_the_boundary() {
 
 #[test]
 fn a_line_has_a_cap() {
-    let limits = Limits { max_line_bytes: 8, ..Limits::default() };
+    let limits = Limits::default().with_max_line_bytes(8);
     let record = over_splits(&limits, b"data: 12\r\n\r\ndata: 34\n\n");
     assert_eq!((record.events.len(), record.error), (2, None));
     let too_long = |offset| Some(DecodeError { kind: DecodeErrorKind::LineTooLong(8), offset });
@@ -214,7 +214,7 @@ fn a_line_has_a_cap() {
 
 #[test]
 fn an_event_has_a_cap() {
-    let limits = Limits { max_event_bytes: 12, ..Limits::default() };
+    let limits = Limits::default().with_max_event_bytes(12);
     let too_long = |offset| Some(DecodeError { kind: DecodeErrorKind::EventTooLong(12), offset });
     // Two of them are ten bytes, each with its line end.
     let record = over_splits(&limits, b"data\ndata\n\ndata\r\ndata\r\n\r\ndata\ndata");
@@ -298,7 +298,7 @@ fn random_bytes_agree_with_the_twin() {
         for cuts in splits(soup.len()).chain([random_cuts(soup.len(), &mut rng)]) {
             assert_eq!(decode(&Limits::default(), &soup, &cuts), expect, "seed {seed}, cuts {cuts:?}, {soup:?}");
         }
-        let tight = Limits { max_line_bytes: rng.below(40), max_event_bytes: rng.below(60), ..Limits::default() };
+        let tight = Limits::default().with_max_line_bytes(rng.below(40)).with_max_event_bytes(rng.below(60));
         errors += usize::from(over_splits(&tight, &soup).error.is_some());
         fuzz_body(&soup);
     }

@@ -52,12 +52,10 @@ fn end(rng: &mut Rng) -> CallEnd {
 /// snapshot.
 fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
     let mut rng = Rng::new(seed);
-    let limits = Limits {
-        max_continuations: 12,
-        max_total_tokens: (rng.below(3) == 0).then_some(400),
-        max_total_time: (rng.below(3) == 0).then_some(Duration::from_secs(20)),
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .with_max_continuations(12)
+        .with_max_total_tokens((rng.below(3) == 0).then_some(400))
+        .with_max_total_time((rng.below(3) == 0).then_some(Duration::from_secs(20)));
     let prompt = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
     let prefixed = PrefillOptions { rejects_trailing_space: false, returns_prefill: rng.below(2) == 0 };
     let strategy = match rng.below(3) {
@@ -215,11 +213,11 @@ fn an_interrupted_answer_goes_on_in_another_process() {
 
 #[test]
 fn the_time_of_all_processes_counts() {
-    let mut session = Session::new(Limits { max_total_time: Some(Duration::from_secs(100)), ..Limits::default() });
+    let mut session = Session::new(Limits::default().with_max_total_time(Some(Duration::from_secs(100))));
     session.handle_input(Duration::ZERO, Input::Text("[1, "));
     session.handle_input(Duration::from_secs(60), Input::Activity);
     let snapshot = session.snapshot();
-    let limits = Limits { max_total_time: Some(Duration::from_secs(100)), ..Limits::default() };
+    let limits = Limits::default().with_max_total_time(Some(Duration::from_secs(100)));
     let mut session = Session::restore(Duration::from_secs(5), &snapshot, limits).unwrap();
     session.handle_input(Duration::from_secs(44), Input::Text("[1, 2, "));
     session.handle_input(Duration::from_secs(45), Input::CallEnd(CallEnd::Dropped));
@@ -282,7 +280,7 @@ fn a_snapshot_keeps_what_is_delivered_on_giving_up() {
     let row = serde_json::to_string(&session.snapshot()).unwrap();
     let snapshot: Snapshot = serde_json::from_str(&row).unwrap();
     assert_eq!(snapshot, session.snapshot());
-    let limits = Limits { max_continuations: 0, ..Limits::default() };
+    let limits = Limits::default().with_max_continuations(0);
     let mut session = Session::restore(Duration::ZERO, &snapshot, limits).unwrap();
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
@@ -326,14 +324,14 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
         ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80, 90, 100", 1),
     ];
     let on = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
-    let many = Limits { max_continuations: 9, ..Limits::default() };
+    let many = Limits::default().with_max_continuations(9);
     let (outcome, said) = ended(many.clone(), ContinuationStrategy::with(on.clone()), &calls);
     let outcome = outcome.unwrap();
     assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Progress)));
     assert_eq!((outcome.tally().percentage, outcome.tally().failures, outcome.tally().continuations), (Some(41), 0, 8));
     assert_eq!(said, [(40, 0), (40, 1), (39, 2), (41, 0), (41, 1), (41, 2), (41, 3)]);
     // Down to one.
-    let strict = Limits { max_stalled_reports: 1, ..Limits::default() };
+    let strict = Limits::default().with_max_stalled_reports(1);
     let (outcome, _) = ended(strict, ContinuationStrategy::with(on), &calls[..3]);
     assert_eq!(outcome.unwrap().reason(), Some(StopReason::Progress));
     // Without the question, nothing is reported.
@@ -343,10 +341,10 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
 #[test]
 fn caps_take_every_number() {
     let calls = [("[10, 20", 5), ("[10, 20, 30", u64::MAX)];
-    let limits = Limits { max_total_tokens: Some(10), ..Limits::default() };
+    let limits = Limits::default().with_max_total_tokens(Some(10));
     assert_eq!(ended(limits, ContinuationStrategy::default(), &calls).0.unwrap().reason(), Some(StopReason::Tokens));
     // New text is progress, even where no call without progress is allowed.
-    let limits = Limits { max_no_progress: 0, ..Limits::default() };
+    let limits = Limits::default().with_max_no_progress(0);
     assert_eq!(ended(limits.clone(), ContinuationStrategy::default(), &calls).0, None);
     let again = [("[10, 20", 5), ("[10, 20", 5)];
     assert_eq!(
@@ -357,7 +355,7 @@ fn caps_take_every_number() {
 
 #[test]
 fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
-    let limits = Limits { max_total_tokens: Some(u64::MAX), ..Limits::default() };
+    let limits = Limits::default().with_max_total_tokens(Some(u64::MAX));
     let mut session = Session::new(limits);
     session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
     session.handle_input(Duration::ZERO, Input::Tokens(u64::MAX - 1));
@@ -394,7 +392,7 @@ fn events_are_lines_of_a_log() {
 
 #[test]
 fn a_call_for_the_rest_ends_with_the_time() {
-    let limits = Limits { max_total_time: Some(Duration::from_secs(50)), ..Limits::default() };
+    let limits = Limits::default().with_max_total_time(Some(Duration::from_secs(50)));
     let mut session = Session::new(limits);
     session.handle_input(Duration::from_secs(1), Input::Text("[1, 2"));
     // The first answer takes as long as it needs.

@@ -211,7 +211,7 @@ fn rest() -> Answer {
 
 #[tokio::test(start_paused = true)]
 async fn rejected_calls_wait_twice_as_long_each_up_to_a_cap() {
-    let limits = Limits { max_consecutive_failures: 9, max_continuations: 20, ..Limits::default() };
+    let limits = Limits::default().with_max_consecutive_failures(9).with_max_continuations(20);
     let calls = Calls::new((0..7).map(|_| busy()).chain([rest()]).collect());
     let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], limits)).await;
     assert_eq!(text(&items), "[1, 20]");
@@ -318,13 +318,11 @@ async fn silence_elsewhere_is_not_timed() {
 #[tokio::test(start_paused = true)]
 async fn limits_may_be_unlimited() {
     let never = Duration::MAX;
-    let limits = Limits {
-        idle_timeout: never,
-        first_byte_timeout: never,
-        keep_alive_interval: never,
-        max_backoff: never,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .with_idle_timeout(never)
+        .with_first_byte_timeout(never)
+        .with_keep_alive_interval(never)
+        .with_max_backoff(never);
     let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(5)))), (1_000_000_000, rest().1)]);
     let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Wait(100_000_000), Fail], limits.clone())).await;
     assert_eq!(text(&items), "[1, 20]");

@@ -161,7 +161,7 @@ fn a_fence_around_text_with_blocks_of_its_own() {
 
 #[test]
 fn what_waits_is_bounded() {
-    let limits = Limits { max_pending_bytes: 100, ..Limits::default() };
+    let limits = Limits::default().with_max_pending_bytes(100);
     let mut text = PROSE.to_owned();
     let mut splice = TextSplice::new(&text, Expect::Any, &limits);
     assert_eq!(splice.feed(&mut text, &"no ".repeat(33)), Ok(()));

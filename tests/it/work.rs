@@ -507,7 +507,7 @@ fn a_million_open_containers_are_closed() {
     assert_eq!(document.path().len(), depth);
     assert_eq!(document.push("[").unwrap_err().offset, depth);
     // The default depth refuses such text.
-    let mut limited = Document::new(Limits::default().max_depth);
+    let mut limited = Document::new(Limits::default().parser.max_depth);
     assert_eq!(limited.push(&"[".repeat(depth)).unwrap_err().offset, 1024);
 }
 

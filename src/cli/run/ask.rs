@@ -27,7 +27,10 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn of(limits: &Limits) -> Self {
-        Self { silence: limits.first_byte_timeout.max(limits.idle_timeout), backoff: limits.max_backoff }
+        Self {
+            silence: limits.transport.first_byte_timeout.max(limits.transport.idle_timeout),
+            backoff: limits.transport.max_backoff,
+        }
     }
 }
 

@@ -208,7 +208,8 @@ fn target(args: &Args) -> Result<(Upstream, String), Failed> {
 /// Returns the configuration of the file and the flags.
 fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
     let mut config = settings::read(args.config.as_deref(), console)?;
-    config.limits.max_continuations = args.max_continuations.unwrap_or(config.limits.max_continuations);
+    config.limits.continuation.max_continuations =
+        args.max_continuations.unwrap_or(config.limits.continuation.max_continuations);
     if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
         let template = Some(Part::Progress.template());
         // The crate's own template is valid.
@@ -298,7 +299,7 @@ impl Text {
     fn new(limits: &Limits, is_live: bool) -> Self {
         let (decoder, reader) = (Decoder::new(limits), chat::Reader::new());
         let index = ContextIndex::new(limits);
-        let (document, limits) = (Document::new(limits.max_depth), limits.clone());
+        let (document, limits) = (Document::new(limits.parser.max_depth), limits.clone());
         Self { document, index, limits, traced: 1, decoder, reader, progress: Progress::new(is_live) }
     }
 
@@ -343,8 +344,9 @@ impl Text {
         let made = std::mem::replace(&mut self.traced, calls)..calls;
         let Some(trace) = trace.filter(|_| !made.is_empty()) else { return };
         // As the request has them.
-        let options =
-            ContextOptions::default().budget(self.limits.context_budget_chars).max_anchor(self.limits.max_anchor_chars);
+        let options = ContextOptions::default()
+            .budget(self.limits.continuation.context_budget_chars)
+            .max_anchor(self.limits.continuation.max_anchor_chars);
         let contexts = Contexts::of(&self.document, &self.index, &options);
         // Contexts can always be serialized.
         let contexts = serde_json::to_vec_pretty(&contexts).unwrap_or_default();

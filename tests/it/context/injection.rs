@@ -119,7 +119,7 @@ fn a_request_has_the_same_structure_for_any_document() {
     for text in &texts {
         // As text, and as a rendering.
         for full_context in [1 << 20, 0] {
-            let limits = Limits { max_verbatim_context: full_context, ..Limits::default() };
+            let limits = Limits::default().with_max_verbatim_context(full_context);
             let turn = turn(&quoted(text), &prompt, &limits);
             assert!(turn.prompt.ends_with('>') && turn.delivered.ends_with("\"cut he"), "{text}");
             if full_context > 0 {

@@ -19,8 +19,7 @@ pub(crate) fn check(input: &[u8]) {
     // A deviation ends the delivered text: the text before it was delivered.
     let _ = document.push(parts.next().unwrap_or_default());
     let expect = [Expect::Anchor, Expect::Exact, Expect::Any][input.len() % 3];
-    let limits =
-        Limits { max_pending_bytes: [1 << 16, 200, 20][input.len() / 3 % 3], max_depth: 64, ..Limits::default() };
+    let limits = Limits::default().with_max_pending_bytes([1 << 16, 200, 20][input.len() / 3 % 3]).with_max_depth(64);
     for fragment in parts {
         if document.is_complete() || document.is_prose() {
             break;

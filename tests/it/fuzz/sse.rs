@@ -101,7 +101,7 @@ pub(crate) fn assert_tiles(record: &Record) {
 pub(crate) fn check(input: &[u8]) {
     let seed = input.iter().fold(input.len() as u64, |seed, &byte| seed.rotate_left(8) ^ u64::from(byte));
     let mut rng = Rng::new(seed);
-    let tight = Limits { max_line_bytes: 1 + rng.below(40), max_event_bytes: 1 + rng.below(80), ..Limits::default() };
+    let tight = Limits::default().with_max_line_bytes(1 + rng.below(40)).with_max_event_bytes(1 + rng.below(80));
     for limits in [&Limits::default(), &tight] {
         let whole = decode(limits, input, &[]);
         assert_tiles(&whole);

@@ -15,7 +15,7 @@ use crate::support::Rng;
 
 /// Returns limits so long that a step is not over before the test looks at it.
 fn patient() -> Limits {
-    Limits { keep_alive_interval: Duration::from_secs(60), ..Limits::default() }
+    Limits::default().with_keep_alive_interval(Duration::from_secs(60))
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_slow_client_slows_the_upstream() {
     let mut measured = Vec::new();
     for read_ahead in [1 << 16, 8 << 20] {
         let raw = Raw::new(vec![stream(&body)]).await;
-        let proxy = raw.proxy(Limits { max_read_ahead_bytes: read_ahead, ..Limits::default() }).await;
+        let proxy = raw.proxy(Limits::default().with_max_read_ahead_bytes(read_ahead)).await;
         let mut client = connect_narrow(proxy.addr()).await;
         client.write_all(post(ASK).as_bytes()).await.unwrap();
         raw.wait(|state| state.written > 0).await;
@@ -98,7 +98,7 @@ async fn a_reset_loses_nothing_that_was_read_ahead() {
         prose.len()
     ))]])
     .await;
-    let proxy = raw.proxy(Limits { max_read_ahead_bytes: 16 << 20, ..Limits::default() }).await;
+    let proxy = raw.proxy(Limits::default().with_max_read_ahead_bytes(16 << 20)).await;
     let mut client = connect_narrow(proxy.addr()).await;
     client.write_all(post(ASK).as_bytes()).await.unwrap();
     raw.wait(|state| state.written > prose.len()).await;
@@ -197,7 +197,7 @@ async fn many_streams_at_once() {
 #[tokio::test]
 async fn resets_of_continuations() {
     // Two resets right after the anchor add nothing new twice, which ends the loop; another test has that.
-    let setup = Setup::with("answer", Limits { max_no_progress: 3, ..Limits::default() }).await;
+    let setup = Setup::with("answer", Limits::default().with_max_no_progress(3)).await;
     let mut rng = Rng::new(29);
     for n in 0..120 {
         let cut = 1 + rng.below(DOCUMENT.len() - 1);

@@ -138,7 +138,7 @@ async fn a_small_body_that_unpacks_to_a_large_one_is_streamed() {
         let mut answer = vec![head(encoding, "application/json")];
         answer.extend(encoded(encoding, &[&body]).into_iter().map(Piece::Send));
         let raw = Raw::new(vec![answer]).await;
-        let proxy = raw.proxy(Limits { max_event_bytes: 1000, ..Limits::default() }).await;
+        let proxy = raw.proxy(Limits::default().with_max_event_bytes(1000)).await;
         let (seen, whole) = body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await);
         assert!(whole && seen == body, "{encoding}: {} bytes", seen.len());
     }

@@ -236,7 +236,7 @@ async fn bytes_that_are_no_text_pass_unchanged() {
 /// Where a body exceeds a cap the answer is not continued, and no byte is lost.
 #[tokio::test]
 async fn what_is_too_large_is_streamed_through() {
-    let limits = || Limits { max_body_bytes: 64, ..Limits::default() };
+    let limits = || Limits::default().with_max_body_bytes(64);
     let cut = chunk("[1, 2") + &finish("length");
     for chunked in [false, true] {
         let raw = Raw::new(vec![stream(&cut)]).await;
@@ -265,7 +265,7 @@ async fn what_is_too_large_is_streamed_through() {
     ] {
         let raw =
             Raw::new(vec![vec![send(format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{head}"))]]).await;
-        let proxy = raw.proxy(Limits { max_event_bytes: 1000, ..Limits::default() }).await;
+        let proxy = raw.proxy(Limits::default().with_max_event_bytes(1000)).await;
         let (seen, whole) = body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await);
         assert!(whole && seen == body, "{seen}");
     }

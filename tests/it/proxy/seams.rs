@@ -78,7 +78,7 @@ impl Scene {
         let truth = serde_json::from_str(&text).unwrap();
         let sim = Sim::new(text.clone(), "answer".parse().unwrap()).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
-        let limits = Limits { max_backoff: Duration::ZERO, ..Limits::default() };
+        let limits = Limits::default().with_max_backoff(Duration::ZERO);
         let proxy = Proxy::new(client).limits(limits).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         Self { text, truth, sim, proxy }
     }

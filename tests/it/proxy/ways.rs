@@ -331,7 +331,7 @@ async fn a_request_can_be_left_alone() {
 async fn a_request_says_how_often_it_is_continued() {
     for (header, calls) in [("0", 0), ("1", 1), ("2", 2), ("9", 3)] {
         let raw = Raw::new(["[1, ", "[1, 2, ", "[1, 2, 3, ", "[1, 2, 3, 4, "].map(cut).into()).await;
-        let limits = Limits { max_continuations: 3, ..Limits::default() };
+        let limits = Limits::default().with_max_continuations(3);
         let proxy = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
         let header = format!("x-restitch-continuations: {header}");
         let (_, report) = told(&exchange(proxy.addr(), &with_header(&header)).await);
