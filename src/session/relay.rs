@@ -14,19 +14,22 @@
 //! ```
 //! A relay does no I/O and has no clock. Drain [`poll_output`](Relay::poll_output) after every input.
 
+mod finish;
+mod raw;
+
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use raw::RawBytes;
 
-use super::event_summary::{EventSummary, last_block, unfinished};
+use super::event_summary::{EventSummary, unfinished};
 pub use super::wire::{Output, TransportEnd};
-use super::wire::{failure, finish_reason};
-use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session, Tally};
+use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::limits::Limits;
 use crate::provider::chat::{Reader, Writer};
-use crate::provider::{Finish, add_usage, answer_tokens};
+use crate::provider::{add_usage, answer_tokens};
 use crate::sse::{DecodeError, Decoder, Encoder};
 
 /// A chat/completions event stream, made whole.
@@ -110,54 +113,6 @@ impl OpenCall {
             usage: None,
             usage_apart: false,
         }
-    }
-}
-
-/// Raw bytes of the open call that have not left: first the rest of the chunks before, then the chunk that is being read.
-#[derive(Debug, Default)]
-struct RawBytes {
-    pending: BytesMut,
-    chunk: Bytes,
-    /// Bytes of the call that have left: the offset at which `pending` begins.
-    forwarded: u64,
-}
-
-impl RawBytes {
-    /// Adds a chunk that is about to be read.
-    fn push(&mut self, bytes: &Bytes) {
-        // Usually nothing waits, and the chunk leaves as it is.
-        if self.pending.is_empty() {
-            self.chunk = bytes.clone();
-        } else {
-            self.pending.extend_from_slice(bytes);
-        }
-    }
-
-    /// Keeps what has not left of the chunk. Returns how many bytes wait.
-    fn keep_chunk(&mut self) -> usize {
-        self.pending.extend_from_slice(&std::mem::take(&mut self.chunk));
-        self.pending.len()
-    }
-
-    /// Takes the bytes up to an absolute offset.
-    fn take_to(&mut self, to: u64) -> [Bytes; 2] {
-        let length = usize::try_from(to.saturating_sub(self.forwarded)).unwrap_or(usize::MAX);
-        let waiting = length.min(self.pending.len());
-        let read = (length - waiting).min(self.chunk.len());
-        self.forwarded += (waiting + read) as u64;
-        [self.pending.split_to(waiting).freeze(), self.chunk.split_to(read)]
-    }
-
-    /// Returns the offset of the block that ends at an absolute offset.
-    fn start_of_block(&self, end: u64) -> u64 {
-        let raw = if self.pending.is_empty() { &self.chunk[..] } else { &self.pending[..] };
-        let length = usize::try_from(end.saturating_sub(self.forwarded)).unwrap_or(usize::MAX).min(raw.len());
-        self.forwarded + last_block(&raw[..length]) as u64
-    }
-
-    fn clear(&mut self) {
-        self.pending.clear();
-        self.chunk.clear();
     }
 }
 
@@ -512,119 +467,6 @@ impl Relay {
             }
         }
         done
-    }
-
-    /// Writes what ends the stream of a session that is done.
-    fn finalize(&mut self, now: Duration, outcome: Outcome, was_dropped: bool) {
-        let mut out = Vec::new();
-        let report = outcome.report();
-        let transport_end = match &outcome {
-            Outcome::Failed { .. } => self.write_failure(&mut out, &report),
-            Outcome::Incomplete { .. } => self.leave(&mut out, &outcome, &report),
-            _ => match finish_reason(&outcome) {
-                Some(reason) => {
-                    if let Some(fence) = self.session.document().open_fence().filter(|_| outcome.finish().is_none()) {
-                        self.writer.text(&mut out, &fence);
-                    }
-                    self.write_finish(&mut out, reason, &report);
-                    TransportEnd::Closed
-                }
-                None if was_dropped => TransportEnd::Dropped,
-                None => {
-                    if self.event_summary.done {
-                        self.writer.done(&mut out);
-                    }
-                    TransportEnd::Closed
-                }
-            },
-        };
-        self.send(now, out.into());
-        self.end_with(outcome, transport_end);
-    }
-
-    fn write_finish(&mut self, out: &mut Vec<u8>, reason: &str, report: &str) {
-        let (usages, report) = (self.usages.take(), Some(report));
-        // Where the upstream has it on the finish, a client need not expect a chunk without choices.
-        let (beside, apart) = if self.call.usage_apart { (None, usages) } else { (usages, None) };
-        self.writer.finish(out, reason, beside.as_deref(), report.filter(|_| apart.is_none()));
-        if let Some(usages) = &apart {
-            self.writer.usage(out, usages, report);
-        }
-        self.writer.done(out);
-    }
-
-    fn write_failure(&self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
-        let began = self.session.document().root_start().is_some();
-        Encoder::event(out, None, None, &failure(report, began, self.last_error.as_deref()));
-        TransportEnd::Closed
-    }
-
-    /// Ends the stream as the call ended whose text the client has last, so that a client sees the failure which it would
-    /// have seen without a continuation.
-    fn leave(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
-        match self.session.cut_end() {
-            Some(CallEnd::Finished(reason)) => {
-                let reason = reason.as_str().to_owned();
-                self.write_finish(out, &reason, report);
-                TransportEnd::Closed
-            }
-            Some(CallEnd::Error(message)) => {
-                Encoder::event(out, None, None, &failure(report, true, Some(message)));
-                TransportEnd::Closed
-            }
-            // There is no finish to say it: the report is a chunk of its own.
-            Some(CallEnd::Closed) => {
-                self.writer.report(out, report);
-                TransportEnd::Closed
-            }
-            _ => {
-                debug_assert!(outcome.reason().is_some(), "{outcome}");
-                self.writer.report(out, report);
-                TransportEnd::Dropped
-            }
-        }
-    }
-
-    /// Ends a stream whose first answer passes through.
-    fn passed(&mut self, now: Duration, transport_end: TransportEnd) {
-        let mut transport_end = transport_end;
-        if transport_end == TransportEnd::Dropped && self.is_whole() {
-            // Only the end of the stream was lost, nothing of the document.
-            let mut out = Vec::new();
-            if !self.client.finish {
-                if let Some(fence) = self.session.document().open_fence() {
-                    self.writer.text(&mut out, &fence);
-                }
-                self.writer.finish(&mut out, Finish::Stop.as_str(), None, None);
-            }
-            if !self.client.done {
-                self.writer.done(&mut out);
-            }
-            self.send(now, out.into());
-            transport_end = TransportEnd::Closed;
-        } else {
-            self.forward(now, u64::MAX);
-        }
-        let end = self.call.end.take().unwrap_or(CallEnd::Closed);
-        self.session.pass();
-        self.session.handle_input(now, Input::CallEnd(end));
-        let mut outcome = None;
-        while let Some(output) = self.session.poll_output() {
-            match output {
-                super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
-                super::Output::Done(done) => outcome = Some(done),
-                super::Output::Text(_) | super::Output::Call { .. } => {}
-            }
-        }
-        debug_assert!(outcome.is_some(), "a session that passes is done at the end of its call");
-        let tally = || Tally::clone(self.session.tally());
-        let outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough { finish: None, tally: tally() });
-        self.end_with(outcome, transport_end);
-    }
-
-    fn end_with(&mut self, outcome: Outcome, transport_end: TransportEnd) {
-        self.phase = Phase::Done;
-        self.outputs.push_back(Output::Done { outcome, transport_end });
     }
 
     /// The stream of the open call can't be decoded: a healthy one is forwarded unread, a continuation is over.

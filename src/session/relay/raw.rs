@@ -1,0 +1,53 @@
+//! The raw bytes of a call that are forwarded.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::session::event_summary::last_block;
+
+/// Raw bytes of the open call that have not left: first the rest of the chunks before, then the chunk that is being read.
+#[derive(Debug, Default)]
+pub(super) struct RawBytes {
+    pending: BytesMut,
+    chunk: Bytes,
+    /// Bytes of the call that have left: the offset at which `pending` begins.
+    forwarded: u64,
+}
+
+impl RawBytes {
+    /// Adds a chunk that is about to be read.
+    pub(super) fn push(&mut self, bytes: &Bytes) {
+        // Usually nothing waits, and the chunk leaves as it is.
+        if self.pending.is_empty() {
+            self.chunk = bytes.clone();
+        } else {
+            self.pending.extend_from_slice(bytes);
+        }
+    }
+
+    /// Keeps what has not left of the chunk. Returns how many bytes wait.
+    pub(super) fn keep_chunk(&mut self) -> usize {
+        self.pending.extend_from_slice(&std::mem::take(&mut self.chunk));
+        self.pending.len()
+    }
+
+    /// Takes the bytes up to an absolute offset.
+    pub(super) fn take_to(&mut self, to: u64) -> [Bytes; 2] {
+        let length = usize::try_from(to.saturating_sub(self.forwarded)).unwrap_or(usize::MAX);
+        let waiting = length.min(self.pending.len());
+        let read = (length - waiting).min(self.chunk.len());
+        self.forwarded += (waiting + read) as u64;
+        [self.pending.split_to(waiting).freeze(), self.chunk.split_to(read)]
+    }
+
+    /// Returns the offset of the block that ends at an absolute offset.
+    pub(super) fn start_of_block(&self, end: u64) -> u64 {
+        let raw = if self.pending.is_empty() { &self.chunk[..] } else { &self.pending[..] };
+        let length = usize::try_from(end.saturating_sub(self.forwarded)).unwrap_or(usize::MAX).min(raw.len());
+        self.forwarded + last_block(&raw[..length]) as u64
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.pending.clear();
+        self.chunk.clear();
+    }
+}
