@@ -27,7 +27,7 @@ pub use upstream::{Upstream, UpstreamError};
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// use restitch::client::{Body, Client, Upstream};
+/// use restitch::internal::client::{Body, Client, Upstream};
 ///
 /// let client = Client::new(Upstream::parse("http://127.0.0.1:8080")?)?;
 /// let uri = client.upstream().uri_for("/v1/models");

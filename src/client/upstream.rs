@@ -15,14 +15,14 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 /// path.
 ///
 /// ```
-/// use restitch::client::Upstream;
+/// use restitch::internal::client::Upstream;
 ///
 /// let upstream = Upstream::parse("https://llm.example/tenant/")?;
 /// assert_eq!(upstream.uri_for("/v1/models?limit=2"), "https://llm.example/tenant/v1/models?limit=2");
 /// assert_eq!(upstream.uri_for("//evil.example/x"), "https://llm.example/tenant/evil.example/x");
 /// assert_eq!(upstream.uri_for("http://evil.example/x"), "https://llm.example/tenant/x");
 /// assert_eq!(upstream.uri_for("/../../admin"), "https://llm.example/tenant/admin");
-/// # Ok::<(), restitch::client::UpstreamError>(())
+/// # Ok::<(), restitch::internal::client::UpstreamError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
@@ -80,10 +80,10 @@ impl Upstream {
     /// address with it, and clients send it.
     ///
     /// ```
-    /// let upstream = restitch::client::Upstream::parse("https://llm.example/api/v1")?;
+    /// let upstream = restitch::internal::client::Upstream::parse("https://llm.example/api/v1")?;
     /// assert_eq!(upstream.uri_for("/v1/models"), "https://llm.example/api/v1/models");
     /// assert_eq!(upstream.uri_for("/models"), "https://llm.example/api/v1/models");
-    /// # Ok::<(), restitch::client::UpstreamError>(())
+    /// # Ok::<(), restitch::internal::client::UpstreamError>(())
     /// ```
     pub fn uri_for(&self, path_and_query: &str) -> Uri {
         let (path, query) = match path_and_query.split_once('?') {

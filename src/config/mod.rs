@@ -2,7 +2,7 @@
 //! how the proxy runs. docs/configuration.md describes it.
 //!
 //! ```
-//! use restitch::config::Config;
+//! use restitch::internal::config::Config;
 //! use restitch::provider::capability::PrefillForm;
 //!
 //! let config = Config::parse(r#"
@@ -22,7 +22,7 @@
 //!
 //! let error = Config::parse("[limits]\nmax_continuation = 4\n").unwrap_err();
 //! assert_eq!(error.line, 2);
-//! # Ok::<(), restitch::config::ConfigError>(())
+//! # Ok::<(), restitch::internal::config::ConfigError>(())
 //! ```
 //! This module reads no files and no environment. It is given text.
 

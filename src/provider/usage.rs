@@ -13,8 +13,8 @@ use crate::json::walk::{self, Raw, ValueKind};
 ///
 /// ```
 /// let mut total = None;
-/// restitch::provider::add_usage(&mut total, r#"{"total_tokens": 3, "details": {"cached": null}}"#);
-/// restitch::provider::add_usage(&mut total, r#"{"total_tokens": 4, "details": {"cached": 1}}"#);
+/// restitch::internal::chat::add_usage(&mut total, r#"{"total_tokens": 3, "details": {"cached": null}}"#);
+/// restitch::internal::chat::add_usage(&mut total, r#"{"total_tokens": 4, "details": {"cached": 1}}"#);
 /// assert_eq!(total.as_deref(), Some(r#"{"total_tokens":7,"details":{"cached":1}}"#));
 /// ```
 pub fn add_usage(total: &mut Option<String>, raw: &str) {

@@ -34,8 +34,8 @@ use crate::session::{CallEnd, CutCause, Event, FailureReason, GiveUp, Prompt};
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// use restitch::client::{Client, Upstream};
-/// use restitch::proxy::Proxy;
+/// use restitch::internal::client::{Client, Upstream};
+/// use restitch::internal::proxy::Proxy;
 ///
 /// let client = Client::new(Upstream::parse("http://127.0.0.1:9/prefix")?)?;
 /// let server = Proxy::new(client).bind(([127, 0, 0, 1], 0).into()).await?;

@@ -5,7 +5,8 @@
 //! send; the writer and the edits of requests copy the form of the first answer and of the first request.
 //!
 //! ```
-//! use restitch::provider::{Delta, chat};
+//! use restitch::internal::chat;
+//! use restitch::provider::Delta;
 //!
 //! let data = r#"{"id":"c1","model":"m","choices":[{"index":0,"delta":{"content":"{\"a\":"},"finish_reason":null}]}"#;
 //! let (mut reader, mut writer) = (chat::Reader::new(), chat::Writer::new());

@@ -85,7 +85,7 @@ pub fn continuation(body: &str, delivered: &str, prompt: &str) -> Option<String>
 ///
 /// ```
 /// use restitch::provider::capability::PrefillForm;
-/// use restitch::provider::chat::{Changes, Rest, ask};
+/// use restitch::internal::chat::{Changes, Rest, ask};
 ///
 /// let body = r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"response_format":{"type":"json_object"}}"#;
 /// let rest = Rest::Prefill { delivered: "[1, 2", form: PrefillForm::Flag };
