@@ -91,9 +91,12 @@ impl Conversation {
         match encoding::decoded(response) {
             Ok(response) if self.request.stream => self.stream(response),
             Ok(response) => self.whole(response).await,
-            Err((response, encoding)) => {
-                tracing::warn!(encoding, "an answer passes as it came, cut or not: its encoding is not known");
-                passed(response)
+            Err(unknown) => {
+                tracing::warn!(
+                    encoding = unknown.name,
+                    "an answer passes as it came, cut or not: its encoding is not known"
+                );
+                passed(unknown.response)
             }
         }
     }
@@ -186,8 +189,8 @@ impl Conversation {
             let response = response.map_err(|error| rejected(error.to_string(), true))?;
             let status = response.status();
             if status == StatusCode::OK {
-                let unknown = |(_, encoding)| rejected(format!("the upstream answered in `{encoding}`"), false);
-                return encoding::decoded(response).map_err(unknown);
+                let unknown = |name| rejected(format!("the upstream answered in the encoding `{name}`"), false);
+                return encoding::decoded(response).map_err(|encoding| unknown(encoding.name));
             }
             let reason = format!("the upstream answered {status}");
             if is_invalid_request(status) {

@@ -14,16 +14,23 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use crate::client::BodyError;
 
-/// Returns the response with a body that can be read. Fails, with the encoding's name, if there is no decoder for it;
-/// the response is then as it came.
-pub(super) fn decoded(mut response: Response<Incoming>) -> Result<Response<DecodedBody>, (Response<Incoming>, String)> {
+/// A response as it came, in an encoding that there is no decoder for.
+pub(super) struct UnknownEncoding {
+    pub(super) response: Response<Incoming>,
+    pub(super) name: String,
+}
+
+/// Returns the response with a body that can be read. Fails if there is no decoder for its encoding.
+pub(super) fn decoded(mut response: Response<Incoming>) -> Result<Response<DecodedBody>, Box<UnknownEncoding>> {
     let headers = response.headers_mut();
     let encoding = headers.get(CONTENT_ENCODING).map(|name| String::from_utf8_lossy(name.as_bytes()).to_lowercase());
     let decoder = match encoding.as_deref().map(str::trim) {
         None | Some("" | "identity") => return Ok(response.map(DecodedBody::plain)),
         Some(name) => Decoder::of(name),
     };
-    let Some(decoder) = decoder else { return Err((response, encoding.unwrap_or_default())) };
+    let Some(decoder) = decoder else {
+        return Err(Box::new(UnknownEncoding { response, name: encoding.unwrap_or_default() }));
+    };
     headers.remove(CONTENT_ENCODING);
     // The length is the compressed one.
     headers.remove(CONTENT_LENGTH);
