@@ -429,7 +429,7 @@ mod commands {
         for args in [&["proxy"][..], &["proxy", "--config", "none.toml"]] {
             let ran = run(&folder, args, b"");
             assert_eq!(ran.code, 2);
-            assert!(ran.err.starts_with("restitch: --upstream: "), "{}", ran.err);
+            assert!(ran.err.starts_with("restitch: --upstream is missing"), "{}", ran.err);
         }
         assert_eq!(run(&folder, &["proxy", "--config", "missing.toml"], b"").code, 1);
     }
