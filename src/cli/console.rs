@@ -26,10 +26,8 @@ use crate::{Document, SyntaxError, clean_encoding};
 pub(super) struct Console {
     out: Writer,
     exit: Exit,
-    /// Only failures are reported.
-    is_quiet: bool,
-    /// How often `--verbose` was given.
-    verbosity: u8,
+    /// How often `--verbose` was given; -1 with `--quiet`, when only failures are reported.
+    verbosity: i16,
 }
 
 /// Where the data goes. A sink that writes more lines than it can keep holds it, too.
@@ -41,7 +39,11 @@ fn writer(output: Output) -> Writer {
 
 impl Console {
     pub(super) fn new(is_quiet: bool, verbosity: u8) -> Self {
-        Self { out: writer(Output::stdout()), exit: Exit::default(), is_quiet, verbosity }
+        Self {
+            out: writer(Output::stdout()),
+            exit: Exit::default(),
+            verbosity: if is_quiet { -1 } else { verbosity.into() },
+        }
     }
 
     /// Writes the data to `file`, if one is named, in place of standard output. The file is made when the first byte is
@@ -70,14 +72,14 @@ impl Console {
 
     /// Writes a note to standard error, unless `--quiet` was given.
     pub(super) fn note(&self, words: impl fmt::Display) {
-        if !self.is_quiet {
+        if self.verbosity >= 0 {
             report(words);
         }
     }
 
     /// Writes a line that belongs to the note before.
     pub(super) fn detail(&self, words: impl fmt::Display) {
-        if !self.is_quiet {
+        if self.verbosity >= 0 {
             let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
         }
     }
@@ -93,7 +95,7 @@ impl Console {
     #[cfg(any(feature = "proxy", feature = "sim"))]
     pub(super) fn start_log(&self, level: Option<LevelFilter>) {
         let level = match self.verbosity {
-            _ if self.is_quiet => Some(LevelFilter::ERROR),
+            i16::MIN..0 => Some(LevelFilter::ERROR),
             0 => level,
             1 => Some(LevelFilter::DEBUG),
             _ => Some(LevelFilter::TRACE),
@@ -107,7 +109,7 @@ impl Console {
     /// Whether a line may be written to standard error over and over. `writes` says that the command writes its output
     /// meanwhile: on a terminal the two would mix.
     pub(super) fn is_live(&self, writes: bool) -> bool {
-        !self.is_quiet && progress::is_live() && !(writes && self.is_terminal())
+        self.verbosity >= 0 && progress::is_live() && !(writes && self.is_terminal())
     }
 
     /// Notes where a text leaves the grammar.

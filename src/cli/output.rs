@@ -4,8 +4,6 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Stdout, Write};
 use std::path::{Path, PathBuf};
 
-use anstream::{AutoStream, ColorChoice};
-
 /// The flag `-o` of all commands that write data.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct To {
@@ -35,6 +33,7 @@ impl Output {
     }
 
     /// Returns whether the output may have colors; see [`has_colors`].
+    #[cfg(all(feature = "proxy", feature = "sim"))]
     pub(super) fn has_colors(&self) -> bool {
         matches!(self, Self::Stdout(stdout) if has_colors(stdout))
     }
@@ -71,6 +70,7 @@ impl Write for Output {
 
 /// Returns whether a stream may have colors. `--color` decides. If it is `auto`, `NO_COLOR`, `CLICOLOR_FORCE` and
 /// `CLICOLOR` decide, then whether the stream is a terminal with colors (`TERM=dumb` has none).
+#[cfg(any(feature = "proxy", feature = "sim"))]
 pub(super) fn has_colors(stream: &impl anstream::stream::RawStream) -> bool {
-    AutoStream::choice(stream) != ColorChoice::Never
+    anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }
