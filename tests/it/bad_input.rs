@@ -191,7 +191,7 @@ fn what_finish_ended_stays_ended() {
     let told = |document: &Document| {
         let mut spans = Vec::new();
         document.replay(&mut restitch::internal::json::each(|event: Event, _: &Live<'_>| {
-            spans.push((event.span().start, event.span().end))
+            spans.push((event.span().start, event.span().end));
         }));
         spans
     };
