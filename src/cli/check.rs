@@ -198,7 +198,7 @@ impl fmt::Display for Checked {
 /// Checks a text, in chunks of `chunk` bytes and in constant memory. Stops reading at the first error.
 ///
 /// ```
-/// use restitch::cli::check::check;
+/// use restitch::internal::cli::check::check;
 ///
 /// let checked = check(&b"[1, 2"[..], 4.try_into()?)?;
 /// assert_eq!((checked.error, checked.complete, checked.length), (None, false, 5));

@@ -10,7 +10,7 @@ use super::walk::Raw;
 /// A list of edits to one text, which are applied at once.
 ///
 /// ```
-/// use restitch::json::{edit::Edits, walk::Raw};
+/// use restitch::internal::json::{edit::Edits, walk::Raw};
 ///
 /// let text = r#"{"a": 1, "b": [2], "c": 3}"#;
 /// let root = Raw::root(text).unwrap();

@@ -242,11 +242,12 @@ impl<A: Sink, B: Sink, C: Sink> Sink for (A, B, C) {
 /// Returns a sink that calls a function for each event.
 ///
 /// ```
-/// use restitch::{Document, json};
+/// use restitch::Document;
+/// use restitch::internal::json::each;
 ///
 /// let mut log = Vec::new();
 /// let mut document = Document::new(16);
-/// let mut sink = json::each(|event, live| log.push(format!("{} {} at {:?}", event.name(), event.span(), live.path())));
+/// let mut sink = each(|event, live| log.push(format!("{} {} at {:?}", event.name(), event.span(), live.path())));
 /// document.push_with(r#"{"a": [1"#, &mut sink).unwrap();
 /// document.push_with("2]", &mut sink).unwrap();
 /// assert_eq!(log, [

@@ -14,7 +14,8 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 /// A validating push parser that can be stopped at every byte.
 ///
 /// ```
-/// use restitch::json::{CutState, Machine};
+/// use restitch::internal::json::Machine;
+/// use restitch::json::CutState;
 ///
 /// let mut machine = Machine::new(1024);
 /// let text = r#"{"items": [1, "tw"#;

@@ -17,7 +17,7 @@ use memchr::memchr;
 /// stays alone has no UTF-8 form: it is removed and counted.
 ///
 /// ```
-/// use restitch::json::string::Unescaper;
+/// use restitch::internal::json::string::Unescaper;
 ///
 /// let (mut unescaper, mut text) = (Unescaper::default(), String::new());
 /// unescaper.push(r"a\n\ud83d", &mut text);

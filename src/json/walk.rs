@@ -4,7 +4,7 @@
 //! byte more than once a level. For text that is still growing there is the machine.
 //!
 //! ```
-//! use restitch::json::walk;
+//! use restitch::internal::json::walk;
 //!
 //! let text = r#"{"choices": [{"index": 0}], "usage": null}"#;
 //! let choices = walk::member(text, "choices").unwrap();

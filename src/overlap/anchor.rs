@@ -24,7 +24,7 @@ impl Anchor {
     ///
     /// ```
     /// let text = r#"{"id": 7, "name": "first"}, {"id": 8, "name": "sec"#;
-    /// let anchor = restitch::overlap::Anchor::of(text, 2048).unwrap();
+    /// let anchor = restitch::internal::overlap::Anchor::of(text, 2048).unwrap();
     /// assert_eq!(&text[anchor.range], r#""name": "first"}, {"id": 8, "name": "sec"#);
     /// assert!(!anchor.ambiguous);
     /// ```

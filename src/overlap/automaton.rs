@@ -11,7 +11,7 @@ use super::edges::Edges;
 /// All substrings of one text. About 50 bytes of memory for a byte of JSON or prose, built in linear time.
 ///
 /// ```
-/// use restitch::overlap::{Automaton, Cursor};
+/// use restitch::internal::overlap::{Automaton, Cursor};
 ///
 /// let automaton = Automaton::new(b"banana");
 /// let mut cursor = Cursor::default();

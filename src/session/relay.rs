@@ -37,7 +37,7 @@ use crate::sse::{DecodeError, Decoder, Encoder};
 /// ```
 /// use std::time::Duration;
 /// use restitch::session::Event;
-/// use restitch::session::relay::{TransportEnd, Output, Relay};
+/// use restitch::internal::relay::{TransportEnd, Output, Relay};
 /// use restitch::Limits;
 ///
 /// let now = Duration::ZERO;

@@ -81,7 +81,8 @@ impl Explanation {
 /// ```
 /// use restitch::Limits;
 /// use restitch::session::{StitchOptions, stitch_with};
-/// use restitch::splice::{Alignment, Expect, Fate};
+/// use restitch::internal::explain::Fate;
+/// use restitch::splice::{Alignment, Expect};
 ///
 /// let options = StitchOptions::new().expect(Expect::Exact).explained();
 /// let stitched = stitch_with(["[10, 2", "0, 30]"], &options, &Limits::default());
