@@ -902,6 +902,7 @@ fn help_has_examples() {
 /// Runs a command with environment variables.
 fn run_with(env: &[(&str, &str)], args: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command.env_remove("RESTITCH_CORPUS");
     let ran = command.args(args).envs(env.iter().copied()).stdin(Stdio::null()).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: ran.status.code().unwrap(), out: text(ran.stdout), err: text(ran.stderr) }

@@ -462,7 +462,10 @@ fn an_open_fence_is_closed_behind_the_root() {
     assert_eq!(ended.finishes(), ["length"]);
     assert_eq!(
         ended.chunks().iter().rev().nth(1).unwrap()["restitch"],
-        json!({"status": "closed", "continuations": 3, "failures": 3, "stop": "failures", "filled": []})
+        json!({
+            "status": "closed", "continuations": 3, "failures": 3, "stop": "failures", "cause": "drop",
+            "elements_may_be_missing": true, "synthesized": [], "filled": [],
+        })
     );
 }
 

@@ -177,6 +177,7 @@ fn doctor_says_what_cannot_be_reached() {
     let refusal = r#"{"error": {"message": "Incorrect API key provided: sk-1."}}"#;
     let url = scripted(vec![response("401 Unauthorized", "application/json", refusal)]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command.env_remove("RESTITCH_CORPUS");
     command
         .args(["doctor", "--upstream", &url, "--key-variable", "RESTITCH_TEST_KEY"])
         .env("RESTITCH_TEST_KEY", "sk-1");
@@ -371,6 +372,7 @@ fn response(status: &str, media_type: &str, body: &str) -> String {
 fn with_key(folder: &Path, url: &str, arguments: &[&str]) -> (i32, String, String) {
     let common = ["run", "--base-url", url, "--model", "m", "--prompt-file", "prompt.txt"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command.env_remove("RESTITCH_CORPUS");
     command.current_dir(folder).args(common).args(["--key-variable", "RESTITCH_TEST_KEY"]).args(arguments);
     let ran = command.env("RESTITCH_TEST_KEY", "sk-secret-1").output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
