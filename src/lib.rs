@@ -105,7 +105,8 @@ pub use stream::{Stitch, StitchText, Stitcher, TextDelta};
 #[doc(hidden)]
 pub mod internal {
     pub mod capability {
-        pub use crate::provider::capability::{CapabilityCache, CapabilityHint, Row, Switch};
+        pub use crate::provider::capability::cache::CapabilityCache;
+        pub use crate::provider::capability::hint::CapabilityHint;
     }
     pub mod chat {
         pub use crate::provider::chat::*;
@@ -131,6 +132,7 @@ pub mod internal {
         pub use crate::context::internal::*;
     }
     pub mod explain {
+        pub use crate::session::stitch::{Between, Explanation};
         pub use crate::splice::explain::*;
         pub use crate::splice::trial::Weight;
     }
@@ -148,8 +150,15 @@ pub mod internal {
             pub use crate::json::walk::*;
         }
     }
+    #[cfg(feature = "live")]
+    pub mod live {
+        pub use crate::live::piece::{AsText, Piece, Text};
+    }
     pub mod overlap {
         pub use crate::overlap::*;
+    }
+    pub mod prompt {
+        pub use crate::session::prompt::Parts;
     }
     #[cfg(feature = "proxy")]
     pub mod proxy {

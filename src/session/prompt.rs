@@ -108,7 +108,8 @@ impl<'a> Parts<'a> {
 /// The templates of a prompt.
 ///
 /// ```
-/// use restitch::session::{Part, Parts, Prompt};
+/// use restitch::session::{Part, Prompt};
+/// use restitch::internal::prompt::{Parts};
 ///
 /// let prompt = Prompt::default().with(Part::Instruction, Some("Bitte weiter, ab <{{anchor_tag}}>:"))?;
 /// let text = prompt.render(&Parts::new("[\"a\", \"b", "\"a\", \"b"));

@@ -1,6 +1,7 @@
 //! What models can be asked for: the table, rows in front of it, and what refusals say.
 
-use restitch::provider::capability::{CapabilityCache, CapabilityHint, PrefillForm, Row, Switch, Table};
+use restitch::internal::capability::{CapabilityCache, CapabilityHint};
+use restitch::provider::capability::{PrefillForm, Row, Switch, Table};
 
 const DASHSCOPE: &str = "dashscope-intl.aliyuncs.com";
 

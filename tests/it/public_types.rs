@@ -1,9 +1,10 @@
 //! What the compiler promises of the public types: checked when this file compiles.
 
+use restitch::internal::capability::CapabilityCache;
 use restitch::internal::chat;
 use restitch::internal::chat::Transcript;
 use restitch::internal::overlap;
-use restitch::provider::capability::{Capability, CapabilityCache, Table};
+use restitch::provider::capability::{Capability, Table};
 use restitch::provider::{Delta, Finish};
 use restitch::session::{CallEnd, ContinuationStrategy, Event, Input, Output, Request, Session, Snapshot};
 use restitch::splice::{Slot, Splice, SpliceError, TextSplice};

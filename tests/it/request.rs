@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::internal::chat::{self, Changes, Rest};
+use restitch::internal::prompt::Parts;
 use restitch::internal::relay::{self, BodyRelay, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, Part, Parts, PrefillOptions, Prompt, Request,
-    Session, Status, Turn,
+    CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, Part, PrefillOptions, Prompt, Request, Session,
+    Status, Turn,
 };
 use serde_json::{Value, json};
 

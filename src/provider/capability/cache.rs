@@ -7,7 +7,8 @@ use super::{Capability, CapabilityHint, NAME, PrefillForm};
 /// Hints by model. Where it is shared, it is behind a lock.
 ///
 /// ```
-/// use restitch::provider::capability::{CapabilityCache, CapabilityHint, PrefillForm, Table};
+/// use restitch::provider::capability::{PrefillForm, Table};
+/// use restitch::internal::capability::{CapabilityCache, CapabilityHint};
 ///
 /// let mut cache = CapabilityCache::default();
 /// assert!(cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefill));

@@ -20,7 +20,7 @@ impl CapabilityHint {
     /// what the hint is about.
     ///
     /// ```
-    /// use restitch::provider::capability::CapabilityHint;
+    /// use restitch::internal::capability::CapabilityHint;
     ///
     /// let body = r#"{"error": {"message": "Unsupported parameter: response_format"}}"#;
     /// assert_eq!(CapabilityHint::read(body), Some(CapabilityHint::NoMember("response_format")));

@@ -18,13 +18,13 @@
 //! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefill, PrefillForm::Final);
 //! ```
 
-mod cache;
-mod hint;
+pub(crate) mod cache;
+pub(crate) mod hint;
 mod pattern;
 mod table;
 
-pub use cache::CapabilityCache;
-pub use hint::CapabilityHint;
+pub(crate) use cache::CapabilityCache;
+pub(crate) use hint::CapabilityHint;
 
 /// How a provider is told to continue the last message, an assistant's message, literally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
