@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use hyper::body::{Body as _, Incoming};
 use restitch::internal::client::{Body, Client, Upstream};
 use restitch::live::LiveExt;
-use restitch::session::Event;
+use restitch::session::SessionEvent;
 use restitch::sim::Sim;
 use restitch::sse::Decoder;
 use restitch::{Limits, Stitcher};
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let request = Request { model: "sim".to_owned(), messages: question, stream: true };
     let text =
         Stitcher::new().chat(request, async |request| sdk.create_stream(&request).await).await?.observe(|event| {
-            if let Event::Cut { offset, .. } = event {
+            if let SessionEvent::Cut { offset, .. } = event {
                 show(&format!("  … cut after {offset} bytes, asking for the rest"));
             }
         });

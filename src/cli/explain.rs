@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::Console;
 use super::console::short;
 use super::inspect::Cut;
-use crate::session::{Between, Explanation};
-use crate::splice::{Candidate, Expect, Fate};
+use crate::session::stitch::{Between, Explanation};
+use crate::splice::explain::Candidate;
+use crate::splice::{Expect, Fate};
 
 /// The decision on one part.
 #[derive(Serialize)]

@@ -15,7 +15,6 @@ pub(crate) mod string;
 pub(crate) mod walk;
 
 pub use close::{CloseOptions, Completion, Partial};
-pub(crate) use event::each;
 pub use event::{Event, Live, Scalar, Sink, Span};
 pub use machine::CutState;
 pub(crate) use machine::Machine;

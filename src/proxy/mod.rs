@@ -26,9 +26,10 @@ pub use serve::Server;
 
 use crate::Limits;
 use crate::client::Client;
-use crate::provider::capability::{Capability, CapabilityCache, CapabilityHint, Table};
+use crate::provider::capability::cache::CapabilityCache;
+use crate::provider::capability::{Capability, CapabilityHint, Table};
 use crate::session::relay::Output;
-use crate::session::{CallEnd, CutCause, Event, FailureReason, GiveUp, Prompt};
+use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, SessionEvent};
 
 /// A proxy in front of one upstream.
 ///
@@ -186,7 +187,7 @@ impl Proxy {
                 Some(turn) => tracing::info!(call = request.number, mode = turn.mode.as_str(), "asking for the rest"),
                 None => tracing::info!(call = request.number, "sending the request again"),
             },
-            Output::Event(Event::Joined { seam, elapsed, .. }) => tracing::info!(
+            Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => tracing::info!(
                 offset = seam.offset,
                 alignment = seam.alignment.as_str(),
                 overlap = seam.overlap,
@@ -195,10 +196,10 @@ impl Proxy {
                 elapsed_ms = elapsed.as_millis() as u64,
                 "joined"
             ),
-            Output::Event(Event::Cut { call, end, offset, .. }) => {
+            Output::Event(SessionEvent::Cut { call, end, offset, .. }) => {
                 tracing::info!(call, cause = end.cause().map(CutCause::as_str), offset, "cut");
             }
-            Output::Event(Event::Failed { call, reason, .. }) => warn_of_failure(*call, reason),
+            Output::Event(SessionEvent::Failed { call, reason, .. }) => warn_of_failure(*call, reason),
             Output::Done { outcome, .. } => tracing::info!(
                 status = outcome.status().as_str(),
                 cause = outcome.cause().map(CutCause::as_str),

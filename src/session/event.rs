@@ -10,7 +10,7 @@ use crate::splice::Seam;
 /// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum SessionEvent {
     /// A call has ended before the document was whole.
     Cut {
         /// The call's number; the first one is 0.
@@ -73,7 +73,7 @@ pub enum Event {
     Done(Outcome),
 }
 
-impl Event {
+impl SessionEvent {
     /// The event as one JSON object, with its name under `event`; durations are in milliseconds. Text of the document is
     /// not in it, but paths are.
     pub fn to_json(&self) -> Value {

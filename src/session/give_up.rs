@@ -1,6 +1,6 @@
 //! What is delivered when the rest can't be had.
 
-use super::{CallEnd, Event, Outcome, Output, Phase, Session, StopReason};
+use super::{CallEnd, Outcome, Output, Phase, Session, SessionEvent, StopReason};
 use crate::provider::Finish;
 
 /// What becomes of a document whose rest can't be had.
@@ -92,7 +92,7 @@ impl Session {
             }
         };
         self.is_continued = true;
-        self.event(Event::Fallback { stop: reason, offset, synthesized: outcome.synthesized().to_vec() });
+        self.event(SessionEvent::Fallback { stop: reason, offset, synthesized: outcome.synthesized().to_vec() });
         self.give_out(offset);
         self.done(outcome);
     }
@@ -110,7 +110,7 @@ impl Session {
             let _ = self.slot.push(&fence);
             self.give_out(before);
         }
-        self.event(Event::Done(outcome.clone()));
+        self.event(SessionEvent::Done(outcome.clone()));
         self.outputs.push_back(Output::Done(outcome));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CutCause, Event, Outcome, Request};
+use super::{CutCause, Outcome, Request, SessionEvent};
 use crate::provider::Finish;
 use crate::splice::SpliceError;
 
@@ -86,7 +86,7 @@ pub enum Output {
     /// it came.
     Text(String),
     /// A step of the loop: for logs and pages, nothing is to be done.
-    Event(Event),
+    Event(SessionEvent),
     /// A call is to be made, not before `at`.
     Call {
         /// What to ask for.

@@ -34,7 +34,7 @@ mod wire;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use event::Event;
+pub use event::SessionEvent;
 pub use give_up::{GiveUp, GiveUpError};
 pub use io::{CallEnd, FailureReason, Input, Output};
 pub use outcome::{CutCause, Outcome, Status, StopReason, Tally};
@@ -46,7 +46,6 @@ pub(crate) use retry::below;
 pub use retry::{Message, Retry};
 use returned_prefill::ReturnedPrefill;
 pub use snapshot::{RestoreError, Snapshot};
-pub(crate) use stitch::{Between, Explanation};
 pub use stitch::{Rewind, StitchOptions, Stitched, stitch, stitch_with};
 pub use template::{Template, TemplateError};
 pub use text::{StitchedText, stitch_text};
@@ -65,7 +64,7 @@ use crate::splice::{Earlier, Expect, Repair, Seam, Slot, Splice};
 ///
 /// ```
 /// use std::time::Duration;
-/// use restitch::session::{CallEnd, Event, Input, Output, Session, Status};
+/// use restitch::session::{CallEnd, SessionEvent, Input, Output, Session, Status};
 /// use restitch::Limits;
 ///
 /// let now = Duration::ZERO;
@@ -73,8 +72,8 @@ use crate::splice::{Earlier, Expect, Repair, Seam, Slot, Splice};
 /// session.handle_input(now, Input::Text("{\"items\": [1, 2"));
 /// session.handle_input(now, Input::CallEnd(CallEnd::Dropped));
 ///
-/// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Cut { offset: 15, .. }))));
-/// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Requested { call: 1, .. }))));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Cut { offset: 15, .. }))));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Requested { call: 1, .. }))));
 /// let Some(Output::Call { request, .. }) = session.poll_output() else { panic!() };
 /// let turn = request.turn.unwrap();
 /// assert_eq!(turn.delivered, "{\"items\": [1, 2");
@@ -82,9 +81,9 @@ use crate::splice::{Earlier, Expect, Repair, Seam, Slot, Splice};
 ///
 /// session.handle_input(now, Input::Text("{\"items\": [1, 20, 3]}"));
 /// session.handle_input(now, Input::CallEnd(CallEnd::Closed));
-/// assert!(matches!(session.poll_output(), Some(Output::Event(Event::Joined { seam, .. })) if seam.path == "/items/1"));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Joined { seam, .. })) if seam.path == "/items/1"));
 /// assert!(matches!(session.poll_output(), Some(Output::Text(text)) if text == "0, 3]}"));
-/// let Some(Output::Event(Event::Done(outcome))) = session.poll_output() else { panic!() };
+/// let Some(Output::Event(SessionEvent::Done(outcome))) = session.poll_output() else { panic!() };
 /// assert_eq!(outcome.status(), Status::Complete);
 /// ```
 #[derive(Clone, Debug)]
@@ -400,18 +399,18 @@ impl Session {
             self.streaks.progress.note(Some(percentage));
             self.tally.percentage = self.streaks.progress.last_kpi();
             let (call, strikes) = (self.tally.continuations, self.streaks.progress.stalled());
-            self.event(Event::Progress { call, percentage, strikes });
+            self.event(SessionEvent::Progress { call, percentage, strikes });
         }
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: SessionEvent) {
         self.outputs.push_back(Output::Event(event));
     }
 
     fn joined(&mut self, now: Duration, seam: Seam) {
         self.tally.ambiguous = self.tally.ambiguous.saturating_add(u32::from(seam.ambiguous));
         let (call, elapsed) = (self.tally.continuations, now.saturating_sub(self.clock.cut_at));
-        self.event(Event::Joined { call, seam, elapsed });
+        self.event(SessionEvent::Joined { call, seam, elapsed });
     }
 
     /// Gives out the text that was added to the document after `before`.

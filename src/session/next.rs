@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    CallEnd, Continuation, ContinuationMode, CutCause, Event, FailureReason, LastCut, Outcome, Output, Phase, Request,
-    SECTIONS, Session, StopReason,
+    CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, LastCut, Outcome, Output, Phase, Request,
+    SECTIONS, Session, SessionEvent, StopReason,
 };
 use crate::context::Sections;
 use crate::provider::Finish;
@@ -131,7 +131,7 @@ impl Session {
         self.clock.cut_at = now;
         let document = self.slot.document();
         let (offset, path) = (document.text().len(), document.cut().path);
-        self.event(Event::Cut { call: self.tally.continuations, end: end.clone(), offset, path });
+        self.event(SessionEvent::Cut { call: self.tally.continuations, end: end.clone(), offset, path });
     }
 
     /// Counts a failure. The next call waits if the end says so.
@@ -141,7 +141,7 @@ impl Session {
         self.streaks.failures = self.streaks.failures.saturating_add(1);
         self.streaks.no_progress = 0;
         let (call, in_a_row) = (self.tally.continuations, self.streaks.failures);
-        self.event(Event::Failed { call, reason, in_a_row });
+        self.event(SessionEvent::Failed { call, reason, in_a_row });
         if self.streaks.failures >= self.settings.limits.continuation.max_consecutive_failures {
             return self.give_up(StopReason::Failures, None);
         }
@@ -181,7 +181,7 @@ impl Session {
         };
         let (mode, anchor) = (turn.as_ref().map(|turn| turn.mode), turn.as_ref().map_or(0, |turn| turn.anchor.len()));
         let number = self.tally.continuations;
-        self.event(Event::Requested { call: number, mode, anchor, at });
+        self.event(SessionEvent::Requested { call: number, mode, anchor, at });
         let request = Request { number, turn, reduce_reasoning: self.call.reduce_reasoning };
         self.outputs.push_back(Output::Call { request, at });
     }

@@ -36,7 +36,7 @@ use crate::sse::{DecodeError, Decoder, Encoder};
 ///
 /// ```
 /// use std::time::Duration;
-/// use restitch::session::Event;
+/// use restitch::session::SessionEvent;
 /// use restitch::internal::relay::{TransportEnd, Output, Relay};
 /// use restitch::Limits;
 ///
@@ -51,7 +51,7 @@ use crate::sse::{DecodeError, Decoder, Encoder};
 /// relay.handle_open(now);
 /// relay.handle_bytes(now, format!("{}data: [DONE]\n\n", chunk("[1, 2, 3]")).into());
 /// let rest: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
-/// assert!(matches!(&rest[0], Output::Event(Event::Joined { seam, .. }) if seam.path == "/1"));
+/// assert!(matches!(&rest[0], Output::Event(SessionEvent::Joined { seam, .. }) if seam.path == "/1"));
 /// assert!(matches!(&rest[1], Output::Bytes(bytes) if bytes.ends_with(b"\"delta\":{\"content\":\", 3]\"},\"finish_reason\":null}]}\n\n")));
 /// assert!(matches!(rest.last(), Some(Output::Done { .. })));
 /// ```

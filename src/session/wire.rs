@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Event, Outcome, Request};
+use super::{Outcome, Request, SessionEvent};
 use crate::json::string::quoted;
 use crate::provider::Finish;
 
@@ -31,7 +31,7 @@ pub enum Output {
         at: Duration,
     },
     /// A step of the loop: for logs and pages, nothing is to be done.
-    Event(Event),
+    Event(SessionEvent),
     /// The open call is over, and nothing follows.
     Done {
         /// How the answer came about.

@@ -31,7 +31,7 @@ use crate::limits::Limits;
 use crate::overlap::{Anchor, Matcher};
 pub(crate) use agree::Earlier;
 use cursor::Tip;
-pub(crate) use explain::{Candidate, Explained, Fate};
+pub(crate) use explain::{Explained, Fate};
 use flow::{Delivered, Flow, FlowError};
 use log::{Log, Tried};
 use reader::Reader;

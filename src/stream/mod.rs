@@ -20,7 +20,7 @@ use futures_core::Stream;
 
 use crate::Document;
 use crate::session::relay::{self, Relay, TransportEnd};
-use crate::session::{CallEnd, Event, Outcome, Session, StopReason};
+use crate::session::{CallEnd, Outcome, Session, SessionEvent, StopReason};
 use deltas::Deltas;
 pub use deltas::TextDelta;
 use driver::{Driver, Engine, Step};
@@ -51,7 +51,7 @@ macro_rules! adapter_methods {
 
             /// Calls `observer` with every step of the loop, for example for a log.
             #[must_use]
-            pub fn observe(self, mut observer: impl FnMut(&Event) + Send + 'a) -> Self {
+            pub fn observe(self, mut observer: impl FnMut(&SessionEvent) + Send + 'a) -> Self {
                 self.observe_outputs(move |output| {
                     if let relay::Output::Event(event) = output {
                         observer(event);

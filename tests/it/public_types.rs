@@ -6,7 +6,7 @@ use restitch::internal::chat::Transcript;
 use restitch::internal::overlap;
 use restitch::provider::capability::{Capability, Table};
 use restitch::provider::{Delta, Finish};
-use restitch::session::{CallEnd, ContinuationStrategy, Event, Input, Output, Request, Session, Snapshot};
+use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Request, Session, SessionEvent, Snapshot};
 use restitch::splice::{Slot, Splice, SpliceError, TextSplice};
 use restitch::{Checkpoint, Document, Limits, Outcome, Retry, SyntaxError, Utf8};
 use restitch::{context, paths, sse, value};
@@ -34,7 +34,7 @@ const _: () = {
     is_shared::<Snapshot>();
     is_shared::<Input<'_>>();
     is_shared::<Output>();
-    is_shared::<Event>();
+    is_shared::<SessionEvent>();
     is_shared::<CallEnd>();
     is_shared::<ContinuationStrategy>();
     is_shared::<Request>();

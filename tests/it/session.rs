@@ -5,8 +5,8 @@ use std::time::Duration;
 use restitch::AllowedRoots;
 use restitch::provider::Finish;
 use restitch::session::{
-    CallEnd, CutCause, Event, FailureReason, GiveUp, Input, Outcome, Output, Request, Session, Status, StopReason,
-    stitch,
+    CallEnd, CutCause, FailureReason, GiveUp, Input, Outcome, Output, Request, Session, SessionEvent, Status,
+    StopReason, stitch,
 };
 use restitch::splice::{Alignment, Expect, SpliceError};
 use restitch::{Limits, SyntaxErrorKind};
@@ -24,7 +24,7 @@ struct Driver {
     failures: Vec<FailureReason>,
     seams: Vec<Alignment>,
     outcome: Option<Outcome>,
-    events: Vec<Event>,
+    events: Vec<SessionEvent>,
 }
 
 impl Driver {
@@ -47,10 +47,10 @@ impl Driver {
         self.drain()
     }
 
-    fn step(&mut self, event: Event) {
+    fn step(&mut self, event: SessionEvent) {
         match &event {
-            Event::Joined { seam, .. } => self.seams.push(seam.alignment),
-            Event::Failed { reason, .. } => self.failures.push(reason.clone()),
+            SessionEvent::Joined { seam, .. } => self.seams.push(seam.alignment),
+            SessionEvent::Failed { reason, .. } => self.failures.push(reason.clone()),
             _ => {}
         }
         self.events.push(event);
@@ -451,7 +451,9 @@ fn what_is_no_json_passes() {
             assert!(!driver.session.would_continue(end), "{text}");
             driver.session.handle_input(START, Input::CallEnd(end.clone()));
             let outputs: Vec<Output> = std::iter::from_fn(|| driver.session.poll_output()).collect();
-            let [Output::Event(Event::Done(_)), Output::Done(outcome)] = outputs.as_slice() else { panic!("{text}") };
+            let [Output::Event(SessionEvent::Done(_)), Output::Done(outcome)] = outputs.as_slice() else {
+                panic!("{text}")
+            };
             assert_eq!((outcome.status(), outcome.tally().continuations), (Status::PassedThrough, 0));
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use restitch::provider::Finish;
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, Event, GiveUp, Input, Outcome, Output, Part, PrefillOptions,
-    Prompt, RestoreError, Session, Snapshot, Status, StopReason,
+    CallEnd, ContinuationMode, ContinuationStrategy, GiveUp, Input, Outcome, Output, Part, PrefillOptions, Prompt,
+    RestoreError, Session, SessionEvent, Snapshot, Status, StopReason,
 };
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn end(rng: &mut Rng) -> CallEnd {
 
 /// Runs one random answer from its first call to its end. `interrupted`: now and then the session goes on from its
 /// snapshot.
-fn run(seed: u64, interrupted: bool) -> (Vec<Event>, String, Session) {
+fn run(seed: u64, interrupted: bool) -> (Vec<SessionEvent>, String, Session) {
     let mut rng = Rng::new(seed);
     let limits = Limits::default()
         .with_max_continuations(12)
@@ -138,8 +138,8 @@ fn every_loop_ends_and_invents_nothing() {
     let mut seen = std::collections::BTreeMap::<String, u32>::new();
     for seed in 0..4000 {
         let (events, client, session) = run(seed, seed % 2 == 1);
-        let Some(Event::Done(outcome)) = events.last() else { panic!("seed {seed}: {events:?}") };
-        let done = events.iter().filter(|event| matches!(event, Event::Done(_))).count();
+        let Some(SessionEvent::Done(outcome)) = events.last() else { panic!("seed {seed}: {events:?}") };
+        let done = events.iter().filter(|event| matches!(event, SessionEvent::Done(_))).count();
         assert_eq!(done, 1, "seed {seed}");
         assert!(outcome.tally().continuations <= 12 && session.poll_timeout(true).is_none(), "seed {seed}");
         assert_eq!(outcome.tally().tokens.len(), outcome.tally().continuations as usize + 1, "seed {seed}");
@@ -147,7 +147,7 @@ fn every_loop_ends_and_invents_nothing() {
             Status::Complete => assert!(is_json(&client) && outcome.reason().is_none(), "seed {seed}: {client}"),
             Status::Closed => {
                 assert!(is_json(&client) && outcome.reason().is_some(), "seed {seed}: {client}");
-                assert!(events.iter().any(|event| matches!(event, Event::Fallback { .. })), "seed {seed}");
+                assert!(events.iter().any(|event| matches!(event, SessionEvent::Fallback { .. })), "seed {seed}");
             }
             Status::Failed => assert!(!client.contains('{') && outcome.reason().is_some(), "seed {seed}: {client}"),
             _ => {}
@@ -188,7 +188,7 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     let snapshot = session.snapshot();
     let (mut session, outputs) = restored(&snapshot);
     assert!(
-        matches!(&outputs[0], Output::Event(Event::Cut { call: 1, end: CallEnd::Dropped, offset: 17, path }) if path == "/rows/2")
+        matches!(&outputs[0], Output::Event(SessionEvent::Cut { call: 1, end: CallEnd::Dropped, offset: 17, path }) if path == "/rows/2")
     );
     assert!(matches!(&outputs[2], Output::Call { request, .. } if request.number == 2));
     session.handle_input(Duration::from_secs(10), Input::Text("{\"rows\": [1, 23, 4]}"));
@@ -204,7 +204,7 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     let mut asked = Session::restore_with(Duration::ZERO, &snapshot, Limits::default(), strategy).unwrap();
     let mut outputs = std::iter::from_fn(|| asked.poll_output());
     let is_prefix =
-        |output| matches!(output, Output::Event(Event::Requested { mode: Some(ContinuationMode::Prefill), .. }));
+        |output| matches!(output, Output::Event(SessionEvent::Requested { mode: Some(ContinuationMode::Prefill), .. }));
     assert!(outputs.any(is_prefix));
     // What has ended stays ended.
     let (session, outputs) = restored(&session.snapshot());
@@ -300,7 +300,7 @@ fn ended(limits: Limits, strategy: ContinuationStrategy, calls: &[(&str, u64)]) 
         session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Finished(Finish::Length)));
         while let Some(output) = session.poll_output() {
             match output {
-                Output::Event(Event::Progress { percentage, strikes, .. }) => said.push((percentage, strikes)),
+                Output::Event(SessionEvent::Progress { percentage, strikes, .. }) => said.push((percentage, strikes)),
                 Output::Done(done) => outcome = Some(done),
                 _ => {}
             }
@@ -386,7 +386,7 @@ fn events_are_lines_of_a_log() {
         let line = event.to_json();
         assert!(line["event"].is_string(), "{line}");
     }
-    let progress = Event::Progress { call: 2, percentage: 40, strikes: 1 };
+    let progress = SessionEvent::Progress { call: 2, percentage: 40, strikes: 1 };
     assert_eq!(progress.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "strikes": 1}));
 }
 

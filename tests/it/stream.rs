@@ -12,7 +12,7 @@ use bytes::Bytes;
 use restitch::Limits;
 use restitch::provider::Finish;
 use restitch::provider::capability::Table;
-use restitch::session::{CallEnd, Event, Status};
+use restitch::session::{CallEnd, SessionEvent, Status};
 use restitch::{Message, Retry, Stitch, StitchText, Stitcher, TextDelta};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep, sleep, timeout};
@@ -735,7 +735,7 @@ async fn one_call_for_an_sdk() {
         };
         let steps = AtomicUsize::new(0);
         let mut text = Stitcher::new().chat(request, answer).await.unwrap().observe(|event| {
-            steps.fetch_add(usize::from(matches!(event, Event::Done(_))), Ordering::SeqCst);
+            steps.fetch_add(usize::from(matches!(event, SessionEvent::Done(_))), Ordering::SeqCst);
         });
         let mut seen = String::new();
         while let Some(delta) = text.next().await {

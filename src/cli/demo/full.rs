@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use super::{Stage, ask};
 use crate::cli::{Console, Exit};
-use crate::session::Event;
+use crate::session::SessionEvent;
 use crate::session::relay::Output;
 
 /// Six cuts with different behaviours, among them a lost connection, a refusal and a busy server.
@@ -60,7 +60,7 @@ async fn stream(stage: &Stage, mark: &str, console: &mut Console) -> io::Result<
 
 pub(super) fn seam_offsets(seen: &[Output]) -> Vec<usize> {
     let seams = seen.iter().filter_map(|output| match output {
-        Output::Event(Event::Joined { seam, .. }) => Some(seam.offset),
+        Output::Event(SessionEvent::Joined { seam, .. }) => Some(seam.offset),
         _ => None,
     });
     seams.collect()
@@ -73,8 +73,8 @@ fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
     let mut failed: Vec<String> = Vec::new();
     for output in seen {
         match output {
-            Output::Event(Event::Failed { reason, .. }) => failed.push(reason.to_string()),
-            Output::Event(Event::Joined { seam, elapsed, .. }) => rows.push([
+            Output::Event(SessionEvent::Failed { reason, .. }) => failed.push(reason.to_string()),
+            Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => rows.push([
                 seam.path.clone(),
                 seam.offset.to_string(),
                 seam.alignment.as_str().to_owned(),

@@ -10,7 +10,7 @@ use crate::cli::parsed::Parsed;
 use crate::cli::{Console, Exit};
 use crate::provider::Finish;
 use crate::session::relay::Output;
-use crate::session::{CallEnd, Event};
+use crate::session::{CallEnd, SessionEvent};
 
 /// Four cuts, and a refusal in between.
 const SCRIPT: &str = "answer@107!length | anchor@52!drop refusal fence@20!error preamble@44!eof anchor";
@@ -145,11 +145,11 @@ fn cuts(seen: &[Output], page: &mut String) {
     let (mut cut, mut failed) = (None, String::new());
     for output in seen {
         match output {
-            Output::Event(Event::Cut { end, offset, path, .. }) => {
+            Output::Event(SessionEvent::Cut { end, offset, path, .. }) => {
                 cut.get_or_insert((cause(end), *offset, path.clone()));
             }
-            Output::Event(Event::Failed { .. }) => failed = ", after a failure".to_owned(),
-            Output::Event(Event::Joined { seam, .. }) => {
+            Output::Event(SessionEvent::Failed { .. }) => failed = ", after a failure".to_owned(),
+            Output::Event(SessionEvent::Joined { seam, .. }) => {
                 let Some((end, offset, path)) = cut.take() else { continue };
                 let (path, overlap) = (place(&path), count(seam.overlap, "byte"));
                 page.push_str(&format!("  byte {offset:<3}  {path:<14}  {end:<15}  {overlap} repeated{failed}\n"));

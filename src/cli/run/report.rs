@@ -12,7 +12,7 @@ use crate::cli::console::{count, is_zero};
 use crate::cli::{Console, Exit};
 use crate::context::{Section, sections_of};
 use crate::session::relay::Output;
-use crate::session::{CutCause, Event, Outcome, Status, StopReason};
+use crate::session::{CutCause, Outcome, SessionEvent, Status, StopReason};
 
 /// One call, and how it ended.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -96,24 +96,24 @@ impl Seen {
                 let offset = self.offset;
                 self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
             }
-            Output::Event(Event::Cut { end, offset, .. }) => {
+            Output::Event(SessionEvent::Cut { end, offset, .. }) => {
                 // A request may have a shorter text than the document, so the offset is that of the cut.
                 self.offset = *offset;
                 if let Some(iteration) = self.iterations.last_mut().filter(|iteration| iteration.outcome.is_empty()) {
                     end.as_str().clone_into(&mut iteration.outcome);
                 }
             }
-            Output::Event(Event::Joined { seam, .. }) => {
+            Output::Event(SessionEvent::Joined { seam, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };
                 "joined".clone_into(&mut iteration.outcome);
                 (iteration.alignment, iteration.overlap) = (Some(seam.alignment.as_str()), Some(seam.overlap));
             }
-            Output::Event(Event::Progress { percentage, .. }) => self.percentage = Some(*percentage),
-            Output::Event(Event::Failed { reason, .. }) => {
+            Output::Event(SessionEvent::Progress { percentage, .. }) => self.percentage = Some(*percentage),
+            Output::Event(SessionEvent::Failed { reason, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else { return };
                 iteration.outcome = self.key.out_of(&reason.to_string());
             }
-            Output::Event(Event::Fallback { offset, .. }) => self.given_up_at = Some(*offset),
+            Output::Event(SessionEvent::Fallback { offset, .. }) => self.given_up_at = Some(*offset),
             Output::Done { outcome, .. } => self.outcome = Some(outcome.clone()),
             _ => {}
         }

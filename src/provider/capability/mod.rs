@@ -23,7 +23,6 @@ pub(crate) mod hint;
 mod pattern;
 mod table;
 
-pub(crate) use cache::CapabilityCache;
 pub(crate) use hint::CapabilityHint;
 
 /// How a provider is told to continue the last message, an assistant's message, literally.

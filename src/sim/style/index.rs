@@ -4,7 +4,8 @@
 
 use super::Cut;
 use super::spell;
-use crate::json::{Event, Kind, Live, Machine, Span, each};
+use crate::json::event::each;
+use crate::json::{Event, Kind, Live, Machine, Span};
 
 /// A value of the document.
 #[derive(Clone, Debug)]

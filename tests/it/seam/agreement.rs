@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use restitch::AllowedRoots;
 use restitch::Limits;
-use restitch::session::{CallEnd, Event, Input, Output, Session, Stitched, stitch};
+use restitch::session::{CallEnd, Input, Output, Session, SessionEvent, Stitched, stitch};
 use restitch::splice::{Alignment, Expect};
 
 use super::factor;
@@ -60,7 +60,8 @@ fn agreed(parts: [&str; 3], expect: Expect) -> Option<(String, bool)> {
         session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Closed));
     }
     let mut outputs = std::iter::from_fn(|| session.poll_output());
-    let is_agreed = outputs.any(|output| matches!(output, Output::Event(Event::Joined { seam, .. }) if seam.agreed));
+    let is_agreed =
+        outputs.any(|output| matches!(output, Output::Event(SessionEvent::Joined { seam, .. }) if seam.agreed));
     is_agreed.then(|| (session.document().text().to_owned(), session.document().is_complete()))
 }
 

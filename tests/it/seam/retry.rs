@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::AllowedRoots;
 use restitch::Limits;
-use restitch::session::{CallEnd, Event, Input, Output, Session, Status};
+use restitch::session::{CallEnd, Input, Output, Session, SessionEvent, Status};
 use restitch::splice::Expect;
 
 use super::judge::Verdict;
@@ -39,8 +39,8 @@ pub(crate) fn retried(row: &Row<'_>) -> Option<(Verdict, String)> {
                 session.handle_input(now, Input::Text(&answer));
                 session.handle_input(now, Input::CallEnd(CallEnd::Closed));
             }
-            Output::Event(Event::Joined { seam, .. }) => said.push(seam.alignment.as_str().to_owned()),
-            Output::Event(Event::Failed { reason, .. }) => said.push(reason.to_string()),
+            Output::Event(SessionEvent::Joined { seam, .. }) => said.push(seam.alignment.as_str().to_owned()),
+            Output::Event(SessionEvent::Failed { reason, .. }) => said.push(reason.to_string()),
             Output::Event(_) | Output::Text(_) => {}
             Output::Done(outcome) => {
                 let is_true = || read(session.document().text()).is_some_and(|node| node.is(row.case.truth));
