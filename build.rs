@@ -51,7 +51,8 @@ fn commit_of_package() -> Option<String> {
 /// The features that are on: optional dependencies are no features of their own here.
 fn features() -> String {
     let name = |(variable, _): (OsString, _)| Some(variable.to_str()?.strip_prefix("CARGO_FEATURE_")?.to_lowercase());
-    let mut names: Vec<String> = env::vars_os().filter_map(name).filter(|name| name != "default").collect();
+    let mut names: Vec<String> =
+        env::vars_os().filter_map(name).filter(|name| name != "default" && !name.starts_with('_')).collect();
     names.sort();
     names.join(", ")
 }

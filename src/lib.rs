@@ -110,8 +110,8 @@ pub mod internal {
     }
     pub mod chat {
         pub use crate::provider::chat::*;
+        pub use crate::provider::transcript::{ToolCall, Transcript};
         pub use crate::provider::usage::{add_usage, answer_tokens};
-        pub use crate::provider::{Kind, ToolCall, Transcript};
     }
     pub mod children {
         pub use crate::children::{Child, ChildIndex, KeyHash, digest_of, same_value};
@@ -163,6 +163,10 @@ pub mod internal {
     #[cfg(feature = "proxy")]
     pub mod proxy {
         pub use crate::proxy::*;
+    }
+    pub mod prose {
+        pub use crate::session::text::{StitchedText, stitch_text};
+        pub use crate::splice::text::TextSplice;
     }
     pub mod relay {
         pub use crate::session::body::BodyRelay;

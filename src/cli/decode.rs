@@ -13,8 +13,9 @@ use super::output::To;
 use super::parsed::Parsed;
 use super::{Console, Exit, epilogue};
 use crate::json::walk::{Raw, ValueKind, is_valid};
+use crate::provider::Kind;
 use crate::provider::chat::Reader;
-use crate::provider::{Kind, Transcript};
+use crate::provider::transcript::Transcript;
 use crate::sse::{DecodeError, Decoder};
 use crate::{Limits, SyntaxError, clean_encoding};
 
@@ -90,7 +91,7 @@ pub struct Call {
 
 impl Decoded {
     fn new(whole: Transcript) -> Self {
-        let call = |(slot, call): (_, crate::provider::ToolCall)| {
+        let call = |(slot, call): (_, crate::provider::transcript::ToolCall)| {
             (slot, Call { id: call.id, name: call.name, args: call.args })
         };
         let usage = |raw: String| serde_json::from_str(&raw).unwrap_or(Value::String(raw));

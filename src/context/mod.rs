@@ -37,8 +37,6 @@ use crate::json::{Event, Live, Sink};
 use crate::limits::Limits;
 pub(crate) use internal::*;
 pub use parts::CompletePart;
-pub use sections::sections_of;
-pub use summary::{Count, Section, merge_sections};
 
 /// The default number of characters of values in `hierarchy_context_for_prompt`.
 pub(crate) const BUDGET: usize = 500;
@@ -49,7 +47,8 @@ pub(crate) mod internal {
     pub use crate::context::element::{cut_off_element, element_before_cutoff};
     pub use crate::context::parts::{Overlap, complete_part, hierarchy_context, overlap_context};
     pub use crate::context::progress::{KPI_QUESTION, Progress, extract, validate};
-    pub use crate::context::sections::Sections;
+    pub use crate::context::sections::{Sections, sections_of};
+    pub use crate::context::summary::{Count, Section, merge_sections};
 }
 
 /// What contexts are read from besides the document's text: a [`Sink`] to lend to every push.

@@ -28,7 +28,7 @@ mod snapshot;
 pub(crate) mod stitch;
 mod tags;
 mod template;
-mod text;
+pub(crate) mod text;
 mod wire;
 
 use std::collections::VecDeque;
@@ -48,7 +48,6 @@ use returned_prefill::ReturnedPrefill;
 pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Rewind, StitchOptions, Stitched, stitch, stitch_with};
 pub use template::{Template, TemplateError};
-pub use text::{StitchedText, stitch_text};
 
 use crate::context::{self, Progress, Sections};
 use crate::document::Document;

@@ -2,7 +2,8 @@
 
 use super::Status;
 use crate::limits::Limits;
-use crate::splice::{Alignment, Expect, Seam, TextSplice};
+use crate::splice::text::TextSplice;
+use crate::splice::{Alignment, Expect, Seam};
 
 /// The text that the parts make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +24,8 @@ pub struct StitchedText {
 /// skipped.
 ///
 /// ```
-/// use restitch::session::{Status, stitch_text};
+/// use restitch::session::{Status};
+/// use restitch::internal::prose::{stitch_text};
 /// use restitch::splice::Expect;
 ///
 /// let parts = ["# Rain\n\nIt fell in tor", "I can't help with that.", "# Rain\n\nIt fell in torrents."];

@@ -18,7 +18,7 @@ mod reader;
 mod rewind;
 mod seam;
 mod slot;
-mod text;
+pub(crate) mod text;
 pub(crate) mod trial;
 mod weigh;
 
@@ -38,7 +38,6 @@ use reader::Reader;
 pub(crate) use rewind::replaced;
 pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError};
 pub use slot::Slot;
-pub use text::TextSplice;
 use trial::Trial;
 
 /// Joins one fragment to one document.

@@ -19,7 +19,8 @@ use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
 ///
 /// ```
 /// use restitch::Limits;
-/// use restitch::splice::{Expect, TextSplice};
+/// use restitch::splice::{Expect};
+/// use restitch::internal::prose::{TextSplice};
 ///
 /// let mut text = "Rain fell in tor".to_owned();
 /// let mut splice = TextSplice::new(&text, Expect::Anchor, &Limits::default());

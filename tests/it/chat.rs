@@ -4,10 +4,10 @@ use std::fs;
 
 use proptest::prelude::*;
 use restitch::Limits;
+use restitch::internal::chat::Transcript;
 use restitch::internal::chat::{self, Reader, Request, Writer};
-use restitch::internal::chat::{Kind, Transcript};
 use restitch::internal::json::walk;
-use restitch::provider::{Delta, Finish};
+use restitch::provider::{Delta, Finish, Kind};
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
 

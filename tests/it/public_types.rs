@@ -4,10 +4,11 @@ use restitch::internal::capability::CapabilityCache;
 use restitch::internal::chat;
 use restitch::internal::chat::Transcript;
 use restitch::internal::overlap;
+use restitch::internal::prose::TextSplice;
 use restitch::provider::capability::{Capability, Table};
 use restitch::provider::{Delta, Finish};
 use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Request, Session, SessionEvent, Snapshot};
-use restitch::splice::{Slot, Splice, SpliceError, TextSplice};
+use restitch::splice::{Slot, Splice, SpliceError};
 use restitch::{Checkpoint, Document, Limits, Outcome, Retry, SyntaxError, Utf8};
 use restitch::{context, paths, sse, value};
 

@@ -1,8 +1,10 @@
 //! Text that is not JSON: it continues after its anchor, or where it was cut; anything else is rejected.
 
 use restitch::Limits;
-use restitch::session::{Status, stitch_text};
-use restitch::splice::{Alignment, Expect, Seam, SpliceError, TextSplice};
+use restitch::internal::prose::TextSplice;
+use restitch::internal::prose::stitch_text;
+use restitch::session::Status;
+use restitch::splice::{Alignment, Expect, Seam, SpliceError};
 
 const PROSE: &str = "The harbour was quiet that morning. Nets hung over the rails, stiff with salt, and nobody \
     spoke.\n\nBy noon the wind had turned. “It will rain,” said the pilot; he was right, as he was most days, \

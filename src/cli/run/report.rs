@@ -10,7 +10,7 @@ use super::{Args, Failed};
 use crate::Document;
 use crate::cli::console::{count, is_zero};
 use crate::cli::{Console, Exit};
-use crate::context::{Section, sections_of};
+use crate::context::internal::{Section, sections_of};
 use crate::session::relay::Output;
 use crate::session::{CutCause, Outcome, SessionEvent, Status, StopReason};
 

@@ -1,9 +1,9 @@
 //! The sections of a document: what counts as one, what is counted in it, what a summary shows.
 
 use restitch::Document;
-use restitch::context::{Count, Section, merge_sections, sections_of};
 use restitch::internal::children::ChildIndex;
 use restitch::internal::context::Sections;
+use restitch::internal::context::{Count, Section, merge_sections, sections_of};
 use restitch::value::LiveValue;
 
 use crate::support::{Rng, chunks, text_cuts};
