@@ -62,7 +62,7 @@ pub struct ContextIndex {
 }
 
 impl ContextIndex {
-    /// Creates an index of at most [`ParserLimits::max_children`] children and 4,096 sections.
+    /// Creates an index of at most [`ParserLimits::max_children`](crate::ParserLimits::max_children) children and 4,096 sections.
     pub fn new(limits: &Limits) -> Self {
         Self { sections: Sections::default(), children: ChildIndex::new(limits.parser.max_children) }
     }

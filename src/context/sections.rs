@@ -151,7 +151,8 @@ impl Sections {
 /// of the root before, they are one section ([`merge_sections`]). Reads the whole text once.
 ///
 /// ```
-/// use restitch::{Document, context::sections_of};
+/// use restitch::Document;
+/// use restitch::internal::context::sections_of;
 ///
 /// let mut document = Document::new(64);
 /// document.push(r#"{"sections": [{"id": "a", "items": [1, 2]}, {"id": "b", "items": [3]}]}"#)?;

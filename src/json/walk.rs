@@ -233,7 +233,7 @@ impl<'a> Cursor<'a> {
 /// Whether `text` is one JSON value by the grammar of RFC 8259, with white space around it.
 ///
 /// The grammar allows an escape of half a surrogate pair, and servers send such strings, so they are valid here. More
-/// open containers than the default [`ParserLimits::max_depth`] are not.
+/// open containers than the default [`ParserLimits::max_depth`](crate::ParserLimits::max_depth) are not.
 pub fn is_valid(text: &str) -> bool {
     let mut machine = Machine::new(Limits::default().parser.max_depth);
     let Ok(root) = machine.feed(text.as_bytes()) else { return false };

@@ -118,7 +118,7 @@ enum State {
 
 impl Splice {
     /// A splice at the end of the slot's text. O(depth), a search for the anchor, and the matcher over the
-    /// [tail](ParserLimits::overlap_window).
+    /// [tail](crate::ParserLimits::overlap_window).
     pub fn new(slot: &Slot, expect: Expect, limits: &Limits) -> Self {
         let document = slot.document();
         let (text, root) = (document.text(), document.root_start());

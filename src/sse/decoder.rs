@@ -99,15 +99,15 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// A line has more bytes than [`ParserLimits::max_line_bytes`], which is given.
+    /// A line has more bytes than [`ParserLimits::max_line_bytes`](crate::ParserLimits::max_line_bytes), which is given.
     LineTooLong(usize),
-    /// The fields of an event have more bytes than [`ParserLimits::max_event_bytes`], which is given.
+    /// The fields of an event have more bytes than [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes), which is given.
     EventTooLong(usize),
 }
 
 impl Decoder {
-    /// Creates a decoder at the start of a stream, with the caps [`ParserLimits::max_line_bytes`] and
-    /// [`ParserLimits::max_event_bytes`].
+    /// Creates a decoder at the start of a stream, with the caps [`ParserLimits::max_line_bytes`](crate::ParserLimits::max_line_bytes) and
+    /// [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes).
     ///
     /// A line counts without its end; the fields of an event count as whole lines, each with one byte for its end.
     /// Comments do not count towards the event: they are not kept.
@@ -332,7 +332,7 @@ struct Block {
     /// The id that the end of the block sets.
     id: String,
     has_id: bool,
-    /// Bytes of the fields, capped by [`ParserLimits::max_event_bytes`].
+    /// Bytes of the fields, capped by [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes).
     size: usize,
     /// Whether its event has been handed out: the next call clears the block.
     spent: bool,
