@@ -348,7 +348,8 @@ impl Relay {
     fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
         if !self.event_summary.text.is_empty() {
             self.session.handle_input(now, Input::Text(&self.event_summary.text));
-            self.drain(now);
+            let done = self.drain(now);
+            debug_assert!(done.is_none(), "only the end of a call ends a session");
         }
         match self.event_summary.end() {
             // Usage and `[DONE]` are still to come.

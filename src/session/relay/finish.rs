@@ -15,7 +15,7 @@ impl Relay {
         let report = outcome.report();
         let transport_end = match &outcome {
             Outcome::Failed { .. } => self.write_failure(&mut out, &report),
-            Outcome::Incomplete { .. } => self.leave(&mut out, &outcome, &report),
+            Outcome::Incomplete { .. } => self.leave(&mut out, &report),
             _ => match finish_reason(&outcome) {
                 Some(reason) => {
                     if let Some(fence) = self.session.document().open_fence().filter(|_| outcome.finish().is_none()) {
@@ -56,7 +56,7 @@ impl Relay {
 
     /// Ends the stream as the call ended whose text the client has last, so that a client sees the failure which it would
     /// have seen without a continuation.
-    fn leave(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
+    fn leave(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
         match self.session.cut_end() {
             Some(CallEnd::Finished(reason)) => {
                 let reason = reason.as_str().to_owned();
@@ -73,7 +73,6 @@ impl Relay {
                 TransportEnd::Closed
             }
             _ => {
-                debug_assert!(outcome.reason().is_some(), "{outcome}");
                 self.writer.report(out, report);
                 TransportEnd::Dropped
             }
