@@ -8,7 +8,7 @@ use std::time::Duration;
 /// let limits = restitch::Limits::default().with_max_continuations(2);
 /// assert_eq!((limits.continuation.max_continuations, limits.parser.max_depth), (2, 1024));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Caps on what is read: bytes and containers.
@@ -59,7 +59,7 @@ impl Default for ParserLimits {
 }
 
 /// Caps on the loop that asks for the rest: requests, calls, tokens and time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ContinuationLimits {
     /// Characters of the longest anchor. Default 2,048: longer ones are not repeated faithfully.
@@ -69,6 +69,9 @@ pub struct ContinuationLimits {
     pub max_verbatim_context: usize,
     /// Characters of values in the rendering that is sent in place of a longer text. Default 500.
     pub context_budget_chars: usize,
+    /// The largest probability of a wrong join that is accepted, between 0 and 1. Default 0.001. 0 joins a fragment only
+    /// where it was asked for.
+    pub max_risk: f64,
     /// Calls after the first one. Default 8.
     pub max_continuations: u32,
     /// Failures in a row that end the loop. Default 3.
@@ -92,6 +95,7 @@ impl Default for ContinuationLimits {
             max_anchor_chars: 2048,
             max_verbatim_context: 16 << 10,
             context_budget_chars: 500,
+            max_risk: 0.001,
             max_continuations: 8,
             max_consecutive_failures: 3,
             max_no_progress: 2,
@@ -164,6 +168,7 @@ setters! {
         with_max_anchor_chars max_anchor_chars: usize,
         with_max_verbatim_context max_verbatim_context: usize,
         with_context_budget_chars context_budget_chars: usize,
+        with_max_risk max_risk: f64,
         with_max_continuations max_continuations: u32,
         with_max_consecutive_failures max_consecutive_failures: u32,
         with_max_no_progress max_no_progress: u32,

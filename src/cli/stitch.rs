@@ -119,7 +119,7 @@ struct Join {
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<explain::Explain>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    agreed: bool,
+    early_end: bool,
 }
 
 impl Answer {
@@ -166,7 +166,7 @@ impl From<&Seam> for Join {
             alignment: seam.alignment.as_str(),
             ambiguous: seam.ambiguous,
             explain: None,
-            agreed: seam.agreed,
+            early_end: seam.early_end,
         }
     }
 }
@@ -223,11 +223,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         return console.answer(&answer);
     }
     why.iter().for_each(|why| explain::print(why, console));
-    for Join { offset, overlap, alignment, ambiguous, agreed, .. } in &answer.seams {
+    for Join { offset, overlap, alignment, ambiguous, early_end, .. } in &answer.seams {
         let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
-        let agreed = if *agreed { ", as two parts agree" } else { "" };
+        let early_end = if *early_end { ", an early end" } else { "" };
         console.note(format_args!(
-            "seam at byte {offset}: {alignment}, {} repeated{ambiguous}{agreed}",
+            "seam at byte {offset}: {alignment}, {} repeated{ambiguous}{early_end}",
             count(*overlap, "byte")
         ));
     }

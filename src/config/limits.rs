@@ -46,6 +46,7 @@ limits! {
         max_anchor_chars | "anchor": usize,
         max_verbatim_context | "full_context": usize,
         context_budget_chars | "context_budget": usize,
+        max_risk | "risk": f64,
         max_continuations | "continuations": u32,
         max_consecutive_failures | "failures": u32,
         max_no_progress | "repeats": u32,

@@ -42,7 +42,7 @@ use crate::provider::capability::{Row, Table};
 use crate::session::Prompt;
 
 /// What a configuration file says, and the defaults for what it does not say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
     /// `[limits]`.

@@ -24,7 +24,7 @@ impl Session {
             }
             None => self.settings.expect,
         };
-        let splice = Splice::new(&self.slot, expect, &self.settings.limits).with_earlier(self.streaks.earlier.clone());
+        let splice = Splice::new(&self.slot, expect, &self.settings.limits);
         let anchor = splice.anchor().and_then(|anchor| text.get(anchor.range.clone())).unwrap_or_default();
         let (turn, mode) = match prefix {
             Some(prefix) => {

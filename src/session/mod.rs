@@ -54,7 +54,7 @@ use crate::document::Document;
 use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
 use crate::provider::Finish;
-use crate::splice::{Earlier, Expect, Repair, Seam, Slot, Splice};
+use crate::splice::{Expect, Repair, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
 ///
@@ -161,8 +161,6 @@ struct Streaks {
     failures: u32,
     no_progress: u32,
     progress: Progress,
-    /// The last continuation that fitted in more than one place: another one that says the same decides between them.
-    earlier: Option<Earlier>,
 }
 
 /// Moments of `now`.
@@ -208,7 +206,7 @@ impl Session {
             phase: Phase::First { is_final: false },
             call: OpenCall::default(),
             tally: Tally { tokens: vec![None], ..Tally::default() },
-            streaks: Streaks { failures: 0, no_progress: 0, progress, earlier: None },
+            streaks: Streaks { failures: 0, no_progress: 0, progress },
             clock: Clock::default(),
             last_cut: None,
             is_continued: false,

@@ -72,7 +72,6 @@ impl Session {
         let before = self.slot.document().text().len();
         let was_joined = splice.seam().is_some();
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
-        self.streaks.earlier = splice.take_undecided().or(self.streaks.earlier.take());
         if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
             self.joined(now, seam);
         }

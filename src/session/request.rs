@@ -25,6 +25,8 @@ pub struct Turn {
     pub delivered: String,
     /// The tail of it that the answer is asked to repeat first.
     pub anchor: String,
+    /// What the answer is asked to write between the anchor and the new text. It occurs nowhere in the delivered text.
+    pub mark: Option<String>,
     /// The user's message: the instruction, and the anchor between its tags. Empty with [`ContinuationMode::Prefill`].
     pub prompt: String,
     /// Which of the two is asked for.
@@ -111,6 +113,7 @@ impl Turn {
         Self {
             delivered: parts.delivered.to_owned(),
             anchor: parts.anchor.to_owned(),
+            mark: None,
             prompt: prompt.render(&parts),
             mode: ContinuationMode::Reprompt,
         }
@@ -121,6 +124,7 @@ impl Turn {
         Self {
             delivered: parts.delivered.to_owned(),
             anchor: parts.anchor.to_owned(),
+            mark: None,
             prompt: String::new(),
             mode: ContinuationMode::Prefill,
         }

@@ -3,7 +3,7 @@
 use super::Status;
 use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
-use crate::splice::{self, Alignment, Earlier, Expect, Explained, Seam, Slot, Splice, SpliceError};
+use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, SpliceError};
 
 /// The document that the parts make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,8 +189,6 @@ struct Stitcher<'a> {
     is_malformed: bool,
     /// The parts since the last seam that may be pieces of the string that was cut.
     skipped: String,
-    /// The last part that fits in more than one place.
-    earlier: Option<Earlier>,
     result: Stitched,
 }
 
@@ -210,7 +208,6 @@ impl<'a> Stitcher<'a> {
             slot: Slot::with_roots(limits, AllowedRoots::Any),
             is_malformed: false,
             skipped: String::new(),
-            earlier: None,
             result,
         }
     }
@@ -265,11 +262,10 @@ impl<'a> Stitcher<'a> {
 
     fn join(&mut self, number: usize, between: Between, fragment: &str) {
         let expect = self.options.expect;
-        let mut splice = Splice::new(&self.slot, expect, self.limits).with_earlier(self.earlier.clone());
+        let mut splice = Splice::new(&self.slot, expect, self.limits);
         // `finish` returns the failure, too.
         let _ = splice.feed(&mut self.slot, fragment);
         let merged = splice.finish(&mut self.slot);
-        self.earlier = splice.take_undecided().or(self.earlier.take());
         let explained = self.options.is_explained.then(|| splice.explain(&self.slot));
         self.explain(number, between, explained, fragment);
         if let Some(seam) = splice.seam() {

@@ -7,7 +7,6 @@
 //! ```
 //! A splice knows text and grammar. It knows nothing of calls, events and retries.
 
-mod agree;
 mod cursor;
 mod decide;
 pub(crate) mod explain;
@@ -29,14 +28,13 @@ use crate::envelope::{AfterRoot, AllowedRoots, EnvelopeScanner, FenceCloser, Roo
 use crate::json::Sink;
 use crate::limits::Limits;
 use crate::overlap::{Anchor, Matcher};
-pub(crate) use agree::Earlier;
 use cursor::Tip;
 pub(crate) use explain::{Explained, Fate};
 use flow::{Delivered, Flow, FlowError};
 use log::{Log, Tried};
 use reader::Reader;
 pub(crate) use rewind::replaced;
-pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError};
+pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError, SpliceRequest};
 pub use slot::Slot;
 use trial::Trial;
 
@@ -101,9 +99,6 @@ pub struct Splice {
     rows_recur: bool,
     /// What became of claims, for those who ask why.
     log: Log,
-    /// The fragment before, which fitted in more than one place; and this one, if it does, too.
-    earlier: Option<Earlier>,
-    undecided: Option<Earlier>,
 }
 
 #[derive(Clone, Debug)]
@@ -119,7 +114,9 @@ enum State {
 impl Splice {
     /// A splice at the end of the slot's text. O(depth), a search for the anchor, and the matcher over the
     /// [tail](crate::ParserLimits::overlap_window).
-    pub fn new(slot: &Slot, expect: Expect, limits: &Limits) -> Self {
+    pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
+        let request = request.into();
+        let expect = request.expect;
         let document = slot.document();
         let (text, root) = (document.text(), document.root_start());
         let anchor = root.and_then(|_| Anchor::of(text, limits.continuation.max_anchor_chars));
@@ -159,24 +156,11 @@ impl Splice {
             is_crowded: false,
             rows_recur: weigh::rows_recur(slot),
             log: Log::default(),
-            earlier: None,
-            undecided: None,
         };
         if root.is_some() {
             splice.claim(slot, splice.exact(0));
         }
         splice
-    }
-
-    /// Before it another fragment came for the same cut, and failed since it fits in more than one place.
-    pub(crate) fn with_earlier(mut self, earlier: Option<Earlier>) -> Self {
-        self.earlier = earlier;
-        self
-    }
-
-    /// The fragment, if it has failed since it fits in more than one place.
-    pub(crate) fn take_undecided(&mut self) -> Option<Earlier> {
-        self.undecided.take()
     }
 
     /// The anchor that the fragment is expected to repeat; `None` where nothing was delivered.
@@ -337,7 +321,7 @@ impl Splice {
             pending: self.max_pending,
             decided,
             rivals: Vec::new(),
-            agreed: false,
+            early_end: false,
         }
     }
 

@@ -5,7 +5,6 @@
 
 use memchr::memchr2;
 
-use super::agree::Earlier;
 use super::cursor::Tip;
 use super::decide::{self, Scene};
 use super::explain::{Death, Fate};
@@ -352,22 +351,7 @@ impl Splice {
             (Some(overlap), _) => self.repeat(slot, overlap),
             (_, Some(winner)) => self.join(slot, winner, sink),
             _ if repeats => self.repeat(slot, self.pending.len() - self.begin),
-            _ if failure == SpliceError::Ambiguous => self.agree(slot, sink),
             _ => self.fail(failure),
-        }
-    }
-
-    /// The fragment fits in more than one place: the one before it, if that did, too, may say in which one it stands.
-    fn agree<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) {
-        let earlier = self.earlier.take().filter(|_| !self.is_crowded);
-        let agreed = earlier.and_then(|earlier| earlier.agrees(slot, &self.pending, &self.trials, self.limits.0));
-        let Some(winner) = agreed else {
-            self.undecided = (!self.is_crowded).then(|| Earlier::of(slot, &self.pending, &self.trials));
-            return self.fail(SpliceError::Ambiguous);
-        };
-        self.join(slot, winner, sink);
-        if let State::Joined(seam, _) | State::Failed(Some(seam), _) = &mut self.state {
-            seam.agreed = true;
         }
     }
 

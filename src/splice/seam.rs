@@ -1,5 +1,7 @@
 //! What is said of a seam: what was asked for, how a fragment was joined, or why not.
 
+use std::ops::Range;
+
 use crate::error::SyntaxError;
 
 /// What was asked for, and so where a fragment is expected to begin.
@@ -12,6 +14,28 @@ pub enum Expect {
     /// Nothing is known of how the fragment was asked for.
     #[default]
     Any,
+}
+
+/// What a request asked a model to write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpliceRequest {
+    /// Where the continuation is expected to begin.
+    pub expect: Expect,
+    /// The delivered text that the request asked to repeat, in bytes. `None`: the anchor of the first request.
+    pub anchor: Option<Range<usize>>,
+    /// The mark that the request asked to write between the anchor and the new text. It occurs nowhere in the delivered
+    /// text.
+    pub mark: Option<String>,
+    /// The names of the request's own tags, without angle brackets: a model may write them around the anchor.
+    pub tags: Vec<String>,
+    /// The answer to the same cut before this one ended the document early: believe it if this one does, too.
+    pub believes_early_end: bool,
+}
+
+impl From<Expect> for SpliceRequest {
+    fn from(expect: Expect) -> Self {
+        Self { expect, ..Self::default() }
+    }
 }
 
 /// The claim that decided where a fragment begins.
@@ -81,9 +105,9 @@ pub struct Seam {
     /// Other places where the fragment may have begun that were still legal then, with the bytes that each of them
     /// takes for repeated; none of them had what it takes to win.
     pub rivals: Vec<(Alignment, usize)>,
-    /// The fragment alone fits in more than one place, and so does another one that came for the same cut: this is the
-    /// only place where both say the same.
-    pub agreed: bool,
+    /// The fragment only closed what was open, although the cut was inside a token or a series went on. It said so
+    /// twice, and was believed.
+    pub early_end: bool,
 }
 
 /// A change of the continuation's text at or behind a seam.
@@ -143,6 +167,8 @@ pub enum SpliceError {
     /// It fits in two places, which give different documents, and nothing decides between them: the next row of a
     /// table, or the last one again.
     Ambiguous,
+    /// Its new text only closes what is open, although the cut is inside a token or a series goes on.
+    EarlyEnd,
     /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes) waited for the decision.
     Pending(usize),
     /// It was joined and delivered up to this deviation, which is the new cut.
@@ -162,6 +188,7 @@ impl std::fmt::Display for SpliceError {
             }
             Self::Undecided => f.write_str("the fragment ended before it was certain where it begins"),
             Self::Ambiguous => f.write_str("the fragment fits in two places, and nothing decides between them"),
+            Self::EarlyEnd => f.write_str("the fragment ends the document early"),
             Self::Pending(bytes) => {
                 write!(f, "{bytes} bytes were held and it is not certain where the fragment begins")
             }

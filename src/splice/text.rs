@@ -220,7 +220,7 @@ impl TextSplice {
             pending: self.pending.len(),
             decided: self.pending.len(),
             rivals: Vec::new(),
-            agreed: false,
+            early_end: false,
         };
         let white = if overlap > 0 { self.tail } else { self.offset };
         self.state = State::Joined(Box::new(Joined { seam, white, fence, is_new: false }));

@@ -4,7 +4,6 @@
 //! `RESTITCH_SEAM_ROWS=20 cargo test --release --all-features --test it -- seam --nocapture` prints the table of twenty
 //! times as many rows.
 
-mod agreement;
 mod bounds;
 mod comparing;
 mod documents;
