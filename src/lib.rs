@@ -133,8 +133,9 @@ pub mod internal {
     }
     pub mod explain {
         pub use crate::session::stitch::{Between, Explanation};
+        pub use crate::splice::candidate::*;
         pub use crate::splice::explain::*;
-        pub use crate::splice::trial::Weight;
+        pub use crate::splice::prior::Start;
     }
     pub mod json {
         pub use crate::json::event::{Each, each};

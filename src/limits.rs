@@ -36,9 +36,9 @@ pub struct ParserLimits {
     /// longest anchor fit many times over.
     pub max_pending_bytes: usize,
     /// Bytes at the end of the delivered text in which a continuation may begin other than at the asked anchor.
-    /// Default 64 KiB, more than a model writes again before it goes on; about 50 bytes of memory for each while a
-    /// continuation is joined, and 16 MiB at most. The start of the root counts wherever it is; other text before the
-    /// tail is not looked at.
+    /// Default 64 KiB, more than a model writes again before it goes on. Where a continuation stops repeating the text,
+    /// this many bytes are searched for another place. The start of the root counts wherever it is; other text before
+    /// the window is not searched.
     pub overlap_window: usize,
     /// Whole children of open containers that `ChildIndex` remember, over all containers.
     /// Default 65,536: more rows than a model writes in one answer, and about 3 MiB.

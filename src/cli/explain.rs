@@ -6,8 +6,9 @@ use super::Console;
 use super::console::short;
 use super::inspect::Cut;
 use crate::session::stitch::{Between, Explanation};
-use crate::splice::explain::Candidate;
-use crate::splice::{Expect, Fate};
+use crate::splice::Expect;
+use crate::splice::candidate::{AttemptStatus, Candidate};
+use crate::splice::explain::RequestedAnchor;
 
 /// The decision on one part.
 #[derive(Serialize)]
@@ -19,13 +20,13 @@ pub(super) struct Explain {
     with_skipped: bool,
     expect: &'static str,
     cut: Cut,
-    anchor: Option<Anchor>,
+    anchor: Option<RequestedAnchor>,
     candidates: Vec<Tried>,
     #[serde(skip_serializing_if = "is_zero")]
     unlisted: usize,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     crowded: bool,
-    held: usize,
+    pending: usize,
     decided: Option<usize>,
     repairs: Vec<Repair>,
 }
@@ -40,30 +41,12 @@ pub(super) struct Failed {
     explain: Option<Explain>,
 }
 
-#[derive(Serialize)]
-struct Anchor {
-    length: usize,
-    ambiguous: bool,
-}
-
+/// A candidate, where it begins in the document, and what it would add.
 #[derive(Serialize)]
 struct Tried {
-    alignment: &'static str,
-    weight: &'static str,
-    from: usize,
+    #[serde(flatten)]
+    candidate: Candidate,
     path: String,
-    overlap: usize,
-    at: usize,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    may_recur: bool,
-    #[serde(skip_serializing_if = "is_zero")]
-    owes: usize,
-    passed: bool,
-    fate: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    died_at: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
     adds: String,
 }
 
@@ -78,16 +61,22 @@ impl From<&Explanation> for Explain {
         let explained = &why.explained;
         let cut = &explained.cut;
         let seam = why.seam();
+        let places = explained.candidates.iter().zip(&explained.paths).zip(&why.adds);
+        let candidates = places.map(|((candidate, path), adds)| Tried {
+            candidate: candidate.clone(),
+            path: path.clone(),
+            adds: adds.clone(),
+        });
         Self {
             part: why.part + 1,
             with_skipped: why.between == Between::Skipped,
             expect: name_of(explained.expect),
             cut: Cut { offset: cut.offset, path: cut.path.clone(), state: cut.state.as_str() },
-            anchor: explained.anchor.map(|anchor| Anchor { length: anchor.length, ambiguous: anchor.ambiguous }),
-            candidates: explained.candidates.iter().zip(&why.adds).map(Tried::from).collect(),
+            anchor: explained.anchor,
+            candidates: candidates.collect(),
             unlisted: explained.unlisted,
             crowded: explained.is_crowded,
-            held: explained.held,
+            pending: explained.pending,
             decided: seam.map(|seam| seam.decided),
             repairs: explained.repairs.iter().map(Repair::from).collect(),
         }
@@ -98,30 +87,6 @@ impl From<&Explanation> for Failed {
     fn from(why: &Explanation) -> Self {
         let explain = why.seam().is_none().then(|| Explain::from(why));
         Self { part: why.part + 1, reason: reason(why), explain }
-    }
-}
-
-impl From<(&Candidate, &String)> for Tried {
-    fn from((candidate, adds): (&Candidate, &String)) -> Self {
-        let (died_at, why) = match candidate.fate {
-            Fate::Died { at, why } => (Some(at), Some(why.to_string())),
-            _ => (None, None),
-        };
-        Self {
-            alignment: candidate.alignment.as_str(),
-            weight: candidate.weight.as_str(),
-            from: candidate.from,
-            path: candidate.path.clone(),
-            overlap: candidate.overlap,
-            at: candidate.at,
-            may_recur: candidate.may_recur,
-            owes: candidate.owes,
-            passed: candidate.passed,
-            fate: candidate.fate.as_str(),
-            died_at,
-            why,
-            adds: adds.clone(),
-        }
     }
 }
 
@@ -155,15 +120,17 @@ pub(super) fn print(why: &Explanation, console: &Console) {
         Between::Unclear => say("fragment", "this part, without those that were skipped before".to_owned()),
         _ => {}
     }
-    for (candidate, adds) in explained.candidates.iter().zip(&why.adds) {
-        say("candidate", claim(candidate));
-        say("", fate(candidate));
-        if !matches!(candidate.fate, Fate::Died { .. }) {
-            say("", format!("adds `{adds}`"));
+    if !explained.candidates.is_empty() {
+        say("candidates", format!("{:20} {:>7} {:>8} {:>6} {:>9}", "", "prior", "surprise", "misfit", "posterior"));
+    }
+    for ((candidate, path), adds) in explained.candidates.iter().zip(&explained.paths).zip(&why.adds) {
+        say("", describe(candidate, path));
+        if !matches!(candidate.status, AttemptStatus::Rejected { .. }) {
+            say("", format!("  adds `{adds}`"));
         }
     }
     if explained.unlisted > 0 {
-        say("", format!("{} more, which died", explained.unlisted));
+        say("", format!("{} more, which were rejected", explained.unlisted));
     }
     if explained.is_crowded {
         say("", "and more than are tried".to_owned());
@@ -172,7 +139,7 @@ pub(super) fn print(why: &Explanation, console: &Console) {
         Some(seam) => format!("at byte {} of the fragment", seam.decided),
         None => "never".to_owned(),
     };
-    say("decided", format!("{decided}; {} bytes held", explained.held));
+    say("decided", format!("{decided}; {} bytes pending", explained.pending));
     for repair in &explained.repairs {
         say("repair", format!("{} at byte {}", repair.rule.as_str(), repair.offset));
     }
@@ -181,33 +148,27 @@ pub(super) fn print(why: &Explanation, console: &Console) {
     }
 }
 
-/// What it claims, and what speaks for it.
-fn claim(candidate: &Candidate) -> String {
-    let Candidate { overlap, from, at, .. } = candidate;
+/// Says where the candidate begins, its bits, and what became of it.
+fn describe(candidate: &Candidate, path: &str) -> String {
+    let Candidate { overlap, from, at, evidence, .. } = candidate;
     let repeats = match overlap {
         0 => String::from("repeats nothing"),
-        _ => format!("repeats {overlap} bytes from byte {from}, {}", place(&candidate.path)),
+        _ => format!("repeats {overlap} bytes from byte {from}, {}", place(path)),
     };
-    format!("{}, {}: {repeats}; new from byte {at}", candidate.alignment.as_str(), candidate.weight.as_str())
-}
-
-fn fate(candidate: &Candidate) -> String {
-    let mut words = match candidate.fate {
-        Fate::Died { at, why } => return format!("died at byte {at}: {why}"),
-        Fate::Won => String::from("won"),
-        Fate::Same => String::from("gives the same document"),
-        Fate::Alive => String::from("alive"),
+    let status = match candidate.status {
+        AttemptStatus::Rejected { byte, reason } => format!("rejected at byte {byte}: {reason}"),
+        AttemptStatus::Same => "gives the same document".to_owned(),
+        status => status.as_str().to_owned(),
     };
-    if !candidate.passed {
-        words.push_str(", on probation");
-    }
-    if candidate.may_recur {
-        words.push_str(", may as well be the next row");
-    }
-    if candidate.owes > 0 {
-        words.push_str(&format!(", must still repeat {} members", candidate.owes));
-    }
-    words
+    let kind = format!("{}, {}", candidate.alignment.as_str(), candidate.start.as_str());
+    let bits = match candidate.status {
+        AttemptStatus::Rejected { .. } => format!("{:7} {:8} {:6} {:9}", "", "", "", ""),
+        _ => format!(
+            "{:7.1} {:8.1} {:6.1} {:9.6}",
+            evidence.prior, evidence.surprise, evidence.misfit, candidate.posterior
+        ),
+    };
+    format!("{kind:20} {bits}  {status}; {repeats}; new from byte {at}")
 }
 
 fn reason(why: &Explanation) -> String {

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+/// The number of characters from which on repeated text is evidence.
+pub(crate) const EVIDENCE: usize = 16;
+
 /// The tail of the delivered text by which a continuation is recognised. It ends at the cut, but for white space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
@@ -92,7 +95,7 @@ pub(crate) fn longest_border(text: &[u8]) -> usize {
 }
 
 /// Returns, for each prefix, the length of its longest border (Knuth, Morris and Pratt).
-pub(super) fn failure_function(text: &[u8]) -> Vec<usize> {
+fn failure_function(text: &[u8]) -> Vec<usize> {
     let mut failure = vec![0; text.len()];
     let mut border = 0;
     for at in 1..text.len() {

@@ -3,10 +3,10 @@
 use super::Status;
 use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
-use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, SpliceError};
+use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, SpliceError, SpliceRequest};
 
 /// The document that the parts make.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Stitched {
     /// Complete; closed; or failed, if nothing of the document is certain or the first part is not JSON.
@@ -26,7 +26,7 @@ pub struct Stitched {
 }
 
 /// Why one part was joined where it was, or skipped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The part's number. The first part is 0.
@@ -81,7 +81,7 @@ impl Explanation {
 /// ```
 /// use restitch::Limits;
 /// use restitch::session::{StitchOptions, stitch_with};
-/// use restitch::internal::explain::Fate;
+/// use restitch::internal::explain::AttemptStatus;
 /// use restitch::splice::{Alignment, Expect};
 ///
 /// let options = StitchOptions::new().expect(Expect::Exact).explained();
@@ -89,7 +89,7 @@ impl Explanation {
 /// let why = &stitched.explanations[0];
 /// assert_eq!((why.part, why.adds[0].as_str()), (1, "0, 30]"));
 /// let winner = &why.explained.candidates[0];
-/// assert_eq!((winner.alignment, winner.path.as_str(), winner.fate), (Alignment::Exact, "/1", Fate::Won));
+/// assert_eq!((winner.alignment, winner.status), (Alignment::Exact, AttemptStatus::Won));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StitchOptions {
@@ -253,16 +253,21 @@ impl<'a> Stitcher<'a> {
     /// fits.
     fn try_join(&self, fragment: &str) -> ((bool, bool), Option<Explained>) {
         let mut slot = self.slot.clone();
-        let mut splice = Splice::new(&slot, self.options.expect, self.limits);
+        let mut splice = Splice::new(&slot, self.request(), self.limits);
         let fed = splice.feed(&mut slot, fragment);
         let is_whole = fed.and_then(|()| splice.finish(&mut slot)).is_ok();
         let is_exact = splice.seam().is_some_and(|seam| seam.alignment == Alignment::Exact);
         ((is_exact, is_whole), self.options.is_explained.then(|| splice.explain(&slot)))
     }
 
+    /// Nobody can be asked again: an early end is believed.
+    fn request(&self) -> SpliceRequest {
+        SpliceRequest { expect: self.options.expect, believes_early_end: true, ..SpliceRequest::default() }
+    }
+
     fn join(&mut self, number: usize, between: Between, fragment: &str) {
         let expect = self.options.expect;
-        let mut splice = Splice::new(&self.slot, expect, self.limits);
+        let mut splice = Splice::new(&self.slot, self.request(), self.limits);
         // `finish` returns the failure, too.
         let _ = splice.feed(&mut self.slot, fragment);
         let merged = splice.finish(&mut self.slot);

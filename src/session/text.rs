@@ -6,7 +6,7 @@ use crate::splice::text::TextSplice;
 use crate::splice::{Alignment, Expect, Seam};
 
 /// The text that the parts make.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StitchedText {
     /// Complete if every part was joined, since a text does not show where it ends. Closed if a part was skipped;

@@ -9,14 +9,18 @@
 //! members that are new wait. It dies at the first contradiction. Where it reaches the cut it knows where the
 //! fragment's new text begins; from there on that flows like any other.
 
-use super::flow::{Late, is_in_key};
+use super::flow::{DeferredMember, is_in_key};
+use super::place::says_something;
+use super::predictor::Costs;
+use super::prior::Start;
+use super::seam::Expect;
 use super::slot::Slot;
 use crate::children::{Child, ChildIndex, KeyHash, same_value};
-use crate::json::{CutState, Event, Frame, Kind, Live, Scalar, Span, string};
+use crate::json::{CutState, Event, Frame, Kind, Live, Span, string};
 
 /// What stands at the cut, in the innermost open container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Tip {
+pub(super) enum CutToken {
     /// A string that is a value: what it says so far, in bytes, and an escape that is cut.
     String {
         said: Vec<u8>,
@@ -36,7 +40,7 @@ pub(super) enum Tip {
     AfterValue,
 }
 
-impl Tip {
+impl CutToken {
     pub(super) fn of(slot: &Slot) -> Self {
         let machine = slot.document().machine();
         let text = slot.text();
@@ -83,6 +87,8 @@ struct Level {
     pairing: Pairing,
     /// Delivered children that came again.
     seen: usize,
+    /// Where its open child begins, by the reader's offsets.
+    child_at: usize,
 }
 
 /// What the child that is being read is.
@@ -97,37 +103,44 @@ enum Role {
 }
 
 /// How a cursor came to the cut.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Arrival {
     /// Where the new text begins, by the reader's offsets.
     pub(super) at: usize,
     /// The rest of an escape that was cut.
     pub(super) rest: String,
-    pub(super) late: Vec<Late>,
+    pub(super) deferred: Vec<DeferredMember>,
     /// The earliest delivered text that was repeated in a row up to the cut.
     pub(super) from: usize,
-    /// The depth of the array whose open element was taken up without anything that stands before it.
-    pub(super) entry: Option<usize>,
-    /// Bytes of whole values, and of a string's beginning, that were repeated in that element, or in all.
-    pub(super) read: usize,
-    /// The depth of the outermost container, in that element or at all, of which not everything that was delivered has
-    /// been repeated.
-    pub(super) gap: Option<usize>,
-    /// How many members that were delivered have not been repeated there.
-    pub(super) missing: usize,
-    /// Delivered children that stand before it were left out.
+    pub(super) start: Start,
+    /// What the repeated text would have cost as new text.
+    pub(super) bits: f32,
+    /// The innermost array element that was taken for the one that was cut.
+    pub(super) element: Option<Element>,
+    /// Delivered members of that element, or of all, were left out.
+    pub(super) leaves_out: bool,
+    /// Delivered elements that precede it were left out.
     pub(super) is_reentry: bool,
-    /// What the cut stands in is a number or literal, and the fragment has the same and no more.
-    pub(super) is_whole: bool,
-    /// Elements of an array were repeated, or might have been.
-    pub(super) has_elements: bool,
+}
+
+/// An array element in the fragment that is taken for the one that was cut. It may also be the next one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Element {
+    /// The depth of the array.
+    pub(super) depth: usize,
+    /// Where the element begins, by the reader's offsets.
+    pub(super) at: usize,
+    /// What its repeated text would have cost as new text.
+    pub(super) bits: f32,
+    /// Whole elements before it were repeated.
+    pub(super) is_after_elements: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum State {
     Following,
     Arrived(Arrival),
-    /// It contradicts what was delivered at this offset, or does not fit at all.
+    /// It does not fit, or contradicts the delivered text at this offset.
     Dead(Option<usize>),
 }
 
@@ -138,30 +151,33 @@ pub(super) struct Cursor {
     first: usize,
     levels: Vec<Level>,
     role: Role,
-    late: Vec<Late>,
+    deferred: Vec<DeferredMember>,
     /// The offset of the key of the member that is being read.
     key: usize,
     /// In the value that the cut stands in: how much of what it says has been compared.
     compared: Option<usize>,
-    /// Where what is repeated begins in the delivered text, and where an array was entered at its open element.
+    /// Where what is repeated begins in the delivered text.
     from: usize,
-    entry: Option<usize>,
-    read: usize,
     is_reentry: bool,
-    /// Something that was delivered has come again.
-    pub(super) has_repeated: bool,
-    /// What the cut stands in is a number or literal, and has not gone on.
-    is_whole: bool,
+    /// The end of what is known to be repeated, by the reader's offsets; 0: nothing is.
+    repeated: usize,
+    /// Bits of members before that which were not delivered.
+    new_bits: f32,
     pub(super) state: State,
 }
 
 /// The two sides, for one event.
 pub(super) struct Sides<'a> {
     pub(super) slot: &'a Slot,
-    pub(super) tip: &'a Tip,
+    pub(super) cut_token: &'a CutToken,
     pub(super) live: &'a Live<'a>,
     /// The whole children of the fragment.
     pub(super) children: &'a ChildIndex,
+    /// What the fragment's text costs at the cut, and alone.
+    pub(super) costs: &'a Costs,
+    pub(super) alone: &'a Costs,
+    /// Where the content begins in the fragment.
+    pub(super) begin: usize,
 }
 
 impl Sides<'_> {
@@ -172,28 +188,32 @@ impl Sides<'_> {
     fn is_innermost(&self, depth: usize) -> bool {
         depth + 1 == self.slot.frames().len()
     }
+
+    /// The bits of the fragment's text between two of the reader's offsets.
+    fn bits(&self, costs: &Costs, from: usize, to: usize) -> f32 {
+        let offset = |at: usize| (self.begin + at).saturating_sub(1);
+        costs.between(offset(from), offset(to))
+    }
 }
 
 impl Cursor {
     pub(super) fn new(base: Base, slot: &Slot) -> Self {
         let (first, levels, from) = match base {
             Base::Value(depth) => (1, Vec::new(), value_start(slot, depth)),
-            Base::Inside(_) => (0, vec![Level { pairing: Pairing::Unknown, seen: 0 }], slot.text().len()),
+            Base::Inside(_) => (0, vec![Level { pairing: Pairing::Unknown, seen: 0, child_at: 1 }], slot.text().len()),
         };
         Self {
             base,
             first,
             levels,
             role: Role::None,
-            late: Vec::new(),
+            deferred: Vec::new(),
             key: 0,
             compared: None,
             from,
-            entry: None,
-            read: 0,
             is_reentry: false,
-            has_repeated: false,
-            is_whole: false,
+            repeated: 0,
+            new_bits: 0.0,
             state: State::Following,
         }
     }
@@ -203,12 +223,24 @@ impl Cursor {
         matches!(self.state, State::Following)
     }
 
-    /// So many bytes more of a string don't bring it to the cut: what a string says is never longer than how it is
-    /// written.
-    pub(super) fn calm(&self, tip: &Tip) -> usize {
-        match (tip, self.compared) {
-            (Tip::String { said, .. }, Some(compared)) => said.len().saturating_sub(compared + 1),
-            _ => usize::MAX,
+    /// The prior of its start, and what is known to be repeated.
+    pub(super) fn bits(&self, costs: &Costs, begin: usize, expect: Expect) -> f32 {
+        let repeated = costs.between(begin, (begin + self.repeated).saturating_sub(1));
+        self.start().prior(expect) + repeated - self.new_bits
+    }
+
+    /// Something that was delivered has come again.
+    pub(super) fn has_repeated(&self) -> bool {
+        self.repeated > 0
+    }
+
+    fn start(&self) -> Start {
+        match self.base {
+            _ if self.is_reentry => Start::Rerooted,
+            Base::Value(0) => Start::Root,
+            Base::Value(_) if self.levels.is_empty() && self.compared.is_some() => Start::Token,
+            Base::Value(_) => Start::Container,
+            Base::Inside(_) => Start::Member,
         }
     }
 
@@ -290,12 +322,15 @@ impl Cursor {
         let hash = KeyHash::of_raw(raw);
         let cut = sides.slot.text().len();
         let has_open = !sides.is_innermost(depth)
-            || matches!(sides.tip, Tip::String { .. } | Tip::Scalar(_) | Tip::Colon | Tip::MemberValue);
+            || matches!(
+                sides.cut_token,
+                CutToken::String { .. } | CutToken::Scalar(_) | CutToken::Colon | CutToken::MemberValue
+            );
         if has_open && hash == KeyHash::of_raw(frame.key.of(sides.slot.text())) {
             self.role = Role::None;
-            self.has_repeated = true;
+            self.repeated = span.end;
             self.note_from(frame.key.start.saturating_sub(1), depth);
-            if sides.is_innermost(depth) && *sides.tip == Tip::Colon {
+            if sides.is_innermost(depth) && *sides.cut_token == CutToken::Colon {
                 self.arrive(span.end + 1, sides);
             }
             return;
@@ -308,9 +343,9 @@ impl Cursor {
         if !sides.is_innermost(depth) {
             return;
         }
-        match sides.tip {
-            Tip::MemberKey | Tip::AfterValue => self.arrive(self.key, sides),
-            Tip::Key { said, escape } => {
+        match sides.cut_token {
+            CutToken::MemberKey | CutToken::AfterValue => self.arrive(self.key, sides),
+            CutToken::Key { said, escape } => {
                 if let Some((end, rest)) = continues(raw, said, escape) {
                     self.note_from(sides.slot.document().machine().token_start(), depth);
                     self.arrive_with(span.start + end, rest, sides);
@@ -334,7 +369,7 @@ impl Cursor {
         let place = frame.count.checked_sub(at);
         let is_first = at == 0;
         // New scalars between brackets that stand for open ones are hardly told from scalars that differ.
-        let is_new = sides.is_innermost(depth) && matches!(sides.tip, Tip::Element | Tip::AfterValue);
+        let is_new = sides.is_innermost(depth) && matches!(sides.cut_token, CutToken::Element | CutToken::AfterValue);
         let is_told = !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
         let may_be_open = match &level.pairing {
             Pairing::Unknown => is_first && (frame.count == 0 || is_told),
@@ -362,8 +397,8 @@ impl Cursor {
             }
             let is_bare = self.base == Base::Inside(depth);
             if is_first && (frame.count > 0 || is_bare) {
-                open.is_reentry = true;
-                open.enter(depth, sides);
+                open.is_reentry = frame.count > 0 && !is_bare;
+                open.from = value_start(sides.slot, depth + 1);
             }
         }
         open.open_child(event, depth + 1, sides);
@@ -377,39 +412,34 @@ impl Cursor {
         Some(open)
     }
 
-    /// The open element of this array is taken up, and nothing before it was repeated.
-    fn enter(&mut self, depth: usize, sides: &Sides<'_>) {
-        self.entry = Some(depth);
-        self.from = value_start(sides.slot, depth + 1);
-        self.read = 0;
-    }
-
     /// The value that begins stands for the open one at this depth: a container of the path, or what the cut stands in.
     fn open_child(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
+        if let Some(level) = self.levels.last_mut() {
+            level.child_at = event.span().start;
+        }
         if let Some(frame) = sides.frame(depth) {
             match event {
                 Event::Begin { kind, .. } if kind == frame.kind => {
-                    self.levels.push(Level { pairing: Pairing::Unknown, seen: 0 });
+                    self.levels.push(Level { pairing: Pairing::Unknown, seen: 0, child_at: 1 });
                 }
                 _ => self.die(Some(frame.start)),
             }
             return;
         }
         let token = sides.slot.document().machine().token_start();
-        match (sides.tip, event) {
-            (Tip::MemberValue | Tip::Element | Tip::AfterValue, _) => self.arrive(event.span().start, sides),
-            (Tip::String { .. }, Event::StringBegin(at)) => {
+        match (sides.cut_token, event) {
+            (CutToken::MemberValue | CutToken::Element | CutToken::AfterValue, _) => {
+                self.arrive(event.span().start, sides)
+            }
+            (CutToken::String { .. }, Event::StringBegin(at)) => {
                 self.compared = Some(0);
                 // Nothing of it may have been delivered but its quote.
                 self.compare(Span { start: at + 1, end: at + 1 }, sides);
             }
-            (Tip::Scalar(begun), Event::Scalar { kind, span }) => {
+            (CutToken::Scalar(begun), Event::Scalar { span, .. }) => {
                 let whole = span.of(sides.live.text);
                 // Less than all of a number is another number; of a literal there is only one.
                 if whole.starts_with(begun.as_str()) {
-                    let is_whole = kind != Scalar::Number || whole == begun;
-                    self.read += if is_whole || begun.len() >= FEW { begun.len() } else { 0 };
-                    self.is_whole = is_whole;
                     self.arrive(span.start + begun.len(), sides);
                 } else {
                     self.die(Some(token));
@@ -421,15 +451,12 @@ impl Cursor {
 
     /// Compares a part of the string that the cut stands in.
     fn compare(&mut self, span: Span, sides: &Sides<'_>) {
-        let (Tip::String { said, escape }, Some(compared)) = (sides.tip, self.compared) else { return };
+        let (CutToken::String { said, escape }, Some(compared)) = (sides.cut_token, self.compared) else { return };
         let rest = said.get(compared..).unwrap_or_default();
         match follow(span.of(sides.live.text), rest, escape) {
-            Follow::Arrived { end, rest } => {
-                self.read += said.len();
-                self.arrive_with(span.start + end, rest, sides);
-            }
+            Follow::Arrived { end, rest } => self.arrive_with(span.start + end, rest, sides),
             Follow::On(bytes) => {
-                self.has_repeated |= bytes > 0;
+                self.repeated = if bytes > 0 { span.end } else { self.repeated };
                 self.compared = Some(compared + bytes);
             }
             Follow::Differs => self.die(Some(sides.slot.document().machine().token_start())),
@@ -445,9 +472,8 @@ impl Cursor {
     }
 
     fn end_compared(&mut self, span: Span, sides: &Sides<'_>) {
-        let (Tip::String { said, escape }, Some(compared)) = (sides.tip, self.compared) else { return };
+        let (CutToken::String { said, escape }, Some(compared)) = (sides.cut_token, self.compared) else { return };
         if compared == said.len() && escape.is_empty() {
-            self.read += said.len();
             self.arrive(span.end - 1, sides);
         } else {
             self.die(Some(sides.slot.document().machine().token_start()));
@@ -462,7 +488,8 @@ impl Cursor {
             Role::None => {}
             Role::New => {
                 let span = Span { start: self.key, end: event.span().end };
-                self.late.push(Late { depth: depth + 1, text: span.of(text).to_owned() });
+                self.new_bits += sides.bits(sides.costs, span.start, span.end);
+                self.deferred.push(DeferredMember { depth: depth + 1, text: span.of(text).to_owned() });
             }
             Role::Same(child) => {
                 let is_same =
@@ -470,8 +497,7 @@ impl Cursor {
                 if !is_same {
                     return self.die(Some(child.span.start));
                 }
-                self.read += own.span.len();
-                self.has_repeated = true;
+                self.repeated = own.span.end;
                 self.levels.last_mut().into_iter().for_each(|level| level.seen += 1);
                 self.note_from(child.span.start, depth);
             }
@@ -512,8 +538,7 @@ impl Cursor {
             return self.die(first_start);
         }
         level.seen += 1;
-        self.has_repeated = true;
-        self.read += own.span.len();
+        self.repeated = own.span.end;
         if let Some(&earliest) = places.iter().min() {
             self.is_reentry |= earliest > 0;
             let start = delivered.get(earliest).map_or(self.from, |child| child.span.start);
@@ -528,12 +553,12 @@ impl Cursor {
     fn close(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
         let Event::End { span, .. } = event else { return self.die(None) };
         let is_empty = sides.frame(depth).is_some_and(|frame| frame.count == 0)
-            && matches!(sides.tip, Tip::MemberKey | Tip::Element);
+            && matches!(sides.cut_token, CutToken::MemberKey | CutToken::Element);
         let all_seen = match (sides.frame(depth), self.levels.last()) {
             (Some(frame), Some(level)) => level.seen == frame.count,
             _ => false,
         };
-        if sides.is_innermost(depth) && all_seen && (*sides.tip == Tip::AfterValue || is_empty) {
+        if sides.is_innermost(depth) && all_seen && (*sides.cut_token == CutToken::AfterValue || is_empty) {
             self.arrive(span.end - 1, sides);
         } else {
             self.die(Some(sides.slot.text().len()));
@@ -542,7 +567,7 @@ impl Cursor {
 
     /// What is repeated begins here or before, where it is not known better.
     fn note_from(&mut self, start: usize, depth: usize) {
-        if matches!(self.base, Base::Inside(inside) if inside == depth) && self.entry.is_none() {
+        if matches!(self.base, Base::Inside(inside) if inside == depth) {
             self.from = self.from.min(start);
         }
     }
@@ -563,49 +588,49 @@ impl Cursor {
     }
 
     fn arrive_with(&mut self, at: usize, rest: String, sides: &Sides<'_>) {
-        // An element is written in full or not at all; of what stands around its array any part may be left out.
-        let is_array = |depth: &usize| sides.frame(*depth).is_some_and(|frame| frame.kind == Kind::Array);
-        let array = (self.base_depth()..sides.slot.frames().len()).rev().find(is_array);
-        let missing = |(index, level): (usize, &Level)| {
+        let element = self.element(at, sides);
+        // An element is written in full or not at all; of what is around its array any part may be left out.
+        let is_missing = |(index, level): (usize, &Level)| {
             let depth = self.depth(self.first + index);
             let is_base = self.base == Base::Inside(depth);
-            let missing = sides.frame(depth)?.count.checked_sub(level.seen)?;
-            (missing > 0 && !is_base).then_some((depth, missing))
+            (!is_base && sides.frame(depth).is_some_and(|frame| frame.count > level.seen)).then_some(depth)
         };
-        let missing: Vec<(usize, usize)> = self.levels.iter().enumerate().filter_map(missing).collect();
-        let is_inside = |depth: usize| array.is_none_or(|array| depth > array);
-        let gap = missing.iter().map(|&(depth, _)| depth).find(|&depth| is_inside(depth));
-        let is_short = missing.iter().any(|&(depth, _)| !is_inside(depth));
-        let missing = missing.iter().filter(|&&(depth, _)| is_inside(depth)).map(|&(_, missing)| missing).sum();
-        let parent = match self.base {
-            // The element of an array written again: what stands before it was not repeated.
-            Base::Value(depth) => depth.checked_sub(1),
-            Base::Inside(_) => None,
+        let missing: Vec<usize> = self.levels.iter().enumerate().filter_map(is_missing).collect();
+        let is_inside = |depth: &usize| element.is_none_or(|element| *depth > element.depth);
+        let leaves_out = missing.iter().any(is_inside);
+        let is_reentry = self.is_reentry || missing.iter().any(|depth| !is_inside(depth));
+        let start = match self.base {
+            _ if is_reentry => Start::Rerooted,
+            Base::Value(depth) if depth == sides.slot.frames().len() => Start::Token,
+            _ => self.start(),
         };
-        // Nothing whole was repeated before the element.
-        let is_alone = |depth: &usize| self.level_at(*depth).is_some_and(|level| level.seen == 0);
-        let entry = self.entry.or(parent.filter(is_array)).or(array.filter(|_| is_short).filter(is_alone));
-        if entry.is_some() && self.entry.is_none() {
-            self.from = self.from.max(entry.map_or(0, |depth| value_start(sides.slot, depth + 1)));
-        }
         self.state = State::Arrived(Arrival {
             at,
             rest,
-            late: std::mem::take(&mut self.late),
+            deferred: std::mem::take(&mut self.deferred),
             from: self.from,
-            entry,
-            read: self.read,
-            gap,
-            missing,
-            is_reentry: self.is_reentry,
-            is_whole: self.is_whole,
-            has_elements: array.is_some(),
+            start,
+            bits: sides.bits(sides.costs, 1, at) - self.new_bits,
+            element,
+            leaves_out,
+            is_reentry,
         });
     }
-}
 
-/// Characters of a string or a number that say something about which one it is.
-pub(super) const FEW: usize = 3;
+    /// The innermost array element that the path enters, as far as something of it was delivered.
+    fn element(&self, at: usize, sides: &Sides<'_>) -> Option<Element> {
+        let is_array = |depth: &usize| sides.frame(*depth).is_some_and(|frame| frame.kind == Kind::Array);
+        let says_something = |depth: &usize| says_something(sides.slot, *depth);
+        let base = self.base_depth();
+        // The fragment may be the element of an array itself.
+        let outermost = if matches!(self.base, Base::Value(_)) { base.saturating_sub(1) } else { base };
+        let depth = (outermost..sides.slot.frames().len()).rev().filter(is_array).find(says_something)?;
+        let level = self.level_at(depth);
+        let start = level.map_or(1, |level| level.child_at);
+        let bits = sides.bits(sides.alone, start, at) - self.new_bits;
+        Some(Element { depth, at: start, bits, is_after_elements: level.is_some_and(|level| level.seen > 0) })
+    }
+}
 
 /// Places in an array that are followed at once.
 const PLACES: usize = 8;

@@ -1,73 +1,131 @@
-//! Which claim wins: *expectation decides, legality vetoes, evidence convinces*.
+//! Which candidate wins: the one whose document is all but certain.
 //!
-//! A claim that is illegal is not here any more: its trial has died. Of those that live, the one that was asked for wins
-//! with its first legal byte. Any other must have passed probation, and then
-//!
-//! - what convinces wins over what is merely legal, unless the fragment may as well go on at the cut;
-//! - what is merely legal wins if nothing else is left: nothing that lives, and nothing that may still turn out to begin
-//!   in the delivered text;
-//! - two that give the same document are one.
+//! A candidate's score is the logarithm of its share. The shares of candidates that give the same document add up. The
+//! document with the largest share wins once everything else together has a share of at most `max_risk`; until then the
+//! fragment waits.
 
-use super::seam::{Alignment, SpliceError};
-use super::trial::{Trial, Weight};
+use super::flow::Sum;
 
-/// What decides, beside the trials.
+/// One candidate that is still possible.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scene {
-    /// It may still turn out to begin in the delivered text.
-    pub(super) may_repeat: bool,
-    /// All of it is a beginning of what was asked for, the anchor.
-    pub(super) may_be_asked: bool,
-    /// Something that may begin again is being compared with what was delivered.
-    pub(super) is_following: bool,
-    /// And some of that was the same.
-    pub(super) is_repeating: bool,
-    /// Nothing more comes.
-    pub(super) has_ended: bool,
-    /// There are more claims than trials.
-    pub(super) is_crowded: bool,
+pub(super) struct Scored {
+    /// The score, in bits.
+    pub(super) score: f32,
+    /// The score of the reading in which the element that was cut is lost.
+    pub(super) lost: f32,
+    /// The document so far.
+    pub(super) document: Sum,
+    /// The new text has shown that it goes on in the document.
+    pub(super) is_verified: bool,
+    /// It was asked for, and needs no more than one legal byte.
+    pub(super) is_requested: bool,
+    /// Of one document's candidates the one with the lowest rank is named.
+    pub(super) rank: (u8, usize),
 }
 
-/// The trial that has won, if one has.
-pub(super) fn winner(trials: &[Trial], scene: Scene) -> Option<usize> {
-    let candidates = trials.iter().enumerate().filter(|(_, trial)| trial.passed);
-    let (best, trial) = candidates.max_by_key(|(_, trial)| (trial.claim.weight, trial.is_done()))?;
-    let others = || trials.iter().enumerate().filter(|&(n, _)| n != best).map(|(_, other)| other);
-    let differs = |other: &&Trial| !other.is_same(trial);
-    let rivals = || others().filter(differs).filter(|other| other.claim.weight > Weight::Fallback);
-    let wins = match trial.claim.weight {
-        Weight::Asked => true,
-        _ if scene.is_repeating || scene.is_crowded => false,
-        _ if scene.may_be_asked && !scene.has_ended => false,
-        // A longer repeat may be alive.
-        Weight::Convincing if scene.may_repeat && trial.claim.alignment == Alignment::Overlap => false,
-        Weight::Convincing => !rivals().any(|other| {
-            // What may as well come once more leaves every other reading its right.
-            trial.claim.may_recur || other.claim.weight >= Weight::Convincing
-        }),
-        _ if scene.is_following && !scene.has_ended => false,
-        Weight::Plausible => {
-            let may_repeat = scene.may_repeat && (!scene.has_ended || !trial.is_done());
-            !may_repeat && rivals().next().is_none()
-        }
-        Weight::Fallback => !scene.may_repeat && !others().any(|other| differs(&other)),
-        Weight::Doubtful => false,
+/// The scores of what is no candidate: each would be another document, or none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rivals {
+    /// The fragment so far repeats delivered text, and may turn out to begin there.
+    pub(super) repeating: f32,
+    /// The fragment begins again and differs in a value.
+    pub(super) differing: f32,
+    /// It is no continuation.
+    pub(super) other: f32,
+    /// The same once the grammar has shown that a candidate goes on in the document.
+    pub(super) other_verified: f32,
+}
+
+/// What follows from the scores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Decision {
+    /// The candidate with this number wins, with this probability.
+    Join(usize, f64),
+    /// More of the fragment may decide.
+    Wait,
+}
+
+/// Decides between the candidates.
+pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decision {
+    let numbered = || scored.iter().enumerate();
+    if let Some((winner, _)) = numbered().find(|(_, one)| one.is_requested && one.is_verified) {
+        return Decision::Join(winner, 1.0);
+    }
+    let verified = numbered().filter(|(_, one)| one.is_verified);
+    let Some((_, best)) = verified.clone().max_by(|a, b| a.1.score.total_cmp(&b.1.score)) else {
+        return Decision::Wait;
     };
-    // Of one document's readings the simplest, which leaves the text as it came.
-    let is_one = |other: &Trial| other.is_same(trial) && other.passed && trial.claim.weight < Weight::Asked;
-    let same = || trials.iter().enumerate().filter(|(_, other)| is_one(other));
-    let simplest = || same().min_by_key(|(_, other)| (other.claim.alignment.rank(), other.claim.at));
-    wins.then(|| simplest().map_or(best, |(n, _)| n))
+    let posterior = posterior(scored, best, rivals);
+    if max_risk <= 0.0 || 1.0 - posterior > max_risk {
+        return Decision::Wait;
+    }
+    let same = verified.filter(|(_, one)| one.document == best.document);
+    let simplest = same.min_by_key(|(_, one)| one.rank);
+    simplest.map_or(Decision::Wait, |(winner, _)| Decision::Join(winner, posterior))
 }
 
-/// Why nothing has won at the end of the fragment.
-pub(super) fn failure(trials: &[Trial], contradicted: Option<usize>) -> SpliceError {
-    match (trials, contradicted) {
-        ([], Some(offset)) => SpliceError::Differs(offset),
-        ([], None) => SpliceError::NoAlignment,
-        ([first, others @ ..], _) if others.iter().any(|other| !other.is_same(first)) => {
-            if trials.iter().any(|trial| trial.passed) { SpliceError::Ambiguous } else { SpliceError::Undecided }
+/// Returns the share of the document that this candidate gives.
+pub(super) fn posterior(scored: &[Scored], of: &Scored, rivals: Rivals) -> f64 {
+    let other = if of.is_verified { rivals.other_verified } else { rivals.other };
+    let rest = [other, rivals.repeating, rivals.differing];
+    // Scores are compared with the best one: the shares themselves may be too large for a number.
+    let scores = scored.iter().flat_map(|one| [one.score, one.lost]).chain(rest);
+    let best = scores.fold(f32::NEG_INFINITY, f32::max);
+    let share = |bits: f32| f64::from(bits - best).exp2();
+    let all: f64 = scored.iter().map(|one| share(one.score)).sum();
+    let own: f64 = scored.iter().filter(|one| one.document == of.document).map(|one| share(one.score)).sum();
+    let lost = scored.iter().map(|one| share(one.lost)).fold(0.0, f64::max);
+    own / (all + lost + rest.into_iter().map(share).sum::<f64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: f32 = f32::NEG_INFINITY;
+    const RIVALS: Rivals = Rivals { repeating: NONE, differing: NONE, other: -4.0, other_verified: -20.0 };
+
+    fn one(score: f32, text: &str) -> Scored {
+        let document = Sum::of(text);
+        Scored { score, lost: NONE, document, is_verified: true, is_requested: false, rank: (0, 0) }
+    }
+
+    fn wins(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Option<usize> {
+        match decide(scored, rivals, max_risk) {
+            Decision::Join(winner, _) => Some(winner),
+            Decision::Wait => None,
         }
-        _ => SpliceError::Undecided,
+    }
+
+    #[test]
+    fn ten_bits_decide_and_less_do_not() {
+        assert_eq!(wins(&[one(0.0, "a"), one(-11.0, "b")], RIVALS, 0.001), Some(0));
+        assert_eq!(wins(&[one(0.0, "a"), one(-9.0, "b")], RIVALS, 0.001), None);
+        assert_eq!(wins(&[one(0.0, "a"), one(-9.0, "b")], RIVALS, 0.01), Some(0));
+        // One document is one candidate.
+        assert_eq!(wins(&[one(0.0, "a"), one(-1.0, "a")], RIVALS, 0.001), Some(0));
+    }
+
+    #[test]
+    fn anything_else_counts() {
+        let lone = [one(0.0, "a")];
+        assert_eq!(wins(&lone, RIVALS, 0.001), Some(0));
+        assert_eq!(wins(&lone, Rivals { repeating: -9.0, ..RIVALS }, 0.001), None);
+        assert_eq!(wins(&lone, Rivals { differing: -9.0, ..RIVALS }, 0.001), None);
+        assert_eq!(wins(&[Scored { lost: -9.0, ..lone[0] }], RIVALS, 0.001), None);
+        assert_eq!(wins(&[Scored { is_verified: false, ..lone[0] }], RIVALS, 0.001), None);
+    }
+
+    #[test]
+    fn what_was_asked_for_wins_at_no_risk() {
+        let requested = Scored { is_requested: true, score: -30.0, ..one(0.0, "b") };
+        assert_eq!(wins(&[one(0.0, "a"), requested], RIVALS, 0.0), Some(1));
+        assert_eq!(wins(&[one(50.0, "a")], RIVALS, 0.0), None);
+    }
+
+    #[test]
+    fn scores_of_any_size_are_compared() {
+        assert_eq!(wins(&[one(5000.0, "a"), one(-5000.0, "b")], RIVALS, 0.001), Some(0));
+        assert_eq!(wins(&[one(-5000.0, "a")], RIVALS, 0.001), None);
     }
 }

@@ -42,6 +42,13 @@ impl Sum {
         self.bytes <= 1
     }
 
+    #[cfg(test)]
+    pub(super) fn of(text: &str) -> Self {
+        let mut sum = Self::default();
+        text.bytes().for_each(|byte| sum.add(byte));
+        sum
+    }
+
     fn add(&mut self, byte: u8) {
         // Fowler, Noll and Vo.
         self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -69,33 +76,6 @@ impl Target for Tried<'_> {
             }
             self.machine.feed(now)?;
             rest = later;
-        }
-        Ok(())
-    }
-}
-
-/// A copy of the machine, and what it takes but for white space between tokens.
-pub(super) struct Written<'a> {
-    pub(super) machine: &'a mut Machine,
-    pub(super) slot: &'a Slot,
-    pub(super) text: &'a mut String,
-}
-
-impl Target for Written<'_> {
-    fn machine(&self) -> &Machine {
-        self.machine
-    }
-
-    fn slot(&self) -> &Slot {
-        self.slot
-    }
-
-    fn take(&mut self, text: &str) -> Result<(), SyntaxError> {
-        for c in text.chars() {
-            let is_layout = is_space(c) && !self.machine.in_string();
-            if self.machine.feed(c.encode_utf8(&mut [0; 4]).as_bytes())? > 0 && !is_layout {
-                self.text.push(c);
-            }
         }
         Ok(())
     }
@@ -129,12 +109,10 @@ pub(super) enum FlowError {
     Syntax(SyntaxError),
     /// A delivered member comes again with another value.
     Overwrites,
-    /// Text goes on behind the root.
-    GoesOn,
+    /// Text goes on after the root.
+    AfterRoot,
     /// More waits than may.
     Pending,
-    /// What begins again leaves out what was delivered.
-    Owes,
 }
 
 impl From<SyntaxError> for FlowError {
@@ -145,7 +123,7 @@ impl From<SyntaxError> for FlowError {
 
 /// A member that the fragment wrote before the one that was cut: it goes behind that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Late {
+pub(super) struct DeferredMember {
     /// Containers that are open around it.
     pub(super) depth: usize,
     pub(super) text: String,
@@ -166,7 +144,7 @@ pub(super) struct Flow {
     /// Text that waits: a comma and a key, a member that may have been delivered.
     pending: String,
     cap: usize,
-    late: Vec<Late>,
+    deferred: Vec<DeferredMember>,
     repairs: Vec<Repair>,
 }
 
@@ -218,7 +196,7 @@ impl Flow {
             in_number,
             pending: String::new(),
             cap,
-            late: Vec::new(),
+            deferred: Vec::new(),
             repairs: Vec::new(),
         }
     }
@@ -227,8 +205,13 @@ impl Flow {
     ///
     /// # Errors
     /// The rest does not fit.
-    pub(super) fn begin<T: Target>(&mut self, target: &mut T, rest: &str, late: &[Late]) -> Result<(), FlowError> {
-        self.late = late.to_vec();
+    pub(super) fn begin<T: Target>(
+        &mut self,
+        target: &mut T,
+        rest: &str,
+        deferred: &[DeferredMember],
+    ) -> Result<(), FlowError> {
+        self.deferred = deferred.to_vec();
         if !rest.is_empty() {
             self.note(target, Rule::EscapeCompleted);
             self.feed(target, rest)?;
@@ -261,8 +244,8 @@ impl Flow {
     }
 
     /// Members wait for the end of the one that was cut.
-    pub(super) fn has_late(&self) -> bool {
-        !self.late.is_empty()
+    pub(super) fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
     }
 
     /// Lets text go, up to the end of the root.
@@ -436,11 +419,11 @@ impl Flow {
         let is_object =
             machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object && frame.start < self.cut);
         if is_object && matches!(c, ',' | '}') && !machine.in_string() {
-            while let Some(at) = self.late.iter().position(|late| late.depth == depth) {
-                let late = self.late.remove(at);
+            while let Some(at) = self.deferred.iter().position(|member| member.depth == depth) {
+                let member = self.deferred.remove(at);
                 self.note(target, Rule::MemberMoved);
                 target.take(",")?;
-                target.take(&late.text)?;
+                target.take(&member.text)?;
             }
             if c == ',' {
                 self.pending.push(',');

@@ -1,42 +1,47 @@
 //! Continuation text becomes part of the document, or the reason why not. docs/seam.md has the whole decision.
 //!
 //! ```text
-//!              ┌▶ the cut itself ─────────────────────────┐
-//!  fragment ───┼▶ matcher: the anchor, verbatim repeats ──┼▶ claims ──▶ trials ──▶ decide ──▶ flow ──▶ document
-//!   (wrap)     └▶ readers: what begins again, cursors ────┘   (weigh)   (each on a copy of the machine)
+//!              ┌▶ the cut itself ──────────────────────────┐
+//!  fragment ───┼▶ matchers: the anchor, verbatim repeats ──┼▶ candidates ──▶ attempts ──▶ decide ──▶ flow ──▶ document
+//!   (strip)    └▶ readers: what begins again, cursors ─────┘    (score)   (each on a copy of the machine)
 //! ```
 //! A splice knows text and grammar. It knows nothing of calls, events and retries.
 
+mod attempt;
+pub(crate) mod candidate;
 mod cursor;
 mod decide;
+mod deciding;
 pub(crate) mod explain;
+mod fence;
 mod flow;
-mod log;
-mod probation;
+mod place;
+mod predictor;
+pub(crate) mod prior;
 mod reader;
 mod rewind;
 mod seam;
+mod series;
 mod slot;
+mod strip;
 pub(crate) mod text;
-pub(crate) mod trial;
-mod weigh;
-
-use std::borrow::Cow;
 
 use crate::document::Cut;
-use crate::envelope::{AfterRoot, AllowedRoots, EnvelopeScanner, FenceCloser, RootFinder};
-use crate::json::Sink;
+use crate::envelope::{AllowedRoots, RootFinder};
+use crate::json::{CutState, Kind, Sink};
 use crate::limits::Limits;
-use crate::overlap::{Anchor, Matcher};
-use cursor::Tip;
-pub(crate) use explain::{Explained, Fate};
+use crate::overlap::Anchor;
+use candidate::Candidate;
+use deciding::{Deciding, End};
+use explain::Candidates;
+pub(crate) use explain::Explained;
+use fence::Fenced;
 use flow::{Delivered, Flow, FlowError};
-use log::{Log, Tried};
-use reader::Reader;
+use prior::Start;
 pub(crate) use rewind::replaced;
 pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError, SpliceRequest};
 pub use slot::Slot;
-use trial::Trial;
+use strip::{Piece, Strip};
 
 /// Joins one fragment to one document.
 ///
@@ -56,128 +61,73 @@ use trial::Trial;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Splice {
-    expect: Expect,
+    request: SpliceRequest,
     cut: Cut,
-    tip: Tip,
-    /// Where the token that the cut stands in begins.
-    cut_token: Option<usize>,
     anchor: Option<Anchor>,
-    /// Where the delivered text ends but for white space.
-    tail: usize,
-    /// The fragment up to the decision, without a fence that closes it; empty behind the decision.
-    pending: String,
+    strip: Strip,
+    fenced: Fenced,
+    /// Bytes that may wait.
+    cap: usize,
+    /// The most bytes that waited for the decision.
     max_pending: usize,
-    /// Up to here trials and readers have taken it: what is behind is quiet, and waits.
-    taken: usize,
-    /// So many bytes of quiet text make no difference to any of them.
-    calm: usize,
-    limits: (usize, usize),
     state: State,
-    trials: Vec<Trial>,
-    matcher: Option<Matcher>,
-    readers: Vec<Reader>,
-    wrap: EnvelopeScanner,
-    /// Where the fragment's content begins, as far as it is known.
-    begin: usize,
-    /// Its first character is none that JSON begins with.
-    is_prose: bool,
-    /// Where the first bracket stands that is no part of prose: what is behind it is behind more than an envelope.
-    bracket: Option<usize>,
-    /// The latest offset of delivered text that was contradicted by what seemed to begin again.
-    contradicted: Option<usize>,
-    /// A fence has opened in the fragment.
-    fenced: bool,
-    /// In a fenced fragment: takes out what closes the fence. What it has taken out, as far as it may belong to the
-    /// answer.
-    closer: FenceCloser,
-    after_fence: String,
-    /// The root has ended: takes what follows it.
-    after_root: Option<AfterRoot>,
-    /// More claims came than are tried.
-    is_crowded: bool,
-    /// Among the delivered elements of an open array are some that are the same.
-    rows_recur: bool,
-    /// What became of claims, for those who ask why.
-    log: Log,
+    /// What became of the candidates, for an explanation.
+    candidates: Candidates,
 }
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Nothing of the root was delivered: the fragment's own root is waited for.
-    Opening(RootFinder),
+    /// Nothing of the root was delivered: the fragment's own root is waited for, after this text.
+    Opening(RootFinder, String),
     /// It is not decided where the fragment begins.
-    Probation,
+    Deciding(Box<Deciding>),
     Joined(Seam, Flow),
-    Failed(Option<Seam>, SpliceError),
+    Failed {
+        seam: Option<Seam>,
+        repairs: Vec<Repair>,
+        error: SpliceError,
+    },
 }
 
 impl Splice {
-    /// A splice at the end of the slot's text. O(depth), a search for the anchor, and the matcher over the
-    /// [tail](crate::ParserLimits::overlap_window).
+    /// Creates a splice at the end of the slot's text. Takes O(depth), a search for the anchor, and one pass over the
+    /// [end](crate::ParserLimits::overlap_window) of the delivered text.
     pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
         let request = request.into();
-        let expect = request.expect;
-        let document = slot.document();
-        let (text, root) = (document.text(), document.root_start());
-        let anchor = root.and_then(|_| Anchor::of(text, limits.continuation.max_anchor_chars));
-        let matcher = anchor
-            .as_ref()
-            .map(|anchor| Matcher::new(text, anchor, root.unwrap_or_default(), limits.parser.overlap_window));
-        let machine = document.machine();
-        let mut splice = Self {
-            expect,
-            cut: document.cut(),
-            tip: Tip::of(slot),
-            cut_token: machine.in_token().then(|| machine.token_start()),
-            anchor,
-            tail: text.trim_end().len(),
-            pending: String::new(),
-            max_pending: 0,
-            taken: 0,
-            calm: 0,
-            limits: (limits.parser.max_pending_bytes, limits.parser.max_children),
-            state: if root.is_some() {
-                State::Probation
-            } else {
-                State::Opening(RootFinder::new(AllowedRoots::Containers))
-            },
-            trials: Vec::new(),
-            matcher,
-            readers: Vec::new(),
-            wrap: EnvelopeScanner::new(),
-            begin: 0,
-            is_prose: false,
-            bracket: None,
-            contradicted: None,
-            fenced: false,
-            closer: FenceCloser::json(),
-            after_fence: String::new(),
-            after_root: None,
-            is_crowded: false,
-            rows_recur: weigh::rows_recur(slot),
-            log: Log::default(),
+        let text = slot.document().text();
+        let anchor = slot.document().root_start().and_then(|_| requested_anchor(text, &request, limits));
+        let state = match &anchor {
+            Some(anchor) => State::Deciding(Box::new(Deciding::new(slot, &request, anchor, limits))),
+            None => State::Opening(RootFinder::new(AllowedRoots::Containers), String::new()),
         };
-        if root.is_some() {
-            splice.claim(slot, splice.exact(0));
+        Self {
+            strip: Strip::new(&request),
+            request,
+            cut: slot.document().cut(),
+            anchor,
+            fenced: Fenced::default(),
+            cap: limits.parser.max_pending_bytes,
+            max_pending: 0,
+            state,
+            candidates: Candidates::default(),
         }
-        splice
     }
 
-    /// The anchor that the fragment is expected to repeat; `None` where nothing was delivered.
+    /// Returns the anchor that the fragment is expected to repeat; `None` where nothing was delivered.
     pub fn anchor(&self) -> Option<&Anchor> {
         self.anchor.as_ref()
     }
 
-    /// Takes text of the fragment. What is certain is pushed to the document; text behind its root is dropped, but for
-    /// what follows a fence that it closes where prose precedes the fence.
+    /// Takes text of the fragment. What is certain is pushed to the document. Text after the document's root is dropped,
+    /// except what follows a fence that the fragment closes, where prose precedes the fence.
     ///
     /// # Errors
-    /// The failure, now and for all text to come.
+    /// Returns the failure, now and for all text to come.
     pub fn feed(&mut self, slot: &mut Slot, text: &str) -> Result<(), SpliceError> {
         self.feed_with(slot, text, &mut ())
     }
 
-    /// Like [`feed`](Self::feed), and tells `sink` what became certain in the document.
+    /// Takes text like [`feed`](Self::feed), and tells `sink` what became certain in the document.
     ///
     /// # Errors
     /// Those of [`feed`](Self::feed).
@@ -187,62 +137,109 @@ impl Splice {
         text: &str,
         sink: &mut S,
     ) -> Result<(), SpliceError> {
-        let mut text = Cow::Borrowed(text);
-        if matches!(self.state, State::Opening(_)) {
-            let Some(root) = self.open(slot, &text, sink) else { return self.outcome() };
-            text = Cow::Owned(text.get(root..).unwrap_or_default().to_owned());
+        if self.strip.is_idle(text) {
+            self.take(slot, text, sink);
+            return self.outcome();
         }
-        text = self.unfence(text);
-        if matches!(self.state, State::Probation) {
-            // A decision falls behind a character, never at the end of a chunk: it is the same for all chunkings.
-            let mut at = 0;
-            while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
-                let was_fenced = self.fenced;
-                let quiet = self.quiet(slot, text.get(at..).unwrap_or_default());
-                at += if quiet > 0 { quiet } else { c.len_utf8() };
-                if quiet == 0 {
-                    self.take(slot, c);
-                }
-                if self.fenced && !was_fenced {
-                    // What closes the fence may stand in the rest.
-                    text = self.unfence(Cow::Owned(text.get(at..).unwrap_or_default().to_owned()));
-                    at = 0;
-                }
-                if let Some(winner) = self.winner(slot, false) {
-                    self.join(slot, winner, sink);
-                    break;
-                }
-                self.max_pending = self.max_pending.max(self.pending.len());
-                self.check_cap(self.pending.len());
-                if !matches!(self.state, State::Probation) {
-                    break;
-                }
+        for piece in self.strip.feed(text) {
+            match (piece, &mut self.state) {
+                (Piece::Text(text), _) => self.take(slot, &text, sink),
+                (Piece::Mark, State::Deciding(deciding)) => deciding.mark(slot),
+                (Piece::Tag(_), State::Deciding(deciding)) if deciding.is_at_seam() => {}
+                (Piece::Tag(tag), _) => self.take(slot, &tag, sink),
+                (Piece::Mark, _) => {}
             }
-            text = Cow::Owned(text.get(at..).unwrap_or_default().to_owned());
-        }
-        self.deliver(slot, &text, sink);
-        if self.after_root.is_some() {
-            let after_fence = std::mem::take(&mut self.after_fence);
-            self.deliver_after_root(slot, &after_fence, sink);
         }
         self.outcome()
     }
 
-    /// The fragment has ended.
+    /// Takes text without the request's mark and tags.
+    fn take<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
+        if let State::Opening(finder, pending) = &mut self.state {
+            let before = pending.len();
+            pending.push_str(text);
+            let root = finder.feed(text);
+            // Text after the root did not wait.
+            let waited = root.unwrap_or(pending.len());
+            self.max_pending = self.max_pending.max(waited);
+            if waited > self.cap {
+                return self.fail(SpliceError::Pending(self.cap));
+            }
+            let Some(root) = root else { return };
+            self.open(slot, root, sink);
+            return self.deliver(slot, text.get(root - before.min(root)..).unwrap_or_default(), sink);
+        }
+        let mut text = self.fenced.feed(text, self.cap);
+        if matches!(self.state, State::Deciding(_)) {
+            text = self.decide(slot, &text, sink).into();
+        }
+        self.deliver(slot, &text, sink);
+        if self.fenced.is_root_closed() {
+            let after_fence = self.fenced.take_after();
+            self.deliver_after_root(slot, &after_fence, sink);
+        }
+    }
+
+    /// Lets the candidates take text until one of them wins. Returns the text after the decision.
+    fn decide<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> String {
+        // A decision falls after a character, never at the end of a chunk: it is the same for all chunkings.
+        let mut rest = text.to_owned();
+        let mut at = 0;
+        while let (State::Deciding(deciding), Some(c)) =
+            (&mut self.state, rest.get(at..).and_then(|rest| rest.chars().next()))
+        {
+            at += c.len_utf8();
+            deciding.take(slot, c);
+            self.max_pending = self.max_pending.max(deciding.fragment.text.len());
+            let is_full = deciding.fragment.text.len() > self.cap;
+            if deciding.fragment.is_fenced && self.fenced.open() {
+                // What closes the fence may be in the rest.
+                rest = self.fenced.feed(rest.get(at..).unwrap_or_default(), self.cap).into_owned();
+                at = 0;
+            }
+            if let Some((winner, posterior)) = deciding.winner(slot, false)
+                && !self.may_end_early(slot, winner)
+            {
+                self.join(slot, winner, posterior, sink);
+            } else if is_full {
+                self.fail(SpliceError::Pending(self.cap));
+            }
+        }
+        rest.split_off(at.min(rest.len()))
+    }
+
+    /// Ends the fragment.
     ///
     /// # Errors
-    /// Why it brought nothing: no place for it, or none that is certain.
+    /// Returns why the fragment brought nothing: it fits nowhere, or nowhere for certain.
     pub fn finish(&mut self, slot: &mut Slot) -> Result<Seam, SpliceError> {
         self.finish_with(slot, &mut ())
     }
 
-    /// Like [`finish`](Self::finish), and tells `sink` what became certain in the document.
+    /// Ends the fragment like [`finish`](Self::finish), and tells `sink` what became certain in the document.
     ///
     /// # Errors
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, SpliceError> {
-        if matches!(self.state, State::Probation) {
-            self.decide_at_end(slot, sink);
+        let held = self.strip.finish();
+        if !held.is_empty() {
+            self.take(slot, &held, sink);
+        }
+        if let State::Deciding(deciding) = &mut self.state {
+            match deciding.end(slot) {
+                End::Join(winner, _) if self.ends_early(slot, winner) && !self.request.believes_early_end => {
+                    self.fail(SpliceError::EarlyEnd);
+                }
+                End::Join(winner, posterior) => {
+                    let is_early = self.ends_early(slot, winner);
+                    self.join(slot, winner, posterior, sink);
+                    if let State::Joined(seam, _) = &mut self.state {
+                        seam.early_end = is_early;
+                    }
+                }
+                End::Repeat(overlap) => self.repeat(slot, overlap),
+                End::Failed(error) => self.fail(error),
+            }
         }
         if let State::Joined(_, flow) = &mut self.state {
             let ended = flow.finish(&mut Delivered { slot, sink });
@@ -250,110 +247,123 @@ impl Splice {
         }
         match &self.state {
             State::Joined(seam, _) => Ok(seam.clone()),
-            State::Failed(_, failure) => Err(failure.clone()),
-            State::Opening(_) | State::Probation => Err(SpliceError::Empty),
+            State::Failed { error, .. } => Err(error.clone()),
+            State::Opening(..) | State::Deciding(_) => Err(SpliceError::Empty),
         }
     }
 
-    /// The seam, once there is one.
+    /// Returns the seam, once there is one.
     pub fn seam(&self) -> Option<&Seam> {
         match &self.state {
-            State::Joined(seam, _) | State::Failed(Some(seam), _) => Some(seam),
+            State::Joined(seam, _) | State::Failed { seam: Some(seam), .. } => Some(seam),
             _ => None,
         }
     }
 
-    /// What was changed in the fragment's text so far, in order.
+    /// Returns what was changed in the fragment's text so far, in order.
     pub fn repairs(&self) -> &[Repair] {
-        if let State::Joined(_, flow) = &self.state { flow.repairs() } else { &self.log.repairs }
-    }
-
-    /// Bytes that wait for the decision, or behind it for a key that may have been delivered.
-    pub fn pending(&self) -> usize {
-        if let State::Joined(_, flow) = &self.state { flow.pending() } else { self.pending.len() }
-    }
-
-    fn outcome(&self) -> Result<(), SpliceError> {
-        if let State::Failed(_, failure) = &self.state { Err(failure.clone()) } else { Ok(()) }
-    }
-
-    fn fail(&mut self, failure: SpliceError) {
-        let seam = self.seam().cloned();
-        self.log.repairs = self.repairs().to_vec();
-        self.pending = String::new();
-        self.state = State::Failed(seam, failure);
-    }
-
-    fn check_cap(&mut self, waiting: usize) {
-        if waiting > self.limits.0 {
-            self.fail(SpliceError::Pending(self.limits.0));
+        match &self.state {
+            State::Joined(_, flow) => flow.repairs(),
+            State::Failed { repairs, .. } => repairs,
+            _ => &[],
         }
     }
 
-    /// Nothing of the root was delivered: waits for the fragment's own. Where it begins in `text`, once it does.
-    fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> Option<usize> {
-        let State::Opening(opening) = &mut self.state else { return Some(0) };
-        let before = self.pending.len();
-        self.pending.push_str(text);
-        let root = opening.feed(text);
-        // What waited is what stands before the root: what follows it in the same chunk did not wait.
-        let waited = root.unwrap_or(self.pending.len());
-        self.max_pending = self.max_pending.max(waited);
-        self.check_cap(waited);
-        let root = root.filter(|_| matches!(self.state, State::Opening(_)))?;
+    /// Returns the bytes that wait for the decision, or after it for a key that may have been delivered.
+    pub fn pending(&self) -> usize {
+        match &self.state {
+            State::Opening(_, pending) => pending.len(),
+            State::Deciding(deciding) => deciding.fragment.text.len(),
+            State::Joined(_, flow) => flow.pending(),
+            State::Failed { .. } => 0,
+        }
+    }
+
+    fn outcome(&self) -> Result<(), SpliceError> {
+        if let State::Failed { error, .. } = &self.state { Err(error.clone()) } else { Ok(()) }
+    }
+
+    fn fail(&mut self, error: SpliceError) {
+        if let State::Deciding(deciding) = &self.state {
+            self.candidates = explain::candidates_of(deciding, None);
+        }
+        let (seam, repairs) = (self.seam().cloned(), self.repairs().to_vec());
+        self.state = State::Failed { seam, repairs, error };
+    }
+
+    /// The fragment's own root begins at `root`.
+    fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, root: usize, sink: &mut S) {
         if let Some(rest) = slot.document().rest_of_fence() {
             // The fence that the root belongs behind was cut in its own line.
             let _ = slot.push_with(rest, sink);
         }
-        self.state = State::Joined(self.seam_of(Alignment::Start, 0, root), Flow::new(slot, self.limits.0));
-        self.pending = String::new();
-        root.checked_sub(before)
+        let seam = self.seam_of(&Candidate::new(Alignment::Start, Start::Requested, root, 0), 1.0);
+        self.state = State::Joined(seam, Flow::new(slot, self.cap));
     }
 
-    fn seam_of(&mut self, alignment: Alignment, overlap: usize, decided: usize) -> Seam {
-        let rests_on_anchor = matches!(alignment, Alignment::Anchor | Alignment::Restart);
+    fn seam_of(&self, candidate: &Candidate, posterior: f64) -> Seam {
+        let rests_on_anchor = matches!(candidate.alignment, Alignment::Anchor | Alignment::Restart);
+        let is_ambiguous = self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
         Seam {
             offset: self.cut.offset,
-            path: std::mem::take(&mut self.cut.path),
-            overlap,
-            alignment,
-            ambiguous: rests_on_anchor && self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous),
+            path: self.cut.path.clone(),
+            // White space that the fragment has at another place counts once.
+            overlap: candidate.overlap.min(self.cut.offset),
+            alignment: candidate.alignment,
+            ambiguous: rests_on_anchor && is_ambiguous && candidate.start != Start::Mark,
+            posterior,
             pending: self.max_pending,
-            decided,
+            decided: candidate.at,
             rivals: Vec::new(),
             early_end: false,
         }
     }
 
-    /// The trial with this number has won: what it takes for new goes to the document.
-    fn join<S: Sink + ?Sized>(&mut self, slot: &mut Slot, winner: usize, sink: &mut S) {
-        let trial = self.trials.swap_remove(winner);
-        // White space that the fragment has at another place counts once.
-        let overlap = trial.claim.overlap.min(self.cut.offset);
-        let mut seam = self.seam_of(trial.claim.alignment, overlap, self.pending.len());
-        let others = self.trials.iter().filter(|other| !other.is_same(&trial));
-        seam.rivals = others.map(|other| (other.claim.alignment, other.claim.overlap)).collect();
-        self.log.won = Some(Tried::of(&trial, Fate::Won));
-        for other in &self.trials {
-            let fate = if other.is_same(&trial) { Fate::Same } else { Fate::Alive };
-            self.log.note(other, fate);
-        }
-        let mut flow = Flow::new(slot, self.limits.0);
-        let begun = flow.begin(&mut Delivered { slot, sink }, &trial.claim.rest, &trial.claim.late);
-        self.state = State::Joined(seam, flow);
+    /// Joins at the attempt that has won: what it takes for new goes to the document.
+    fn join<S: Sink + ?Sized>(&mut self, slot: &mut Slot, winner: usize, posterior: f64, sink: &mut S) {
+        let State::Deciding(deciding) = &mut self.state else { return };
+        self.candidates = explain::candidates_of(deciding, Some(winner));
+        let attempt = deciding.attempts.swap_remove(winner);
+        let fragment = std::mem::take(&mut deciding.fragment.text);
+        let others = deciding.attempts.iter().filter(|other| other.document() != attempt.document());
+        let rivals = others.map(|other| (other.candidate.alignment, other.candidate.overlap)).collect();
+        let seam = self.seam_of(&attempt.candidate, posterior);
+        let mut flow = Flow::new(slot, self.cap);
+        let begun = flow.begin(&mut Delivered { slot, sink }, &attempt.lead.rest, &attempt.lead.deferred);
+        self.state = State::Joined(Seam { decided: fragment.len(), rivals, ..seam }, flow);
         self.stop_at(slot, begun);
-        let pending = std::mem::take(&mut self.pending);
-        // Matcher and readers stay until the splice goes: to give back their memory takes longer than any push may.
-        self.trials = Vec::new();
-        self.deliver(slot, pending.get(trial.claim.at..).unwrap_or_default(), sink);
+        self.deliver(slot, fragment.get(attempt.candidate.at..).unwrap_or_default(), sink);
     }
 
-    /// After the seam: text goes to the document until its root is closed.
+    /// Joins a fragment that brought nothing new.
+    fn repeat(&mut self, slot: &Slot, overlap: usize) {
+        let State::Deciding(deciding) = &self.state else { return };
+        self.candidates = explain::candidates_of(deciding, None);
+        let candidate = Candidate::new(Alignment::Repeat, Start::Requested, deciding.fragment.text.len(), overlap);
+        self.state = State::Joined(self.seam_of(&candidate, 1.0), Flow::new(slot, self.cap));
+    }
+
+    /// The new text of this attempt closes what is open, and does nothing else so far.
+    fn may_end_early(&self, slot: &Slot, winner: usize) -> bool {
+        let State::Deciding(deciding) = &self.state else { return false };
+        let at = deciding.attempts.get(winner).map(|attempt| attempt.candidate.at);
+        let new = at.and_then(|at| deciding.fragment.text.get(at..)).unwrap_or_default();
+        let is_closer = |c: char| c.is_whitespace() || matches!(c, '"' | '}' | ']' | '.' | '…' | '`');
+        self.request.expect != Expect::Exact && more_is_due(slot) && new.chars().all(is_closer)
+    }
+
+    fn ends_early(&self, slot: &Slot, winner: usize) -> bool {
+        let State::Deciding(deciding) = &self.state else { return false };
+        let is_done = deciding.attempts.get(winner).is_some_and(attempt::Attempt::is_done);
+        is_done && self.may_end_early(slot, winner)
+    }
+
+    /// Delivers text after the seam, until the root is closed.
     fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
         let State::Joined(_, flow) = &mut self.state else { return };
-        let left = match self.after_root {
-            None => flow.feed_root(&mut Delivered { slot, sink }, text),
-            Some(_) => Ok(text.len()),
+        let left = match self.fenced.is_root_closed() {
+            false => flow.feed_root(&mut Delivered { slot, sink }, text),
+            true => Ok(text.len()),
         };
         match left {
             Ok(left) => self.deliver_after_root(slot, text.get(text.len() - left..).unwrap_or_default(), sink),
@@ -361,16 +371,12 @@ impl Splice {
         }
     }
 
-    /// What follows a root that has ended goes to the document as far as it belongs to the answer.
+    /// Delivers what follows a root that has ended, as far as it belongs to the answer.
     fn deliver_after_root<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        if self.after_root.is_none() && slot.document().is_complete() {
-            self.after_root = Some(AfterRoot::new(slot.document().fence_after_preamble()));
-        }
-        let Some(after) = &mut self.after_root else { return };
-        let text = after.feed(text);
+        let text = self.fenced.after_root(slot.document(), text);
         if !text.is_empty() && slot.push_with(&text, sink).is_err() {
             // A further block has ended there.
-            *after = AfterRoot::new(None);
+            self.fenced.end();
         }
     }
 
@@ -378,25 +384,22 @@ impl Splice {
         let Err(stop) = flowed else { return };
         match stop {
             FlowError::Syntax(error) => self.fail(SpliceError::Malformed(error)),
-            FlowError::Pending => self.fail(SpliceError::Pending(self.limits.0)),
-            FlowError::Overwrites | FlowError::GoesOn | FlowError::Owes => {
-                self.fail(SpliceError::Overwrites(slot.text().len()));
-            }
+            FlowError::Pending => self.fail(SpliceError::Pending(self.cap)),
+            FlowError::Overwrites | FlowError::AfterRoot => self.fail(SpliceError::Overwrites(slot.text().len())),
         }
     }
+}
 
-    /// Takes out the fence that closes a fenced fragment, and all that follows it.
-    fn unfence<'a>(&mut self, text: Cow<'a, str>) -> Cow<'a, str> {
-        if !self.fenced {
-            return text;
-        }
-        let mut inside = String::new();
-        let after = self.closer.feed(&text, &mut inside);
-        // More than may wait belongs to no answer: its root has not ended.
-        if self.after_fence.len() <= self.limits.0 {
-            self.after_fence += &self.closer.take_closing_line();
-            self.after_fence += after;
-        }
-        Cow::Owned(inside)
-    }
+/// The anchor that the request asked to repeat.
+fn requested_anchor(text: &str, request: &SpliceRequest, limits: &Limits) -> Option<Anchor> {
+    let anchor = Anchor::of(text, limits.continuation.max_anchor_chars)?;
+    let range = request.anchor.clone().unwrap_or(anchor.range);
+    Some(Anchor { range, ambiguous: anchor.ambiguous })
+}
+
+/// The cut is inside a token, or a series goes on: an array that has two elements.
+fn more_is_due(slot: &Slot) -> bool {
+    let machine = slot.document().machine();
+    let is_series = || slot.frames().iter().any(|frame| frame.kind == Kind::Array && frame.count > 1);
+    machine.in_token() || machine.cut_state() != CutState::AfterValue || is_series()
 }

@@ -1,6 +1,9 @@
 //! Reads a fragment's content as JSON of its own, and lets cursors follow.
 
-use super::cursor::{Base, Cursor, Sides, State, Tip};
+use super::cursor::{Arrival, Base, Cursor, CutToken, Sides, State};
+use super::predictor::Costs;
+use super::prior;
+use super::seam::Expect;
 use super::slot::Slot;
 use crate::children::ChildIndex;
 use crate::json::{Event, Kind, Live, Machine, Sink};
@@ -13,7 +16,9 @@ pub(super) struct Reader {
     machine: Machine,
     children: ChildIndex,
     cursors: Vec<Cursor>,
+    /// No cursor is on its way to the cut.
     is_over: bool,
+    is_legal: bool,
 }
 
 /// Cursors that follow at once. What occurs in more places decides nothing.
@@ -56,7 +61,7 @@ impl Reader {
         let cursors = bases.iter().map(|&base| Cursor::new(base, slot)).collect::<Vec<_>>();
         // A bracket is legal at the start.
         let is_over = machine.feed_text(&text, &mut children).is_err() || cursors.is_empty();
-        Self { text, machine, children, cursors, is_over }
+        Self { text, machine, children, cursors, is_over, is_legal: true }
     }
 
     /// Nothing that comes makes a difference.
@@ -64,35 +69,45 @@ impl Reader {
         self.is_over
     }
 
-    /// So many bytes of text inside a string, which end it not, bring no cursor to the cut.
-    pub(super) fn calm(&self, tip: &Tip) -> usize {
-        if !self.machine.in_string() {
-            return 0;
-        }
-        let following = self.cursors.iter().filter(|cursor| cursor.is_following());
-        following.map(|cursor| cursor.calm(tip)).min().unwrap_or(usize::MAX)
+    /// The content may be elements in a row, as far as it has come.
+    pub(super) fn is_elements(&self) -> bool {
+        self.is_legal && self.text.starts_with('[')
+    }
+
+    /// The best score that a cursor on its way to the cut has so far.
+    pub(super) fn following(&self, scene: &Scene<'_>) -> f32 {
+        let following = self.cursors.iter().filter(|cursor| !self.is_over && cursor.is_following());
+        following.map(|cursor| cursor.bits(scene.costs, scene.begin, scene.expect)).fold(f32::NEG_INFINITY, f32::max)
+    }
+
+    /// The best score of a cursor that has repeated something and then contradicts what was delivered.
+    pub(super) fn differing(&self, scene: &Scene<'_>) -> f32 {
+        let is_differing = |cursor: &&Cursor| matches!(cursor.state, State::Dead(Some(_))) && cursor.has_repeated();
+        let differing = self.cursors.iter().filter(is_differing);
+        let bits = differing.map(|cursor| cursor.bits(scene.costs, scene.begin, scene.expect) + prior::DIFFERS);
+        bits.fold(f32::NEG_INFINITY, f32::max)
     }
 
     /// All that came may be a part of what was delivered, written again.
     pub(super) fn is_repeat(&self) -> bool {
-        !self.is_over && self.cursors.iter().any(|cursor| cursor.is_following() && cursor.has_repeated)
+        !self.is_over && self.cursors.iter().any(|cursor| cursor.is_following() && cursor.has_repeated())
     }
 
     /// The last offset of the delivered text that was contradicted by what seemed to begin again.
     pub(super) fn contradicted(&self) -> Option<usize> {
         let at = |cursor: &Cursor| if let State::Dead(at) = cursor.state { at } else { None };
-        self.cursors.iter().filter(|cursor| cursor.has_repeated).filter_map(at).max()
+        self.cursors.iter().filter(|cursor| cursor.has_repeated()).filter_map(at).max()
     }
 
     /// Takes the next text of the content. `arrived` is told of cursors that reach the cut; their offsets count from the
     /// content's beginning.
-    pub(super) fn feed(&mut self, slot: &Slot, tip: &Tip, text: &str, mut arrived: impl FnMut(super::cursor::Arrival)) {
-        if self.is_over {
+    pub(super) fn feed(&mut self, slot: &Slot, scene: &Scene<'_>, text: &str, mut arrived: impl FnMut(Arrival)) {
+        if self.is_over && !self.is_legal {
             return;
         }
         self.text.push_str(text);
-        let mut sink = Following { slot, tip, children: &mut self.children, cursors: &mut self.cursors };
-        let is_legal = self.machine.feed_text(&self.text, &mut sink).is_ok();
+        let mut sink = Following { slot, scene: *scene, children: &mut self.children, cursors: &mut self.cursors };
+        self.is_legal = self.machine.feed_text(&self.text, &mut sink).is_ok();
         for cursor in &mut self.cursors {
             if let State::Arrived(arrival) = &mut cursor.state {
                 let mut arrival = arrival.clone();
@@ -101,13 +116,25 @@ impl Reader {
                 arrived(arrival);
             }
         }
-        self.is_over = !is_legal || self.machine.is_done() || !self.cursors.iter().any(Cursor::is_following);
+        self.is_over |= !self.is_legal || self.machine.is_done() || !self.cursors.iter().any(Cursor::is_following);
     }
+}
+
+/// What is the same for all cursors of a fragment.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) cut_token: &'a CutToken,
+    /// What the fragment's text costs at the cut, and alone.
+    pub(super) costs: &'a Costs,
+    pub(super) alone: &'a Costs,
+    /// Where the content begins in the fragment.
+    pub(super) begin: usize,
+    pub(super) expect: Expect,
 }
 
 struct Following<'a> {
     slot: &'a Slot,
-    tip: &'a Tip,
+    scene: Scene<'a>,
     children: &'a mut ChildIndex,
     cursors: &'a mut Vec<Cursor>,
 }
@@ -115,7 +142,8 @@ struct Following<'a> {
 impl Sink for Following<'_> {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         self.children.event(event, live);
-        let sides = Sides { slot: self.slot, tip: self.tip, live, children: self.children };
+        let Scene { cut_token, costs, alone, begin, .. } = self.scene;
+        let sides = Sides { slot: self.slot, cut_token, live, children: self.children, costs, alone, begin };
         let mut at = 0;
         // A cursor that comes of this event has seen it.
         let end = self.cursors.len();

@@ -86,7 +86,7 @@ impl Alignment {
 }
 
 /// Where and how a fragment was joined.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Seam {
     /// Bytes of delivered text before it.
     pub offset: usize,
@@ -105,6 +105,8 @@ pub struct Seam {
     /// Other places where the fragment may have begun that were still legal then, with the bytes that each of them
     /// takes for repeated; none of them had what it takes to win.
     pub rivals: Vec<(Alignment, usize)>,
+    /// The probability that it is right, as far as the text tells; 1 where it was asked for.
+    pub posterior: f64,
     /// The fragment only closed what was open, although the cut was inside a token or a series went on. It said so
     /// twice, and was believed.
     pub early_end: bool,

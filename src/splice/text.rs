@@ -1,10 +1,12 @@
 //! Joins a fragment to text that is not JSON: prose, Markdown, code. No grammar can reject a place here, so the
 //! fragment is taken only as it was asked for, or at a verbatim repeat that contains the anchor.
 
+use std::ops::Range;
+
 use super::{Alignment, Expect, Seam, SpliceError};
 use crate::envelope::{ContentStart, EnvelopeScanner, FenceCloser, ends_in_block, ticks_of};
 use crate::limits::Limits;
-use crate::overlap::{Anchor, EVIDENCE, Hit, Matcher};
+use crate::overlap::{Anchor, EVIDENCE, Hits, Matcher};
 
 /// A splice of one fragment to text of any kind. The text is lent with every call and is appended to.
 ///
@@ -69,11 +71,11 @@ impl TextSplice {
         let root = text.len() - text.trim_ascii_start().len();
         let matcher = anchor.as_ref().filter(|_| is_asked);
         let mut splice = Self {
-            matcher: matcher.map(|anchor| Matcher::new(text, anchor, root, limits.parser.overlap_window)),
+            matcher: matcher.map(|anchor| Matcher::new(text, anchor.range.clone(), root, limits.parser.overlap_window)),
             anchor,
             wrap: EnvelopeScanner::new(),
             offset: text.len(),
-            tail: text.trim_end().len(),
+            tail: text.trim_end_matches([' ', '\t', '\r', '\n']).len(),
             in_block: is_asked && ends_in_block(text),
             pending: String::new(),
             begin: 0,
@@ -82,7 +84,7 @@ impl TextSplice {
         };
         if !is_asked {
             let alignment = if splice.anchor.is_some() { Alignment::Exact } else { Alignment::Start };
-            splice.join(alignment, 0, None);
+            splice.join(alignment, text.len()..text.len(), None);
         }
         splice
     }
@@ -145,21 +147,20 @@ impl TextSplice {
         let at = self.pending.len();
         self.pending.push(c);
         if let Some(mark) = self.wrap.take(c) {
-            self.begin_content(text, mark, at);
+            self.begin_content(mark, at);
         }
         let mut found = None;
         for end in at + 1..=self.pending.len() {
             let Some(matcher) = &mut self.matcher else { return };
             let fragment = self.pending.as_bytes().get(..end).unwrap_or_default();
-            let is_repeat = self.begin < end && matcher.may_repeat(text, fragment);
-            for hit in matcher.feed(text, fragment) {
-                found = found.or_else(|| self.claim_of(hit, end, is_repeat));
-            }
+            let is_repeat = matcher.may_repeat();
+            let hits = matcher.feed(text, fragment);
+            found = found.or_else(|| self.claim_of(hits, end, is_repeat));
         }
-        if let Some((alignment, overlap)) = found {
-            let start = if alignment == Alignment::Anchor { self.pending.len() - overlap } else { self.begin };
-            let fence = self.fence(text, start, overlap);
-            self.join(alignment, overlap, fence);
+        if let Some((alignment, repeated)) = found {
+            let start = if alignment == Alignment::Anchor { self.pending.len() - repeated.len() } else { self.begin };
+            let fence = self.fence(text, start, repeated.start);
+            self.join(alignment, repeated, fence);
         } else if self.pending.len() > self.cap {
             self.pending = String::new();
             self.state = State::Failed(SpliceError::Pending(self.cap));
@@ -167,49 +168,48 @@ impl TextSplice {
     }
 
     /// Notes that content may begin at `at`.
-    fn begin_content(&mut self, text: &str, mark: ContentStart, at: usize) {
+    fn begin_content(&mut self, mark: ContentStart, at: usize) {
         let before = self.pending.get(..at).unwrap_or_default();
         let is_more =
             mark == ContentStart::Line || before.get(self.begin..).is_some_and(|text| text.trim().contains('\n'));
         let Some(matcher) = &mut self.matcher else { return };
         // Lines and fences of the text itself, written again, are not an envelope.
-        if matches!(mark, ContentStart::Line | ContentStart::Fence)
-            && is_more
-            && matcher.may_repeat(text, before.as_bytes())
-        {
+        if matches!(mark, ContentStart::Line | ContentStart::Fence) && is_more && matcher.may_repeat() {
             return;
         }
         matcher.begin(at);
         self.begin = at;
     }
 
-    /// Returns what a repeat that ends at `end` means; `is_repeat` if the content may go on with one.
-    fn claim_of(&self, hit: Hit, end: usize, is_repeat: bool) -> Option<(Alignment, usize)> {
-        match hit {
-            Hit::Anchor { start } => {
-                let before = self.pending.get(..start)?;
-                let is_first = start == self.begin || before.trim().is_empty();
-                let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
-                let is_inside = is_repeat && self.begin < start;
-                let is_behind_prose = on_own_line && !is_inside && !self.wrap.in_reasoning();
-                (is_first || is_behind_prose).then_some((Alignment::Anchor, end - start))
-            }
-            Hit::Overlap { start, has_anchor: true, .. } => Some((Alignment::Restart, self.tail - start)),
-            Hit::Overlap { .. } => None,
-        }
+    /// Returns what repeats that end at `end` mean, and the delivered text that is repeated; `is_repeat` if the content
+    /// before the last byte may go on with a repeat.
+    fn claim_of(&self, hits: Hits, end: usize, is_repeat: bool) -> Option<(Alignment, Range<usize>)> {
+        let asked = &self.anchor.as_ref()?.range;
+        let is_anchor = |&start: &usize| {
+            let Some(before) = self.pending.get(..start) else { return false };
+            let is_first = start == self.begin || before.trim().is_empty();
+            let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
+            let is_inside = is_repeat && self.begin < start;
+            is_first || on_own_line && !is_inside && !self.wrap.in_reasoning()
+        };
+        let anchor =
+            hits.anchor.filter(is_anchor).map(|start| (Alignment::Anchor, asked.end - (end - start)..asked.end));
+        let restart = hits.overlap.filter(|&start| start <= asked.start);
+        anchor.or(restart.map(|start| (Alignment::Restart, start..self.tail)))
     }
 
-    /// Returns the fence around what begins at `start` in the fragment and repeats `overlap` bytes; none if the line
-    /// before that belongs to the text itself.
-    fn fence(&self, text: &str, start: usize, overlap: usize) -> Option<FenceCloser> {
+    /// Returns the fence around what begins at `start` in the fragment and repeats the text from `repeated` on; none if
+    /// the line before that belongs to the text itself.
+    fn fence(&self, text: &str, start: usize, repeated: usize) -> Option<FenceCloser> {
         let line = self.pending.get(..start)?.trim_end().rsplit('\n').next()?.trim();
         let ticks = ticks_of(line)?;
-        let is_own = text.get(..self.tail - overlap)?.trim_end().ends_with(line);
+        let is_own = text.get(..repeated)?.trim_end().ends_with(line);
         (!is_own).then(|| FenceCloser::text(ticks, self.in_block))
     }
 
-    /// Decides: what follows is new.
-    fn join(&mut self, alignment: Alignment, overlap: usize, fence: Option<FenceCloser>) {
+    /// Decides: what follows is new, after the text that is `repeated`.
+    fn join(&mut self, alignment: Alignment, repeated: Range<usize>, fence: Option<FenceCloser>) {
+        let overlap = repeated.len();
         let is_short = || self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous || anchor.range.len() < EVIDENCE);
         let seam = Seam {
             offset: self.offset,
@@ -220,10 +220,10 @@ impl TextSplice {
             pending: self.pending.len(),
             decided: self.pending.len(),
             rivals: Vec::new(),
+            posterior: 1.0,
             early_end: false,
         };
-        let white = if overlap > 0 { self.tail } else { self.offset };
-        self.state = State::Joined(Box::new(Joined { seam, white, fence, is_new: false }));
+        self.state = State::Joined(Box::new(Joined { seam, white: repeated.end, fence, is_new: false }));
         (self.pending, self.matcher) = (String::new(), None);
     }
 }

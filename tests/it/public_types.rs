@@ -25,6 +25,7 @@ const _: () = {
     is_shared::<context::Contexts<'_>>();
     is_shared::<restitch::internal::json::Machine>();
     is_shared::<overlap::Matcher>();
+    is_shared::<overlap::NearAnchor>();
     is_shared::<sse::Decoder>();
     is_shared::<sse::Encoder>();
     is_shared::<Slot>();

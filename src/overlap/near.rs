@@ -1,0 +1,149 @@
+//! Finds the anchor where a model repeats it nearly: with a wrong character, other quotes, escapes or white space.
+
+use super::fold::Fold;
+
+/// A search for an anchor that the content of a fragment begins with, nearly. Both are folded: white space does not
+/// count, and quotes and escapes have one form each. The folded texts are compared by edit distance.
+///
+/// ```
+/// use restitch::internal::overlap::NearAnchor;
+///
+/// let mut near = NearAnchor::new("\"name\": \"Ada\\u2019s notes");
+/// let ends = "\"name\":\n  “Ada's notes on".char_indices().filter_map(|(at, c)| Some((at, near.feed(c)?)));
+/// assert_eq!(ends.min_by_key(|&(_, edits)| edits), Some((22, 0)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct NearAnchor {
+    /// The folded anchor.
+    anchor: Vec<char>,
+    /// The state of the fold at the end of the anchor, which may be inside an escape.
+    end: Fold,
+    fold: Fold,
+    /// The last folded characters of the content.
+    last: [char; SURE],
+    /// The number of folded characters that were compared.
+    read: usize,
+    /// The distances of these to the beginnings of the anchor, from `read - bound` to `read + bound` characters.
+    band: Vec<usize>,
+    /// Whether dots or quotes precede what was compared.
+    has_lead: bool,
+    /// The number of edits up to which an end is of interest: fewer than at the best end so far.
+    wanted: Option<usize>,
+}
+
+/// Below this number of folded characters only equal text is the anchor: two edits make another text of it.
+const SHORT: usize = 12;
+/// The number of characters at the end that must be right: what follows them is new.
+const SURE: usize = 4;
+
+impl NearAnchor {
+    /// Creates a search for `anchor`.
+    pub fn new(anchor: &str) -> Self {
+        let (mut end, mut folded) = (Fold::default(), Vec::new());
+        anchor.chars().for_each(|c| end.push(c, &mut folded));
+        let mut near = Self {
+            anchor: folded,
+            end,
+            fold: Fold::default(),
+            last: ['\0'; SURE],
+            read: 0,
+            band: Vec::new(),
+            has_lead: false,
+            wanted: None,
+        };
+        near.begin();
+        near
+    }
+
+    /// Begins the content again.
+    pub fn begin(&mut self) {
+        let bound = self.bound();
+        self.fold = Fold::default();
+        (self.read, self.last, self.has_lead) = (0, ['\0'; SURE], false);
+        self.band = (0..=2 * bound).map(|at| at.checked_sub(bound).unwrap_or(bound + 1)).collect();
+        self.wanted = Some(bound).filter(|_| !self.anchor.is_empty());
+    }
+
+    /// Takes the next character of the content; returns the number of edits if the anchor may have ended with it: at
+    /// most two, or a tenth of its characters where that is more, and none in the last four.
+    pub fn feed(&mut self, c: char) -> Option<usize> {
+        let before = self.fold;
+        let mut folded = Vec::new();
+        self.fold.push(c, &mut folded);
+        folded.iter().for_each(|&c| self.take(c));
+        // An anchor that ends inside an escape ends where the content is inside the same one.
+        let has_moved = if self.end.is_inside_escape() { before != self.fold } else { !folded.is_empty() };
+        if !has_moved || self.fold != self.end {
+            return None;
+        }
+        let edits = self.edits().filter(|_| self.anchor.last_chunk().is_none_or(|last| *last == self.last))?;
+        if self.wanted.is_some_and(|wanted| edits <= wanted) {
+            self.wanted = edits.checked_sub(1);
+        }
+        Some(edits)
+    }
+
+    /// Whether the content may still become the anchor. Once the anchor has ended: with fewer edits than there.
+    pub fn is_alive(&self) -> bool {
+        let Some(wanted) = self.wanted else { return false };
+        let bound = self.bound();
+        let unread = |at: usize| self.read + at < self.anchor.len() + bound;
+        let is_near = |distance: usize| distance + usize::from(self.has_lead) <= wanted;
+        self.band.iter().enumerate().any(|(at, &distance)| unread(at) && is_near(distance))
+    }
+
+    /// Returns the most edits.
+    fn bound(&self) -> usize {
+        let length = self.anchor.len();
+        if length < SHORT { 0 } else { (length / 10).max(2) }
+    }
+
+    /// Returns the edits between all that was compared and the anchor, if they are few enough.
+    fn edits(&self) -> Option<usize> {
+        let bound = self.bound();
+        let distance = self.band.get((self.anchor.len() + bound).checked_sub(self.read)?)?;
+        Some(distance + usize::from(self.has_lead)).filter(|&edits| edits <= bound)
+    }
+
+    /// Compares the next folded character.
+    fn take(&mut self, c: char) {
+        let first = self.anchor.first().copied();
+        if self.read == 0 && kind_of_lead(c).is_some() && kind_of_lead(c) != first.and_then(kind_of_lead) {
+            self.has_lead = true;
+            return;
+        }
+        self.last.rotate_left(1);
+        self.last[SURE - 1] = c;
+        self.read += 1;
+        let bound = self.bound();
+        let far = bound + 1;
+        if self.read > self.anchor.len() + bound {
+            return;
+        }
+        // An entry's diagonal is its old value, and the entries next to it lack or add a character.
+        let mut added = far;
+        for at in 0..self.band.len() {
+            let lacking = self.band.get(at + 1).map_or(far, |&distance| distance + 1);
+            // The number of the anchor's characters that this entry compares with.
+            let distance = match (self.read + at).checked_sub(bound) {
+                Some(0) => lacking,
+                Some(length) if length <= self.anchor.len() => {
+                    let replaced = self.band[at] + usize::from(self.anchor[length - 1] != c);
+                    replaced.min(lacking).min(added + 1)
+                }
+                _ => far,
+            };
+            added = distance.min(far);
+            self.band[at] = added;
+        }
+    }
+}
+
+/// What models put before a text that they quote: `...`, or quotes of any kind. They count once.
+fn kind_of_lead(c: char) -> Option<char> {
+    match c {
+        '.' => Some('.'),
+        '"' | '\'' | '`' => Some('"'),
+        _ => None,
+    }
+}

@@ -1,0 +1,188 @@
+//! One candidate, tried character by character on a copy of the machine.
+//!
+//! An attempt never changes the document. It knows whether the candidate is still legal and whether it is verified; which
+//! one of several wins is decided [elsewhere](super::decide).
+
+use super::candidate::Candidate;
+use super::flow::{DeferredMember, Flow, FlowError, Sum, Target, Tried, is_space, quiet_run};
+use super::seam::Alignment;
+use super::slot::Slot;
+use crate::json::{Kind, Machine};
+
+/// What a candidate needs beside its place to flow into the document.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lead {
+    /// The rest of an escape that was cut, in the form in which it was begun.
+    pub(super) rest: String,
+    pub(super) deferred: Vec<DeferredMember>,
+    /// How much of the white space at the end of the delivered text the fragment may still repeat.
+    pub(super) skip: usize,
+}
+
+/// A candidate that is tried.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) candidate: Candidate,
+    pub(super) lead: Lead,
+    machine: Machine,
+    flow: Flow,
+    sum: Sum,
+    progress: Progress,
+    /// The containers that are open at the cut, and where the token begins that was cut.
+    cut: (usize, Option<usize>),
+    /// The offset in the fragment of the character that comes next.
+    pub(super) next: usize,
+}
+
+/// How far an attempt has come. It is verified when the new text has left the token that was cut, has passed a bracket,
+/// comma or colon there, and has gone on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    has_begun: bool,
+    left_token: bool,
+    past_structure: bool,
+    /// A number at the root has ended right at the cut: nothing was added to it.
+    ends_at_cut: bool,
+    is_verified: bool,
+}
+
+impl Attempt {
+    pub(super) fn new(slot: &Slot, candidate: Candidate, lead: Lead, cap: usize) -> Self {
+        let machine = slot.document().machine().clone();
+        let token = machine.in_token().then(|| machine.token_start());
+        Self {
+            next: candidate.at,
+            candidate,
+            lead,
+            cut: (machine.frames().len(), token),
+            progress: Progress { left_token: token.is_none(), ..Progress::default() },
+            machine,
+            sum: Sum::default(),
+            flow: Flow::new(slot, cap),
+        }
+    }
+
+    /// Takes text of the fragment; `white` is the white space at the end of the delivered text.
+    ///
+    /// # Errors
+    /// Why the candidate is impossible.
+    pub(super) fn feed(&mut self, slot: &Slot, text: &str, white: &str) -> Result<(), FlowError> {
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let run = match c {
+                _ if self.in_plain_string() => quiet_run(rest.as_bytes()),
+                '0'..='9' | ',' | ' ' if self.is_between_scalars() => 1,
+                _ => 0,
+            };
+            let (now, later) = rest.split_at(run.max(c.len_utf8()));
+            if run > 0 {
+                Tried { machine: &mut self.machine, slot, sum: &mut self.sum }.take(now)?;
+            } else {
+                self.take(slot, c, white)?;
+            }
+            self.next += now.len();
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Verified, and between the scalars of an array: they can end the attempt, and change nothing else.
+    fn is_between_scalars(&self) -> bool {
+        let in_array = || self.machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array);
+        self.progress.is_verified && self.lead.skip == 0 && self.flow.is_plain() && in_array()
+    }
+
+    /// In a string, and nothing but its end makes a difference.
+    fn in_plain_string(&self) -> bool {
+        self.progress.has_begun && !self.is_verified() && self.machine.in_string() && self.flow.is_plain()
+    }
+
+    fn take(&mut self, slot: &Slot, c: char, white: &str) -> Result<(), FlowError> {
+        if self.lead.skip > 0 {
+            let next = white.get(white.len() - self.lead.skip..).and_then(|white| white.chars().next());
+            if next == Some(c) {
+                self.lead.skip -= c.len_utf8();
+                self.candidate.at += c.len_utf8();
+                self.candidate.overlap += c.len_utf8();
+                return Ok(());
+            }
+            self.lead.skip = 0;
+        }
+        if self.machine.is_done() {
+            return self.after_root(slot, c);
+        }
+        let is_inside =
+            self.machine.in_string() || self.flow.pending() > 1 || !self.flow.is_settled() && self.flow.pending() == 0;
+        let mut target = Tried { machine: &mut self.machine, slot, sum: &mut self.sum };
+        if !self.progress.has_begun {
+            self.progress.has_begun = true;
+            self.flow.begin(&mut target, &self.lead.rest, &self.lead.deferred)?;
+        }
+        self.flow.feed(&mut target, c.encode_utf8(&mut [0; 4]))?;
+        self.note_progress(c, is_inside);
+        Ok(())
+    }
+
+    /// Notes what the character shows; `is_inside`: it came inside a string or a member that is compared.
+    fn note_progress(&mut self, c: char, is_inside: bool) {
+        let (open, cut_token) = self.cut;
+        let (done, depth) = (self.machine.is_done(), self.machine.frames().len());
+        let structural = !is_inside && matches!(c, '{' | '}' | '[' | ']' | ',' | ':');
+        let significant = is_inside || !is_space(c);
+        let is_new = self.is_new();
+        // What must be left out was repeated: another candidate says from where on.
+        let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        let progress = &mut self.progress;
+        progress.ends_at_cut |= done && open == 0 && (c == '`' || is_space(c)) && self.sum.is_short();
+        progress.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
+        let has_passed = progress.left_token && progress.past_structure && significant && self.flow.is_settled();
+        // The text after the root says whether that was the end of it.
+        let is_certain = has_passed && !done || done && !is_new;
+        progress.is_verified |= match self.candidate.start {
+            start if start.is_requested() => significant,
+            _ => is_certain && !is_repeat && !self.flow.has_deferred(),
+        };
+        // New text that was not asked for may be a value of its own, for example a refusal: it must come out of that.
+        let is_outside = !is_new || depth <= open;
+        progress.past_structure |= progress.left_token && structural && is_outside;
+    }
+
+    /// After the root's end: closers too many, a fence and other lines are nothing. A sentence that goes on is
+    /// something, where nothing but the grammar speaks for the candidate.
+    fn after_root(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
+        let goes_on = !c.is_whitespace() && !matches!(c, '}' | ']' | '`');
+        if !self.is_verified() && goes_on {
+            return Err(FlowError::AfterRoot);
+        }
+        // A fence after a number that nothing was added to: it closes where one is open, and opens where none is.
+        let is_end = !self.progress.ends_at_cut || slot.document().has_fence();
+        self.progress.is_verified |= c == '\n' && self.flow.dropped() == 0 && is_end;
+        Ok(())
+    }
+
+    /// Ends the fragment.
+    pub(super) fn end(&mut self) {
+        let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        self.progress.is_verified |= self.machine.is_done() && !is_repeat;
+    }
+
+    /// The grammar has shown that the new text goes on in the document.
+    pub(super) fn is_verified(&self) -> bool {
+        self.progress.is_verified
+    }
+
+    /// Nothing was repeated, and nothing was asked for.
+    pub(super) fn is_new(&self) -> bool {
+        self.candidate.overlap == 0 && !self.candidate.start.is_requested()
+    }
+
+    /// The document would be whole.
+    pub(super) fn is_done(&self) -> bool {
+        self.machine.is_done()
+    }
+
+    /// The text so far: two attempts that have it in common give the same document.
+    pub(super) fn document(&self) -> Sum {
+        self.sum
+    }
+}

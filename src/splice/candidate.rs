@@ -1,0 +1,174 @@
+//! One place where a fragment may begin: what speaks for it, and what became of it.
+
+use serde::{Serialize, Serializer};
+
+use super::flow::FlowError;
+use super::prior::Start;
+use super::seam::Alignment;
+use crate::error::SyntaxErrorKind;
+
+/// One place where the fragment may begin. Scores are in bits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// How the fragment would be joined.
+    #[serde(serialize_with = "name")]
+    pub alignment: Alignment,
+    /// The kind of place.
+    #[serde(serialize_with = "name")]
+    pub start: Start,
+    /// Where the repeated text begins, in bytes of the delivered text; the cut where nothing is repeated.
+    pub from: usize,
+    /// Bytes of delivered text that the fragment repeats.
+    pub overlap: usize,
+    /// Where the new text begins, in bytes of the fragment.
+    pub at: usize,
+    /// The evidence.
+    #[serde(flatten)]
+    pub evidence: Evidence,
+    /// The probability that this is where the fragment begins, with all candidates that give the same document.
+    pub posterior: f64,
+    /// What became of the candidate.
+    pub status: AttemptStatus,
+}
+
+/// What speaks for a candidate and against it, in bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Evidence {
+    /// The logarithm of the prior probability.
+    pub prior: f32,
+    /// What the repeated text would have cost as new text.
+    pub surprise: f32,
+    /// How much more the new text costs at the cut than alone.
+    pub misfit: f32,
+    /// The array element that is taken for the one that was cut: the depth of its array, where it begins in the
+    /// fragment, and the bits that the reading in which it is the next one has more than this one.
+    #[serde(skip)]
+    pub element: Option<(usize, usize, f32)>,
+}
+
+impl Evidence {
+    pub(super) fn new(prior: f32, surprise: f32, misfit: f32) -> Self {
+        Self { prior, surprise, misfit, element: None }
+    }
+
+    /// Returns the logarithm of the candidate's share, in bits.
+    pub fn score(&self) -> f32 {
+        self.prior + self.surprise - self.misfit
+    }
+}
+
+impl Candidate {
+    pub(super) fn new(alignment: Alignment, start: Start, at: usize, overlap: usize) -> Self {
+        Self {
+            alignment,
+            start,
+            from: 0,
+            overlap,
+            at,
+            evidence: Evidence::default(),
+            posterior: 0.0,
+            status: AttemptStatus::Open,
+        }
+    }
+
+    /// Returns what the candidate would add to the document, of the fragment that was fed. An envelope after the text
+    /// is still there.
+    pub fn adds<'a>(&self, fragment: &'a str) -> &'a str {
+        fragment.get(self.at..).unwrap_or_default()
+    }
+}
+
+/// What became of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AttemptStatus {
+    /// The candidate was legal when the decision fell, or is, and gives another document.
+    Open,
+    /// The fragment was joined there.
+    Won,
+    /// The candidate gives the same document as the one that won.
+    Same,
+    /// The candidate is impossible.
+    Rejected {
+        /// The byte of the fragment that shows it.
+        byte: usize,
+        /// Why it is impossible.
+        reason: RejectReason,
+    },
+}
+
+impl AttemptStatus {
+    /// Returns the name in reports: `open`, `won`, `same`, `rejected`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Won => "won",
+            Self::Same => "same",
+            Self::Rejected { .. } => "rejected",
+        }
+    }
+}
+
+/// Why a candidate is impossible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// The byte is illegal there.
+    Grammar(SyntaxErrorKind),
+    /// A delivered member would be overwritten with another value.
+    Overwrites,
+    /// Text goes on after the end of the root.
+    AfterRoot,
+    /// More bytes wait in it than may.
+    Pending,
+}
+
+impl std::fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Grammar(kind) => write!(f, "the grammar: {kind}"),
+            Self::Overwrites => f.write_str("a delivered member would be overwritten"),
+            Self::AfterRoot => f.write_str("text goes on after the end of the root"),
+            Self::Pending => f.write_str("too much waits in it"),
+        }
+    }
+}
+
+impl Serialize for RejectReason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl From<&FlowError> for RejectReason {
+    fn from(error: &FlowError) -> Self {
+        match error {
+            FlowError::Syntax(error) => Self::Grammar(error.kind),
+            FlowError::Overwrites => Self::Overwrites,
+            FlowError::AfterRoot => Self::AfterRoot,
+            FlowError::Pending => Self::Pending,
+        }
+    }
+}
+
+/// What has a name in reports.
+trait Named: Copy {
+    fn name(self) -> &'static str;
+}
+
+impl Named for Alignment {
+    fn name(self) -> &'static str {
+        self.as_str()
+    }
+}
+
+impl Named for Start {
+    fn name(self) -> &'static str {
+        self.as_str()
+    }
+}
+
+fn name<T: Named, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.name())
+}

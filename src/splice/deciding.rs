@@ -1,0 +1,539 @@
+//! Before the decision: each character of the fragment goes to the attempts, the readers and the matchers, and candidates
+//! come of it.
+
+use super::attempt::{Attempt, Lead};
+use super::candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
+use super::cursor::Arrival;
+use super::decide::{self, Decision, Rivals, Scored};
+use super::flow::FlowError;
+use super::place::{Place, begins_element};
+use super::predictor::{Costs, History, Of};
+use super::prior::{self, Start};
+use super::reader::{Reader, Scene};
+use super::seam::{Alignment, Expect, SpliceError, SpliceRequest};
+use super::slot::Slot;
+use crate::envelope::{ContentStart, EnvelopeScanner, FENCE};
+use crate::limits::Limits;
+use crate::overlap::{Anchor, Hits, Matcher, NearAnchor};
+
+/// A fragment of which it is not decided where it begins.
+#[derive(Clone, Debug)]
+pub(super) struct Deciding {
+    place: Place,
+    pub(super) fragment: Fragment,
+    matcher: Matcher,
+    near: Near,
+    readers: Vec<Reader>,
+    /// The candidates that are still possible.
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) rejected: Rejected,
+    caps: Caps,
+    /// The latest offset of delivered text that was contradicted by what seemed to begin again, and its score.
+    contradicted: (Option<usize>, f32),
+}
+
+/// The fragment so far.
+#[derive(Clone, Debug)]
+pub(super) struct Fragment {
+    /// Without a fence that closes it.
+    pub(super) text: String,
+    /// What its text costs alone, at the cut, and as the element after the one that was cut.
+    costs: Costs,
+    at_cut: Costs,
+    as_next: Costs,
+    scanner: EnvelopeScanner,
+    /// Where its content begins, as far as it is known.
+    pub(super) begin: usize,
+    /// The content's first character is none that JSON begins with.
+    is_prose: bool,
+    /// The first bracket that is no part of prose: what follows it follows more than an envelope.
+    bracket: Option<usize>,
+    /// A fence has opened.
+    pub(super) is_fenced: bool,
+}
+
+/// The anchor as it was asked for, and as it may be repeated nearly.
+#[derive(Clone, Debug)]
+struct Near {
+    anchor: NearAnchor,
+    /// Where the anchor begins in the delivered text.
+    from: usize,
+    /// It may occur elsewhere in the delivered text.
+    is_ambiguous: bool,
+}
+
+/// Candidates that turned out to be impossible: the first of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rejected {
+    pub(super) listed: Vec<Candidate>,
+    pub(super) unlisted: usize,
+    /// More candidates came than are tried.
+    pub(super) is_crowded: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Caps {
+    pending: usize,
+    children: usize,
+    max_risk: f64,
+}
+
+/// Attempts at once: each takes every byte.
+const ATTEMPTS: usize = 32;
+/// Rejected candidates that are kept for an explanation.
+const LISTED: usize = 64;
+/// Characters of an anchor that hardly occur by chance.
+const FEW: usize = 16;
+
+impl Deciding {
+    pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, limits: &Limits) -> Self {
+        let (text, window) = (slot.text(), limits.parser.overlap_window);
+        let root = slot.document().root_start().unwrap_or_default();
+        let place = Place::new(slot, request.expect, window);
+        let near = NearAnchor::new(text.get(anchor.range.start.max(root)..anchor.range.end).unwrap_or_default());
+        let mut deciding = Self {
+            place,
+            fragment: Fragment {
+                text: String::new(),
+                costs: Costs::of(Of::Repeated),
+                at_cut: Costs::default(),
+                as_next: Costs::default(),
+                scanner: EnvelopeScanner::new(),
+                begin: 0,
+                is_prose: false,
+                bracket: None,
+                is_fenced: false,
+            },
+            matcher: Matcher::new(text, anchor.range.clone(), root, window),
+            near: Near { anchor: near, from: anchor.range.start, is_ambiguous: anchor.ambiguous },
+            readers: Vec::new(),
+            attempts: Vec::new(),
+            rejected: Rejected::default(),
+            caps: Caps {
+                pending: limits.parser.max_pending_bytes,
+                children: limits.parser.max_children,
+                max_risk: limits.continuation.max_risk,
+            },
+            contradicted: (None, f32::NEG_INFINITY),
+        };
+        deciding.exact(slot, 0);
+        deciding
+    }
+
+    /// Takes the next character of the fragment.
+    pub(super) fn take(&mut self, slot: &Slot, c: char) {
+        let at = self.fragment.text.len();
+        let start = self.fragment.scanner.take(c).filter(|start| self.begins_content(*start, at));
+        let (fragment, place) = (&mut self.fragment, &self.place);
+        if start.is_some() {
+            fragment.costs.begin(History::default());
+            fragment.at_cut.begin(place.here());
+            fragment.as_next.begin(place.before_element().unwrap_or_default());
+        }
+        fragment.text.push(c);
+        for &byte in c.encode_utf8(&mut [0; 4]).as_bytes() {
+            for costs in [&mut fragment.costs, &mut fragment.at_cut, &mut fragment.as_next] {
+                costs.push(&place.predictor, byte);
+            }
+        }
+        self.advance(slot, at);
+        if let Some(start) = start {
+            self.begin_content(slot, start, at, c);
+        }
+        if matches!(c, '{' | '[') && !self.fragment.is_prose {
+            self.fragment.bracket.get_or_insert(at);
+        }
+        self.read(slot, at);
+        for end in at + 1..=self.fragment.text.len() {
+            let hits = self.matcher.feed(slot.text(), self.fragment.text.as_bytes().get(..end).unwrap_or_default());
+            self.matched(slot, hits, end);
+        }
+        if let Some(edits) = self.near.anchor.feed(c).filter(|_| self.place.expect != Expect::Exact) {
+            self.repeated_nearly(slot, edits);
+        }
+    }
+
+    /// Lets the attempts take the fragment's text from `at` on.
+    fn advance(&mut self, slot: &Slot, at: usize) {
+        let white = slot.text().get(self.place.tail..).unwrap_or_default();
+        let text = self.fragment.text.get(at..).unwrap_or_default();
+        let rejected = &mut self.rejected;
+        self.attempts.retain_mut(|attempt| {
+            let fed = attempt.feed(slot, text, white);
+            fed.inspect_err(|error| rejected.note(attempt, error)).is_ok()
+        });
+    }
+
+    /// Whether content begins again at `at`, where it may begin: not at a line of content that is still possible.
+    fn begins_content(&mut self, start: ContentStart, at: usize) -> bool {
+        if !self.near.anchor.is_alive() {
+            self.near.anchor.begin();
+        }
+        let is_following = || self.readers.iter().any(|reader| !reader.is_over());
+        let may_repeat = || self.fragment.begin < at && self.matcher.may_repeat();
+        start != ContentStart::Line || !(is_following() || !self.attempts.is_empty() || may_repeat())
+    }
+
+    /// Notes that content begins at `at`, with `c`.
+    fn begin_content(&mut self, slot: &Slot, start: ContentStart, at: usize, c: char) {
+        let fragment = &mut self.fragment;
+        fragment.is_fenced |= start == ContentStart::Fence;
+        fragment.begin = at;
+        fragment.is_prose = !matches!(c, '{' | '[' | '}' | ']' | '"' | ',' | ':' | '-' | '0'..='9');
+        if start != ContentStart::Line {
+            fragment.bracket = None;
+        }
+        self.matcher.begin(at);
+        self.note_contradictions();
+        self.readers = Reader::all(slot, c, self.caps.children);
+        let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
+        if at > 0 && (start != ContentStart::First || !is_cut_tried) {
+            let from = self.line_start(slot, start, at);
+            self.exact(slot, from);
+        }
+    }
+
+    /// Where text that goes on at the cut begins, if the content of its line begins at `at`. White space at the start of
+    /// a line may be text of the string that was cut; the line end can't.
+    fn line_start(&self, slot: &Slot, start: ContentStart, at: usize) -> usize {
+        let before = self.fragment.text.get(..at).unwrap_or_default();
+        let line = before.trim_end_matches(' ');
+        let after_fence = || before.rfind(FENCE).and_then(|fence| Some(fence + before.get(fence..)?.find('\n')? + 1));
+        match start {
+            ContentStart::Fence if !slot.document().machine().in_string() => after_fence().unwrap_or(at),
+            _ if line.ends_with('\n') => line.len(),
+            _ => at,
+        }
+    }
+
+    /// Adds the candidate that the fragment's text from `at` on goes on at the cut.
+    fn exact(&mut self, slot: &Slot, at: usize) {
+        let start = if self.place.expect == Expect::Exact && at == 0 { Start::Requested } else { Start::Cut };
+        let candidate = Candidate::new(Alignment::Exact, start, at, 0);
+        self.add(slot, Candidate { from: self.place.end, ..candidate }, Lead::default());
+    }
+
+    /// The request's mark has come. What follows it is new if what precedes it is the end of the delivered text, or
+    /// nothing.
+    pub(super) fn mark(&mut self, slot: &Slot) {
+        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
+        let delivered = slot.text().get(..self.place.tail).unwrap_or_default();
+        let said =
+            |text: &str| text.chars().rev().filter(|c| !c.is_whitespace() && *c != '\\').take(24).collect::<String>();
+        let (own, end) = (said(content), said(delivered));
+        if own.is_empty() || own == end {
+            let overlap = content.trim().len().min(self.place.tail);
+            let candidate = Candidate::new(Alignment::Anchor, Start::Mark, self.fragment.text.len(), overlap);
+            self.add(slot, candidate, self.lead());
+        }
+    }
+
+    /// Whether no new text has come: a tag of the request may be here.
+    pub(super) fn is_at_seam(&self) -> bool {
+        let text = self.fragment.text.as_str();
+        let is_line = text.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
+        is_line
+            || self.attempts.iter().any(|attempt| {
+                let candidate = &attempt.candidate;
+                candidate.alignment != Alignment::Exact
+                    && text.get(candidate.at..).is_some_and(|new| new.trim().is_empty())
+            })
+    }
+
+    fn lead(&self) -> Lead {
+        Lead { skip: self.place.end - self.place.tail, ..Lead::default() }
+    }
+
+    /// Lets the readers take the fragment's text from `at` on.
+    fn read(&mut self, slot: &Slot, at: usize) {
+        if self.fragment.scanner.in_reasoning() || at < self.fragment.begin {
+            return;
+        }
+        let mut readers = std::mem::take(&mut self.readers);
+        let mut arrivals = Vec::new();
+        for reader in &mut readers {
+            let text = self.fragment.text.get(at..).unwrap_or_default();
+            reader.feed(slot, &self.scene(), text, |arrival| arrivals.push(arrival));
+        }
+        self.readers = readers;
+        for arrival in arrivals {
+            self.arrived(slot, arrival);
+        }
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        Scene {
+            cut_token: &self.place.token,
+            costs: &self.fragment.at_cut,
+            alone: &self.fragment.costs,
+            begin: self.fragment.begin,
+            expect: self.place.expect,
+        }
+    }
+
+    /// Adds the candidate of a cursor that has come to the cut.
+    fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
+        let Arrival { at, mut rest, deferred, from, start, bits, element, leaves_out, is_reentry } = arrival;
+        let mut at = self.fragment.begin + at;
+        let written = at.checked_sub(rest.len()).and_then(|from| self.fragment.text.get(from..at));
+        if written.is_some_and(|written| written.eq_ignore_ascii_case(&rest)) {
+            // The escape goes on as it was begun.
+            at -= std::mem::take(&mut rest).len();
+        }
+        let mut skip = 0;
+        if self.place.token_start.is_none() {
+            // White space before it is the document's, as far as that has none yet.
+            at = self.fragment.text.get(..at).map_or(0, |before| before.trim_end().len());
+            skip = self.place.end - self.place.tail;
+        }
+        let alignment = if is_reentry { Alignment::Reentry } else { Alignment::Restart };
+        let prior = start.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
+        let mut evidence = Evidence::new(prior, bits, 0.0);
+        evidence.element = element.map(|element| {
+            let lost = if element.is_after_elements { prior::LOST_AFTER_ELEMENTS } else { prior::LOST };
+            (
+                element.depth,
+                self.fragment.begin + element.at - 1,
+                lost - self.place.identity(element.depth, element.bits),
+            )
+        });
+        let overlap = slot.text().len().saturating_sub(from);
+        let candidate = Candidate { from, evidence, ..Candidate::new(alignment, start, at, overlap) };
+        self.add(slot, candidate, Lead { rest, deferred, skip });
+    }
+
+    /// Adds the candidates of verbatim repeats that end at `end`.
+    fn matched(&mut self, slot: &Slot, hits: Hits, end: usize) {
+        if let Some(start) = hits.anchor.filter(|_| self.place.expect != Expect::Exact) {
+            self.anchored(slot, start, end);
+        }
+        // Whether that is the open element or the next one, a cursor finds out.
+        let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else { return };
+        let (start, prior) = self.place.start_at(slot, from);
+        let surprise = self.fragment.at_cut.between(self.fragment.begin, end);
+        let whole = from <= self.near.from || start == Start::Root;
+        let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
+        let evidence = Evidence::new(prior, surprise, 0.0);
+        let candidate = Candidate::new(alignment, start, end, self.place.tail - from);
+        self.add(slot, Candidate { from, evidence, ..candidate }, self.lead());
+    }
+
+    /// Adds the candidate of the anchor, which begins at `start` in the fragment and ends at `end`.
+    fn anchored(&mut self, slot: &Slot, start: usize, end: usize) {
+        let fragment = &self.fragment;
+        let before = fragment.text.get(..start).unwrap_or_default();
+        let is_first = start == fragment.begin || before.trim().is_empty() || self.is_again(start);
+        let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
+        if !is_first && (is_after_bracket || fragment.scanner.in_reasoning() || !fragment.scanner.is_after_prose()) {
+            // What precedes it is no envelope: it counts only as the end of a restart.
+            return;
+        }
+        let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
+        // A bracket in the middle of a sentence is no anchor.
+        if !is_first && !on_own_line && end - start < FEW {
+            return;
+        }
+        let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
+        let is_requested = is_first || on_own_line && !is_cut_tried;
+        let start_kind = if is_requested { Start::Requested } else { Start::Nearly };
+        let from = self.place.tail - (end - start).min(self.place.tail);
+        let surprise = fragment.at_cut.between(start, end);
+        let evidence = Evidence::new(start_kind.prior(self.place.expect), surprise, 0.0);
+        let candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
+        self.attempts.retain(|attempt| attempt.candidate.at != start || attempt.candidate.start != Start::Requested);
+        self.add(slot, Candidate { from, evidence, ..candidate }, self.lead());
+    }
+
+    /// The anchor comes a second time, right after itself.
+    fn is_again(&self, start: usize) -> bool {
+        self.attempts.iter().any(|attempt| {
+            let candidate = &attempt.candidate;
+            let between = self.fragment.text.get(candidate.at..start);
+            candidate.start == Start::Requested && between.is_some_and(|between| between.trim().is_empty())
+        })
+    }
+
+    /// Adds the candidate of the anchor that has been repeated with so many edits.
+    fn repeated_nearly(&mut self, slot: &Slot, edits: usize) {
+        let (begin, end) = (self.fragment.begin, self.fragment.text.len());
+        let is_known = |attempt: &Attempt| attempt.candidate.start == Start::Requested && attempt.candidate.at == end;
+        if self.attempts.iter().any(is_known) {
+            return;
+        }
+        let surprise = self.fragment.at_cut.between(begin, end);
+        let prior = Start::Nearly.prior(self.place.expect) - EDIT * edits as f32;
+        let candidate = Candidate::new(Alignment::Anchor, Start::Nearly, end, self.place.tail - self.near.from);
+        let evidence = Evidence::new(prior, surprise.max(0.0), 0.0);
+        self.add(slot, Candidate { from: self.near.from, evidence, ..candidate }, self.lead());
+    }
+
+    /// Tries a candidate: the attempt takes what has come after its beginning.
+    fn add(&mut self, slot: &Slot, candidate: Candidate, lead: Lead) {
+        if self.attempts.len() >= ATTEMPTS && !candidate.start.is_requested() {
+            self.rejected.is_crowded = true;
+            return;
+        }
+        let white = slot.text().get(self.place.tail..).unwrap_or_default();
+        let mut attempt = Attempt::new(slot, candidate, lead, self.caps.pending);
+        match attempt.feed(slot, self.fragment.text.get(attempt.next..).unwrap_or_default(), white) {
+            Ok(()) => self.attempts.push(attempt),
+            Err(error) => self.rejected.note(&attempt, &error),
+        }
+    }
+
+    fn note_contradictions(&mut self) {
+        let scene = self.scene();
+        let offset = self.readers.iter().filter_map(Reader::contradicted).max();
+        let score = self.readers.iter().map(|reader| reader.differing(&scene)).fold(self.contradicted.1, f32::max);
+        self.contradicted = (self.contradicted.0.max(offset), score);
+    }
+
+    /// Brings the evidence up to date with the new text, and returns the scores.
+    fn score(&mut self, slot: &Slot) -> Vec<Scored> {
+        let text = self.fragment.text.as_str();
+        let (begin, end) = (self.fragment.begin, text.len());
+        let content = text.get(begin..).unwrap_or_default();
+        let is_element = self.place.before_element().is_some() && self.readers.iter().any(Reader::is_elements);
+        let place = &self.place;
+        let as_next = self.fragment.at_cut.between(begin, end) - self.fragment.as_next.between(begin, end);
+        let as_next = as_next + place.after_element_bits(content);
+        let scored = self.attempts.iter_mut().map(|attempt| {
+            let candidate = &mut attempt.candidate;
+            let evidence = &mut candidate.evidence;
+            let new = text.get(candidate.at..).unwrap_or_default();
+            let mut lost = f32::NEG_INFINITY;
+            match candidate.alignment {
+                Alignment::Exact => {
+                    let misfit = place.strangeness(slot, new)
+                        - place.next_bits(new.trim_start_matches([',', ' ', '\n', '\r', '\t']));
+                    *evidence = Evidence::new(candidate.start.prior(place.expect), 0.0, misfit);
+                    if is_element {
+                        lost = Start::Container.prior(place.expect) + prior::LOST + as_next;
+                    }
+                }
+                Alignment::Restart | Alignment::Reentry => {
+                    evidence.misfit = place.strangeness(slot, new) - place.next_bits(new).max(0.0);
+                    if let Some((depth, at, bits)) = evidence.element {
+                        let own = place.element_bits(depth, text.get(at..).unwrap_or_default());
+                        lost = evidence.score() + bits - own;
+                    }
+                }
+                _ => {}
+            }
+            Scored {
+                score: evidence.score(),
+                lost,
+                document: attempt.document(),
+                is_verified: attempt.is_verified(),
+                is_requested: attempt.candidate.start.is_requested(),
+                rank: (attempt.candidate.alignment.rank(), attempt.candidate.at),
+            }
+        });
+        scored.collect()
+    }
+
+    fn rivals(&self, at_end: bool) -> Rivals {
+        let scene = self.scene();
+        let (begin, end) = (self.fragment.begin, self.fragment.text.len());
+        let said = self.fragment.at_cut.between(begin, end);
+        let unlike = (said - self.fragment.costs.between(begin, end)).min(prior::UNLIKE);
+        let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
+        let is_near = self.near.anchor.is_alive() && self.place.expect != Expect::Exact;
+        let near = if is_near { Start::Nearly.prior(self.place.expect) + said / 2.0 } else { f32::NEG_INFINITY };
+        let verbatim = match self.matcher.occurrence() {
+            Some(_) if self.matcher.may_be_anchor(self.fragment.text.as_bytes()) => 0.0,
+            Some(_) => Start::Tail.prior(self.place.expect) + prior::AT_WORD,
+            None => f32::NEG_INFINITY,
+        };
+        let differing = self.readers.iter().map(|reader| reader.differing(&scene)).fold(self.contradicted.1, f32::max);
+        Rivals {
+            repeating: following.max(near).max(verbatim + said) + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
+            differing,
+            other: prior::OTHER + unlike,
+            other_verified: prior::OTHER_VERIFIED + unlike,
+        }
+    }
+
+    /// The attempt that has won, and its probability.
+    pub(super) fn winner(&mut self, slot: &Slot, at_end: bool) -> Option<(usize, f64)> {
+        if !self.attempts.iter().any(Attempt::is_verified) {
+            return None;
+        }
+        let scored = self.score(slot);
+        let rivals = self.rivals(at_end);
+        let max_risk = if self.rejected.is_crowded { 0.0 } else { self.caps.max_risk };
+        let Decision::Join(winner, posterior) = decide::decide(&scored, rivals, max_risk) else { return None };
+        let candidate = self.attempts.get(winner).map(|attempt| &attempt.candidate)?;
+        // The anchor may come a second time.
+        let new = self.fragment.text.get(candidate.at..).unwrap_or_default().trim_start();
+        let may_be_again = candidate.alignment == Alignment::Anchor && !self.near.is_ambiguous && !at_end;
+        if may_be_again && self.matcher.begins_anchor(new.as_bytes()) {
+            return None;
+        }
+        for (attempt, one) in self.attempts.iter_mut().zip(&scored) {
+            attempt.candidate.posterior = decide::posterior(&scored, one, rivals);
+        }
+        Some((winner, posterior))
+    }
+
+    /// What the end of the fragment means.
+    pub(super) fn end(&mut self, slot: &Slot) -> End {
+        let end = self.fragment.text.trim_end().len();
+        if end == 0 {
+            return End::Failed(SpliceError::Empty);
+        }
+        self.note_contradictions();
+        self.attempts.iter_mut().for_each(Attempt::end);
+        // Everything that came is a tail of the delivered text, and nothing significant follows it.
+        let is_tail = |attempt: &&Attempt| {
+            let candidate = &attempt.candidate;
+            let is_repeat = candidate.start.is_requested() || candidate.at >= end;
+            is_repeat && candidate.overlap > 0 && candidate.alignment != Alignment::Exact && !attempt.is_verified()
+        };
+        if let Some(attempt) = self.attempts.iter().find(is_tail) {
+            return End::Repeat(attempt.candidate.overlap);
+        }
+        let repeats = self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
+        if let Some((winner, posterior)) = self.winner(slot, true) {
+            return End::Join(winner, posterior);
+        }
+        if repeats {
+            return End::Repeat(self.fragment.text.len() - self.fragment.begin);
+        }
+        End::Failed(self.failure())
+    }
+
+    /// Why nothing has won at the end of the fragment.
+    fn failure(&self) -> SpliceError {
+        match (self.attempts.as_slice(), self.contradicted.0) {
+            ([], Some(offset)) => SpliceError::Differs(offset),
+            ([], None) => SpliceError::NoAlignment,
+            (attempts, _) if attempts.iter().any(Attempt::is_verified) => SpliceError::Ambiguous,
+            _ => SpliceError::Undecided,
+        }
+    }
+}
+
+/// What the end of a fragment means.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The attempt with this number wins, with this probability.
+    Join(usize, f64),
+    /// So many bytes were repeated, and nothing is new.
+    Repeat(usize),
+    Failed(SpliceError),
+}
+
+/// Bits that an edit of the anchor costs.
+const EDIT: f32 = 6.0;
+
+impl Rejected {
+    fn note(&mut self, attempt: &Attempt, error: &FlowError) {
+        if self.listed.len() >= LISTED {
+            self.unlisted += 1;
+            return;
+        }
+        let status = AttemptStatus::Rejected { byte: attempt.next, reason: RejectReason::from(error) };
+        self.listed.push(Candidate { status, ..attempt.candidate.clone() });
+    }
+}

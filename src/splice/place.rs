@@ -1,0 +1,185 @@
+//! What is known at the cut before a fragment comes: the token that was cut, and what text would cost there.
+
+use super::cursor::{CutToken, value_start};
+use super::flow::is_space;
+use super::predictor::{History, Predictor};
+use super::prior::{self, Start};
+use super::seam::Expect;
+use super::series::Series;
+use super::slot::Slot;
+use crate::json::Kind;
+
+/// The cut, as the candidates see it.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) expect: Expect,
+    pub(super) token: CutToken,
+    /// Where the token that was cut begins.
+    pub(super) token_start: Option<usize>,
+    /// Where the delivered text ends, with and without white space.
+    pub(super) end: usize,
+    pub(super) tail: usize,
+    pub(super) predictor: Predictor,
+    here: History,
+    /// The innermost array element that was cut.
+    element: Option<CutElement>,
+    /// What the array counts in which an element is due.
+    next: Series,
+}
+
+/// The innermost array element that was cut.
+#[derive(Clone, Debug)]
+struct CutElement {
+    /// The depth of its array.
+    depth: usize,
+    /// What precedes it.
+    before: History,
+    series: Series,
+    /// At most so many bits tell it from the elements before it: some of them begin as it does.
+    most: f32,
+}
+
+impl Place {
+    /// Reads the last `window` bytes of the delivered text.
+    pub(super) fn new(slot: &Slot, expect: Expect, window: usize) -> Self {
+        let text = slot.text();
+        let tail = text.trim_end_matches(is_space).len();
+        let machine = slot.document().machine();
+        let root = slot.document().root_start().unwrap_or(tail);
+        let from = (root.max(tail.saturating_sub(window))..tail).find(|&at| text.is_char_boundary(at)).unwrap_or(tail);
+        let token = CutToken::of(slot);
+        let frames = slot.frames();
+        let is_array = |depth: &usize| frames.get(*depth).is_some_and(|frame| frame.kind == Kind::Array);
+        let says_something = |depth: &usize| says_something(slot, *depth);
+        let element = (0..frames.len()).rev().filter(is_array).find(says_something).map(|depth| CutElement {
+            depth,
+            before: History::of(text.get(..value_start(slot, depth + 1)).unwrap_or_default()),
+            series: Series::of(slot, depth),
+            most: most_bits(slot, depth),
+        });
+        let is_due = matches!(token, CutToken::Element | CutToken::AfterValue);
+        let innermost = frames.len().checked_sub(1).filter(is_array).filter(|_| is_due);
+        Self {
+            expect,
+            token,
+            token_start: machine.in_token().then(|| machine.token_start()),
+            end: text.len(),
+            tail,
+            predictor: Predictor::of(text.get(from..tail).unwrap_or_default()),
+            here: History::of(text),
+            element,
+            next: innermost.map(|depth| Series::of(slot, depth)).unwrap_or_default(),
+        }
+    }
+
+    /// What precedes text at the cut.
+    pub(super) fn here(&self) -> History {
+        self.here
+    }
+
+    /// What precedes the element that was cut.
+    pub(super) fn before_element(&self) -> Option<History> {
+        self.element.as_ref().map(|element| element.before)
+    }
+
+    /// The bits by which the element speaks for being the one after the last whole element of the array in which one is
+    /// due.
+    pub(super) fn next_bits(&self, element: &str) -> f32 {
+        self.next.bits(element, 1)
+    }
+
+    /// The bits by which the text of an element of the array at this depth speaks for being the one that was cut.
+    pub(super) fn element_bits(&self, depth: usize, element: &str) -> f32 {
+        let own = self.element.as_ref().filter(|own| own.depth == depth);
+        own.map_or(0.0, |own| own.series.bits(element, 1))
+    }
+
+    /// The bits that speak against new text whose first key no element before it has.
+    pub(super) fn strangeness(&self, slot: &Slot, new: &str) -> f32 {
+        let begun = match (&self.token, self.token_start) {
+            (CutToken::Key { .. }, Some(start)) => slot.text().get(start..).unwrap_or_default(),
+            (CutToken::MemberKey | CutToken::AfterValue | CutToken::Element, _) => "",
+            _ => return 0.0,
+        };
+        let Some(key) = first_key(begun, new) else { return 0.0 };
+        let frames = slot.frames();
+        let array = frames.iter().rposition(|frame| frame.kind == Kind::Array);
+        let Some(depth) = array.filter(|depth| depth + 2 >= frames.len()) else { return 0.0 };
+        let mut rows = slot.child_index().children(depth).iter().rev().take(ROWS).peekable();
+        let is_strange = rows.len() > 1 && !rows.any(|row| row.span.of(slot.text()).contains(&key));
+        if is_strange { prior::STRANGE_KEY } else { 0.0 }
+    }
+
+    /// Bits by which the text of the cut element, repeated, may differ from the next element's.
+    pub(super) fn identity(&self, depth: usize, bits: f32) -> f32 {
+        let own = self.element.as_ref().filter(|own| own.depth == depth);
+        own.map_or(bits, |own| bits.min(own.most))
+    }
+
+    /// The bits by which the text speaks for being the element after the one that was cut.
+    pub(super) fn after_element_bits(&self, element: &str) -> f32 {
+        self.element.as_ref().map_or(0.0, |own| own.series.bits(element, 2))
+    }
+
+    /// The kind of place in the delivered text, and its prior.
+    pub(super) fn start_at(&self, slot: &Slot, at: usize) -> (Start, f32) {
+        let frames = slot.frames();
+        let is_key = || frames.iter().any(|frame| frame.kind == Kind::Object && frame.key.start == at + 1);
+        let start = match () {
+            () if slot.document().root_start() == Some(at) => Start::Root,
+            () if self.token_start == Some(at) => Start::Token,
+            () if frames.iter().any(|frame| frame.start == at) => Start::Container,
+            () if is_key() => Start::Member,
+            () => Start::Tail,
+        };
+        let before = slot.text().get(..at).unwrap_or_default().chars().next_back();
+        let here = slot.text().get(at..).unwrap_or_default().chars().next();
+        let in_word = before.is_some_and(char::is_alphanumeric) && here.is_some_and(char::is_alphanumeric);
+        let spread = match start {
+            Start::Tail if in_word => prior::IN_WORD,
+            Start::Tail => prior::AT_WORD,
+            _ => 0.0,
+        };
+        (start, start.prior(self.expect) + spread)
+    }
+}
+
+/// The key that new text begins with, with its quotes, where `begun` of it was delivered.
+fn first_key(begun: &str, new: &str) -> Option<String> {
+    let new = if begun.is_empty() { new.trim_start_matches(|c| is_space(c) || matches!(c, ',' | '{')) } else { new };
+    let key = format!("{begun}{new}");
+    let inside = key.strip_prefix('"')?;
+    let end = inside.find('"')? + 2;
+    let is_key = key.get(end..)?.trim_start_matches(is_space).starts_with(':');
+    is_key.then(|| key.get(..end).unwrap_or_default().to_owned())
+}
+
+/// Elements that the one that was cut is compared with.
+const ROWS: usize = 64;
+
+/// The bits that tell the cut element of the array at this depth from the elements before it.
+fn most_bits(slot: &Slot, depth: usize) -> f32 {
+    let text = slot.text();
+    let begun = text.get(value_start(slot, depth + 1)..).unwrap_or_default().trim_end_matches(is_space);
+    let rows = slot.child_index().children(depth).iter().rev().take(ROWS);
+    let (count, alike) = rows
+        .fold((0, 0), |(count, alike), child| (count + 1, alike + u32::from(child.span.of(text).starts_with(begun))));
+    if alike == 0 { f32::INFINITY } else { ((count + 1) as f32 / alike as f32).log2() }
+}
+
+/// The open element of the array at this depth has begun, and more than brackets of it were delivered.
+pub(super) fn says_something(slot: &Slot, depth: usize) -> bool {
+    let begun = slot.text().get(value_start(slot, depth + 1)..).unwrap_or_default();
+    begun.bytes().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+}
+
+/// An element of an open array begins here: a whole one, or the one that was cut.
+pub(super) fn begins_element(slot: &Slot, at: usize) -> bool {
+    let frames = slot.frames();
+    let arrays = frames.iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array && frame.start < at);
+    arrays.rev().any(|(depth, _)| {
+        let children = slot.child_index().children(depth);
+        value_start(slot, depth + 1) == at && at < slot.text().len()
+            || children.binary_search_by_key(&at, |child| child.span.start).is_ok()
+    })
+}

@@ -1,0 +1,304 @@
+//! Tells how many bits text costs after the text that was delivered: what repeats the delivered text's habits costs
+//! little, what never occurred in it costs much.
+//!
+//! Counts of which byte follows the last bytes, mixed from the shortest context to the longest (Witten and Bell). White space between tokens costs nothing and is no context.
+
+/// Counts over the end of the delivered text.
+#[derive(Clone, Debug)]
+pub(super) struct Predictor {
+    /// How often a byte followed a context, by the hash of both. Two pairs may share a place: the counts are estimates.
+    pairs: Vec<u16>,
+    /// By the hash of a context.
+    contexts: Vec<Context>,
+    shift: u32,
+    /// By order, and by whether the context had been seen once or more often: how often it was seen again, and how often
+    /// a known byte followed it then.
+    again: [[(u32, u32); 2]; ORDERS.len()],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Context {
+    /// Bytes that followed it.
+    total: u16,
+    /// Different ones among them.
+    distinct: u16,
+}
+
+impl Context {
+    fn bucket(self) -> usize {
+        usize::from(self.total > 1)
+    }
+}
+
+/// The lengths of the contexts.
+const ORDERS: [u32; 10] = [0, 1, 2, 3, 4, 5, 8, 15, LONG, LONGEST];
+
+/// The first order whose escapes are learned: how often what followed a context once follows it again depends on the
+/// document. In a table of zeros it always does, in prose hardly ever.
+const LEARNED: usize = 5;
+
+/// Contexts that are longer than a row of short values.
+const LONG: u32 = 32;
+const LONGEST: u32 = 64;
+
+/// The probability of a byte of which nothing is known: one of some ninety printable ones.
+const UNKNOWN: f32 = 1.0 / 90.0;
+
+/// The last bytes before the next one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct History {
+    /// The last fifteen, the newest one lowest.
+    bytes: u128,
+    /// The last ones of the longest context, in a ring, and rolling hashes of the two long contexts.
+    ring: [u8; LONGEST as usize],
+    long: [u64; 2],
+    /// All bytes, up to the longest context.
+    count: u32,
+    at: usize,
+    /// The byte before was white space that was left out.
+    in_layout: bool,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { bytes: 0, ring: [0; LONGEST as usize], long: [0; 2], count: 0, at: 0, in_layout: false }
+    }
+}
+
+impl History {
+    /// The history at the end of `text`.
+    pub(super) fn of(text: &str) -> Self {
+        // White space that is left out may be long.
+        let from = (text.len().saturating_sub(LOOKED_AT)..).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let mut history = Self::default();
+        text.as_bytes().get(from..).unwrap_or_default().iter().for_each(|&byte| history.push(byte));
+        history
+    }
+
+    /// Whether the byte is white space between tokens, as far as its neighbours tell.
+    fn is_layout(&self, byte: u8) -> bool {
+        match byte {
+            b'\n' | b'\r' | b'\t' => true,
+            b' ' => self.in_layout || self.count == 0 || matches!(self.bytes as u8, b'{' | b'[' | b',' | b':'),
+            _ => false,
+        }
+    }
+
+    /// Takes the next byte.
+    pub(super) fn push(&mut self, byte: u8) {
+        self.in_layout = self.is_layout(byte);
+        if !self.in_layout {
+            self.bytes = self.bytes << 8 | u128::from(byte);
+            self.count = (self.count + 1).min(LONGEST);
+            for (hash, length) in self.long.iter_mut().zip([LONG, LONGEST]) {
+                let place = (self.at + (LONGEST - length) as usize) % LONGEST as usize;
+                let oldest = self.ring.get(place).copied().unwrap_or_default();
+                let out = (u64::from(oldest)).wrapping_mul(BASE.wrapping_pow(length));
+                *hash = hash.wrapping_mul(BASE).wrapping_add(u64::from(byte)).wrapping_sub(out);
+            }
+            if let Some(place) = self.ring.get_mut(self.at) {
+                *place = byte;
+            }
+            self.at = (self.at + 1) % LONGEST as usize;
+        }
+    }
+
+    /// A hash of the last bytes.
+    fn context(&self, bytes: u32) -> u64 {
+        match bytes {
+            LONG => return self.long[0].wrapping_mul(0xff51_afd7_ed55_8ccd) ^ 1,
+            LONGEST => return self.long[1].wrapping_mul(0xff51_afd7_ed55_8ccd) ^ 2,
+            _ => {}
+        }
+        let last = self.bytes & ((1 << (8 * bytes)) - 1);
+        let mixed = (last as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((last >> 64) as u64).rotate_left(29);
+        (mixed ^ u64::from(bytes)).wrapping_mul(0xff51_afd7_ed55_8ccd)
+    }
+}
+
+/// The base of the rolling hashes.
+const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Bytes before a place that are looked at for its history.
+const LOOKED_AT: usize = 512;
+
+/// The text whose cost is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Of {
+    /// It may be new.
+    #[default]
+    New,
+    /// It is in the counted text: that place does not count.
+    Repeated,
+}
+
+impl Predictor {
+    /// Counts the bytes of `text`. O(text), some 100 ns a byte.
+    pub(super) fn of(text: &str) -> Self {
+        let bits = (16 * text.len()).next_power_of_two().trailing_zeros().clamp(12, 20);
+        let mut predictor = Self {
+            pairs: vec![0; 1 << bits],
+            contexts: vec![Context::default(); 1 << bits],
+            shift: 64 - bits,
+            again: Default::default(),
+        };
+        let mut history = History::default();
+        for &byte in text.as_bytes() {
+            predictor.count(&history, byte);
+            history.push(byte);
+        }
+        predictor
+    }
+
+    fn count(&mut self, history: &History, byte: u8) {
+        if history.is_layout(byte) {
+            return;
+        }
+        for (order, &bytes) in ORDERS.iter().enumerate().take_while(|(_, bytes)| **bytes <= history.count) {
+            let (context, pair) = self.places(history, bytes, byte);
+            let Some((context, pair)) = self.contexts.get_mut(context).zip(self.pairs.get_mut(pair)) else { continue };
+            if context.total > 0
+                && let Some((tries, hits)) = self.again.get_mut(order).and_then(|by| by.get_mut(context.bucket()))
+            {
+                *tries += 1;
+                *hits += u32::from(*pair > 0);
+            }
+            if context.total < u16::MAX {
+                context.distinct += u16::from(*pair == 0);
+                context.total += 1;
+                *pair = pair.saturating_add(1);
+            }
+        }
+    }
+
+    fn places(&self, history: &History, bytes: u32, byte: u8) -> (usize, usize) {
+        let context = history.context(bytes);
+        let pair = (context ^ (u64::from(byte) + 1)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        (
+            (context >> self.shift) as usize,
+            ((pair ^ pair >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize,
+        )
+    }
+
+    /// The bits that the byte costs after this history.
+    pub(super) fn bits(&self, history: &History, byte: u8, of: Of) -> f32 {
+        if history.is_layout(byte) {
+            return 0.0;
+        }
+        let mut probability = UNKNOWN;
+        for (order, &bytes) in ORDERS.iter().enumerate().take_while(|(_, bytes)| **bytes <= history.count) {
+            let (context, pair) = self.places(history, bytes, byte);
+            let mut context = self.contexts.get(context).copied().unwrap_or_default();
+            let mut seen = self.pairs.get(pair).copied().unwrap_or_default().min(context.total);
+            if of == Of::Repeated && seen > 0 {
+                (seen, context.total) = (seen - 1, context.total - 1);
+                context.distinct -= u16::from(seen == 0);
+            }
+            if context.total == 0 {
+                break;
+            }
+            let escape = self.escape(order, context);
+            probability = (1.0 - escape) * f32::from(seen) / f32::from(context.total) + escape * probability;
+        }
+        -probability.log2()
+    }
+
+    /// The probability that a byte follows that has not followed this context before.
+    fn escape(&self, order: usize, context: Context) -> f32 {
+        let (total, distinct) = (f32::from(context.total), f32::from(context.distinct.max(1)));
+        if order < LEARNED {
+            return distinct / (total + distinct);
+        }
+        let (tries, hits) = self.again.get(order).and_then(|by| by.get(context.bucket())).copied().unwrap_or_default();
+        (tries.saturating_sub(hits) as f32 + 1.0) / (tries as f32 + 2.0)
+    }
+
+    /// The bits that the text costs after this history.
+    #[cfg(test)]
+    fn bits_of(&self, mut history: History, text: &str) -> f32 {
+        let cost = |&byte: &u8| {
+            let bits = self.bits(&history, byte, Of::Repeated);
+            history.push(byte);
+            bits
+        };
+        text.as_bytes().iter().map(cost).sum()
+    }
+}
+
+/// What the bytes of a fragment cost, one after the other, from one history on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Costs {
+    /// The sum before each byte.
+    sums: Vec<f32>,
+    sum: f32,
+    history: History,
+    of: Of,
+}
+
+impl Costs {
+    pub(super) fn of(of: Of) -> Self {
+        Self { of, ..Self::default() }
+    }
+
+    pub(super) fn push(&mut self, predictor: &Predictor, byte: u8) {
+        self.sums.push(self.sum);
+        self.sum += predictor.bits(&self.history, byte, self.of);
+        self.history.push(byte);
+    }
+
+    /// What follows comes after this history.
+    pub(super) fn begin(&mut self, history: History) {
+        self.history = history;
+    }
+
+    /// The bits of the bytes before `at`.
+    pub(super) fn before(&self, at: usize) -> f32 {
+        self.sums.get(at).copied().unwrap_or(self.sum)
+    }
+
+    /// The bits of the bytes from `from` to `to`.
+    pub(super) fn between(&self, from: usize, to: usize) -> f32 {
+        self.before(to) - self.before(from.min(to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bits(delivered: &str, repeated: &str) -> f32 {
+        Predictor::of(delivered).bits_of(History::default(), repeated)
+    }
+
+    #[test]
+    fn what_repeats_itself_proves_nothing() {
+        let zeros = format!("[{}", "0,".repeat(1000));
+        assert!(bits(&zeros, &"0,".repeat(100)) < 6.0);
+        let rows: String = (0..50).map(|n| format!("{{\"id\": {n}, \"name\": \"n{}\"}}, ", n * 7919 % 1000)).collect();
+        let key = bits(&rows, "{\"id\": ");
+        assert!(key < 8.0, "{key}");
+        let row = bits(&rows, "{\"id\": 12345, \"name\": \"Zsuzsanna\"");
+        assert!(row > 40.0, "{row}");
+        // Sixteen characters of indentation.
+        assert!(bits(&rows, "\n                ") < 0.1);
+    }
+
+    #[test]
+    fn letters_of_prose_cost_some_bits_each() {
+        let prose = "{\"text\": \"Rain fell in torrents, and the wind rose over the hills and the sea beyond them";
+        let letters = bits(prose, "the");
+        assert!((3.0..15.0).contains(&letters), "{letters}");
+        assert!(bits(prose, "QXZ") > 18.0);
+    }
+
+    #[test]
+    fn a_text_fits_where_its_context_is() {
+        let rows: String = (0..50).map(|n| format!("{{\"id\": {n}, \"name\": \"n{n}\"}}, ")).collect();
+        let predictor = Predictor::of(&rows);
+        let here = History::of(&rows);
+        assert!(misfit(&predictor, here, b"{\"id\": 50") < 0.0);
+        assert!(misfit(&predictor, here, b"true") > 0.0);
+        let in_key = History::of("{\"id\": 50, \"na");
+        assert!(misfit(&predictor, in_key, b"me\": \"n50\"") < -4.0);
+    }
+}

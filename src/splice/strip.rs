@@ -1,0 +1,109 @@
+//! Takes the request's own mark and tags out of an answer.
+
+use memchr::memchr2;
+
+use super::seam::SpliceRequest;
+
+/// A push filter for text that may hold the mark and the tags of the request.
+#[derive(Clone, Debug)]
+pub(super) struct Strip {
+    mark: String,
+    /// The tags as they are written, opening and closing.
+    tags: Vec<String>,
+    /// Text that may be the beginning of the mark or of a tag.
+    held: String,
+}
+
+/// What the filter finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Text(String),
+    Mark,
+    /// A tag, as it is written.
+    Tag(String),
+}
+
+impl Strip {
+    pub(super) fn new(request: &SpliceRequest) -> Self {
+        let tags = request.tags.iter().flat_map(|name| [format!("<{name}>"), format!("</{name}>")]);
+        Self { mark: request.mark.clone().unwrap_or_default(), tags: tags.collect(), held: String::new() }
+    }
+
+    /// Nothing in the text can be a part of the mark or of a tag.
+    pub(super) fn is_idle(&self, text: &str) -> bool {
+        let first = self.mark.as_bytes().first().copied().unwrap_or(b'<');
+        self.held.is_empty()
+            && (self.tags.is_empty() && self.mark.is_empty() || memchr2(b'<', first, text.as_bytes()).is_none())
+    }
+
+    /// Takes text, and returns its pieces. A beginning of the mark or of a tag waits.
+    pub(super) fn feed(&mut self, text: &str) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for c in text.chars() {
+            self.held.push(c);
+            self.release(&mut pieces);
+        }
+        pieces
+    }
+
+    /// Ends the text: what waits is text.
+    pub(super) fn finish(&mut self) -> String {
+        std::mem::take(&mut self.held)
+    }
+
+    fn release(&mut self, pieces: &mut Vec<Piece>) {
+        while !self.held.is_empty() {
+            if self.held == self.mark {
+                self.held.clear();
+                pieces.push(Piece::Mark);
+            } else if self.tags.contains(&self.held) {
+                pieces.push(Piece::Tag(std::mem::take(&mut self.held)));
+            } else if self.mark.starts_with(&self.held) || self.tags.iter().any(|tag| tag.starts_with(&self.held)) {
+                return;
+            } else {
+                let first = self.held.remove(0);
+                match pieces.last_mut() {
+                    Some(Piece::Text(text)) => text.push(first),
+                    _ => pieces.push(Piece::Text(first.into())),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_and_tags_are_found_in_any_chunks() {
+        let request = SpliceRequest { mark: Some("~~7f~~".into()), tags: vec!["a".into()], ..SpliceRequest::default() };
+        let text = "<<a>x~~~7f~~y</a><b>~~7";
+        let pieces = |chunk: usize| {
+            let mut strip = Strip::new(&request);
+            let chars: Vec<char> = text.chars().collect();
+            let mut found: Vec<Piece> = Vec::new();
+            for chunk in chars.chunks(chunk) {
+                for piece in strip.feed(&chunk.iter().collect::<String>()) {
+                    match (found.last_mut(), piece) {
+                        (Some(Piece::Text(text)), Piece::Text(more)) => text.push_str(&more),
+                        (_, piece) => found.push(piece),
+                    }
+                }
+            }
+            (found, strip.finish())
+        };
+        let expected = [
+            Piece::Text("<".into()),
+            Piece::Tag("<a>".into()),
+            Piece::Text("x~".into()),
+            Piece::Mark,
+            Piece::Text("y".into()),
+            Piece::Tag("</a>".into()),
+            Piece::Text("<b>".into()),
+        ];
+        for chunk in 1..10 {
+            assert_eq!(pieces(chunk), (expected.to_vec(), "~~7".to_owned()));
+        }
+    }
+}
