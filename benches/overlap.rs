@@ -1,6 +1,6 @@
-//! The cost of the matcher: building and reading the tail's automaton, compared with a search for one pattern.
+//! The cost of the matchers: verbatim repeats and near anchors, for each byte and for the slowest one.
 //!
-//! `cargo bench --bench overlap`; docs/performance.md has the table.
+//! `cargo bench --bench overlap`.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "criterion's macro, and inputs that are written here")]
 
@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use restitch::internal::overlap::{Anchor, Automaton, Cursor, Matcher};
+use restitch::internal::overlap::{Anchor, Matcher, NearAnchor};
 
 const KIB: usize = 1024;
 
@@ -55,160 +55,81 @@ fn tails(bytes: usize) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Returns texts to read after a tail: the complete tail again; the tail with a wrong byte at every given distance; and
-/// unrelated prose.
-fn fragments(tail: &str) -> [(&'static str, Vec<u8>); 2] {
+/// Returns texts to read after a tail: the tail again; half of it and another byte; the tail with wrong bytes or, after
+/// prose, other prose.
+fn fragments(tail: &str) -> [(&'static str, Vec<u8>); 3] {
     let mut broken = tail.as_bytes().to_vec();
     if tail.starts_with("{\"text") {
         broken = prose(tail.len(), 2).into_bytes();
     } else {
         broken.iter_mut().skip(96).step_by(97).for_each(|byte| *byte = b'1');
     }
-    [("the tail again", tail.as_bytes().to_vec()), ("other text", broken)]
+    let half = [&tail.as_bytes()[..tail.len() / 2], b"\0"].concat();
+    [("the tail again", tail.as_bytes().to_vec()), ("half of it", half), ("other text", broken)]
 }
 
-/// The algorithm of Knuth, Morris and Pratt with the tail as the pattern: the cost of an online search for one pattern.
-struct Twin {
-    pattern: Vec<u8>,
-    borders: Vec<u32>,
-    matched: usize,
-}
-
-impl Twin {
-    fn new(pattern: &[u8]) -> Self {
-        let mut twin = Self { pattern: pattern.to_vec(), borders: vec![0; pattern.len()], matched: 0 };
-        for (at, &byte) in pattern.iter().enumerate().skip(1) {
-            twin.step(byte);
-            twin.borders[at] = twin.matched as u32;
-        }
-        twin.matched = 0;
-        twin
-    }
-
-    fn step(&mut self, byte: u8) {
-        while self.matched > 0 && self.pattern.get(self.matched) != Some(&byte) {
-            self.matched = self.borders[self.matched - 1] as usize;
-        }
-        self.matched += usize::from(self.pattern[self.matched] == byte);
-    }
-}
-
-fn build(c: &mut Criterion) {
-    let mut group = c.benchmark_group("build");
-    for bytes in [4 * KIB, 64 * KIB] {
-        group.throughput(Throughput::Bytes(bytes as u64));
-        for (name, tail) in tails(bytes) {
-            let kib = bytes / KIB;
-            let per_byte = Automaton::new(tail.as_bytes()).size() / bytes;
-            group.bench_function(format!("automaton of {kib} KiB, {name}, {per_byte} B a byte"), |b| {
-                b.iter(|| Automaton::new(black_box(tail.as_bytes())));
-            });
-            group.bench_function(format!("twin of {kib} KiB, {name}"), |b| {
-                b.iter(|| Twin::new(black_box(tail.as_bytes())));
-            });
-        }
-    }
-    group.finish();
-}
-
-/// Reads a byte; where that is no piece of the tail, begins again.
-fn step(automaton: &Automaton, cursor: &mut Cursor, byte: u8) {
-    if !automaton.extend(cursor, byte) {
-        *cursor = Cursor::default();
-    }
-}
-
-/// In pushes of four bytes, looked at after each.
-fn steps(c: &mut Criterion) {
-    let mut group = c.benchmark_group("step");
+fn matcher(c: &mut Criterion) {
+    let mut group = c.benchmark_group("matcher");
     for (name, tail) in tails(64 * KIB) {
-        let automaton = Automaton::new(tail.as_bytes());
         let anchor = Anchor::of(&tail, 2048).unwrap();
-        let matcher = Matcher::new(&tail, &anchor, 0, 64 * KIB);
+        let matcher = Matcher::new(&tail, anchor.range, 0, 64 * KIB);
         for (what, fragment) in fragments(&tail) {
             group.throughput(Throughput::Elements(fragment.len() as u64));
-            group.bench_function(format!("twin, {name}, {what}"), |b| {
-                let mut twin = Twin::new(tail.as_bytes());
-                b.iter(|| {
-                    twin.matched = 0;
-                    for push in black_box(&fragment).chunks(4) {
-                        push.iter().for_each(|&byte| twin.step(byte));
-                        black_box(twin.matched);
-                    }
-                });
-            });
-            group.bench_function(format!("automaton, {name}, {what}"), |b| {
-                b.iter(|| {
-                    let mut cursor = Cursor::default();
-                    for push in black_box(&fragment).chunks(4) {
-                        push.iter().for_each(|&byte| step(&automaton, &mut cursor, byte));
-                        black_box((automaton.occurrences(cursor), automaton.is_end(cursor)));
-                    }
-                });
-            });
-            group.bench_function(format!("matcher, {name}, {what}"), |b| {
+            group.bench_function(format!("{name}, {what}"), |b| {
                 let mut matcher = matcher.clone();
                 b.iter(|| {
                     matcher.begin(0);
-                    feed(&mut matcher, &tail, &fragment, |matcher| {
-                        black_box(matcher.is_repeat());
-                    });
+                    for length in 1..=fragment.len() {
+                        black_box(matcher.feed(&tail, &fragment[..length]));
+                    }
                 });
             });
-            worst_push(name, what, &tail, &fragment, &automaton, &matcher);
+            worst_byte(name, what, &tail, &fragment, &matcher);
         }
     }
     group.finish();
 }
 
-/// Pushes four bytes at a time.
-fn feed(matcher: &mut Matcher, tail: &str, fragment: &[u8], mut look: impl FnMut(&Matcher)) {
-    let mut length = 0;
-    for push in fragment.chunks(4) {
-        for _ in push {
-            length += 1;
-            black_box(matcher.feed(tail, &fragment[..length]));
-        }
-        look(matcher);
-    }
-}
-
-/// Returns the time of the slowest push. Each push counts with the shortest of its times in many rounds, which leaves
+/// Prints the time of the slowest byte. Each byte counts with the shortest of its times in many rounds, which leaves
 /// out other work of the machine. Reading the clock is included.
 #[allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
     reason = "a benchmark reads the clock and tells what it says"
 )]
-fn worst_push(name: &str, what: &str, tail: &str, fragment: &[u8], automaton: &Automaton, matcher: &Matcher) {
-    let pushes = fragment.len().div_ceil(4);
-    let mut times = [vec![Duration::MAX; pushes], vec![Duration::MAX; pushes]];
+fn worst_byte(name: &str, what: &str, tail: &str, fragment: &[u8], matcher: &Matcher) {
+    let mut times = vec![Duration::MAX; fragment.len()];
     for _ in 0..50 {
-        let mut cursor = Cursor::default();
-        for (push, time) in fragment.chunks(4).zip(&mut times[0]) {
+        let mut matcher = matcher.clone();
+        for (at, time) in times.iter_mut().enumerate() {
             let start = Instant::now();
-            push.iter().for_each(|&byte| step(automaton, &mut cursor, byte));
+            black_box(matcher.feed(tail, &fragment[..=at]));
             *time = start.elapsed().min(*time);
         }
-        let mut matcher = matcher.clone();
-        matcher.begin(0);
-        let mut start = Instant::now();
-        let mut times = times[1].iter_mut();
-        feed(&mut matcher, tail, fragment, |_| {
-            let now = Instant::now();
-            if let Some(time) = times.next() {
-                *time = (now - start).min(*time);
-            }
-            start = now;
+    }
+    println!("worst byte, {name}, {what}: {:?}", times.into_iter().max().unwrap_or_default());
+}
+
+/// An anchor that is repeated, and text that is not the anchor.
+fn near(c: &mut Criterion) {
+    let mut group = c.benchmark_group("near anchor");
+    let anchor = prose(2 * KIB, 1);
+    for (what, text) in [("repeated", anchor.clone()), ("other text", prose(2 * KIB, 2))] {
+        group.throughput(Throughput::Elements(text.len() as u64));
+        group.bench_function(what, |b| {
+            let mut near = NearAnchor::new(&anchor);
+            b.iter(|| {
+                near.begin();
+                text.chars().filter_map(|c| near.feed(black_box(c))).min()
+            });
         });
     }
-    let worst = times.map(|times| times.into_iter().max().unwrap_or_default());
-    println!("worst push, {name}, {what}: automaton {:?}, matcher {:?}", worst[0], worst[1]);
+    group.finish();
 }
 
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(15).measurement_time(Duration::from_millis(700)).warm_up_time(Duration::from_millis(200));
-    targets = build, steps
+    targets = matcher, near
 }
 criterion_main!(benches);
