@@ -323,6 +323,7 @@ mod tests {
             delivered: "```json\n{\"name\": ".into(),
             anchor: "\"name\":".into(),
             gap: " ".into(),
+            mark: None,
             position: 9,
         };
         let answer = Answer::new(&script.then()[0], DOCUMENT, Some(&continuation));

@@ -75,6 +75,8 @@ pub(super) struct Continuation {
     pub(super) anchor: String,
     /// White space between the anchor's end and the cut. It follows a repeated anchor.
     pub(super) gap: String,
+    /// What the request asked to write between the anchor and the new text.
+    pub(super) mark: Option<String>,
     /// How many bytes of the document the delivered text has.
     pub(super) position: usize,
 }
@@ -130,7 +132,10 @@ impl ParsedRequest {
                     "a continuation is asked for, but no assistant message before it has the delivered text",
                 ));
             }
-            Some((_, Some(delivered), anchor)) => Some(Continuation::read(delivered, anchor, document)?),
+            Some((_, Some(delivered), anchor)) => {
+                let mark = messages.iter().rfind(|message| role(message) == "user").and_then(mark);
+                Some(Continuation { mark, ..Continuation::read(delivered, anchor, document)? })
+            }
         };
         let mut prompt = messages;
         while let Some((begin, Some(_), _)) = last_turn(prompt) {
@@ -171,7 +176,7 @@ impl Continuation {
                 format!("the overlap context is not the end of the delivered text: {:?}", tail(&anchor)),
             ));
         };
-        Ok(Self { delivered, anchor, gap, position })
+        Ok(Self { delivered, anchor, gap, mark: None, position })
     }
 }
 
@@ -213,14 +218,23 @@ fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
 /// Returns the text between a line `<overlap_context>` and a line `</overlap_context>`, both with the same number, if
 /// any.
 fn anchor(text: &str) -> Option<&str> {
+    between(text, "<overlap_context", "</overlap_context")
+}
+
+/// Returns the text between a line `<continue_mark>` and a line `</continue_mark>` of a message.
+fn mark(message: &Value) -> Option<String> {
+    between(&text(message), "<continue_mark", "</continue_mark").map(str::to_owned)
+}
+
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     let mut begin = 0;
     for line in text.split_inclusive('\n') {
         begin += line.len();
-        let Some(suffix) = tag(line, "<overlap_context") else { continue };
+        let Some(suffix) = tag(line, open) else { continue };
         let line_break = if line.ends_with("\r\n") { "\r\n" } else { "\n" };
         let mut end = begin;
         for line in text[begin..].split_inclusive('\n') {
-            if tag(line, "</overlap_context") == Some(suffix) {
+            if tag(line, close) == Some(suffix) {
                 let between = &text[begin..end];
                 return Some(between.strip_suffix(line_break).unwrap_or(between));
             }

@@ -29,7 +29,8 @@ impl Continued {
         document: &str,
         asked: &Continuation,
     ) -> Option<Self> {
-        let cut = Cut { document, offset: asked.position, anchor: anchor(document, asked) };
+        let cut =
+            Cut { document, offset: asked.position, anchor: anchor(document, asked), mark: asked.mark.as_deref() };
         let mut text = write(style, &cut, seed(document, cut.offset))?;
         let rest = document.get(cut.offset..);
         debug_assert!(rest.is_some(), "the delivered text is a prefix of the document");
@@ -64,6 +65,7 @@ fn rest_in(style: ContinuationStyle, text: &str, rest: &str, anchor: usize) -> O
         | ContinuationStyle::BareListCut
         | ContinuationStyle::Bare
         | ContinuationStyle::BareCut
+        | ContinuationStyle::BareNext
         | ContinuationStyle::Empty => None,
         ContinuationStyle::Refusal
         | ContinuationStyle::SameAgain
@@ -91,7 +93,7 @@ mod tests {
 
     fn asked(position: usize, anchor: &str) -> Continuation {
         let delivered = DOCUMENT[..position].to_owned();
-        Continuation { delivered, anchor: anchor.to_owned(), gap: String::new(), position }
+        Continuation { delivered, anchor: anchor.to_owned(), gap: String::new(), mark: None, position }
     }
 
     /// Cut in `Hello wor|ld`; `ld"},{"id":2,"t":"x"}]}` is the rest, of 23 bytes.

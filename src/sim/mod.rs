@@ -66,7 +66,8 @@
 //! # Which call is which
 //! A request is a continuation if its last user message has a line `<overlap_context>` and a line `</overlap_context>`
 //! (or both with the same suffix, as in `<overlap_context_2>`). The text between the lines is the anchor, and the last
-//! assistant message before it is the text delivered so far. Every other request is a first call.
+//! assistant message before it is the text delivered so far. In the same way, `<continue_mark>` has the text that the model
+//! is asked to write after the anchor. Every other request is a first call.
 //!
 //! With a [`ProviderProfile`] that continues a prefill, a request whose last message is the assistant's is a
 //! continuation, too: that message is the text delivered so far, and there is no anchor. What the provider rejects, the

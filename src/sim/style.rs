@@ -11,14 +11,16 @@
 //! use restitch::sim::style::{Cut, ContinuationStyle, write};
 //!
 //! let document = r#"{"s":[{"id":1,"t":"Hello world"}]}"#;
-//! let cut = Cut { document, offset: 24, anchor: 15 };
+//! let cut = Cut { document, offset: 24, anchor: 15, mark: None };
 //! assert_eq!(write(ContinuationStyle::Value, &cut, 7).as_deref(), Some(r#""Hello world"}]}"#));
 //! assert_eq!(write(ContinuationStyle::CommaExtra, &cut, 7), None);
 //! ```
 
 mod altered;
+mod early_end;
 mod index;
 mod new_root;
+mod noise;
 mod nothing_new;
 mod print;
 mod random;
@@ -39,6 +41,9 @@ pub struct Cut<'a> {
     pub offset: usize,
     /// Where the text begins that the request asked the model to repeat: at most `offset`, at the start of a character.
     pub anchor: usize,
+    /// What the request asked the model to write between the anchor and the new text. Styles that repeat the anchor
+    /// write the mark right after it; the others ignore it.
+    pub mark: Option<&'a str>,
 }
 
 /// What a style is an example of.
@@ -56,6 +61,10 @@ pub enum Group {
     NewRoot,
     /// Is mostly best answered by closing the document and reporting it.
     Rest,
+    /// Repeats the anchor as requested, but not letter by letter, or with something between it and the rest.
+    Noise,
+    /// Closes the document before its end.
+    EarlyEnd,
 }
 
 /// Defines the enum, its list and its names from one table.
@@ -207,6 +216,42 @@ styles! {
     OnlyDelivered = "only-delivered" in Rest;
     /// The delivered text, closed.
     ClosedDelivered = "closed-delivered" in Rest;
+    /// The one element after the cut one, and nothing more.
+    BareNext = "bare-next" in Rest;
+    /// As `anchor`, with one or two wrong, missing or extra characters in the anchor, but not in its last four.
+    AnchorTypo = "anchor-typo" in Noise;
+    /// As `anchor`, with other white space in the anchor: line ends and their indentation become one space or nothing,
+    /// or commas and colons have one space after them or none.
+    AnchorWhite = "anchor-white" in Noise;
+    /// As `anchor`, with curly quotes in the anchor.
+    AnchorCurly = "anchor-curly" in Noise;
+    /// As `anchor`, with escaped quotes and line ends of the anchor written as the characters themselves.
+    AnchorUnescaped = "anchor-unescaped" in Noise;
+    /// As `anchor`, after `...` or `…`.
+    AnchorEllipsis = "anchor-ellipsis" in Noise;
+    /// As `anchor`, with a line end between the anchor and the rest.
+    AnchorLineEnd = "anchor-line-end" in Noise;
+    /// The anchor twice, then the rest.
+    AnchorTwice = "anchor-twice" in Noise;
+    /// As `anchor`, without the first word or token of the anchor.
+    AnchorWordless = "anchor-wordless" in Noise;
+    /// As `anchor`, after a sentence that quotes the anchor or its end.
+    AnchorQuoted = "anchor-quoted" in Noise;
+    /// The anchor alone in a code fence, then the rest.
+    AnchorFenceAlone = "anchor-fence-alone" in Noise;
+    /// As `anchor`, with the request's tags around the anchor, or with one of them; all in one line.
+    AnchorTagsLine = "anchor-tags-line" in Noise;
+    /// The same with the tags on lines of their own.
+    AnchorTagsLines = "anchor-tags-lines" in Noise;
+    /// Only what closes the open string and the open containers, perhaps after the anchor.
+    EarlyClose = "early-close" in EarlyEnd;
+    /// The same after `...` or `…`.
+    EarlyEllipsis = "early-ellipsis" in EarlyEnd;
+    /// The rest up to the end of one of the next three elements or members, then `...` as an element, then what closes
+    /// the open containers; perhaps after the anchor.
+    EarlyElement = "early-element" in EarlyEnd;
+    /// The same with a comment in place of the `...`.
+    EarlyComment = "early-comment" in EarlyEnd;
 }
 
 impl ContinuationStyle {
@@ -215,6 +260,16 @@ impl ContinuationStyle {
         Self::ALL.iter().copied().find(|style| style.name() == name)
     }
 }
+
+/// Returns the name of the tags that a request puts around the anchor: one whose tags the delivered text does not have.
+pub fn anchor_tag(delivered: &str) -> String {
+    let is_taken = |name: &str| delivered.contains(&format!("<{name}>")) || delivered.contains(&format!("</{name}>"));
+    let numbered = (2..).map(|number| format!("{ANCHOR_TAG}_{number}"));
+    std::iter::once(ANCHOR_TAG.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
+}
+
+/// The tag of a text that has no such tag.
+const ANCHOR_TAG: &str = "overlap_context";
 
 /// Returns the fragment that a model writes in this style; the same seed gives the same fragment.
 ///
@@ -226,7 +281,7 @@ pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<Strin
     let site = Site::new(cut)?;
     let mut random = Random::new(seed ^ (cut.offset as u64).rotate_left(32) ^ cut.document.len() as u64);
     let random = &mut random;
-    let anchored = || site.anchored().to_owned();
+    let anchored = || site.anchored();
     let exact = || site.exact().to_owned();
     let restart = |from| restart::verbatim(&site, from);
     let text = match style {
@@ -288,8 +343,29 @@ pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<Strin
         ContinuationStyle::SameAgain => nothing_new::same_again(&site, random)?,
         ContinuationStyle::OnlyDelivered => nothing_new::only_delivered(&site, random)?,
         ContinuationStyle::ClosedDelivered => nothing_new::closed_delivered(&site)?,
+        ContinuationStyle::BareNext => new_root::next(&site)?,
+        ContinuationStyle::AnchorTypo => noise::typo(&site, random)?,
+        ContinuationStyle::AnchorWhite => noise::white(&site, random)?,
+        ContinuationStyle::AnchorCurly => noise::curly(&site),
+        ContinuationStyle::AnchorUnescaped => noise::unescaped(&site),
+        ContinuationStyle::AnchorEllipsis => noise::ellipsis(&site, random),
+        ContinuationStyle::AnchorLineEnd => noise::line_end(&site),
+        ContinuationStyle::AnchorTwice => noise::twice(&site),
+        ContinuationStyle::AnchorWordless => noise::wordless(&site)?,
+        ContinuationStyle::AnchorQuoted => noise::quoted(&site, random),
+        ContinuationStyle::AnchorFenceAlone => noise::fence_alone(&site, random),
+        ContinuationStyle::AnchorTagsLine => noise::tags_line(&site, random),
+        ContinuationStyle::AnchorTagsLines => noise::tags_lines(&site),
+        ContinuationStyle::EarlyClose => early_end::close(&site, random)?,
+        ContinuationStyle::EarlyEllipsis => early_end::ellipsis(&site, random)?,
+        ContinuationStyle::EarlyElement => early_end::element(&site, random)?,
+        ContinuationStyle::EarlyComment => early_end::comment(&site, random)?,
     };
     let is_own =
         matches!(style, ContinuationStyle::Anchor | ContinuationStyle::Exact | ContinuationStyle::ExactUnasked);
+    // Without an anchor to repeat, noise around it is noise of its own.
+    if style.group() == Group::Noise && cut.anchor == cut.offset {
+        return None;
+    }
     (is_own || (text != site.exact() && text != site.anchored())).then_some(text)
 }

@@ -11,7 +11,7 @@ use crate::support::Rng;
 const DOCUMENT: &str = r#"{"s":[{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]}"#;
 
 /// `Hello wor|ld`, the anchor `1,"t":"Hello wor`.
-const CUT: Cut<'static> = Cut { document: DOCUMENT, offset: 28, anchor: 12 };
+const CUT: Cut<'static> = Cut { document: DOCUMENT, offset: 28, anchor: 12, mark: None };
 
 const PRETTY: &str = r#"{
   "s": [
@@ -42,7 +42,7 @@ fn all(name: &str, cut: &Cut<'_>) -> Vec<String> {
 /// Returns the cut after `delivered`, which occurs once in the document.
 fn cut_after<'a>(document: &'a str, delivered: &str, anchor: usize) -> Cut<'a> {
     let offset = document.find(delivered).unwrap() + delivered.len();
-    Cut { document, offset, anchor: offset - anchor }
+    Cut { document, offset, anchor: offset - anchor, mark: None }
 }
 
 #[test]
@@ -82,6 +82,16 @@ fn fragments_that_are_always_the_same() {
         ("reopened", r#""ld"},{"id":2,"t":"x"}]}"#),
         ("empty", ""),
         ("closed-delivered", r#"{"s":[{"id":1,"t":"Hello wor"}]}"#),
+        ("bare-next", r#"{"id":2,"t":"x"}"#),
+        ("anchor-curly", r#"1,“t”:“Hello world"},{"id":2,"t":"x"}]}"#),
+        ("anchor-line-end", "1,\"t\":\"Hello wor\nld\"},{\"id\":2,\"t\":\"x\"}]}"),
+        ("anchor-twice", r#"1,"t":"Hello wor1,"t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        ("anchor-white", r#"1, "t": "Hello world"},{"id":2,"t":"x"}]}"#),
+        ("anchor-wordless", r#","t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        (
+            "anchor-tags-lines",
+            "<overlap_context>\n1,\"t\":\"Hello wor\n</overlap_context>\nld\"},{\"id\":2,\"t\":\"x\"}]}",
+        ),
     ];
     for (name, fragment) in cases {
         assert_eq!(all(name, &CUT), [fragment], "{name}");
@@ -144,6 +154,14 @@ fn fragments_that_a_seed_decides() {
         ("refusal", r#"{"error": "The response could not be completed."}"#),
         ("only-delivered", r#"{"id":1,"t":"Hello wor"#),
         ("only-delivered", r#"{"s":[{"id":1,"t":"Hello wor"#),
+        ("anchor-ellipsis", r#"...1,"t":"Hello world"},{"id":2,"t":"x"}]}"#),
+        ("anchor-quoted", "Continuing from `1,\"t\":\"Hello wor`:\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}"),
+        ("anchor-fence-alone", "```json\n1,\"t\":\"Hello wor\n```\nld\"},{\"id\":2,\"t\":\"x\"}]}"),
+        ("anchor-tags-line", r#"<overlap_context>1,"t":"Hello wor</overlap_context>ld"},{"id":2,"t":"x"}]}"#),
+        ("anchor-tags-line", r#"1,"t":"Hello wor</overlap_context>ld"},{"id":2,"t":"x"}]}"#),
+        ("early-close", r#""}]}"#),
+        ("early-close", r#"1,"t":"Hello wor"}]}"#),
+        ("early-ellipsis", r#"…"}]}"#),
     ];
     for (name, fragment) in cases {
         let texts = all(name, &CUT);
@@ -218,6 +236,68 @@ fn fragments_in_a_new_root() {
     assert_eq!(all("new-root-last", &cut_after(DOCUMENT, r#""id":2,"#, 3)), [""; 0]);
 }
 
+/// Elements are left out, and something says so.
+#[test]
+fn fragments_that_end_early() {
+    let document = r#"{"v": [1, 2, 3, 4, 5, 6], "w": true}"#;
+    let cut = cut_after(document, "[1, 2", 3);
+    let cases = [
+        ("early-close", "]}"),
+        ("early-close", ", 2]}"),
+        ("early-ellipsis", ", ...]}"),
+        ("early-element", ", 3, ...]}"),
+        ("early-element", r#", 3, 4, "..."]}"#),
+        ("early-element", ", 2, 3, 4, 5, …]}"),
+        ("early-comment", ", 2, 3 // … rest unchanged\n]}"),
+        ("early-comment", ", 3, 4, /* ... */]}"),
+    ];
+    for (name, fragment) in cases {
+        let texts = all(name, &cut);
+        assert!(texts.iter().any(|text| text == fragment), "{name}: none is\n{fragment}\nbut\n{}", texts.join("\n"));
+    }
+    // Nothing is left but closers, or the text is not a document when it is closed.
+    assert_eq!(all("early-close", &cut_after("[1, 2]", "[1, 2", 1)), [""; 0]);
+    assert_eq!(all("early-close", &cut_after(document, "2, ", 1)), [""; 0]);
+    assert_eq!(all("early-ellipsis", &cut_after(document, "tr", 1)), [""; 0]);
+}
+
+/// The anchor has escapes, line ends and a tag.
+#[test]
+fn anchors_that_are_nearly_repeated() {
+    let document = "{\n  \"a\": \"x \\\"y\\\" z\\n\",\n  \"b\": \"<overlap_context>\", \"c\": 1\n}";
+    let cut = cut_after(document, "z\\n\",\n  \"b", 20);
+    assert_eq!(&document[cut.anchor..cut.offset], " \"x \\\"y\\\" z\\n\",\n  \"b");
+    let rest = &document[cut.offset..];
+    for (name, anchor) in [
+        ("anchor-unescaped", " \"x \"y\" z\n\",\n  \"b"),
+        ("anchor-white", " \"x \\\"y\\\" z\\n\", \"b"),
+        ("anchor-white", " \"x \\\"y\\\" z\\n\",\"b"),
+    ] {
+        let texts = all(name, &cut);
+        assert!(texts.contains(&format!("{anchor}{rest}")), "{name}: none has\n{anchor}\nbut\n{}", texts.join("\n"));
+    }
+    let delivered = cut_after(document, "context>", 8);
+    assert!(
+        all("anchor-tags-lines", &delivered)[0].starts_with("<overlap_context_2>\ncontext>\n</overlap_context_2>\n")
+    );
+    assert_eq!(all("anchor-typo", &cut_after(document, "{\n", 2)), [""; 0]);
+}
+
+/// A mark is written right after the anchor, by all styles that repeat it.
+#[test]
+fn the_mark_follows_the_anchor() {
+    let cut = Cut { mark: Some("<|7|>"), ..CUT };
+    for &style in ContinuationStyle::ALL {
+        let repeats = matches!(style.group(), Group::Anchored | Group::Noise);
+        for seed in 0..20 {
+            let Some(text) = write(style, &cut, seed) else { continue };
+            let may_repeat = style.group() == Group::EarlyEnd || style.name().starts_with("closer-");
+            assert!(text.contains("wor<|7|>") || !repeats || style.name() == "anchor-curly", "{style:?} {text}");
+            assert!(repeats || may_repeat || !text.contains("<|7|>"), "{style:?} {text}");
+        }
+    }
+}
+
 #[test]
 fn commas_and_spaces() {
     let document = r#"{"a": [1, 22 , "b c"], "d": null}"#;
@@ -258,10 +338,10 @@ fn styles_that_do_not_apply() {
         [("[1]", 0, 0), ("[1]", 3, 0), ("[1]", 1, 2), ("[é]", 1, 1), ("[\"é\"]", 3, 1), ("[1", 1, 0)]
     {
         for &style in ContinuationStyle::ALL {
-            assert_eq!(write(style, &Cut { document, offset, anchor }, 1), None, "{style:?} {document}");
+            assert_eq!(write(style, &Cut { document, offset, anchor, mark: None }, 1), None, "{style:?} {document}");
         }
     }
-    let number = Cut { document: "1234", offset: 2, anchor: 1 };
+    let number = Cut { document: "1234", offset: 2, anchor: 1, mark: None };
     assert_eq!(all("value", &number), ["1234"]);
     assert_eq!(all("element", &number), [""; 0]);
     assert_eq!(all("closer-missing", &number), [""; 0]);
@@ -325,7 +405,7 @@ fn every_fragment_has_the_properties_of_its_style() {
             while !text.is_char_boundary(anchor) {
                 anchor -= 1;
             }
-            let cut = Cut { document: &text, offset, anchor };
+            let cut = Cut { document: &text, offset, anchor, mark: None };
             for &style in ContinuationStyle::ALL {
                 let seed = rng.next();
                 let Some(fragment) = write(style, &cut, seed) else { continue };
@@ -357,6 +437,13 @@ fn every_fragment_has_the_properties_of_its_style() {
                         assert!(!found.is_empty(), "{shown}");
                         let differs = |start: usize| !fragment.starts_with(&text[start..offset]);
                         assert!(found.iter().any(|(start, value)| *value != truth && differs(*start)), "{shown}");
+                    }
+                    _ if style.group() == Group::Noise => {
+                        assert!(fragment.ends_with(exact), "{shown}");
+                    }
+                    _ if style.group() == Group::EarlyEnd => assert!(!fragment.ends_with(exact), "{shown}"),
+                    ContinuationStyle::BareNext => {
+                        assert!(serde_json::from_str::<Value>(&fragment).is_ok(), "{shown}");
                     }
                     _ if style.group() == Group::Anchored => assert!(fragment.contains(anchored), "{shown}"),
                     _ if matches!(style.group(), Group::Exact | Group::Unasked) => {
@@ -423,7 +510,7 @@ fn inner(style: ContinuationStyle, fragment: &str) -> &str {
 fn deep_nesting_needs_no_recursion() {
     let depth = 200_000;
     let document = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-    let cut = Cut { document: &document, offset: depth / 2, anchor: depth / 2 - 10 };
+    let cut = Cut { document: &document, offset: depth / 2, anchor: depth / 2 - 10, mark: None };
     let root = write(ContinuationStyle::RootReformatted, &cut, 4);
     assert!(root.is_none_or(|text| text.len() > document.len()));
     assert_eq!(write(ContinuationStyle::Root, &cut, 4).as_deref(), Some(document.as_str()));

@@ -41,7 +41,7 @@ pub(super) struct Site<'a> {
 impl<'a> Site<'a> {
     /// Indexes a document; `None` where it is not JSON, or the cut is not inside it.
     pub(super) fn new(cut: &Cut<'a>) -> Option<Self> {
-        let &Cut { document, offset, anchor } = cut;
+        let &Cut { document, offset, anchor, .. } = cut;
         let is_cut = offset > 0 && offset < document.len() && anchor <= offset;
         if !is_cut || !document.is_char_boundary(offset) || !document.is_char_boundary(anchor) {
             return None;
@@ -63,8 +63,17 @@ impl<'a> Site<'a> {
         self.from(self.cut.offset)
     }
 
-    pub(super) fn anchored(&self) -> &'a str {
-        self.from(self.cut.anchor)
+    /// Returns the anchor, the mark if there is one, and the rest.
+    pub(super) fn anchored(&self) -> String {
+        [self.anchor(), self.mark(), self.exact()].concat()
+    }
+
+    pub(super) fn anchor(&self) -> &'a str {
+        &self.cut.document[self.cut.anchor..self.cut.offset]
+    }
+
+    pub(super) fn mark(&self) -> &'a str {
+        self.cut.mark.unwrap_or_default()
     }
 
     pub(super) fn delivered(&self) -> &'a str {
@@ -95,6 +104,15 @@ impl<'a> Site<'a> {
         let is_edge = |unit: spell::Unit<'_>| unit.at == cut;
         let inner = self.text(Span { start: token.start + 1, end: token.end - 1 });
         (cut == inner.len() || spell::units(inner).any(is_edge)).then_some(token)
+    }
+
+    /// Returns whether a byte of the document is inside a string or a key: after its opening quote.
+    pub(super) fn is_in_string(&self, at: usize) -> bool {
+        let holds = |span: Span| span.start < at && at < span.end;
+        // The nodes are in the order of the text: the last one that begins before the byte.
+        let after = self.nodes.partition_point(|node| node.lead() < at);
+        let node = after.checked_sub(1).map(|last| &self.nodes[last]);
+        node.is_some_and(|node| node.is_string && holds(node.span) || node.key.is_some_and(holds))
     }
 
     /// Returns the innermost member that contains the cut, as an index of `open`.

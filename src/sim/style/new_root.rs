@@ -126,3 +126,9 @@ pub(super) fn bare(site: &Site<'_>, with_cut: bool) -> Option<String> {
     debug_assert!(first <= last, "the first element is not after the last one");
     site.cut.document.get(site.nodes[first].span.start..site.nodes[last].span.end).map(str::to_owned)
 }
+
+/// Writes the one element after the cut one.
+pub(super) fn next(site: &Site<'_>) -> Option<String> {
+    let next = site.next(site.open[site.container(Some(Kind::Array))?])?;
+    Some(site.text(site.nodes[next].span).to_owned())
+}

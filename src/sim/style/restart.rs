@@ -156,7 +156,7 @@ pub(super) fn closer_missing(site: &Site<'_>) -> Option<String> {
     root.container?;
     let closer = root.span.end - 1;
     let is_left = !site.cut.document.get(site.cut.offset..closer)?.trim_matches(WHITE_SPACE).is_empty();
-    is_left.then(|| site.cut.document[site.cut.anchor..closer].to_owned())
+    is_left.then(|| [site.anchor(), site.mark(), &site.cut.document[site.cut.offset..closer]].concat())
 }
 
 /// White space of RFC 8259.

@@ -102,7 +102,7 @@ impl Row<'_> {
         slot.push(self.delivered()).unwrap();
         let splice = Splice::new(&slot, expect, &limits);
         let anchor = splice.anchor()?;
-        let place = Cut { document: &self.document, offset: self.cut, anchor: anchor.range.start };
+        let place = Cut { document: &self.document, offset: self.cut, anchor: anchor.range.start, mark: None };
         let fragment = write(style, &place, self.seed)?;
         let text = &self.document[anchor.range.clone()];
         let says_little = text.chars().filter(|c| !c.is_whitespace()).count() < FEW;
