@@ -1,8 +1,14 @@
 //! The seam: the cost of finding it, and how often it is right.
 //!
-//! `cargo bench --bench seam --features sim` measures the cost. `… -- table 4` prints the table of results for every
-//! style, over four times as many documents as without a number, with the published rules beside the engine. `… --
-//! table 4 root value-reformatted` also prints the silently wrong rows of these styles.
+//! `cargo bench --bench seam --features sim` measures the cost. The other subjects come after `--`:
+//!
+//! - `table 4` prints the table of results for every style, over four times as many documents as without a number, with
+//!   the published rules beside the engine; with `--rows 20000` instead of a number, over as many documents as give each
+//!   row of the short table so many merges. A style's name prints the silently wrong rows of that style.
+//! - `mix --rows 20000` runs that many cuts through sessions, in the mix of styles by frequency.
+//! - `calibration FILE` compares the probability that the engine reports with what is observed, and writes a plot.
+//!
+//! `tuning` (the default) and `report` choose the seeds of the documents.
 
 #![allow(
     missing_docs,
@@ -12,6 +18,9 @@
     reason = "criterion's macro, inputs that are written here, and a table"
 )]
 
+#[allow(dead_code)]
+#[path = "../tests/it/seam/calibration.rs"]
+mod calibration;
 #[allow(dead_code)]
 #[path = "../tests/it/seam/comparing.rs"]
 mod comparing;
@@ -31,11 +40,20 @@ mod kinds;
 #[path = "../tests/it/seam/layout.rs"]
 mod layout;
 #[allow(dead_code)]
+#[path = "../tests/it/seam/missing.rs"]
+mod missing;
+#[allow(dead_code)]
+#[path = "../tests/it/seam/mix.rs"]
+mod mix;
+#[allow(dead_code)]
 #[path = "../tests/it/seam/peers.rs"]
 mod peers;
 #[allow(dead_code)]
 #[path = "../tests/it/seam/reading.rs"]
 mod reading;
+#[allow(dead_code)]
+#[path = "../tests/it/seam/retry.rs"]
+mod retry;
 #[allow(dead_code)]
 #[path = "../tests/it/seam/rows.rs"]
 mod rows;
@@ -50,6 +68,7 @@ mod support;
 mod table;
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group};
@@ -57,7 +76,9 @@ use restitch::Limits;
 use restitch::sim::style;
 use restitch::splice::{Expect, Slot, Splice};
 
-use table::Filter;
+use join::join_within;
+use judge::Verdict;
+use table::{Filter, Size};
 
 /// Documents of the table, and cuts of each.
 const DOCUMENTS: u64 = 600;
@@ -180,19 +201,86 @@ fn build(c: &mut Criterion) {
 criterion_group!(costs, seam, worst_push, build);
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip_while(|argument| argument != "table").skip(1).collect();
-    if std::env::args().all(|argument| argument != "table") {
-        costs();
-        Criterion::default().configure_from_args().final_summary();
-        return;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments = Arguments(&arguments);
+    match ["table", "mix", "calibration"].into_iter().find(|name| arguments.has(name)) {
+        Some("table") => print_table(&arguments),
+        Some("mix") => {
+            let cuts = arguments.rows().unwrap_or(CUTS * DOCUMENTS as usize);
+            for (name, counts) in mix::measure_all(&arguments.seeds(), cuts) {
+                print!("{}", counts.print(name));
+            }
+        }
+        Some(_) => calibrate(&arguments),
+        None => {
+            costs();
+            Criterion::default().configure_from_args().final_summary();
+        }
     }
-    let times = arguments.iter().find_map(|argument| argument.parse::<u64>().ok()).unwrap_or(1);
-    let (table, peers) = table::measure(DOCUMENTS * times, CUTS);
-    for (_, row) in table.wrong.iter().filter(|(name, _)| arguments.iter().any(|argument| argument == name)) {
+}
+
+/// The arguments of a subject other than the cost.
+struct Arguments<'a>(&'a [String]);
+
+impl Arguments<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|argument| argument == name)
+    }
+
+    /// Returns the argument after `name`.
+    fn after(&self, name: &str) -> Option<&str> {
+        let at = self.0.iter().position(|argument| argument == name)?;
+        self.0.get(at + 1).map(String::as_str)
+    }
+
+    fn rows(&self) -> Option<usize> {
+        self.after("--rows").map(|rows| rows.parse().unwrap())
+    }
+
+    fn seeds(&self) -> Range<u64> {
+        if self.has("report") { documents::REPORT } else { documents::TUNING }
+    }
+}
+
+fn print_table(arguments: &Arguments<'_>) {
+    let times = arguments.0.iter().find_map(|argument| argument.parse::<u64>().ok()).unwrap_or(1);
+    let size = arguments.rows().map_or(Size::Documents(DOCUMENTS * times), Size::Merges);
+    let seeds = arguments.seeds();
+    println!("seeds from {}", seeds.start);
+    let (table, peers) = table::measure(seeds, size, CUTS);
+    for (_, row) in table.wrong.iter().filter(|(name, _)| arguments.has(name)) {
         println!("{row}");
     }
     println!("{}", table.print());
     for (name, table) in &peers {
         println!("{}", table.print_groups(name, Filter::default()));
     }
+    println!("{}", table.print_short());
 }
+
+/// Joins with a high accepted risk, so that there are wrong joins to compare with.
+fn calibrate(arguments: &Arguments<'_>) {
+    let limits = Limits::default().with_max_risk(0.5);
+    let seeds = arguments.seeds();
+    let mut pairs = Vec::new();
+    rows::for_every_row(seeds.start..seeds.start + DOCUMENTS, CUTS, |row| {
+        let outcome = join_within(&limits, row.case.delivered, row.case.fragment, row.line.expect, 1);
+        if let Some(posterior) = outcome.posterior.filter(|_| outcome.joined) {
+            // What was joined and can still become the document is right as far as it goes.
+            let is_wrong = row.case.compare(&outcome) == Verdict::Wrong;
+            pairs.push((posterior, !is_wrong));
+        }
+    });
+    if pairs.is_empty() {
+        println!("no seam reports a probability");
+        return;
+    }
+    let bins = calibration::bins(pairs, JOINS_A_BIN);
+    println!("{}", calibration::print(&bins));
+    if let Some(path) = arguments.after("calibration") {
+        std::fs::write(path, calibration::svg(&bins)).unwrap();
+    }
+}
+
+/// Joins in each bin of the calibration.
+const JOINS_A_BIN: usize = 1000;

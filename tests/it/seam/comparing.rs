@@ -58,32 +58,6 @@ impl Node {
             _ => self.is(truth),
         }
     }
-
-    /// Returns whether the innermost array element at the end of this text is an object that has its `id`.
-    pub(crate) fn is_cut_in_identified(&self, truth: &Self) -> bool {
-        let mut identified = false;
-        let (mut part, mut whole) = (self, truth);
-        loop {
-            match (part, whole) {
-                (Self::Array(elements, end), Self::Array(all, _)) if *end != End::Closed => {
-                    let Some((last, other)) = elements.last().zip(all.get(elements.len().wrapping_sub(1))) else {
-                        return false;
-                    };
-                    let id: Vec<u16> = "id".encode_utf16().collect();
-                    identified = matches!(other, Self::Object(members, _) if members.iter().any(|(key, _)| *key == id));
-                    (part, whole) = (last, other);
-                }
-                (Self::Object(members, end), Self::Object(all, _)) if *end != End::Closed => {
-                    let next = members.last().and_then(|(key, value)| {
-                        all.iter().find(|(name, _)| name == key).map(|(_, other)| (value, other))
-                    });
-                    let Some(next) = next else { return identified };
-                    (part, whole) = next;
-                }
-                _ => return identified,
-            }
-        }
-    }
 }
 
 fn same_number(one: &str, other: &str) -> bool {

@@ -2,7 +2,8 @@
 
 use restitch::AllowedRoots;
 use restitch::Limits;
-use restitch::splice::{Alignment, Expect, Slot, Splice};
+use restitch::sim::style;
+use restitch::splice::{Alignment, Expect, Seam, Slot, Splice, SpliceRequest};
 
 /// The result for one fragment.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +17,9 @@ pub(crate) struct Outcome {
     /// The alignment, or the failure.
     pub(crate) how: String,
     pub(crate) ambiguous: bool,
+    pub(crate) early_end: bool,
+    /// The engine's own probability that the join is right.
+    pub(crate) posterior: Option<f64>,
     /// The largest number of pending bytes.
     pub(crate) pending: usize,
     /// Bytes of the fragment that had arrived when its first text was emitted.
@@ -24,20 +28,30 @@ pub(crate) struct Outcome {
 
 /// Returns where the anchor begins that a call after `delivered` asks for.
 pub(crate) fn anchor(delivered: &str) -> usize {
-    let (slot, splice) = begin(delivered, Expect::Anchor);
+    let (slot, splice) = begin(delivered, Expect::Anchor, &Limits::default());
     splice.anchor().map_or(slot.document().text().len(), |anchor| anchor.range.start)
 }
 
-fn begin(delivered: &str, expect: Expect) -> (Slot, Splice) {
-    let limits = Limits::default();
-    let mut slot = Slot::with_roots(&limits, AllowedRoots::Any);
+fn begin(delivered: &str, expect: Expect, limits: &Limits) -> (Slot, Splice) {
+    let mut slot = Slot::with_roots(limits, AllowedRoots::Any);
     slot.push(delivered).unwrap();
-    let splice = Splice::new(&slot, expect, &limits);
+    let request = SpliceRequest { expect, tags: vec![style::anchor_tag(delivered)], ..SpliceRequest::default() };
+    let splice = Splice::new(&slot, request, limits);
     (slot, splice)
+}
+
+/// Returns the probability that a seam reports.
+fn posterior(_: &Seam) -> Option<f64> {
+    None
 }
 
 /// Joins `fragment`, which arrives in pieces of at least `chunk` bytes that end between characters.
 pub(crate) fn join(delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> Outcome {
+    join_within(&Limits::default(), delivered, fragment, expect, chunk)
+}
+
+/// Joins `fragment` under these limits.
+pub(crate) fn join_within(limits: &Limits, delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> Outcome {
     let mut rest = fragment;
     let pieces = std::iter::from_fn(|| {
         let end = (chunk.min(rest.len())..=rest.len()).find(|&end| rest.is_char_boundary(end)).unwrap();
@@ -45,18 +59,22 @@ pub(crate) fn join(delivered: &str, fragment: &str, expect: Expect, chunk: usize
         rest = after;
         (!piece.is_empty()).then_some(piece)
     });
-    join_pieces(delivered, pieces, expect)
+    feed(begin(delivered, expect, limits), pieces)
 }
 
 /// Joins a fragment that arrives in these pieces.
 pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a str>, expect: Expect) -> Outcome {
-    let (mut slot, mut splice) = begin(delivered, expect);
+    feed(begin(delivered, expect, &Limits::default()), pieces)
+}
+
+fn feed<'a>((mut slot, mut splice): (Slot, Splice), pieces: impl Iterator<Item = &'a str>) -> Outcome {
+    let delivered = slot.document().text().len();
     let (mut pending, mut pushed_at, mut at) = (0, None, 0);
     for piece in pieces {
         let fed = splice.feed(&mut slot, piece);
         at += piece.len();
         pending = pending.max(splice.pending());
-        if slot.document().text().len() > delivered.len() {
+        if slot.document().text().len() > delivered {
             pushed_at = pushed_at.or(Some(at));
         }
         if fed.is_err() {
@@ -64,7 +82,7 @@ pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a 
         }
     }
     let merged = splice.finish(&mut slot);
-    if slot.document().text().len() > delivered.len() {
+    if slot.document().text().len() > delivered {
         pushed_at = pushed_at.or(Some(at));
     }
     let seam = splice.seam();
@@ -77,6 +95,8 @@ pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a 
             Err(failure) => format!("{failure:?}"),
         },
         ambiguous: seam.is_some_and(|seam| seam.ambiguous && seam.alignment != Alignment::Repeat),
+        early_end: seam.is_some_and(|seam| seam.early_end),
+        posterior: seam.and_then(posterior),
         pending: seam.map_or(pending, |seam| seam.pending.max(pending)),
         pushed_at,
     }

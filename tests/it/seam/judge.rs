@@ -48,15 +48,16 @@ pub(crate) enum Brings<'a> {
 }
 
 impl Case<'_> {
-    /// A join that is reported as ambiguous is not silent.
+    /// A join that is reported as ambiguous or as an early end is not silent.
     pub(crate) fn judge(&self, outcome: &Outcome) -> Verdict {
         match self.compare(outcome) {
-            Verdict::Wrong if outcome.ambiguous => Verdict::Flagged,
+            Verdict::Wrong if outcome.ambiguous || outcome.early_end => Verdict::Flagged,
             verdict => verdict,
         }
     }
 
-    fn compare(&self, outcome: &Outcome) -> Verdict {
+    /// Compares the result with the document, whatever the seam reports.
+    pub(crate) fn compare(&self, outcome: &Outcome) -> Verdict {
         let is_unchanged = outcome.text == self.delivered;
         if is_unchanged && matches!(self.brings, Brings::Nothing | Brings::Closers) {
             return Verdict::Right;
@@ -93,6 +94,8 @@ impl Case<'_> {
             joined: true,
             how: String::new(),
             ambiguous: false,
+            early_end: false,
+            posterior: None,
             pending: 0,
             pushed_at: None,
         };
@@ -150,6 +153,8 @@ fn verdicts_are_those_of_a_reader() {
             joined: true,
             how: String::new(),
             ambiguous: false,
+            early_end: false,
+            posterior: None,
             pending: 0,
             pushed_at: None,
         };

@@ -97,6 +97,109 @@ pub(crate) fn code(source: &mut Source<'_>, size: usize) -> Tree {
     Tree::map([("files", files)])
 }
 
+/// Orders with line items: objects in arrays in objects in an array.
+pub(crate) fn orders(source: &mut Source<'_>, size: usize) -> Tree {
+    let orders = source.until(size, |source| {
+        let id = source.id();
+        let count = 1 + source.rng.below(5);
+        let items = (0..count).map(|n| {
+            let (label, code) = (source.words(2), source.rng.below(9000));
+            let (quantity, cents) = (1 + source.rng.below(12), source.rng.below(100));
+            Tree::map([
+                ("line", Tree::token(n + 1)),
+                ("sku", source.string(&format!("{}-{code:04}", &label[..2].to_uppercase()))),
+                ("label", source.string(&label)),
+                ("quantity", Tree::token(quantity)),
+                (
+                    "price",
+                    Tree::map([
+                        ("amount", Tree::token(format!("{code}.{cents:02}"))),
+                        ("currency", source.string("EUR")),
+                    ]),
+                ),
+            ])
+        });
+        let items = Tree::List(items.collect());
+        let (name, street) = (source.rng.pick(&NAMES), source.words(2));
+        let address = Tree::map([
+            ("street", source.string(&format!("{street} {id}"))),
+            ("postcode", source.string(&format!("{:05}", id * 7919 % 100_000))),
+        ]);
+        Tree::map([
+            ("order_id", source.string(&format!("A-{:06}", 4200 + 3 * id))),
+            ("customer", Tree::map([("name", source.string(name)), ("address", address)])),
+            ("items", items),
+            ("paid", source.literal()),
+        ])
+    });
+    Tree::map([("orders", orders), ("page", Tree::token(1))])
+}
+
+/// Log events with timestamps that grow, and keys that only some events have.
+pub(crate) fn events(source: &mut Source<'_>, size: usize) -> Tree {
+    let mut seconds = source.rng.below(80_000);
+    source.until(size, |source| {
+        seconds += 1 + source.rng.below(300);
+        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        let (millis, level) = (source.rng.below(1000), source.rng.pick(&["info", "info", "warn", "error"]));
+        let message = source.words(5);
+        let mut members = vec![
+            ("ts", source.string(&format!("2024-03-11T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"))),
+            ("level", source.string(level)),
+            ("msg", source.string(&message)),
+        ];
+        if source.rng.below(2) == 0 {
+            members.push(("request", source.string(&format!("{:08x}", seconds * 2_654_435_761 % 0xffff_ffff))));
+        }
+        if source.rng.below(3) == 0 {
+            members.push(("took_ms", source.number()));
+        }
+        Tree::Map(members.into_iter().map(|(key, value)| (format!("\"{key}\""), value)).collect())
+    })
+}
+
+/// Features with coordinates, in the form of GeoJSON.
+pub(crate) fn features(source: &mut Source<'_>, size: usize) -> Tree {
+    let features = source.until(size, |source| {
+        let (east, north) = (source.rng.below(170_000), source.rng.below(80_000));
+        let count = 1 + source.rng.below(8);
+        let points = (0..count).map(|_| {
+            let (east, north) = (east + source.rng.below(900), north + source.rng.below(900));
+            Tree::List([east, north].map(|n| Tree::token(format!("{}.{:03}", n / 1000, n % 1000))).to_vec())
+        });
+        let points: Vec<Tree> = points.collect();
+        let (kind, coordinates) = match <[Tree; 1]>::try_from(points) {
+            Ok([point]) => ("Point", point),
+            Err(points) => ("LineString", Tree::List(points)),
+        };
+        let name = source.words(2);
+        Tree::map([
+            ("type", source.string("Feature")),
+            ("geometry", Tree::map([("type", source.string(kind)), ("coordinates", coordinates)])),
+            ("properties", Tree::map([("name", source.string(&name)), ("lanes", source.number())])),
+        ])
+    });
+    Tree::map([("type", source.string("FeatureCollection")), ("features", features)])
+}
+
+/// An object whose keys are names, and whose values have the same shape.
+pub(crate) fn named(source: &mut Source<'_>, size: usize) -> Tree {
+    let (mut members, mut length) = (Vec::new(), 0);
+    while length < size {
+        let id = source.id();
+        let (word, unit) = (source.rng.pick(&WORDS), source.rng.pick(&["ms", "bytes", "percent"]));
+        let description = source.words(6);
+        let value = Tree::map([
+            ("default", source.number()),
+            ("unit", source.string(unit)),
+            ("description", source.string(&description)),
+        ]);
+        length += value.length() + 20;
+        members.push((format!("\"{word}_{id}\""), value));
+    }
+    Tree::map([("version", Tree::token(3)), ("settings", Tree::Map(members))])
+}
+
 pub(crate) fn escapes(source: &mut Source<'_>, size: usize) -> Tree {
     const PIECES: [&str; 14] = [
         "\\n",

@@ -1,57 +1,114 @@
-//! The same through a session: the model continues in any style at first, and as requested in the next call.
+//! Fragments through a session: what it makes of a model's answers to its calls.
 
 use std::time::Duration;
 
 use restitch::AllowedRoots;
 use restitch::Limits;
-use restitch::session::{CallEnd, Input, Output, Session, SessionEvent, Status};
-use restitch::splice::Expect;
+use restitch::session::{CallEnd, Input, Output, Session, SessionEvent, Status, Turn};
+use restitch::splice::{Alignment, Expect};
 
 use super::judge::Verdict;
 use super::missing::missing;
-use super::reading::read;
+use super::reading::{Node, read};
 use super::rows::Row;
 
-/// Returns what the session makes of the row's fragment and of true answers to its further requests. `None` where the
-/// true answer is not known, because the text stops inside an escape that the document does not have.
-pub(crate) fn retried(row: &Row<'_>) -> Option<(Verdict, String)> {
+/// A call, as a model sees it.
+pub(crate) struct Asked<'a> {
+    pub(crate) turn: &'a Turn,
+    /// The complete document: the delivered text and the true rest.
+    pub(crate) document: &'a str,
+    /// Bytes of it that were delivered.
+    pub(crate) delivered: usize,
+    /// Calls before this one.
+    pub(crate) number: usize,
+    /// An answer has added something to the text.
+    pub(crate) has_grown: bool,
+}
+
+impl Asked<'_> {
+    /// Returns the answer that the request asked for.
+    pub(crate) fn as_requested(&self) -> String {
+        let mark = self.turn.mark.as_deref().unwrap_or_default();
+        [&self.turn.anchor, mark, &self.document[self.delivered..]].concat()
+    }
+}
+
+/// The result of a session.
+pub(crate) struct Ended {
+    /// Right, silently wrong, or flagged.
+    pub(crate) verdict: Verdict,
+    pub(crate) calls: usize,
+    /// The alignments and failures.
+    pub(crate) said: Vec<String>,
+}
+
+/// Runs a session whose first call delivered `delivered`, and whose further calls get the answers of `answer`. Returns
+/// `None` where the true rest is not known, because the text stops inside an escape that the document does not have.
+pub(crate) fn run(
+    limits: &Limits,
+    text: &str,
+    truth: &Node,
+    delivered: &str,
+    mut answer: impl FnMut(&Asked<'_>) -> String,
+) -> Option<Ended> {
     let now = Duration::ZERO;
-    let document = row.sample.text.as_str();
-    let mut session = Session::with(Limits::default(), Expect::Anchor, AllowedRoots::Any);
-    session.handle_input(now, Input::Text(row.case.delivered));
+    let mut session = Session::with(limits.clone(), Expect::Anchor, AllowedRoots::Any);
+    session.handle_input(now, Input::Text(delivered));
     session.handle_input(now, Input::CallEnd(CallEnd::Closed));
-    let mut answer = Some(row.case.fragment.to_owned());
-    let mut said = Vec::new();
+    let (mut calls, mut is_flagged, mut said) = (0, false, Vec::new());
+    let wrong = |is_flagged| if is_flagged { Verdict::Flagged } else { Verdict::Wrong };
     loop {
         match session.poll_output()? {
             Output::Call { request, .. } => {
                 let turn = request.turn?;
-                let text = turn.delivered.as_str();
-                let answer = match (answer.take(), document.strip_prefix(text)) {
-                    (Some(first), _) => first,
-                    (None, Some(rest)) => turn.anchor + rest,
-                    (None, None) => {
-                        let part = read(text).filter(|part| part.may_become(row.case.truth));
-                        let Some(part) = part else { return Some((Verdict::Wrong, said.join(", "))) };
-                        turn.anchor + &missing(text, &part, row.case.truth)?
-                    }
+                let now_delivered = session.document().text();
+                let document = if text.starts_with(now_delivered) {
+                    text.to_owned()
+                } else {
+                    // Nothing that a model writes here makes the document right again.
+                    let Some(part) = read(now_delivered).filter(|part| part.may_become(truth)) else {
+                        return Some(Ended { verdict: wrong(is_flagged), calls, said });
+                    };
+                    format!("{now_delivered}{}", missing(now_delivered, &part, truth)?)
                 };
+                let has_grown = now_delivered.len() > delivered.len();
+                let asked = Asked {
+                    turn: &turn,
+                    document: &document,
+                    delivered: now_delivered.len(),
+                    number: calls,
+                    has_grown,
+                };
+                let answer = answer(&asked);
+                calls += 1;
                 session.handle_input(now, Input::Text(&answer));
                 session.handle_input(now, Input::CallEnd(CallEnd::Closed));
             }
-            Output::Event(SessionEvent::Joined { seam, .. }) => said.push(seam.alignment.as_str().to_owned()),
+            Output::Event(SessionEvent::Joined { seam, .. }) => {
+                is_flagged |= seam.early_end || seam.ambiguous && seam.alignment != Alignment::Repeat;
+                said.push(seam.alignment.as_str().to_owned());
+            }
             Output::Event(SessionEvent::Failed { reason, .. }) => said.push(reason.to_string()),
             Output::Event(_) | Output::Text(_) => {}
             Output::Done(outcome) => {
-                let is_true = || read(session.document().text()).is_some_and(|node| node.is(row.case.truth));
+                let is_true = || read(session.document().text()).is_some_and(|node| node.is(truth));
                 let verdict = match outcome.status() {
                     Status::Complete if is_true() => Verdict::Right,
-                    Status::Complete => Verdict::Wrong,
+                    Status::Complete => wrong(is_flagged),
                     _ => Verdict::Flagged,
                 };
-                return Some((verdict, said.join(", ")));
+                return Some(Ended { verdict, calls, said });
             }
             _ => {}
         }
     }
+}
+
+/// Runs a session whose second call gets the row's fragment, and whose further calls get what they ask for.
+pub(crate) fn retried(row: &Row<'_>) -> Option<Ended> {
+    let (text, case) = (row.sample.text.as_str(), &row.case);
+    run(&Limits::default(), text, case.truth, case.delivered, |asked| match asked.number {
+        0 => case.fragment.to_owned(),
+        _ => asked.as_requested(),
+    })
 }

@@ -9,12 +9,77 @@ use super::reading::{Node, read, root_end};
 use super::style::{ContinuationStyle, Cut, Group, write};
 use super::support::Rng;
 
+/// The groups in which styles are counted: the rows of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Class {
+    /// The anchor, plain and in its wrappings.
+    Anchored,
+    /// The anchor with noise.
+    Noise,
+    /// Restarts and new layouts.
+    Restart,
+    /// Exact, half or reopened, though the anchor was asked for.
+    Unasked,
+    /// The rest in a root of its own or without one.
+    ReRooted,
+    /// Early ends. These go through a session, which asks once more.
+    EarlyEnd,
+    /// The rest alone, as requested.
+    Exact,
+    /// What adds nothing new, contradicts what was delivered, or loses a space.
+    Other,
+}
+
+impl Class {
+    pub(crate) const ALL: [(Self, &str); 8] = [
+        (Self::Anchored, "anchored"),
+        (Self::Noise, "anchor with noise"),
+        (Self::Restart, "restarts"),
+        (Self::Unasked, "exact, half, reopened"),
+        (Self::ReRooted, "re-rooted"),
+        (Self::EarlyEnd, "early ends, asked again"),
+        (Self::Exact, "exact, as requested"),
+        (Self::Other, "other"),
+    ];
+
+    pub(crate) fn of(style: ContinuationStyle) -> Self {
+        match style {
+            ContinuationStyle::Reopened => return Self::Unasked,
+            ContinuationStyle::NewRootRest | ContinuationStyle::NewRootWithout => return Self::ReRooted,
+            _ if is_bare(style) => return Self::ReRooted,
+            _ => {}
+        }
+        match style.group() {
+            Group::Anchored => Self::Anchored,
+            Group::Noise => Self::Noise,
+            Group::Restart => Self::Restart,
+            Group::Unasked => Self::Unasked,
+            Group::NewRoot => Self::ReRooted,
+            Group::EarlyEnd => Self::EarlyEnd,
+            Group::Exact => Self::Exact,
+            Group::Rest => Self::Other,
+        }
+    }
+}
+
+/// Returns whether the style writes elements and nothing that is after their array.
+fn is_bare(style: ContinuationStyle) -> bool {
+    matches!(
+        style,
+        ContinuationStyle::Bare
+            | ContinuationStyle::BareCut
+            | ContinuationStyle::BareNext
+            | ContinuationStyle::BareList
+            | ContinuationStyle::BareListCut
+    )
+}
+
 /// The fragments of one style, and what the request asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) style: ContinuationStyle,
     pub(crate) name: &'static str,
-    pub(crate) group: Group,
+    pub(crate) class: Class,
     pub(crate) expect: Expect,
 }
 
@@ -27,15 +92,13 @@ pub(crate) struct Row<'a> {
     pub(crate) case: Case<'a>,
     /// The fragment was cut again.
     pub(crate) again: bool,
-    /// The innermost element that is cut has an `id`.
-    pub(crate) identified: bool,
 }
 
 /// Returns all styles with their requests: `exact` where a prefill was requested, and all others where an anchor was.
 pub(crate) fn lines() -> impl Iterator<Item = Line> {
     ContinuationStyle::ALL.iter().map(|&style| {
         let expect = if style == ContinuationStyle::Exact { Expect::Exact } else { Expect::Anchor };
-        Line { style, name: style.name(), group: style.group(), expect }
+        Line { style, name: style.name(), class: Class::of(style), expect }
     })
 }
 
@@ -44,19 +107,23 @@ pub(crate) fn lines() -> impl Iterator<Item = Line> {
 pub(crate) fn for_every_row(seeds: std::ops::Range<u64>, cuts: usize, mut body: impl FnMut(&Row<'_>)) {
     let lines: Vec<Line> = lines().collect();
     for seed in seeds {
-        let sample = sample(seed);
-        let truth = read(&sample.text).unwrap();
-        let mut rng = Rng::new(seed);
-        for cut in cuts_of(&sample.text, cuts, &mut rng) {
-            at_cut(&lines, &sample, &truth, cut, &mut rng, &mut body);
-        }
+        rows_of(seed, cuts, &lines, &mut body);
+    }
+}
+
+/// Runs these lines at `cuts` cuts of the document of a seed.
+pub(crate) fn rows_of(seed: u64, cuts: usize, lines: &[Line], body: &mut impl FnMut(&Row<'_>)) {
+    let sample = sample(seed);
+    let truth = read(&sample.text).unwrap();
+    let mut rng = Rng::new(seed);
+    for cut in cuts_of(&sample.text, cuts, &mut rng) {
+        at_cut(lines, &sample, &truth, cut, &mut rng, body);
     }
 }
 
 fn at_cut(lines: &[Line], sample: &Sample, truth: &Node, cut: usize, rng: &mut Rng, body: &mut impl FnMut(&Row<'_>)) {
     let (delivered, rest) = sample.text.split_at(cut);
-    let identified = read(delivered).is_some_and(|part| part.is_cut_in_identified(truth));
-    let place = Cut { document: &sample.text, offset: cut, anchor: join::anchor(delivered) };
+    let place = Cut { document: &sample.text, offset: cut, anchor: join::anchor(delivered), mark: None };
     for line in lines {
         let seed = rng.next();
         let Some(fragment) = write(line.style, &place, seed) else { continue };
@@ -68,6 +135,8 @@ fn at_cut(lines: &[Line], sample: &Sample, truth: &Node, cut: usize, rng: &mut R
             | ContinuationStyle::OnlyDelivered => Brings::Nothing,
             ContinuationStyle::ClosedDelivered => Brings::Closers,
             ContinuationStyle::CloserMissing => Brings::Part { missing: &closers[closers.len() - 1..], compared: true },
+            // What is after the array is missing, and perhaps a part of the cut element.
+            style if is_bare(style) => Brings::Part { missing: "", compared: false },
             _ => Brings::Rest,
         };
         let seam = seam(&fragment, delivered, rest.trim_end());
@@ -78,7 +147,6 @@ fn at_cut(lines: &[Line], sample: &Sample, truth: &Node, cut: usize, rng: &mut R
             seed,
             case: Case { truth, delivered, fragment: &fragment, brings, seam },
             again: false,
-            identified,
         };
         body(&row);
         let Some(end) = cut_again(&fragment, rng) else { continue };

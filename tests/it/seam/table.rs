@@ -1,12 +1,14 @@
 //! The table of results, by style and by group.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use super::documents;
 use super::join::Outcome;
 use super::judge::Verdict;
 use super::peers::PEERS;
-use super::rows::{Row, for_every_row, lines};
-use super::style::Group;
+use super::retry::{Ended, retried};
+use super::rows::{Class, Line, Row, lines, rows_of};
 
 /// The counts of some rows.
 #[derive(Clone, Debug, Default)]
@@ -25,10 +27,9 @@ pub(crate) struct Cell {
 /// Which rows are counted together. `None`: all of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filter {
-    pub(crate) group: Option<Group>,
+    pub(crate) class: Option<Class>,
     pub(crate) name: Option<&'static str>,
     pub(crate) periodic: Option<bool>,
-    pub(crate) identified: Option<bool>,
     pub(crate) again: bool,
     /// The documents whose root is a scalar. No stream has such a root, so they are counted separately.
     pub(crate) scalars: bool,
@@ -39,7 +40,6 @@ struct Key {
     name: &'static str,
     scalar: bool,
     periodic: bool,
-    identified: bool,
     again: bool,
 }
 
@@ -50,27 +50,73 @@ pub(crate) struct Table {
     pub(crate) wrong: Vec<(&'static str, String)>,
 }
 
-/// Runs every style over this many documents, through the engine and through each of the published rules.
-pub(crate) fn measure(documents: u64, cuts: usize) -> (Table, Vec<(&'static str, Table)>) {
+/// The size of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Size {
+    Documents(u64),
+    /// At least this many merges in each of [`ROWS`], and no more documents for a row that has them.
+    Merges(usize),
+}
+
+/// Runs the styles over the documents of `seeds`, through the engine and through each of the published rules.
+pub(crate) fn measure(seeds: Range<u64>, size: Size, cuts: usize) -> (Table, Vec<(&'static str, Table)>) {
     let mut table = Table::default();
     let mut peers = PEERS.map(|(name, rule)| (name, rule, Table::default()));
-    for_every_row(0..documents, cuts, |row| {
-        let outcome = row.join(1);
-        table.count(row, &outcome, row.case.judge(&outcome));
-        for (_, rule, table) in peers.iter_mut().filter(|_| !row.again) {
-            table.count_verdict(row, row.case.judge_text(&rule(row.case.delivered, row.case.fragment)));
-        }
-    });
+    for seed in seeds.clone() {
+        let is_periodic = documents::is_periodic(seed);
+        let wanted: Vec<Line> = match size {
+            Size::Documents(count) if seed - seeds.start >= count => break,
+            Size::Documents(_) => lines().collect(),
+            Size::Merges(least) => {
+                let due: Vec<_> = ROWS.iter().filter(|row| table.sum(row.rows).rows < least).collect();
+                if due.is_empty() {
+                    break;
+                }
+                let fits = |row: &TableRow, line: &Line| {
+                    row.rows.class == Some(line.class) && row.rows.periodic.is_none_or(|is| is == is_periodic)
+                };
+                lines().filter(|line| due.iter().any(|row| fits(row, line))).collect()
+            }
+        };
+        rows_of(seed, cuts, &wanted, &mut |row| {
+            if row.line.class == Class::EarlyEnd {
+                if let Some(ended) = retried(row).filter(|_| !row.again) {
+                    table.count_ended(row, &ended);
+                }
+                return;
+            }
+            let outcome = row.join(1);
+            table.count(row, &outcome, row.case.judge(&outcome));
+            for (_, rule, table) in peers.iter_mut().filter(|_| !row.again) {
+                table.count_verdict(row, row.case.judge_text(&rule(row.case.delivered, row.case.fragment)));
+            }
+        });
+    }
     (table, peers.into_iter().map(|(name, _, table)| (name, table)).collect())
 }
 
-pub(crate) const GROUPS: [(Group, &str); 6] = [
-    (Group::Anchored, "anchored"),
-    (Group::Exact, "exact"),
-    (Group::Unasked, "unasked"),
-    (Group::Restart, "restart"),
-    (Group::NewRoot, "new-root"),
-    (Group::Rest, "rest"),
+/// A row of the short table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableRow {
+    pub(crate) name: &'static str,
+    pub(crate) rows: Filter,
+}
+
+const fn row(name: &'static str, class: Class, periodic: Option<bool>) -> TableRow {
+    TableRow { name, rows: Filter { class: Some(class), name: None, periodic, again: false, scalars: false } }
+}
+
+/// The short table: rates have bounds here. Early ends count after the model was asked once more.
+pub(crate) const ROWS: [TableRow; 9] = [
+    row("anchored", Class::Anchored, None),
+    row("anchor with noise", Class::Noise, None),
+    row("restarts, elements differ", Class::Restart, Some(false)),
+    row("restarts, periodic", Class::Restart, Some(true)),
+    row("exact, half, reopened", Class::Unasked, None),
+    row("re-rooted", Class::ReRooted, None),
+    row("early ends, asked again", Class::EarlyEnd, None),
+    row("exact, as requested", Class::Exact, None),
+    row("other", Class::Other, None),
 ];
 
 impl Table {
@@ -86,33 +132,48 @@ impl Table {
         cell.distance.extend(distance);
     }
 
+    /// Counts a fragment that went through a session.
+    fn count_ended(&mut self, row: &Row<'_>, ended: &Ended) {
+        if ended.verdict == Verdict::Wrong {
+            let (sample, cut, seed) = (&row.sample.name, row.cut, row.seed);
+            let said = ended.said.join(", ");
+            let shown =
+                format!("{sample} at {cut} {} (seed {seed:#x}), {said}: {:?}", row.line.name, row.case.fragment);
+            self.wrong.push((row.line.name, shown));
+        }
+        self.cell(row).add(ended.verdict);
+    }
+
     /// A rule has only a result and no report.
     pub(crate) fn count_verdict(&mut self, row: &Row<'_>, verdict: Verdict) {
         self.cell(row).add(verdict);
     }
 
     fn cell(&mut self, row: &Row<'_>) -> &mut Cell {
-        let Row { line, sample, identified, again, .. } = *row;
-        self.cells
-            .entry(Key { name: line.name, scalar: sample.scalar, periodic: sample.periodic, identified, again })
-            .or_default()
+        let Row { line, sample, again, .. } = *row;
+        self.cells.entry(Key { name: line.name, scalar: sample.scalar, periodic: sample.periodic, again }).or_default()
     }
 
     /// Returns the sum of some rows.
     pub(crate) fn sum(&self, filter: Filter) -> Cell {
         let mut sum = Cell::default();
         for line in lines() {
-            let wanted = filter.group.is_none_or(|group| group == line.group)
+            let wanted = filter.class.is_none_or(|class| class == line.class)
                 && filter.name.is_none_or(|name| name == line.name);
             for (key, cell) in self.cells.iter().filter(|(key, _)| wanted && key.name == line.name) {
-                let fits = filter.periodic.is_none_or(|periodic| periodic == key.periodic)
-                    && filter.identified.is_none_or(|identified| identified == key.identified);
+                let fits = filter.periodic.is_none_or(|periodic| periodic == key.periodic);
                 if fits && filter.again == key.again && filter.scalars == key.scalar {
                     sum.merge(cell);
                 }
             }
         }
         sum
+    }
+
+    /// Returns the short table as text.
+    pub(crate) fn print_short(&self) -> String {
+        let lines = ROWS.iter().map(|row| self.sum(row.rows).line(row.name));
+        format!("\n{HEADER}\n{}", lines.collect::<String>())
     }
 
     /// Returns the table as text, one line for each group and each style.
@@ -122,14 +183,12 @@ impl Table {
             for (periodic, which) in [(None, "all documents"), (Some(false), "where elements differ")] {
                 out += &format!("\n{part}, {which}\n{HEADER}\n");
                 let filter = Filter { periodic, again, ..Filter::default() };
-                for (group, name) in GROUPS {
-                    out += &self.sum(Filter { group: Some(group), ..filter }).line(&format!("= {name}"));
-                    for line in lines().filter(|line| line.group == group) {
+                for (class, name) in Class::ALL {
+                    out += &self.sum(Filter { class: Some(class), ..filter }).line(&format!("= {name}"));
+                    for line in lines().filter(|line| line.class == class) {
                         out += &self.sum(Filter { name: Some(line.name), ..filter }).line(&format!("  {}", line.name));
                     }
                 }
-                let new_root = Filter { group: Some(Group::NewRoot), identified: Some(true), ..filter };
-                out += &self.sum(new_root).line("= new root, with id");
                 out += &self.sum(filter).line("= all");
             }
         }
@@ -144,8 +203,8 @@ impl Table {
                 continue;
             }
             out += &format!("\n{title}, {which}\n{HEADER}\n");
-            for (group, name) in GROUPS {
-                out += &self.sum(Filter { group: Some(group), periodic, ..rows }).line(&format!("= {name}"));
+            for (class, name) in Class::ALL {
+                out += &self.sum(Filter { class: Some(class), periodic, ..rows }).line(&format!("= {name}"));
             }
         }
         out
