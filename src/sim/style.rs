@@ -247,8 +247,8 @@ styles! {
     EarlyClose = "early-close" in EarlyEnd;
     /// The same after `...` or `…`.
     EarlyEllipsis = "early-ellipsis" in EarlyEnd;
-    /// The rest up to the end of one of the next three elements or members, then `...` as an element, then what closes
-    /// the open containers; perhaps after the anchor.
+    /// The rest up to the end of one of the next three elements or members, then `...` in place of those after it, then
+    /// what closes the open containers; perhaps after the anchor.
     EarlyElement = "early-element" in EarlyEnd;
     /// The same with a comment in place of the `...`.
     EarlyComment = "early-comment" in EarlyEnd;

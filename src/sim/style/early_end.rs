@@ -55,22 +55,19 @@ pub(super) fn comment(site: &Site<'_>, random: &mut Random) -> Option<String> {
 }
 
 /// Returns the rest up to the end of one of the next three children of an open container; the container, as an index of
-/// `open`; and the comma with the white space that children have between them. The innermost container that has such
-/// children, and more than closers after them.
+/// `open`; and the text between that child and the next one. It is the innermost container in which a child is left out
+/// then: a comma after a container's last child would make the delivered text another document.
 fn beginning<'a>(site: &Site<'a>, random: &mut Random) -> Option<(&'a str, usize, &'a str)> {
     let wanted = 1 + random.below(3);
+    let document = site.cut.document;
     (0..site.open.len()).rev().find_map(|place| {
-        let container = &site.nodes[site.open[place]];
+        let children = &site.nodes[site.open[place]].children;
         let first = site.next(site.open[place])?;
-        let at = container.children.iter().position(|&child| child == first)?;
-        let ends = container.children[at..].iter().take(wanted).rev().map(|&child| site.nodes[child].span.end);
-        let is_early = |end: &usize| site.from(*end).contains(|c: char| !matches!(c, ']' | '}') && !is_white(c));
-        let end = ends.into_iter().find(is_early)?;
-        // A document of one line has `, ` or `,`; one of many lines a line for each child.
-        let after = site.from(end).strip_prefix(',');
-        let separator = after.map(|after| after.len() - after.trim_start_matches(WHITE_SPACE).len());
-        let separator = separator.map_or(", ", |white| &site.from(end)[..=white]);
-        Some((&site.cut.document[site.cut.offset..end], place, separator))
+        let at = children.iter().position(|&child| child == first)?;
+        let left_out = (at + wanted).min(children.len() - 1);
+        let end = site.nodes[children[left_out.checked_sub(1)?]].span.end;
+        let separator = &document[end..site.nodes[children[left_out]].lead()];
+        (left_out > at).then(|| (&document[site.cut.offset..end], place, separator))
     })
 }
 

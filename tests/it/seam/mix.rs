@@ -131,8 +131,11 @@ impl Model {
 /// Draws of a style that applies, before another group is drawn.
 const TRIES: usize = 8;
 
-/// The percentages of groups of styles, as frequent as models write them.
-const SHARES: [(usize, fn(ContinuationStyle) -> bool); 8] = [
+/// A percentage, and the styles that have it together.
+type Share = (usize, fn(ContinuationStyle) -> bool);
+
+/// How frequent models write groups of styles.
+const SHARES: [Share; 8] = [
     (52, |style| style == ContinuationStyle::Anchor),
     (14, |style| {
         let is_wrapped = style.name().contains("fence") || style.name().contains("preamble");
