@@ -139,6 +139,12 @@ impl Default for TransportLimits {
     }
 }
 
+/// Returns whether a number can be a [`max_risk`](ContinuationLimits::max_risk).
+#[cfg(any(feature = "config", feature = "proxy"))]
+pub(crate) fn is_probability(number: f64) -> bool {
+    (0.0..=1.0).contains(&number)
+}
+
 /// Declares a setter for each limit.
 macro_rules! setters {
     ($($group:ident: $ty:ident { $($setter:ident $name:ident: $value:ty),+ $(,)? })+) => {

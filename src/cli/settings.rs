@@ -10,6 +10,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::{Console, Exit};
 use crate::config::Config;
+use crate::limits::is_probability;
 use crate::session::GiveUp;
 
 /// The settings of the proxy.
@@ -27,6 +28,10 @@ pub(super) struct Settings {
     /// The most calls after the first one, for one answer. [default: 8]
     #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
     continuations: Option<u32>,
+    /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was asked for.
+    /// [default: 0.001]
+    #[arg(long, value_name = "RISK", env = "RESTITCH_MAX_RISK", value_parser = max_risk)]
+    max_risk: Option<f64>,
     /// Seconds of silence after which a provider counts as gone while a document is incomplete. [default: 60]
     #[arg(long, value_name = "SECONDS", env = "RESTITCH_IDLE", value_parser = clap::value_parser!(u64).range(1..=YEAR))]
     idle: Option<u64>,
@@ -54,6 +59,11 @@ fn give_up() -> impl TypedValueParser<Value = GiveUp> {
     PossibleValuesParser::new(GiveUp::ALL.map(GiveUp::as_str)).try_map(|name| name.parse::<GiveUp>())
 }
 
+/// Parses a probability from 0 to 1.
+pub(super) fn max_risk(written: &str) -> Result<f64, &'static str> {
+    written.parse().ok().filter(|risk| is_probability(*risk)).ok_or("a number from 0 to 1 is needed")
+}
+
 /// Seconds of the longest silence that can be set.
 const YEAR: u64 = 365 * 24 * 60 * 60;
 
@@ -73,6 +83,7 @@ impl Settings {
         let mut config = read(self.config.as_deref(), console)?;
         let (limits, proxy) = (&mut config.limits, &mut config.proxy);
         limits.continuation.max_continuations = self.continuations.unwrap_or(limits.continuation.max_continuations);
+        limits.continuation.max_risk = self.max_risk.unwrap_or(limits.continuation.max_risk);
         limits.transport.idle_timeout = self.idle.map_or(limits.transport.idle_timeout, Duration::from_secs);
         limits.transport.max_body_bytes = self.body.unwrap_or(limits.transport.max_body_bytes);
         proxy.listen = self.listen.or(proxy.listen);

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::console::{count, is_zero};
 use super::output::To;
+use super::settings::max_risk;
 use super::{Console, Exit, epilogue, explain, jsonl};
 use crate::session::stitch::Explanation;
 use crate::session::text::{StitchedText, stitch_text};
@@ -26,6 +27,10 @@ pub struct Args {
     /// How the continuations were asked for.
     #[arg(long, value_enum, default_value_t = Expected::Any)]
     expect: Expected,
+    /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was asked for.
+    /// [default: 0.001]
+    #[arg(long, value_name = "RISK", value_parser = max_risk)]
+    max_risk: Option<f64>,
     /// Explain for each part why it was joined where it was, or skipped. docs/seam.md has an example.
     #[arg(long)]
     explain: bool,
@@ -181,7 +186,8 @@ fn exit(status: Status) -> Exit {
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
-    let limits = Limits::default();
+    let mut limits = Limits::default();
+    limits.continuation.max_risk = args.max_risk.unwrap_or(limits.continuation.max_risk);
     if args.jsonl {
         return jsonl::serve(console, |request, console| {
             let parts = request.parts(console)?;

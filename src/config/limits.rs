@@ -6,13 +6,13 @@ use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Declares a table whose keys are the members of [`Limits`](crate::Limits). Each is optional, and has the key of
-/// earlier versions as an alias.
+/// earlier versions, if there was one, as an alias.
 macro_rules! limits {
-    ($($group:ident: $ty:ident { $($key:ident | $old:literal: $type:ty),+ $(,)? })+) => {
+    ($($group:ident: $ty:ident { $($key:ident $(| $old:literal)?: $type:ty),+ $(,)? })+) => {
         #[derive(Debug, Default, Deserialize, Serialize)]
         #[serde(deny_unknown_fields, default)]
         pub(super) struct Limits {
-            $($(#[serde(alias = $old, skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+)+
+            $($($(#[serde(alias = $old)])? #[serde(skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+)+
         }
 
         impl From<Limits> for crate::Limits {
@@ -46,7 +46,7 @@ limits! {
         max_anchor_chars | "anchor": usize,
         max_verbatim_context | "full_context": usize,
         context_budget_chars | "context_budget": usize,
-        max_risk | "risk": f64,
+        max_risk: Risk,
         max_continuations | "continuations": u32,
         max_consecutive_failures | "failures": u32,
         max_no_progress | "repeats": u32,
@@ -85,6 +85,30 @@ impl From<Positive> for usize {
 impl From<usize> for Positive {
     fn from(number: usize) -> Self {
         Self(number)
+    }
+}
+
+/// The probability of `max_risk`, from 0 to 1.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Risk(f64);
+
+impl<'de> Deserialize<'de> for Risk {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let risk = f64::deserialize(deserializer)?;
+        let refused = || D::Error::invalid_value(Unexpected::Float(risk), &"`max_risk` from 0 to 1");
+        crate::limits::is_probability(risk).then_some(Self(risk)).ok_or_else(refused)
+    }
+}
+
+impl From<Risk> for f64 {
+    fn from(risk: Risk) -> Self {
+        risk.0
+    }
+}
+
+impl From<f64> for Risk {
+    fn from(risk: f64) -> Self {
+        Self(risk)
     }
 }
 

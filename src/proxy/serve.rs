@@ -176,8 +176,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
     match provider::chat::Request::parse(&body) {
         Some(request) if request.n <= 1 => {
             let mut limits = proxy.limits.clone();
-            limits.continuation.max_continuations =
-                directives.continuations.unwrap_or(u32::MAX).min(limits.continuation.max_continuations);
+            directives.lower(&mut limits.continuation);
             let give_up = directives.give_up.unwrap_or(proxy.give_up);
             let conversation = Conversation { proxy, limits, give_up, head: head.uncompressed(), body, request };
             first::answer(conversation).await

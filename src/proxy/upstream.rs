@@ -8,7 +8,9 @@ use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 
+use crate::ContinuationLimits;
 use crate::client::{Body, Client, Error};
+use crate::limits::is_probability;
 use crate::session::{GiveUp, GiveUpError, below};
 
 /// Sends a client's request to the upstream, with its method, path and headers and with `body`.
@@ -78,12 +80,15 @@ const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"]
 const OWN_HEADERS: &str = "x-restitch";
 
 /// What a request's headers ask of the proxy itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct RequestDirectives {
     /// `x-restitch: off`: the request and its answer pass unchanged.
     pub(super) off: bool,
     /// `x-restitch-continuations`: the most calls after the first one.
     pub(super) continuations: Option<u32>,
+    /// `x-restitch-max-risk`: the largest probability of a wrong join that is accepted. Only lowers what the operator
+    /// has set.
+    pub(super) max_risk: Option<f64>,
     /// `x-restitch-give-up`: what becomes of the answer if its rest can't be had.
     pub(super) give_up: Option<GiveUp>,
 }
@@ -97,13 +102,26 @@ impl RequestDirectives {
             Some(Ok(continuations)) => Some(continuations),
             Some(Err(_)) => return Err("`x-restitch-continuations` is no number of calls".to_owned()),
         };
+        let max_risk =
+            match text("x-restitch-max-risk").map(|risk| risk.parse().ok().filter(|&risk| is_probability(risk))) {
+                None => None,
+                Some(Some(risk)) => Some(risk),
+                Some(None) => return Err("`x-restitch-max-risk` is no number from 0 to 1".to_owned()),
+            };
         let give_up = text("x-restitch-give-up").map(str::parse).transpose();
         let give_up = give_up.map_err(|error: GiveUpError| format!("`x-restitch-give-up`: {error}"))?;
         Ok(Self {
             off: text(OWN_HEADERS).is_some_and(|value| value.eq_ignore_ascii_case("off")),
             continuations,
+            max_risk,
             give_up,
         })
+    }
+
+    /// Lowers the operator's limits to what the request asks for.
+    pub(super) fn lower(&self, limits: &mut ContinuationLimits) {
+        limits.max_continuations = self.continuations.unwrap_or(u32::MAX).min(limits.max_continuations);
+        limits.max_risk = self.max_risk.unwrap_or(1.0).min(limits.max_risk);
     }
 }
 
@@ -121,5 +139,32 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let old = ["keep-alive", "proxy-connection"].map(HeaderName::from_static);
     for name in named.into_iter().chain(fixed).chain(old) {
         headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+
+    /// Returns the limits that a request's headers leave of the operator's.
+    fn lowered(name: &'static str, value: &'static str) -> Result<(u32, f64), String> {
+        let mut limits = Limits::default().with_max_continuations(3).with_max_risk(0.01).continuation;
+        let headers = [(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect();
+        RequestDirectives::read(&headers)?.lower(&mut limits);
+        Ok((limits.max_continuations, limits.max_risk))
+    }
+
+    #[test]
+    fn a_request_only_lowers_limits() {
+        for (value, risk) in [("0", 0.0), ("0.005", 0.005), ("0.01", 0.01), ("0.5", 0.01), ("1", 0.01)] {
+            assert_eq!(lowered("x-restitch-max-risk", value), Ok((3, risk)), "{value}");
+        }
+        assert_eq!(lowered("x-restitch-continuations", "9"), Ok((3, 0.01)));
+        assert_eq!(lowered("x-restitch-continuations", "1"), Ok((1, 0.01)));
+        for value in ["-0.1", "1.1", "nan", "inf", "much", ""] {
+            let error = "`x-restitch-max-risk` is no number from 0 to 1".to_owned();
+            assert_eq!(lowered("x-restitch-max-risk", value), Err(error), "{value}");
+        }
     }
 }

@@ -147,6 +147,10 @@ fn what_is_wrong_is_told_with_its_line() {
         ("[limits]\nbackoff = \"10s\"\n", 2, 11, "seconds, from 0 to a year"),
         ("[limits]\nbody = -1\n", 2, 8, "invalid value"),
         ("[limits]\ndepth = 0\n", 2, 9, "a number above 0"),
+        ("[limits]\nmax_risk = 1.5\n", 2, 12, "expected `max_risk` from 0 to 1"),
+        ("[limits]\nmax_risk = -1\n", 2, 12, "expected `max_risk` from 0 to 1"),
+        ("[limits]\nmax_risk = nan\n", 2, 12, "expected `max_risk` from 0 to 1"),
+        ("[limits]\nrisk = 0.5\n", 2, 1, "unknown field `risk`"),
         ("[limits]\nfailures = 5000000000\n", 2, 12, "invalid value"),
         ("[[capability]]\nprefix = \"turn\"\n", 1, 1, "missing field `model`"),
         (
@@ -416,6 +420,24 @@ mod commands {
         assert_eq!((flag.proxy.adapt, flag.proxy.log.as_deref()), (Some(false), Some("off")));
         assert_eq!(flag.proxy.listen, Some("127.0.0.1:5".parse().unwrap()));
         assert_eq!(show(&["--adapt"], &[]).proxy.adapt, Some(true));
+    }
+
+    #[test]
+    fn the_risk_is_a_probability() {
+        let show = |args: &[&str], variables: &[(&str, &str)]| {
+            with_variables(Path::new("."), &[&["config", "show"], args].concat(), variables)
+        };
+        let risk = |ran: &Ran| Config::parse(&ran.out).unwrap().limits.continuation.max_risk.to_string();
+        assert_eq!(risk(&show(&[], &[])), "0.001");
+        assert_eq!(risk(&show(&[], &[("RESTITCH_MAX_RISK", "0.25")])), "0.25");
+        assert_eq!(risk(&show(&["--max-risk", "0"], &[("RESTITCH_MAX_RISK", "0.25")])), "0");
+        for wrong in ["1.5", "-0.1", "nan", "much"] {
+            let ran = show(&[&format!("--max-risk={wrong}")], &[]);
+            assert_eq!(ran.code, 2, "{wrong}");
+            assert!(ran.err.contains("--max-risk") && ran.err.contains("from 0 to 1"), "{}", ran.err);
+        }
+        let stitch = run(Path::new("."), &["stitch", "--max-risk", "2"], b"");
+        assert_eq!(stitch.code, 2, "{}", stitch.err);
     }
 
     #[cfg(feature = "proxy")]

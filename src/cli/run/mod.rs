@@ -66,6 +66,10 @@ pub struct Args {
     /// Calls after the first one. [default: 8]
     #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
     max_continuations: Option<u32>,
+    /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was asked for.
+    /// [default: 0.001]
+    #[arg(long, value_name = "RISK", env = "RESTITCH_MAX_RISK", value_parser = settings::max_risk)]
+    max_risk: Option<f64>,
     /// Ask with each continuation how much of the document is delivered, and stop if that does not rise.
     #[arg(long)]
     ask_progress: bool,
@@ -210,6 +214,7 @@ fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
     let mut config = settings::read(args.config.as_deref(), console)?;
     config.limits.continuation.max_continuations =
         args.max_continuations.unwrap_or(config.limits.continuation.max_continuations);
+    config.limits.continuation.max_risk = args.max_risk.unwrap_or(config.limits.continuation.max_risk);
     if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
         let template = Some(Part::Progress.template());
         // The crate's own template is valid.
