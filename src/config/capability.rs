@@ -26,6 +26,8 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    drops_json_mode: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     web_search: Option<String>,
@@ -80,6 +82,7 @@ impl From<Row> for capability::Row {
         row.returns_prefill = file.returns_prefill;
         row.prefill_path = file.prefill_path.map(|path| path.0);
         row.response_format = file.response_format;
+        row.drops_json_mode = file.drops_json_mode;
         row.tools = file.tools;
         row.web_search = file.web_search;
         row.reasoning_off = file.reasoning_off.map(|off| Switch { key: off.key, value: off.value.0 });
@@ -98,6 +101,7 @@ impl From<&capability::Row> for Row {
             returns_prefill: row.returns_prefill,
             prefill_path: row.prefill_path.map(PrefillPath),
             response_format: row.response_format,
+            drops_json_mode: row.drops_json_mode,
             tools: row.tools,
             web_search: row.web_search,
             reasoning_off: row.reasoning_off.map(|switch| Off { key: switch.key, value: Json(switch.value) }),

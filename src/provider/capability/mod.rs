@@ -90,6 +90,9 @@ pub struct Capability {
     pub prefill_path: Option<String>,
     /// `response_format` is taken.
     pub response_format: bool,
+    /// A call for the rest may leave `response_format` out. If not, a request with JSON mode keeps it, and the rest is
+    /// asked for as a JSON document of its own.
+    pub drops_json_mode: bool,
     /// Tools are taken.
     pub tools: bool,
     /// What the model's name ends with where it is to search the web: `:online`.
@@ -106,6 +109,7 @@ impl Default for Capability {
             returns_prefill: false,
             prefill_path: None,
             response_format: true,
+            drops_json_mode: true,
             tools: true,
             web_search: None,
             reasoning_off: None,
@@ -135,6 +139,8 @@ pub struct Row {
     pub prefill_path: Option<String>,
     /// See [`Capability::response_format`].
     pub response_format: Option<bool>,
+    /// See [`Capability::drops_json_mode`].
+    pub drops_json_mode: Option<bool>,
     /// See [`Capability::tools`].
     pub tools: Option<bool>,
     /// See [`Capability::web_search`]. Empty means none.
@@ -154,6 +160,7 @@ impl Row {
             returns_prefill: None,
             prefill_path: None,
             response_format: None,
+            drops_json_mode: None,
             tools: None,
             web_search: None,
             reasoning_off: None,
@@ -235,6 +242,7 @@ impl Table {
         found.returns_prefill = flag(|row| row.returns_prefill, found.returns_prefill);
         found.prefill_path = text(|row| row.prefill_path.as_ref());
         found.response_format = flag(|row| row.response_format, found.response_format);
+        found.drops_json_mode = flag(|row| row.drops_json_mode, found.drops_json_mode);
         found.tools = flag(|row| row.tools, found.tools);
         found.web_search = text(|row| row.web_search.as_ref());
         let switch = named.iter().find_map(|row| row.reasoning_off.as_ref());
