@@ -28,6 +28,9 @@ pub struct SpliceRequest {
     pub mark: Option<String>,
     /// The names of the request's own tags, without angle brackets: a model may write them around the anchor.
     pub tags: Vec<String>,
+    /// The request asked for a document of its own: the containers on the path to the element that was cut, that element in
+    /// full, and what follows it.
+    pub rerooted: bool,
     /// The answer to the same cut before this one ended the document early: believe it if this one does, too.
     pub believes_early_end: bool,
 }
