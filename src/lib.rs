@@ -160,6 +160,7 @@ pub mod internal {
     }
     pub mod prompt {
         pub use crate::session::prompt::Parts;
+        pub use crate::session::question::Form;
     }
     #[cfg(feature = "proxy")]
     pub mod proxy {

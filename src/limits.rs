@@ -62,10 +62,11 @@ impl Default for ParserLimits {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ContinuationLimits {
-    /// Characters of the longest anchor. Default 2,048: longer ones are not repeated faithfully.
+    /// Characters of the longest anchor of the first question at a cut. Default 2,048: longer ones are not repeated
+    /// faithfully.
     pub max_anchor_chars: usize,
     /// Bytes of delivered text that a continuation sends back as they are; of a longer one a rendering is sent, where one
-    /// is known. Default 16 KiB.
+    /// is known. Also bytes of the text that is to be repeated after an answer that was not joined. Default 16 KiB.
     pub max_verbatim_context: usize,
     /// Characters of values in the rendering that is sent in place of a longer text. Default 500.
     pub context_budget_chars: usize,

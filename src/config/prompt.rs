@@ -7,23 +7,49 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::session::{self, Part};
 
-/// The table. `None` keeps a part's default.
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Prompt {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delivered_summary: Option<Words>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    element_before_cutoff: Option<Words>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cut_off_element: Option<Words>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instruction: Option<Words>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Words>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    overlap_context: Option<Words>,
+/// Declares a table whose keys are the names of the parts and `mark`. `None` keeps a default.
+macro_rules! table {
+    ($($key:ident: $part:ident),+ $(,)?) => {
+        #[derive(Debug, Default, Deserialize, Serialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(super) struct Prompt {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            mark: Option<MarkUse>,
+            $(#[serde(skip_serializing_if = "Option::is_none")] $key: Option<Words>,)+
+        }
+
+        impl Prompt {
+            /// Returns the parts that the table names.
+            fn named(self) -> impl Iterator<Item = (Part, Words)> {
+                let parts = [$((Part::$part, self.$key)),+];
+                parts.into_iter().filter_map(|(part, words)| Some((part, words?)))
+            }
+
+            fn of(mark: session::MarkUse, words: impl Fn(Part) -> Words) -> Self {
+                Self { mark: Some(MarkUse(mark)), $($key: Some(words(Part::$part)),)+ }
+            }
+        }
+    };
 }
+
+table! {
+    delivered_summary: DeliveredSummary,
+    element_before_cutoff: ElementBeforeCutoff,
+    cut_off_element: CutOffElement,
+    cut_path: CutPath,
+    instruction: Instruction,
+    retry_instruction: RetryInstruction,
+    element_instruction: ElementInstruction,
+    json_instruction: JsonInstruction,
+    json_retry_instruction: JsonRetryInstruction,
+    progress: Progress,
+    overlap_context: Anchor,
+    continue_mark: Mark,
+}
+
+/// When a mark is asked for, by its name.
+#[derive(Clone, Copy, Debug)]
+struct MarkUse(session::MarkUse);
 
 /// `true` for the part's own words, `false` to leave the part out, or other words.
 #[derive(Clone, Debug)]
@@ -34,16 +60,8 @@ enum Words {
 
 impl From<Prompt> for session::Prompt {
     fn from(file: Prompt) -> Self {
-        let parts = [
-            (Part::DeliveredSummary, file.delivered_summary),
-            (Part::ElementBeforeCutoff, file.element_before_cutoff),
-            (Part::CutOffElement, file.cut_off_element),
-            (Part::Instruction, file.instruction),
-            (Part::Progress, file.progress),
-            (Part::Anchor, file.overlap_context),
-        ];
-        let named = parts.into_iter().filter_map(|(part, words)| Some((part, words?)));
-        named.fold(Self::default(), |prompt, (part, words)| {
+        let prompt = Self::default().with_mark(file.mark.map_or_else(session::MarkUse::default, |mark| mark.0));
+        file.named().fold(prompt, |prompt, (part, words)| {
             let template = match &words {
                 Words::Own(true) => Some(part.template()),
                 Words::Own(false) => None,
@@ -59,18 +77,27 @@ impl From<Prompt> for session::Prompt {
 
 impl From<&session::Prompt> for Prompt {
     fn from(prompt: &session::Prompt) -> Self {
-        let words = |part: Part| {
+        Self::of(prompt.mark_use(), |part| {
             let template = prompt.template(part).map(|template| Words::Other(template.as_str().to_owned()));
-            Some(template.unwrap_or(Words::Own(false)))
-        };
-        Self {
-            delivered_summary: words(Part::DeliveredSummary),
-            element_before_cutoff: words(Part::ElementBeforeCutoff),
-            cut_off_element: words(Part::CutOffElement),
-            instruction: words(Part::Instruction),
-            progress: words(Part::Progress),
-            overlap_context: words(Part::Anchor),
-        }
+            template.unwrap_or(Words::Own(false))
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for MarkUse {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = session::MarkUse::ALL.into_iter().find(|known| known.as_str() == name).map(Self);
+        found.ok_or_else(|| {
+            let names = session::MarkUse::ALL.map(|known| format!("`{}`", known.as_str()));
+            D::Error::custom(format!("`{name}` is not one of {}", names.join(", ")))
+        })
+    }
+}
+
+impl Serialize for MarkUse {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.as_str())
     }
 }
 

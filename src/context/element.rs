@@ -36,6 +36,25 @@ pub fn element_before_cutoff<'a>(document: &'a Document, index: Option<&ChildInd
     Some(span.of(document.text()))
 }
 
+/// The child of an open container that holds the cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CutChild {
+    /// The offset of its first byte; of a member, that of its key's opening quote.
+    pub start: usize,
+    /// Its JSON Pointer.
+    pub path: String,
+}
+
+/// Returns the innermost array element that holds the cut, or else the innermost member. `None` where nothing but the
+/// root does. O(depth).
+pub(crate) fn cut_child(document: &Document) -> Option<CutChild> {
+    let members = document.machine().frames().iter().enumerate().rev();
+    let member = || members.map(|(depth, frame)| (depth, frame.key.start)).find(|(_, key)| *key > 0);
+    let (depth, start) = holder(document).or_else(|| member().map(|(depth, key)| (depth, key - 1)))?;
+    let path = document.path().tokens().take(depth + 1).map(|token| format!("/{token}")).collect();
+    Some(CutChild { start, path })
+}
+
 /// Returns the depth of the innermost array with an open element, and the start of that element.
 fn holder(document: &Document) -> Option<(usize, usize)> {
     let machine = document.machine();

@@ -35,6 +35,7 @@ use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Event, Live, Sink};
 use crate::limits::Limits;
+pub(crate) use element::cut_child;
 pub(crate) use internal::*;
 pub use parts::CompletePart;
 

@@ -193,6 +193,7 @@ impl Proxy {
                 overlap = seam.overlap,
                 held = seam.pending,
                 ambiguous = seam.ambiguous,
+                early_end = seam.early_end,
                 elapsed_ms = elapsed.as_millis() as u64,
                 "joined"
             ),

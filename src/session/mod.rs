@@ -20,6 +20,8 @@ mod io;
 mod next;
 mod outcome;
 pub(crate) mod prompt;
+pub(crate) mod question;
+mod received;
 pub(crate) mod relay;
 mod request;
 mod retry;
@@ -39,7 +41,8 @@ pub use give_up::{GiveUp, GiveUpError};
 pub use io::{CallEnd, FailureReason, Input, Output};
 pub use outcome::{CutCause, Outcome, Status, StopReason, Tally};
 pub(crate) use prompt::Parts;
-pub use prompt::{Part, Prompt};
+pub use prompt::{MarkUse, Part, Prompt};
+use question::Attempts;
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
 #[cfg(feature = "proxy")]
 pub(crate) use retry::below;
@@ -49,12 +52,12 @@ pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Rewind, StitchOptions, Stitched, stitch, stitch_with};
 pub use template::{Template, TemplateError};
 
-use crate::context::{self, Progress, Sections};
+use crate::context::{Progress, Sections};
 use crate::document::Document;
 use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
 use crate::provider::Finish;
-use crate::splice::{Expect, Repair, Seam, Slot, Splice};
+use crate::splice::{Expect, Slot, Splice};
 
 /// One answer, from its first call to its end.
 ///
@@ -161,6 +164,8 @@ struct Streaks {
     failures: u32,
     no_progress: u32,
     progress: Progress,
+    /// At this cut.
+    attempts: Attempts,
 }
 
 /// Moments of `now`.
@@ -206,7 +211,7 @@ impl Session {
             phase: Phase::First { is_final: false },
             call: OpenCall::default(),
             tally: Tally { tokens: vec![None], ..Tally::default() },
-            streaks: Streaks { failures: 0, no_progress: 0, progress },
+            streaks: Streaks { failures: 0, no_progress: 0, progress, attempts: Attempts::default() },
             clock: Clock::default(),
             last_cut: None,
             is_continued: false,
@@ -337,90 +342,6 @@ impl Session {
             Finish::Length => true,
             Finish::Stop => !self.settings.trusts_stop,
             _ => false,
-        }
-    }
-
-    /// Takes text of the open call; a prefill that comes back first is not part of it.
-    fn text(&mut self, now: Duration, text: &str) {
-        let Some(mut returned) = self.call.returned_prefill.take() else { return self.new_text(now, text) };
-        match returned.feed(self.slot.document().text(), text) {
-            Some(new) => {
-                if returned.begins_again() {
-                    // In other words than before: the evidence says where it goes on.
-                    self.expect_any();
-                }
-                self.new_text(now, &new);
-            }
-            None => self.call.returned_prefill = Some(returned),
-        }
-    }
-
-    /// Lets the open call go on anywhere, and not at the end of the prefill as it was asked to.
-    fn expect_any(&mut self) {
-        if let Phase::Continuing(open) = &mut self.phase {
-            open.splice = Splice::new(&self.slot, Expect::Any, &self.settings.limits);
-        }
-    }
-
-    fn new_text(&mut self, now: Duration, text: &str) {
-        let asks_progress = self.asks_progress();
-        match &mut self.phase {
-            // Text after a deviation is not read.
-            Phase::First { is_final } => *is_final |= self.slot.push_with(text, &mut self.sections).is_err(),
-            Phase::Continuing(open) => {
-                if asks_progress && self.call.said.len() < self.settings.limits.parser.max_pending_bytes {
-                    self.call.said.push_str(text);
-                }
-                let before = self.slot.document().text().len();
-                let was_joined = open.splice.seam().is_some();
-                // A failure is reported once, when the call ends.
-                let _ = open.splice.feed_with(&mut self.slot, text, &mut self.sections);
-                if let Some(seam) = open.splice.seam().filter(|_| !was_joined).cloned() {
-                    self.joined(now, seam);
-                }
-                self.give_out(before);
-            }
-            Phase::Done => {}
-        }
-    }
-
-    /// Returns whether the open call was asked how much of the document is delivered.
-    fn asks_progress(&self) -> bool {
-        self.call.mode == ContinuationMode::Reprompt && self.settings.strategy.prompt.template(Part::Progress).is_some()
-    }
-
-    /// Reads the percentage that the call which has ended named.
-    fn note_progress(&mut self) {
-        let said = std::mem::take(&mut self.call.said);
-        if let Some(percentage) = context::extract(&said).filter(|_| self.asks_progress()) {
-            self.streaks.progress.note(Some(percentage));
-            self.tally.percentage = self.streaks.progress.last_kpi();
-            let (call, strikes) = (self.tally.continuations, self.streaks.progress.stalled());
-            self.event(SessionEvent::Progress { call, percentage, strikes });
-        }
-    }
-
-    fn event(&mut self, event: SessionEvent) {
-        self.outputs.push_back(Output::Event(event));
-    }
-
-    fn joined(&mut self, now: Duration, seam: Seam) {
-        self.tally.ambiguous = self.tally.ambiguous.saturating_add(u32::from(seam.ambiguous));
-        let (call, elapsed) = (self.tally.continuations, now.saturating_sub(self.clock.cut_at));
-        self.event(SessionEvent::Joined { call, seam, elapsed });
-    }
-
-    /// Gives out the text that was added to the document after `before`.
-    fn give_out(&mut self, before: usize) {
-        if let Some(new) = self.slot.document().text().get(before..).filter(|new| !new.is_empty()) {
-            self.outputs.push_back(Output::Text(new.to_owned()));
-        }
-    }
-
-    fn repaired(&mut self, repairs: &[Repair]) {
-        for repair in repairs {
-            let count = self.tally.repairs.entry(repair.rule.as_str().to_owned()).or_default();
-            *count = count.saturating_add(1);
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, LastCut, Outcome, Output, Phase, Request,
-    SECTIONS, Session, SessionEvent, StopReason,
+    Attempts, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, LastCut, Outcome, Output, Phase,
+    Request, SECTIONS, Session, SessionEvent, StopReason,
 };
 use crate::context::Sections;
 use crate::provider::Finish;
@@ -85,8 +85,11 @@ impl Session {
         self.cut(now, end);
         let has_grown = self.slot.document().text().len() > delivered;
         if has_grown {
+            self.streaks.attempts = Attempts::default();
             let cause = if left_the_document(&merged) { Some(CutCause::Malformed) } else { end.cause() };
             self.last_cut = Some(LastCut { cause, end: end.clone() });
+        } else if is_answer(&merged, end) {
+            self.streaks.attempts.count(merged.as_ref().err());
         }
         // A refusal says `stop` as well: it is a failure, whatever stop sequences there are.
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
@@ -215,6 +218,16 @@ impl Session {
         } else {
             None
         }
+    }
+}
+
+/// Returns whether a call that added nothing was answered, so that the same question would bring the same answer. A call
+/// that was lost before it brought anything new is made again as it was.
+fn is_answer(merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
+    match merged {
+        Ok(_) => !matches!(end, CallEnd::Dropped | CallEnd::TimedOut | CallEnd::Error(_)),
+        Err(SpliceError::Empty) => matches!(end, CallEnd::Finished(_)),
+        Err(_) => true,
     }
 }
 

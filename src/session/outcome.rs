@@ -74,6 +74,9 @@ pub struct Tally {
     /// Seams that rest on an anchor that may occur elsewhere, too. Where the text repeats itself everywhere, no anchor
     /// is unique.
     pub ambiguous: u32,
+    /// Seams after which the document ended early: a continuation only closed what was open, and the one before it at the
+    /// same cut had done so, too. Elements may be missing.
+    pub early_end: u32,
     /// Tokens of the answer of each call, the first one first; `None` where the provider named none.
     pub tokens: Vec<Option<u64>>,
     /// What was changed in the continuations' text: how often, by the name of the rule.
@@ -271,7 +274,7 @@ impl Outcome {
     }
 
     /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop stopped, what was
-    /// synthesized, and how many seams are ambiguous, if any are.
+    /// synthesized, and how many seams are ambiguous or end the document early, if any do.
     pub fn report(&self) -> String {
         let tally = self.tally();
         let mut report = serde_json::json!({
@@ -279,6 +282,9 @@ impl Outcome {
         });
         if tally.ambiguous > 0 {
             report["ambiguous"] = tally.ambiguous.into();
+        }
+        if tally.early_end > 0 {
+            report["early_end"] = tally.early_end.into();
         }
         if let Some(reason) = self.reason() {
             report["stop"] = reason.as_str().into();
@@ -321,6 +327,7 @@ impl Serialize for Outcome {
         serde_json::json!({
             "status": self.status(), "stop": self.reason(), "cause": self.cause(),
             "continuations": tally.continuations, "failures": tally.failures, "ambiguous": tally.ambiguous,
+            "early_end": tally.early_end,
             "synthesized": self.synthesized(), "filled": self.synthesized(),
             "finish": self.finish().map(Finish::as_str),
             "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,

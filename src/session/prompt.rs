@@ -1,5 +1,6 @@
 //! The user's message that asks for the rest: parts, each with a template that can be replaced or switched off.
 
+use super::question::Form;
 use super::tags;
 use super::template::{Place, Template, TemplateError};
 
@@ -13,23 +14,41 @@ pub enum Part {
     ElementBeforeCutoff,
     /// The element that stops in the middle.
     CutOffElement,
+    /// The JSON Pointer of that element. Only where an earlier question did not help.
+    CutPath,
     /// What is to be done.
     Instruction,
+    /// The same after an answer that was not joined.
+    RetryInstruction,
+    /// The same after a second answer that was not joined: the element that was cut is to be repeated.
+    ElementInstruction,
+    /// The same where JSON mode stays: a document of its own is to be written.
+    JsonInstruction,
+    /// The same after an answer that was not joined.
+    JsonRetryInstruction,
     /// How much there is of it, in percent. Off unless it is switched on.
     Progress,
     /// The text that is to be repeated.
     Anchor,
+    /// What is to be written between that text and the new text. See [`MarkUse`].
+    Mark,
 }
 
 impl Part {
     /// All of them, in their order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 12] = [
         Self::DeliveredSummary,
         Self::ElementBeforeCutoff,
         Self::CutOffElement,
+        Self::CutPath,
         Self::Instruction,
+        Self::RetryInstruction,
+        Self::ElementInstruction,
+        Self::JsonInstruction,
+        Self::JsonRetryInstruction,
         Self::Progress,
         Self::Anchor,
+        Self::Mark,
     ];
 
     /// Its name: that of its tag, and in a configuration.
@@ -38,9 +57,15 @@ impl Part {
             Self::DeliveredSummary => "delivered_summary",
             Self::ElementBeforeCutoff => "element_before_cutoff",
             Self::CutOffElement => "cut_off_element",
+            Self::CutPath => "cut_path",
             Self::Instruction => "instruction",
+            Self::RetryInstruction => "retry_instruction",
+            Self::ElementInstruction => "element_instruction",
+            Self::JsonInstruction => "json_instruction",
+            Self::JsonRetryInstruction => "json_retry_instruction",
             Self::Progress => "progress",
             Self::Anchor => "overlap_context",
+            Self::Mark => "continue_mark",
         }
     }
 
@@ -52,12 +77,43 @@ impl Part {
             Self::DeliveredSummary => "So far I have this:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::ElementBeforeCutoff => "The last element that I have whole:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::CutOffElement => "The element in which it stops:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
+            Self::CutPath => "The JSON Pointer of that element:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::Instruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
                  stops in the middle of the JSON document. Please carry on, so that I can append what you write to \
                  what I have. First repeat the text between the two tags below, exactly as it stands there, then go \
                  straight on with what follows it, to the end of the document. Please write nothing else: no \
                  explanation, no code fence, and nothing that stands before that text."
+            }
+            Self::RetryInstruction => {
+                "My connection dropped while I was receiving your answer, and I could not append what you sent me since \
+                 then. The message above is all that I have: it stops in the middle of the JSON document. Please begin \
+                 with a copy of the text between the two `{{anchor_tag}}` tags below, character by character: what I \
+                 have ends with it. Then write all that follows it, to the end of the document. Please write nothing \
+                 else: no explanation, no code fence, and nothing that stands before that text."
+            }
+            Self::ElementInstruction => {
+                "I am still missing the last part of the JSON document that you were writing for me. It stops inside an \
+                 element, and neither the rest of that element nor anything after it has reached me. Please write that \
+                 element from the beginning of the text between the two `{{anchor_tag}}` tags below: first this text, \
+                 exactly as it stands there, then the rest of the element, and then every element and member that is \
+                 due after it. Close the document only when all of it is written. Please write nothing else: no \
+                 explanation, no code fence, and nothing that stands before that text."
+            }
+            Self::JsonInstruction => {
+                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+                 stops in the middle of the JSON document, with the text between the two `{{anchor_tag}}` tags below. \
+                 Please send me the rest as one JSON document: the path to the element in which it stops (the same \
+                 objects and arrays around it, without what I have whole), that element in full, and everything after \
+                 it, to the end."
+            }
+            Self::JsonRetryInstruction => {
+                "I am still missing the last part of the JSON document that you were writing for me, and I could not \
+                 append what you sent me since then. What I have ends with the text between the two `{{anchor_tag}}` \
+                 tags below. Please write one JSON document with the outer objects and arrays of the document above. \
+                 Leave out every element and member that I have whole. Begin with the element that stops in the middle, \
+                 with all that I have of it unchanged, complete it, and then write every element and member that is due \
+                 after it."
             }
             // The question is the specification's (`kpi_question`).
             Self::Progress => {
@@ -66,6 +122,10 @@ impl Part {
                  content has been delivered? Respond with an integer between 0-100."
             }
             Self::Anchor => "<{{tag}}>\n{{text}}\n</{{tag}}>",
+            Self::Mark => {
+                "Right after that text, and before anything new, please write the mark between the next two tags, once \
+                 and exactly as it stands there. Then go on with the document.\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
+            }
         }
     }
 }
@@ -86,6 +146,12 @@ pub struct Parts<'a> {
     pub element_before_cutoff: Option<&'a str>,
     /// See [`Part::CutOffElement`].
     pub cut_off_element: Option<&'a str>,
+    /// See [`Part::CutPath`].
+    pub cut_path: Option<&'a str>,
+    /// See [`Part::Mark`].
+    pub mark: Option<&'a str>,
+    /// Which instruction is given.
+    pub form: Form,
 }
 
 impl<'a> Parts<'a> {
@@ -94,15 +160,65 @@ impl<'a> Parts<'a> {
         Self { delivered, anchor, ..Self::default() }
     }
 
+    /// Returns no text, but the part is shown: the prompt has this form.
+    fn instruction(&self, form: Form) -> Option<&'a str> {
+        (self.form == form).then_some("")
+    }
+
     fn text(&self, part: Part) -> Option<&'a str> {
         match part {
             Part::DeliveredSummary => self.delivered_summary,
             Part::ElementBeforeCutoff => self.element_before_cutoff,
             Part::CutOffElement => self.cut_off_element,
-            Part::Instruction | Part::Progress => Some(""),
+            Part::CutPath => self.cut_path,
+            Part::Instruction => self.instruction(Form::Anchor),
+            Part::RetryInstruction => self.instruction(Form::LongerAnchor),
+            Part::ElementInstruction => self.instruction(Form::WholeElement),
+            Part::JsonInstruction => self.instruction(Form::Rerooted),
+            Part::JsonRetryInstruction => self.instruction(Form::RerootedAgain),
+            // JSON mode allows no line in front of the document.
+            Part::Progress => (!self.form.is_rerooted()).then_some(""),
             Part::Anchor => Some(self.anchor),
+            Part::Mark => self.mark,
         }
     }
+}
+
+/// When a question asks for a mark: a short text that occurs nowhere in the delivered text, written between the repeated
+/// text and the new text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MarkUse {
+    /// In every question.
+    Always,
+    /// After an answer that was not joined.
+    #[default]
+    OnRetries,
+    /// In no question.
+    Never,
+}
+
+impl MarkUse {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Always, Self::OnRetries, Self::Never];
+
+    /// Returns the name in a configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::OnRetries => "on-retries",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// A prompt that is written out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rendered {
+    /// The user's message.
+    pub(super) text: String,
+    /// The names of its tags.
+    pub(super) tags: Vec<String>,
 }
 
 /// The templates of a prompt.
@@ -120,6 +236,7 @@ impl<'a> Parts<'a> {
 pub struct Prompt {
     /// In the order of the parts.
     templates: Vec<(Part, Template)>,
+    mark_use: MarkUse,
 }
 
 impl Default for Prompt {
@@ -127,7 +244,7 @@ impl Default for Prompt {
         let on = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
         // The templates of this module have no wrong places.
         let templates = on.filter_map(|part| Some((part, part.template().parse().ok()?))).collect();
-        Self { templates }
+        Self { templates, mark_use: MarkUse::default() }
     }
 }
 
@@ -146,6 +263,18 @@ impl Prompt {
         Ok(self)
     }
 
+    /// Sets when a question asks for a mark.
+    #[must_use]
+    pub fn with_mark(mut self, mark_use: MarkUse) -> Self {
+        self.mark_use = mark_use;
+        self
+    }
+
+    /// Returns when a question asks for a mark.
+    pub fn mark_use(&self) -> MarkUse {
+        self.mark_use
+    }
+
     /// The template of a part, if that is on.
     pub fn template(&self, part: Part) -> Option<&Template> {
         self.templates.iter().find(|(other, _)| *other == part).map(|(_, template)| template)
@@ -156,8 +285,24 @@ impl Prompt {
         self.template(Part::Anchor).is_some_and(|template| template.has(Place::Text))
     }
 
+    /// Whether a question asks for a mark. Without text to repeat before it a mark proves nothing.
+    pub(super) fn uses_mark(&self, is_retry: bool) -> bool {
+        let is_wanted = match self.mark_use {
+            MarkUse::Always => true,
+            MarkUse::OnRetries => is_retry,
+            MarkUse::Never => false,
+        };
+        let is_on = self.template(Part::Mark).is_some_and(|template| template.has(Place::Text));
+        is_wanted && is_on && self.has_anchor()
+    }
+
     /// The user's message. Its tags are ones that occur in none of the parts' texts.
     pub fn render(&self, parts: &Parts<'_>) -> String {
+        self.rendered(parts).text
+    }
+
+    /// Returns the user's message, and the names of the tags in it.
+    pub(super) fn rendered(&self, parts: &Parts<'_>) -> Rendered {
         let shown = || self.templates.iter().filter_map(|(part, template)| Some((*part, template, parts.text(*part)?)));
         let mut names: Vec<&str> =
             shown().filter(|(.., text)| !text.is_empty()).map(|(part, ..)| part.as_str()).collect();
@@ -179,6 +324,7 @@ impl Prompt {
                 Place::AnchorTag => &anchor_tag,
             });
         }
-        out
+        let tagged = shown().filter(|(_, template, text)| template.has(Place::Tag) && !text.is_empty());
+        Rendered { text: out, tags: tagged.map(|(part, ..)| tag(part)).collect() }
     }
 }

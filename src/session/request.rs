@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::prompt::{Parts, Prompt};
+use super::prompt::{Parts, Prompt, Rendered};
 
 /// A call that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,10 @@ pub struct Turn {
     pub mark: Option<String>,
     /// The user's message: the instruction, and the anchor between its tags. Empty with [`ContinuationMode::Prefill`].
     pub prompt: String,
+    /// The names of the prompt's tags, without angle brackets.
+    pub tags: Vec<String>,
+    /// The answer is asked for as a JSON document of its own, so the request keeps its JSON mode.
+    pub keeps_json_mode: bool,
     /// Which of the two is asked for.
     pub mode: ContinuationMode,
 }
@@ -64,6 +68,8 @@ pub struct ContinuationStrategy {
     /// A call can be told to think less, or to write more: see [`Request::reduce_reasoning`]. Without it an answer that is
     /// all thoughts passes as it came.
     pub reduce_reasoning: bool,
+    /// The request asks for JSON mode and must keep it: the rest is asked for as a JSON document of its own.
+    pub keeps_json_mode: bool,
 }
 
 /// What is peculiar to a provider that continues a prefix.
@@ -79,7 +85,7 @@ pub struct PrefillOptions {
 impl Default for ContinuationStrategy {
     fn default() -> Self {
         static USUAL: LazyLock<Arc<Prompt>> = LazyLock::new(Arc::default);
-        Self { prompt: Arc::clone(&USUAL), prefill: None, reduce_reasoning: false }
+        Self { prompt: Arc::clone(&USUAL), prefill: None, reduce_reasoning: false, keeps_json_mode: false }
     }
 }
 
@@ -102,6 +108,13 @@ impl ContinuationStrategy {
         self.reduce_reasoning = reduce_reasoning;
         self
     }
+
+    /// Sets whether the request must keep its JSON mode. No prefill is used then.
+    #[must_use]
+    pub fn keeps_json_mode(mut self, keeps_json_mode: bool) -> Self {
+        self.keeps_json_mode = keeps_json_mode;
+        self
+    }
 }
 
 impl Turn {
@@ -110,11 +123,14 @@ impl Turn {
         let rendering = parts.hierarchy_context.filter(|_| parts.delivered.len() > full);
         // What is not sent is not looked at either.
         let parts = Parts { delivered: rendering.unwrap_or(parts.delivered), ..*parts };
+        let Rendered { text, tags } = prompt.rendered(&parts);
         Self {
             delivered: parts.delivered.to_owned(),
             anchor: parts.anchor.to_owned(),
-            mark: None,
-            prompt: prompt.render(&parts),
+            mark: parts.mark.map(str::to_owned),
+            prompt: text,
+            tags,
+            keeps_json_mode: parts.form.is_rerooted(),
             mode: ContinuationMode::Reprompt,
         }
     }
@@ -126,6 +142,8 @@ impl Turn {
             anchor: parts.anchor.to_owned(),
             mark: None,
             prompt: String::new(),
+            tags: Vec::new(),
+            keeps_json_mode: false,
             mode: ContinuationMode::Prefill,
         }
     }

@@ -94,7 +94,11 @@ impl Retry {
             ContinuationMode::Reprompt => Rest::Reprompt { delivered: &turn.delivered, prompt: &turn.prompt },
             ContinuationMode::Prefill => Rest::Prefill { delivered: &turn.delivered, form: self.capability.prefill },
         });
-        let changes = Changes { reasoning_off: self.reasoning_off(), max_tokens: self.max_tokens };
+        let changes = Changes {
+            reasoning_off: self.reasoning_off(),
+            max_tokens: self.max_tokens,
+            keeps_json_mode: self.request.turn.as_ref().is_some_and(|turn| turn.keeps_json_mode),
+        };
         ask(original, rest.as_ref(), &changes)
     }
 
@@ -109,7 +113,7 @@ impl Retry {
     /// Returns the messages of this call: the original ones, followed by the ones that ask for the rest.
     ///
     /// Remove from the request what prescribes the form of the answer (`response_format`, tools), because the rest of a
-    /// document matches no schema. [`body`](Self::body) and [`typed`](Self::typed) remove it.
+    /// document matches no schema, unless the turn keeps its JSON mode ([`Turn::keeps_json_mode`](super::Turn)). [`body`](Self::body) and [`typed`](Self::typed) remove it.
     pub fn messages<M: Message + Clone>(&self, original: &[M]) -> Vec<M> {
         let mut messages = original.to_vec();
         let Some(turn) = &self.request.turn else { return messages };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContinuationStrategy, GiveUp, Phase, Session, Tally};
+use super::{Attempts, ContinuationStrategy, GiveUp, Phase, Session, Tally};
 use crate::context::Progress;
 use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
@@ -73,6 +73,12 @@ pub struct Snapshot {
     /// Reports in a row that the percentage did not rise.
     #[serde(default)]
     strikes: u32,
+    /// Answers at this cut that were not joined. Snapshots of earlier versions lack it, and the next member.
+    #[serde(default)]
+    unjoined: u32,
+    /// One of them ended the document early.
+    #[serde(default)]
+    has_early_end: bool,
     /// Milliseconds since the first input.
     #[serde(default)]
     spent_ms: u64,
@@ -151,6 +157,8 @@ impl Session {
             failures_in_a_row: self.streaks.failures,
             repeats_in_a_row: self.streaks.no_progress,
             strikes: self.streaks.progress.stalled(),
+            unjoined: self.streaks.attempts.unjoined,
+            has_early_end: self.streaks.attempts.has_early_end,
             spent_ms: u64::try_from(spent.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -206,6 +214,7 @@ impl Session {
         }
         session.streaks.failures = snapshot.failures_in_a_row;
         session.streaks.no_progress = snapshot.repeats_in_a_row;
+        session.streaks.attempts = Attempts { unjoined: snapshot.unjoined, has_early_end: snapshot.has_early_end };
         let stalled = session.settings.limits.continuation.max_stalled_reports;
         session.streaks.progress = Progress::resume(stalled, snapshot.tally.percentage, snapshot.strikes);
         session.clock.spent_before = Duration::from_millis(snapshot.spent_ms);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::internal::config::Config;
 use restitch::provider::capability::{PrefillForm, Switch, Table};
-use restitch::session::{Part, Prompt};
+use restitch::session::{MarkUse, Part, Prompt};
 
 const PAGE: &str = include_str!("../../docs/configuration.md");
 
@@ -43,6 +43,7 @@ fn every_example_of_the_page_is_right() {
     assert_eq!(config.prompt.template(Part::Progress).unwrap().as_str(), Part::Progress.template());
     assert!(config.prompt.template(Part::Instruction).unwrap().as_str().starts_with("Die Verbindung ist abgerissen"));
     assert!(config.prompt.has_anchor());
+    assert_eq!(config.prompt.mark_use(), MarkUse::Always);
     let own = config.table().of("llama", Some("10.0.0.7"));
     assert_eq!(own.prefill, PrefillForm::Final);
     let off = Switch { key: "chat_template_kwargs".into(), value: r#"{"enable_thinking": false}"#.into() };
@@ -85,6 +86,9 @@ fn the_page_has_every_key_and_default() {
         let said = row(&format!("`{}`", part.as_str())).split('|').nth(3).unwrap().trim().to_owned();
         assert_eq!(said, format!("`{is_on}`"), "{part:?}");
     }
+    let said = row("`mark`");
+    assert!(MarkUse::ALL.iter().all(|known| said.contains(&format!("`{}`", known.as_str()))), "{said}");
+    assert_eq!(said.split('|').nth(3).unwrap().trim(), format!("`{}`", MarkUse::default().as_str()));
     for (name, _) in PrefillForm::NAMES {
         row(&format!("`\"{name}\"`"));
     }
@@ -139,6 +143,8 @@ fn what_is_wrong_is_told_with_its_line() {
         ("[proxy]\non_give_up = \"never\"\n", 2, 14, "`never` is not one of `close`, `leave`, `error`"),
         ("[proxy]\nraise_max_tokens = 0\n", 2, 20, "a factor of 0"),
         ("[prompt]\nprogress = 1\n", 2, 12, "expected true, false, or a template"),
+        ("[prompt]\nmark = \"often\"\n", 2, 8, "`often` is not one of `always`, `on-retries`, `never`"),
+        ("[[capability]]\nmodel = \"a\"\ndrops_json_mode = 1\n", 3, 19, "expected a boolean"),
         ("[prompt]\n# é\ninstruction = \"go on {{here}}\"\n", 3, 15, "`{{here}}` at byte 6 is no place"),
         ("[limits]\nidle = 0\n", 2, 8, "more than 0"),
         ("[limits]\nidle = -1\n", 2, 8, "more than 0"),
@@ -186,8 +192,8 @@ fn what_is_wrong_is_told_with_its_line() {
 }
 
 const OWN: &str = "[proxy]\nupstream = \"http://a\"\nadapt = false\non_give_up = \"error\"\n[limits]\nbackoff = 0.25\nsiblings = 7\n\
-    [prompt]\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
-    [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\nprefill_path = \"\"\n";
+    [prompt]\nmark = \"never\"\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
+    [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\nprefill_path = \"\"\ndrops_json_mode = false\n";
 
 #[test]
 fn what_is_shown_says_the_same() {

@@ -32,6 +32,7 @@ mod paths;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
 mod public_types;
+mod questions;
 mod reference;
 mod relay;
 mod request;

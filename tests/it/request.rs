@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::internal::chat::{self, Changes, Rest};
-use restitch::internal::prompt::Parts;
+use restitch::internal::prompt::{Form, Parts};
 use restitch::internal::relay::{self, BodyRelay, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
@@ -43,11 +43,20 @@ fn parts_stand_in_their_order_and_only_where_they_are_known() {
 #[test]
 fn every_part_can_be_replaced_and_switched_off() {
     for part in Part::ALL {
+        let mut parts = parts();
+        (parts.cut_path, parts.mark) = (Some("/rows/1"), Some("~~123456~~"));
+        parts.form = match part {
+            Part::RetryInstruction => Form::LongerAnchor,
+            Part::ElementInstruction => Form::WholeElement,
+            Part::JsonInstruction => Form::Rerooted,
+            Part::JsonRetryInstruction => Form::RerootedAgain,
+            _ => Form::Anchor,
+        };
         let prompt = Prompt::default().with(part, Some("REPLACED")).unwrap();
-        let text = prompt.render(&parts());
+        let text = prompt.render(&parts);
         assert_eq!(text.matches("REPLACED").count(), 1, "{part:?}: {text}");
         let without = prompt.with(part, None).unwrap();
-        assert!(!without.render(&parts()).contains("REPLACED"), "{part:?}");
+        assert!(!without.render(&parts).contains("REPLACED"), "{part:?}");
         assert_eq!(without.template(part), None);
         assert_eq!(without.has_anchor(), part != Part::Anchor);
     }
@@ -436,7 +445,7 @@ fn what_forces_a_shape_is_left_out() {
 #[test]
 fn thinking_is_turned_off_and_limits_are_raised() {
     let off = Switch { key: "thinking".to_owned(), value: r#"{"type":"disabled"}"#.to_owned() };
-    let changes = |max_tokens| Changes { reasoning_off: Some(&off), max_tokens };
+    let changes = |max_tokens| Changes { reasoning_off: Some(&off), max_tokens, ..Changes::default() };
     let body = r#"{"messages":[],"thinking":{"type":"enabled"},"max_tokens":10}"#;
     assert_eq!(
         chat::ask(body, None, &changes(Some(20))).as_deref(),
@@ -444,7 +453,7 @@ fn thinking_is_turned_off_and_limits_are_raised() {
     );
     // The newer member counts; one that is not there is not invented.
     let body = r#"{"messages":[],"max_tokens":10,"max_completion_tokens":11}"#;
-    let raised = Changes { reasoning_off: None, max_tokens: Some(22) };
+    let raised = Changes { max_tokens: Some(22), ..Changes::default() };
     assert_eq!(
         chat::ask(body, None, &raised).as_deref(),
         Some(r#"{"messages":[],"max_tokens":10,"max_completion_tokens":22}"#)

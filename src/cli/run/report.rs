@@ -37,6 +37,7 @@ struct Answer<'a> {
     continuations: u32,
     failures: u32,
     ambiguous: u32,
+    early_end: u32,
     /// The name that `synthesized` had before.
     filled: &'a [String],
     synthesized: &'a [String],
@@ -162,6 +163,7 @@ pub(super) fn report(
             continuations: outcome.tally().continuations,
             failures: outcome.tally().failures,
             ambiguous: outcome.tally().ambiguous,
+            early_end: outcome.tally().early_end,
             filled: synthesized,
             synthesized,
             stop: outcome.reason(),

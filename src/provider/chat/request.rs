@@ -17,6 +17,8 @@ pub struct Request {
     pub n: u64,
     /// The request has stop sequences, so an answer that ends early may be meant to.
     pub has_stop: bool,
+    /// The answer is to be JSON: `response_format` is `json_object` or `json_schema`.
+    pub has_json_mode: bool,
     /// The model's name. Empty if there is none.
     pub model: String,
     /// The request asks the model to reason first, in any form. A prefill can't be used then.
@@ -52,18 +54,22 @@ pub struct Changes<'a> {
     pub reasoning_off: Option<&'a Switch>,
     /// Another limit on the answer's tokens, in the member that had one: `max_completion_tokens`, or `max_tokens`.
     pub max_tokens: Option<u64>,
+    /// Leaves `response_format` where it is, although the rest is asked for.
+    pub keeps_json_mode: bool,
 }
 
 impl Request {
     /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let root = chat_request(std::str::from_utf8(body).ok()?)?;
-        let [stream, n, stop, model, newer_cap, cap] =
-            members_of(root, ["stream", "n", "stop", "model", TOKEN_LIMITS[0], TOKEN_LIMITS[1]]);
+        let [stream, n, stop, model, format, newer_cap, cap] =
+            members_of(root, ["stream", "n", "stop", "model", RESPONSE_FORMAT, TOKEN_LIMITS[0], TOKEN_LIMITS[1]]);
+        let form = text(format.and_then(|format| format.member("type")));
         Some(Self {
             stream: is_true(stream),
             n: n.and_then(|n| n.as_u64()).unwrap_or(1),
             has_stop: stop.is_some_and(|stop| stop.inner().is_some() || stop.elements().next().is_some()),
+            has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
             model: text(model).unwrap_or_default().into_owned(),
             wants_reasoning: asks_for_reasoning(root),
             max_tokens: newer_cap.or(cap).and_then(|cap| cap.as_u64()),
@@ -81,7 +87,7 @@ pub fn continuation(body: &str, delivered: &str, prompt: &str) -> Option<String>
 /// The messages are appended. Members that would force another form on the rest are removed: `response_format` and the
 /// grammars of several servers (the rest of a document fits no schema), `n`, and everything about tools (the rest is
 /// text). A history with tool calls needs its tools declared, so there the tools stay and the choice becomes `"none"`.
-/// Every other byte is kept, and of duplicate keys the last one counts.
+/// With [`Changes::keeps_json_mode`] `response_format` stays. Every other byte is kept, and of duplicate keys the last one counts.
 ///
 /// ```
 /// use restitch::provider::capability::PrefillForm;
@@ -103,6 +109,7 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     if let Some(rest) = rest {
         remove_forms(root, messages, &mut remove, &mut set);
+        remove.retain(|key| !(changes.keeps_json_mode && *key == RESPONSE_FORMAT));
         edits.append(messages, &messages_for(rest));
         if let Rest::Prefill { form: PrefillForm::Final, .. } = rest {
             set.extend([("continue_final_message", "true"), ("add_generation_prompt", "false")]);
@@ -169,13 +176,15 @@ fn remove_forms<'a>(root: Raw<'_>, messages: Raw<'_>, remove: &mut Vec<&'a str>,
     }
 }
 
+const RESPONSE_FORMAT: &str = "response_format";
+
 /// The members that limit an answer's tokens. The first is the newer one.
 const TOKEN_LIMITS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 /// The members that force a form: OpenAI's, llama.cpp's (`grammar`, `json_schema`), SGLang's (`regex`, `ebnf`), vLLM's
 /// (`structured_outputs`, earlier `guided_…`).
 const FORMS: [&str; 11] = [
-    "response_format",
+    RESPONSE_FORMAT,
     "n",
     "grammar",
     "json_schema",

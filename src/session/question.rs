@@ -1,0 +1,216 @@
+//! Which question is asked at a cut: an answer that was not joined is followed by another question.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use memchr::memchr_iter;
+
+use super::Prompt;
+use crate::context;
+use crate::document::Document;
+use crate::limits::ContinuationLimits;
+use crate::overlap::Anchor;
+use crate::splice::SpliceError;
+
+/// The form of a re-prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Asks to repeat the anchor.
+    #[default]
+    Anchor,
+    /// Asks to repeat a longer anchor.
+    LongerAnchor,
+    /// Asks to repeat the element that was cut.
+    WholeElement,
+    /// Asks for a document of its own with the element that was cut and all that follows it. Used where JSON mode stays.
+    Rerooted,
+    /// Asks for the same in other words.
+    RerootedAgain,
+}
+
+impl Form {
+    /// Whether a document of its own is asked for.
+    pub fn is_rerooted(self) -> bool {
+        matches!(self, Self::Rerooted | Self::RerootedAgain)
+    }
+
+    /// Whether the prompt names the place of the cut.
+    pub(super) fn has_path(self) -> bool {
+        !matches!(self, Self::Anchor | Self::LongerAnchor)
+    }
+}
+
+/// What the answers to the calls of one cut have shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Attempts {
+    /// Answers with text that was not joined or had nothing new.
+    pub(super) unjoined: u32,
+    /// One of them ended the document early.
+    pub(super) has_early_end: bool,
+}
+
+impl Attempts {
+    /// Counts an answer that has not added to the document. `failure`: why it was not joined.
+    pub(super) fn count(&mut self, failure: Option<&SpliceError>) {
+        // The counts may come from a snapshot.
+        self.unjoined = self.unjoined.saturating_add(1);
+        self.has_early_end |= failure == Some(&SpliceError::EarlyEnd);
+    }
+
+    /// Returns the form of the next question. Two questions in a row differ: in their words, or in their marks.
+    pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> Form {
+        match self.unjoined {
+            even if keeps_json_mode && even % 2 == 0 => Form::Rerooted,
+            _ if keeps_json_mode => Form::RerootedAgain,
+            0 => Form::Anchor,
+            1 => Form::LongerAnchor,
+            // Without a mark nothing but the words can differ.
+            odd if !has_mark && odd % 2 == 1 => Form::LongerAnchor,
+            _ => Form::WholeElement,
+        }
+    }
+
+    /// Returns the mark of the next question, if the prompt uses one. The same attempt has the same mark, so that a
+    /// request that nobody answered is sent again as it was.
+    pub(super) fn mark(self, prompt: &Prompt, delivered: &str) -> Option<String> {
+        prompt.uses_mark(self.unjoined > 0).then(|| mark(delivered, self.unjoined))
+    }
+}
+
+/// Returns the range of the delivered text that the question asks to repeat.
+pub(super) fn anchor(document: &Document, form: Form, limits: &ContinuationLimits) -> Option<Range<usize>> {
+    let text = document.text();
+    let first = Anchor::of(text, limits.max_anchor_chars)?.range;
+    let start = match form {
+        Form::Anchor | Form::Rerooted => return Some(first),
+        Form::LongerAnchor => twice(text, &first),
+        // An element of a few characters would identify nothing.
+        Form::WholeElement | Form::RerootedAgain => {
+            context::cut_child(document).map_or(first.start, |child| child.start.min(first.start))
+        }
+    };
+    let most = limits.max_verbatim_context.max(first.len());
+    let earliest = first.end.saturating_sub(most);
+    let start = if start < earliest { (earliest..first.start).find(|&at| may_start(text, at)) } else { Some(start) };
+    Some(start.unwrap_or(first.start)..first.end)
+}
+
+/// Returns where a tail with twice the characters of `first` starts, or a few more.
+fn twice(text: &str, first: &Range<usize>) -> usize {
+    let before = text.get(..first.start).unwrap_or_default();
+    let more = text.get(first.clone()).unwrap_or_default().chars().count();
+    let at = before.char_indices().rev().take(more).last().map_or(first.start, |(at, _)| at);
+    let starts = (0..=at).rev().find(|&at| may_start(text, at));
+    // There may be white space alone before the anchor.
+    starts.unwrap_or(first.start)
+}
+
+/// Returns whether text to repeat may start here: not with white space, and not inside an escape or a surrogate pair.
+fn may_start(text: &str, at: usize) -> bool {
+    let Some(rest) = text.get(at..) else { return false };
+    let before = text.as_bytes().get(at.saturating_sub(UNICODE_ESCAPE - 1)..at).unwrap_or_default();
+    let is_low_surrogate =
+        rest.starts_with("\\u") && matches!(rest.as_bytes().get(2..4), Some([b'd' | b'D', b'c'..=b'f' | b'C'..=b'F']));
+    !rest.starts_with(char::is_whitespace) && !before.contains(&b'\\') && !is_low_surrogate
+}
+
+/// Bytes of the longest escape: `\u00e9`.
+const UNICODE_ESCAPE: usize = 6;
+
+/// Returns a short text that does not occur in `delivered` and needs no escape in a JSON string. It depends only on the
+/// delivered text and the attempt. One pass over the text.
+fn mark(delivered: &str, attempt: u32) -> String {
+    let taken = taken_numbers(delivered);
+    let seed = (delivered.len() as u64) << 32 | u64::from(attempt);
+    // Multiplied by 2^64 divided by the golden ratio, so that the marks of two attempts do not look alike.
+    let first = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) % NUMBERS;
+    // A text that has all marks is larger than any body that is read.
+    let number = (0..NUMBERS).map(|step| (first + step) % NUMBERS).find(|number| !taken.contains(number));
+    format!("~~{:06x}~~", number.unwrap_or(first))
+}
+
+/// Returns the numbers of the marks that a text has.
+fn taken_numbers(text: &str) -> BTreeSet<u64> {
+    let number = |at: usize| {
+        let digits = text.get(at..)?.strip_prefix("~~")?.split_once("~~")?.0;
+        u64::from_str_radix(digits, 16).ok().filter(|_| digits.len() == DIGITS)
+    };
+    memchr_iter(b'~', text.as_bytes()).filter_map(number).collect()
+}
+
+/// Hexadecimal digits of a mark.
+const DIGITS: usize = 6;
+/// How many marks there are.
+const NUMBERS: u64 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+
+    fn range(text: &str, form: Form, most: usize) -> String {
+        let mut document = Document::new(64);
+        document.push(text).unwrap();
+        let limits = Limits::default().with_max_verbatim_context(most).continuation;
+        text[anchor(&document, form, &limits).unwrap()].to_owned()
+    }
+
+    #[test]
+    fn each_form_repeats_more() {
+        let rows: String = (0..40).map(|n| format!("{{\"id\": {n}, \"name\": \"row number {n}\"}}, ")).collect();
+        let open = format!("{{\"id\": 40, \"text\": \"{}", "many words of one row, ".repeat(4));
+        let text = format!("{{\"rows\": [{rows}{open}");
+        let first = range(&text, Form::Anchor, 1 << 14);
+        let longer = range(&text, Form::LongerAnchor, 1 << 14);
+        assert!(longer.len() >= 2 * first.len() && longer.ends_with(&first), "{longer}");
+        assert_eq!(range(&text, Form::WholeElement, 1 << 14), open.trim_end());
+        // The end of what is too long.
+        assert_eq!(range(&text, Form::WholeElement, 90).len(), 90);
+        // Never less than the first anchor.
+        assert_eq!(range(&text, Form::WholeElement, 0), first);
+        assert_eq!(range(&text, Form::LongerAnchor, 0), first);
+        // A short element is repeated with what precedes it, a short text as a whole.
+        let text = format!("[{}", (100..140).map(|n| format!("{n}, ")).collect::<String>());
+        assert_eq!(range(&text, Form::WholeElement, 1 << 14), range(&text, Form::Anchor, 1 << 14));
+        assert_eq!(range(" [1, 2", Form::LongerAnchor, 1 << 14), "[1, 2");
+        // No array is open: the member.
+        let text = format!("{{\"a\": 1, \"text\": \"{}", (0..40).map(|n| format!("word {n} ")).collect::<String>());
+        assert!(range(&text, Form::WholeElement, 1 << 14).starts_with("\"text\": \"word 0 "));
+    }
+
+    #[test]
+    fn text_to_repeat_starts_outside_of_escapes() {
+        let text = "a\\\\\\n\\u12ab\\ud83d\\ude00bcdefgh \u{e9}";
+        for at in 0..text.len() {
+            let inside = (2..=22).contains(&at) && ![3, 5, 11].contains(&at);
+            assert!(!(inside && may_start(text, at)), "{at}");
+        }
+        assert!(may_start(text, 0) && may_start(text, text.len() - 4) && !may_start(text, text.len() - 1));
+    }
+
+    #[test]
+    fn a_mark_is_not_in_the_text() {
+        assert_eq!(mark("[1, 2", 1), mark("[3, 4", 1));
+        assert_ne!(mark("[1, 2", 1), mark("[1, 2", 2));
+        let mut text = "[\"x".to_owned();
+        for _ in 0..100 {
+            // The text keeps its length, so every mark is the next one of the same row.
+            let padded = format!("{text:<2000}");
+            let next = mark(&padded, 1);
+            assert!(!padded.contains(&next) && next.len() == 10, "{next}");
+            text.push_str(next.trim_end_matches('~'));
+            text.push_str("~~");
+        }
+    }
+
+    #[test]
+    fn two_questions_in_a_row_differ() {
+        for (keeps_json_mode, has_mark) in [(false, true), (false, false), (true, false)] {
+            let form = |unjoined| Attempts { unjoined, has_early_end: false }.form(keeps_json_mode, has_mark);
+            for unjoined in 0..10 {
+                let differ = form(unjoined) != form(unjoined + 1);
+                assert!(differ || has_mark && unjoined >= 2, "{unjoined} {keeps_json_mode} {has_mark}");
+            }
+        }
+    }
+}
