@@ -163,7 +163,7 @@ impl Conversation {
         ContinuationStrategy {
             prompt: Arc::clone(&self.proxy.prompt),
             prefill: goes.then_some(options),
-            keeps_json_mode: self.request.has_json_mode && !capability.drops_json_mode,
+            keeps_json_mode: self.request.has_json_mode && capability.keeps_json_mode(),
             reduce_reasoning: capability.reasoning_off.is_some() || raises,
         }
     }

@@ -166,7 +166,7 @@ impl Stitcher {
 
     /// Takes from a request what it says of continuations.
     pub(super) fn suited_to(mut self, request: Option<&Request>) -> Self {
-        let keeps_json_mode = |request: &Request| request.has_json_mode && !self.capability.drops_json_mode;
+        let keeps_json_mode = |request: &Request| request.has_json_mode && self.capability.keeps_json_mode();
         self.strategy.keeps_json_mode |= request.is_some_and(keeps_json_mode);
         self.trusts_stop |= request.is_some_and(|request| request.has_stop);
         self.strategy.prefill =

@@ -117,6 +117,14 @@ impl Default for Capability {
     }
 }
 
+#[cfg(any(feature = "proxy", feature = "stream"))]
+impl Capability {
+    /// Returns whether JSON mode must stay in a call for the rest: the model takes it, and it can't be left out.
+    pub(crate) fn keeps_json_mode(&self) -> bool {
+        self.response_format && !self.drops_json_mode
+    }
+}
+
 /// What is known about the models that a pattern names. `None` means that nothing is known, and a later row may know
 /// it.
 ///

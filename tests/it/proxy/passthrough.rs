@@ -396,7 +396,7 @@ async fn a_continuation_is_the_request_edited_by_spans() {
         assert_eq!(messages[2]["role"], "user");
         let prompt = messages[2]["content"].as_str().unwrap();
         let (_, after) = prompt.split_once("\n<overlap_context>\n").unwrap();
-        let anchor = after.strip_suffix("\n</overlap_context>").unwrap();
+        let (anchor, _) = after.split_once("\n</overlap_context>").unwrap();
         assert!(anchor.len() >= 40 && delivered.trim_end().ends_with(anchor), "{anchor:?}");
         for name in ["host", "content-length", "accept-encoding"] {
             assert!(call.headers.contains_key(name));

@@ -311,6 +311,29 @@ async fn the_words_are_the_operator_s() {
     assert_eq!(content, format!("{known}{own}"));
 }
 
+#[tokio::test]
+async fn json_mode_that_can_not_be_left_out_stays() {
+    let first = "{\"rows\": [{\"id\": 1, \"name\": \"Alma\"}, {\"id\": 2, \"name\": \"Be";
+    let second = "{\"rows\": [{\"id\": 2, \"name\": \"Berta\"}, {\"id\": 3, \"name\": \"Cilli\"}]}";
+    let ask = ASK.replacen('{', r#"{"response_format":{"type":"json_object"},"#, 1);
+    for (drops, takes, stays) in [(false, true, true), (true, true, false), (false, false, false)] {
+        let raw = Raw::new(vec![cut(first), rest(second)]).await;
+        let mut row = Row::of("*").prefill(if stays { PrefillForm::Turn } else { PrefillForm::None });
+        (row.drops_json_mode, row.response_format) = (Some(drops), Some(takes));
+        let proxy = proxy(&raw, row, |proxy| proxy).await;
+        let (text, report) = told(&exchange(proxy.addr(), &post(&ask)).await);
+        let body = seen(&raw, 1).1;
+        assert_eq!(body.get("response_format").is_some(), stays);
+        let prompt = last_message(&body)["content"].as_str().unwrap();
+        assert_eq!(prompt.contains("<cut_path>\n/rows/1\n</cut_path>"), stays, "{prompt}");
+        if stays {
+            assert_eq!(report["status"], "complete");
+            let rows = serde_json::from_str::<Value>(&text).unwrap()["rows"].clone();
+            assert_eq!(rows.as_array().unwrap().len(), 3, "{text}");
+        }
+    }
+}
+
 fn with_header(header: &str) -> String {
     post(ASK).replace("connection: close", &format!("connection: close\r\n{header}"))
 }
@@ -344,6 +367,9 @@ async fn a_request_says_how_often_it_is_continued() {
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
         assert!(answer.contains("`x-restitch-continuations` is no number of calls"), "{answer}");
     }
+    let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-max-risk: 2")).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.contains("`x-restitch-max-risk` is no number from 0 to 1"), "{answer}");
     let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-give-up: never")).await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     assert!(answer.contains("`x-restitch-give-up`: `never` is not one of `close`, `leave`, `error`"), "{answer}");
