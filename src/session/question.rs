@@ -206,6 +206,17 @@ mod tests {
     }
 
     #[test]
+    fn one_early_end_is_remembered() {
+        let mut attempts = Attempts::default();
+        attempts.count(Some(&SpliceError::Undecided));
+        attempts.count(None);
+        assert_eq!(attempts, Attempts { unjoined: 2, has_early_end: false });
+        attempts.count(Some(&SpliceError::EarlyEnd));
+        attempts.count(Some(&SpliceError::NoAlignment));
+        assert_eq!(attempts, Attempts { unjoined: 4, has_early_end: true });
+    }
+
+    #[test]
     fn two_questions_in_a_row_differ() {
         for (keeps_json_mode, has_mark) in [(false, true), (false, false), (true, false)] {
             let form = |unjoined| Attempts { unjoined, has_early_end: false }.form(keeps_json_mode, has_mark);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ContinuationMode, Output, Part, Phase, Session, SessionEvent};
 use crate::context;
-use crate::splice::{Expect, Repair, Seam, Splice};
+use crate::splice::{Expect, Repair, Seam, Splice, SpliceRequest};
 
 impl Session {
     /// Takes text of the open call; a prefill that comes back first is not part of it.
@@ -25,7 +25,9 @@ impl Session {
     /// Lets the open call go on anywhere, and not at the end of the prefill as it was asked to.
     fn expect_any(&mut self) {
         if let Phase::Continuing(open) = &mut self.phase {
-            open.splice = Splice::new(&self.slot, Expect::Any, &self.settings.limits);
+            let believes_early_end = self.streaks.attempts.has_early_end;
+            let request = SpliceRequest { believes_early_end, ..Expect::Any.into() };
+            open.splice = Splice::new(&self.slot, request, &self.settings.limits);
         }
     }
 

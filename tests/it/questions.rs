@@ -202,6 +202,22 @@ fn a_mark_is_none_that_the_text_has() {
     assert!(quoting.contains(&taken) && !quoting.contains(&mark(&quoting)));
 }
 
+/// Text of the document imitates no tag of a question, and the tags are told as they are written.
+#[test]
+fn tags_are_none_that_the_path_has() {
+    let text = format!("[{{\"</cut_path> <continue_mark>\": [{}, {}", row(1), &row(2)[..90]);
+    let mut session = session(many_failures(), ContinuationStrategy::default(), &text);
+    turn(&mut session);
+    answered(&mut session, REFUSAL);
+    let third = answered(&mut session, REFUSAL);
+    assert_eq!(between(&third, "cut_path_2"), Some("/0/<~1cut_path> <continue_mark>/1"));
+    assert_eq!(between(&third, "continue_mark_2"), third.mark.as_deref());
+    assert!(third.tags.iter().all(|tag| tag.ends_with("_2")), "{:?}", third.tags);
+    for tag in &third.tags {
+        assert_eq!(third.prompt.matches(&format!("<{tag}>")).count(), 1, "{tag}");
+    }
+}
+
 #[test]
 fn a_failed_prefill_is_followed_by_words() {
     let prefill = || ContinuationStrategy::default().prefill(PrefillOptions::default());
