@@ -3,7 +3,7 @@
 use restitch::AllowedRoots;
 use restitch::Limits;
 use restitch::sim::style;
-use restitch::splice::{Alignment, Expect, Seam, Slot, Splice, SpliceRequest};
+use restitch::splice::{Alignment, Expect, Seam, Slot, Splice, SpliceError, SpliceRequest};
 
 /// The result for one fragment.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,17 +32,21 @@ pub(crate) fn anchor(delivered: &str) -> usize {
     splice.anchor().map_or(slot.document().text().len(), |anchor| anchor.range.start)
 }
 
+/// What is asked for after `delivered`.
+fn request(delivered: &str, expect: Expect) -> SpliceRequest {
+    SpliceRequest { expect, tags: vec![style::anchor_tag(delivered)], ..SpliceRequest::default() }
+}
+
 fn begin(delivered: &str, expect: Expect, limits: &Limits) -> (Slot, Splice) {
     let mut slot = Slot::with_roots(limits, AllowedRoots::Any);
     slot.push(delivered).unwrap();
-    let request = SpliceRequest { expect, tags: vec![style::anchor_tag(delivered)], ..SpliceRequest::default() };
-    let splice = Splice::new(&slot, request, limits);
+    let splice = Splice::new(&slot, request(delivered, expect), limits);
     (slot, splice)
 }
 
 /// Returns the probability that a seam reports.
-fn posterior(_: &Seam) -> Option<f64> {
-    None
+fn posterior(seam: &Seam) -> Option<f64> {
+    (seam.alignment != Alignment::Repeat).then_some(seam.posterior)
 }
 
 /// Joins `fragment`, which arrives in pieces of at least `chunk` bytes that end between characters.
@@ -59,18 +63,21 @@ pub(crate) fn join_within(limits: &Limits, delivered: &str, fragment: &str, expe
         rest = after;
         (!piece.is_empty()).then_some(piece)
     });
-    feed(begin(delivered, expect, limits), pieces)
+    feed(limits, delivered, expect, pieces)
 }
 
 /// Joins a fragment that arrives in these pieces.
 pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a str>, expect: Expect) -> Outcome {
-    feed(begin(delivered, expect, &Limits::default()), pieces)
+    feed(&Limits::default(), delivered, expect, pieces)
 }
 
-fn feed<'a>((mut slot, mut splice): (Slot, Splice), pieces: impl Iterator<Item = &'a str>) -> Outcome {
-    let delivered = slot.document().text().len();
+fn feed<'a>(limits: &Limits, text: &str, expect: Expect, pieces: impl Iterator<Item = &'a str>) -> Outcome {
+    let (mut slot, mut splice) = begin(text, expect, limits);
+    let delivered = text.len();
     let (mut pending, mut pushed_at, mut at) = (0, None, 0);
+    let mut fragment = String::new();
     for piece in pieces {
+        fragment.push_str(piece);
         let fed = splice.feed(&mut slot, piece);
         at += piece.len();
         pending = pending.max(splice.pending());
@@ -81,7 +88,14 @@ fn feed<'a>((mut slot, mut splice): (Slot, Splice), pieces: impl Iterator<Item =
             break;
         }
     }
-    let merged = splice.finish(&mut slot);
+    let mut merged = splice.finish(&mut slot);
+    if merged == Err(SpliceError::EarlyEnd) {
+        // It is asked for once more, and the model says the same.
+        let again = SpliceRequest { believes_early_end: true, ..request(text, expect) };
+        splice = Splice::new(&slot, again, limits);
+        let _ = splice.feed(&mut slot, &fragment);
+        merged = splice.finish(&mut slot);
+    }
     if slot.document().text().len() > delivered {
         pushed_at = pushed_at.or(Some(at));
     }
