@@ -15,8 +15,10 @@ pub(super) struct Lead {
     /// The rest of an escape that was cut, in the form in which it was begun.
     pub(super) rest: String,
     pub(super) deferred: Vec<DeferredMember>,
-    /// How much of the white space at the end of the delivered text the fragment may still repeat.
+    /// How much of the end of the delivered text, white space and escapes of it, the fragment may still repeat.
     pub(super) skip: usize,
+    /// The containers that may be open after a value that is no part of the document: a refusal, for example.
+    pub(super) outside: Option<usize>,
 }
 
 /// A candidate that is tried.
@@ -62,11 +64,11 @@ impl Attempt {
         }
     }
 
-    /// Takes text of the fragment; `white` is the white space at the end of the delivered text.
+    /// Takes text of the fragment.
     ///
     /// # Errors
     /// Why the candidate is impossible.
-    pub(super) fn feed(&mut self, slot: &Slot, text: &str, white: &str) -> Result<(), FlowError> {
+    pub(super) fn feed(&mut self, slot: &Slot, text: &str) -> Result<(), FlowError> {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
             let run = match c {
@@ -78,7 +80,7 @@ impl Attempt {
             if run > 0 {
                 Tried { machine: &mut self.machine, slot, sum: &mut self.sum }.take(now)?;
             } else {
-                self.take(slot, c, white)?;
+                self.take(slot, c)?;
             }
             self.next += now.len();
             rest = later;
@@ -97,9 +99,10 @@ impl Attempt {
         self.progress.has_begun && !self.is_verified() && self.machine.in_string() && self.flow.is_plain()
     }
 
-    fn take(&mut self, slot: &Slot, c: char, white: &str) -> Result<(), FlowError> {
+    fn take(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
         if self.lead.skip > 0 {
-            let next = white.get(white.len() - self.lead.skip..).and_then(|white| white.chars().next());
+            let text = slot.text();
+            let next = text.get(text.len() - self.lead.skip..).and_then(|rest| rest.chars().next());
             if next == Some(c) {
                 self.lead.skip -= c.len_utf8();
                 self.candidate.at += c.len_utf8();
@@ -107,6 +110,12 @@ impl Attempt {
                 return Ok(());
             }
             self.lead.skip = 0;
+        }
+        let is_anchored = self.candidate.alignment == Alignment::Anchor && !self.progress.has_begun;
+        if is_anchored && self.machine.in_token() && matches!(c, '\n' | '\r') {
+            // A line end after the anchor is not text of the token that was cut.
+            self.candidate.at += c.len_utf8();
+            return Ok(());
         }
         if self.machine.is_done() {
             return self.after_root(slot, c);
@@ -137,13 +146,13 @@ impl Attempt {
         progress.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
         let has_passed = progress.left_token && progress.past_structure && significant && self.flow.is_settled();
         // The text after the root says whether that was the end of it.
-        let is_certain = has_passed && !done || done && !is_new;
+        let is_certain = has_passed && !done || done && !is_new && self.lead.outside.is_none();
         progress.is_verified |= match self.candidate.start {
             start if start.is_requested() => significant,
             _ => is_certain && !is_repeat && !self.flow.has_deferred(),
         };
         // New text that was not asked for may be a value of its own, for example a refusal: it must come out of that.
-        let is_outside = !is_new || depth <= open;
+        let is_outside = if is_new { depth <= open } else { self.lead.outside.is_none_or(|outside| depth <= outside) };
         progress.past_structure |= progress.left_token && structural && is_outside;
     }
 

@@ -115,6 +115,8 @@ pub(super) struct Arrival {
     pub(super) start: Start,
     /// What the repeated text would have cost as new text.
     pub(super) bits: f32,
+    /// The depth of the open container that was begun again.
+    pub(super) container: Option<usize>,
     /// The innermost array element that was taken for the one that was cut.
     pub(super) element: Option<Element>,
     /// Delivered members of that element, or of all, were left out.
@@ -610,7 +612,11 @@ impl Cursor {
             deferred: std::mem::take(&mut self.deferred),
             from: self.from,
             start,
-            bits: sides.bits(sides.costs, 1, at) - self.new_bits,
+            bits: sides.bits(sides.costs, 1, at).min(sides.bits(sides.alone, 1, at)) - self.new_bits,
+            container: match self.base {
+                Base::Value(depth) if depth < sides.slot.frames().len() => Some(depth),
+                _ => None,
+            },
             element,
             leaves_out,
             is_reentry,

@@ -85,6 +85,13 @@ const LISTED: usize = 64;
 /// Characters of an anchor that hardly occur by chance.
 const FEW: usize = 16;
 
+impl Fragment {
+    /// What the text between two offsets costs as new text, where it is cheaper: at the cut or alone.
+    fn surprise(&self, from: usize, to: usize) -> f32 {
+        self.at_cut.between(from, to).min(self.costs.between(from, to))
+    }
+}
+
 impl Deciding {
     pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, limits: &Limits) -> Self {
         let (text, window) = (slot.text(), limits.parser.overlap_window);
@@ -155,11 +162,10 @@ impl Deciding {
 
     /// Lets the attempts take the fragment's text from `at` on.
     fn advance(&mut self, slot: &Slot, at: usize) {
-        let white = slot.text().get(self.place.tail..).unwrap_or_default();
         let text = self.fragment.text.get(at..).unwrap_or_default();
         let rejected = &mut self.rejected;
         self.attempts.retain_mut(|attempt| {
-            let fed = attempt.feed(slot, text, white);
+            let fed = attempt.feed(slot, text);
             fed.inspect_err(|error| rejected.note(attempt, error)).is_ok()
         });
     }
@@ -240,6 +246,25 @@ impl Deciding {
             })
     }
 
+    /// The requested anchor has come in a fence, and nothing new.
+    pub(super) fn is_anchor_alone(&self) -> bool {
+        self.fragment.is_fenced && self.attempts.iter().any(|attempt| self.is_bare_anchor(attempt))
+    }
+
+    fn is_bare_anchor(&self, attempt: &Attempt) -> bool {
+        let candidate = &attempt.candidate;
+        let new = self.fragment.text.get(candidate.at..).unwrap_or_default();
+        candidate.alignment == Alignment::Anchor && new.trim().is_empty()
+    }
+
+    /// What follows the anchor may be a remark on it: it must prove itself.
+    pub(super) fn doubt_anchor(&mut self) {
+        let is_bare: Vec<bool> = self.attempts.iter().map(|attempt| self.is_bare_anchor(attempt)).collect();
+        for (attempt, _) in self.attempts.iter_mut().zip(is_bare).filter(|(_, is_bare)| *is_bare) {
+            attempt.candidate.start = Start::Nearly;
+        }
+    }
+
     fn lead(&self) -> Lead {
         Lead { skip: self.place.end - self.place.tail, ..Lead::default() }
     }
@@ -273,7 +298,7 @@ impl Deciding {
 
     /// Adds the candidate of a cursor that has come to the cut.
     fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
-        let Arrival { at, mut rest, deferred, from, start, bits, element, leaves_out, is_reentry } = arrival;
+        let Arrival { at, mut rest, deferred, from, start, bits, container, element, leaves_out, is_reentry } = arrival;
         let mut at = self.fragment.begin + at;
         let written = at.checked_sub(rest.len()).and_then(|from| self.fragment.text.get(from..at));
         if written.is_some_and(|written| written.eq_ignore_ascii_case(&rest)) {
@@ -299,7 +324,7 @@ impl Deciding {
         });
         let overlap = slot.text().len().saturating_sub(from);
         let candidate = Candidate { from, evidence, ..Candidate::new(alignment, start, at, overlap) };
-        self.add(slot, candidate, Lead { rest, deferred, skip });
+        self.add(slot, candidate, Lead { rest, deferred, skip, outside: container.filter(|_| bits < prior::ENOUGH) });
     }
 
     /// Adds the candidates of verbatim repeats that end at `end`.
@@ -310,7 +335,7 @@ impl Deciding {
         // Whether that is the open element or the next one, a cursor finds out.
         let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else { return };
         let (start, prior) = self.place.start_at(slot, from);
-        let surprise = self.fragment.at_cut.between(self.fragment.begin, end);
+        let surprise = self.fragment.surprise(self.fragment.begin, end);
         let whole = from <= self.near.from || start == Start::Root;
         let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
         let evidence = Evidence::new(prior, surprise, 0.0);
@@ -323,21 +348,25 @@ impl Deciding {
         let fragment = &self.fragment;
         let before = fragment.text.get(..start).unwrap_or_default();
         let is_first = start == fragment.begin || before.trim().is_empty() || self.is_again(start);
+        let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
         let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
-        if !is_first && (is_after_bracket || fragment.scanner.in_reasoning() || !fragment.scanner.is_after_prose()) {
+        if !is_first
+            && (is_after_bracket && !on_own_line
+                || fragment.scanner.in_reasoning()
+                || !fragment.scanner.is_after_prose())
+        {
             // What precedes it is no envelope: it counts only as the end of a restart.
             return;
         }
-        let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
         // A bracket in the middle of a sentence is no anchor.
         if !is_first && !on_own_line && end - start < FEW {
             return;
         }
         let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
-        let is_requested = is_first || on_own_line && !is_cut_tried;
+        let is_requested = is_first || on_own_line && !is_cut_tried && !is_after_bracket;
         let start_kind = if is_requested { Start::Requested } else { Start::Nearly };
         let from = self.place.tail - (end - start).min(self.place.tail);
-        let surprise = fragment.at_cut.between(start, end);
+        let surprise = fragment.surprise(start, end);
         let evidence = Evidence::new(start_kind.prior(self.place.expect), surprise, 0.0);
         let candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
         self.attempts.retain(|attempt| attempt.candidate.at != start || attempt.candidate.start != Start::Requested);
@@ -360,11 +389,13 @@ impl Deciding {
         if self.attempts.iter().any(is_known) {
             return;
         }
-        let surprise = self.fragment.at_cut.between(begin, end);
+        let surprise = self.fragment.surprise(begin, end);
         let prior = Start::Nearly.prior(self.place.expect) - EDIT * edits as f32;
         let candidate = Candidate::new(Alignment::Anchor, Start::Nearly, end, self.place.tail - self.near.from);
-        let evidence = Evidence::new(prior, surprise.max(0.0), 0.0);
-        self.add(slot, Candidate { from: self.near.from, evidence, ..candidate }, self.lead());
+        let evidence = Evidence::new(prior, surprise, 0.0);
+        // Escapes of white space at the end of the anchor do not count as its end.
+        let skip = self.place.end - significant_end(slot.text().get(..self.place.tail).unwrap_or_default());
+        self.add(slot, Candidate { from: self.near.from, evidence, ..candidate }, Lead { skip, ..Lead::default() });
     }
 
     /// Tries a candidate: the attempt takes what has come after its beginning.
@@ -373,9 +404,8 @@ impl Deciding {
             self.rejected.is_crowded = true;
             return;
         }
-        let white = slot.text().get(self.place.tail..).unwrap_or_default();
         let mut attempt = Attempt::new(slot, candidate, lead, self.caps.pending);
-        match attempt.feed(slot, self.fragment.text.get(attempt.next..).unwrap_or_default(), white) {
+        match attempt.feed(slot, self.fragment.text.get(attempt.next..).unwrap_or_default()) {
             Ok(()) => self.attempts.push(attempt),
             Err(error) => self.rejected.note(&attempt, &error),
         }
@@ -522,6 +552,15 @@ pub(super) enum End {
     /// So many bytes were repeated, and nothing is new.
     Repeat(usize),
     Failed(SpliceError),
+}
+
+/// Where the text ends but for white space and escapes of it.
+fn significant_end(text: &str) -> usize {
+    let mut end = text.trim_end();
+    while let Some(rest) = ["\\n", "\\t", "\\r"].iter().find_map(|escape| end.strip_suffix(escape)) {
+        end = rest.trim_end();
+    }
+    end.len()
 }
 
 /// Bits that an edit of the anchor costs.

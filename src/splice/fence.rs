@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::document::Document;
-use crate::envelope::{AfterRoot, FenceCloser};
+use crate::envelope::{AfterRoot, FENCE, FenceCloser};
 
 /// The fence around a fragment, if there is one.
 #[derive(Clone, Debug, Default)]
@@ -11,8 +11,17 @@ pub(super) struct Fenced {
     closer: Option<FenceCloser>,
     /// What the closer has taken out, as far as it may belong to the answer.
     after: String,
+    /// The anchor was alone in the fence: the rest of the closing line is left out, and what follows is the fragment.
+    outside: Option<Line>,
     /// The root has ended: takes what follows it.
     after_root: Option<AfterRoot>,
+}
+
+/// The line that closes a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Open,
+    Ended,
 }
 
 impl Fenced {
@@ -25,6 +34,15 @@ impl Fenced {
 
     /// Takes text out of which comes what is inside the fence; keeps at most `cap` bytes of the rest.
     pub(super) fn feed<'a>(&mut self, text: &'a str, cap: usize) -> Cow<'a, str> {
+        match &mut self.outside {
+            None => {}
+            Some(Line::Ended) => return Cow::Borrowed(text),
+            Some(line) => {
+                let end = text.find('\n');
+                *line = if end.is_some() { Line::Ended } else { Line::Open };
+                return Cow::Borrowed(text.get(end.map_or(text.len(), |end| end + 1)..).unwrap_or_default());
+            }
+        }
         let Some(closer) = &mut self.closer else { return Cow::Borrowed(text) };
         let mut inside = String::new();
         let after = closer.feed(text, &mut inside);
@@ -34,6 +52,16 @@ impl Fenced {
             self.after += after;
         }
         Cow::Owned(inside)
+    }
+
+    /// What follows the fence is the fragment: only the anchor was in it. Returns what has come of that, if the fence has
+    /// closed.
+    pub(super) fn leave(&mut self) -> Option<String> {
+        let after = self.outside.is_none().then(|| self.after.trim_start().trim_start_matches('`').to_owned());
+        let after = after.filter(|_| self.after.contains(FENCE))?;
+        self.outside = Some(Line::Open);
+        self.after.clear();
+        Some(self.feed(&after, 0).into_owned())
     }
 
     pub(super) fn take_after(&mut self) -> String {

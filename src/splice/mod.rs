@@ -173,6 +173,13 @@ impl Splice {
         if matches!(self.state, State::Deciding(_)) {
             text = self.decide(slot, &text, sink).into();
         }
+        if let State::Deciding(deciding) = &mut self.state
+            && deciding.is_anchor_alone()
+            && let Some(after) = self.fenced.leave()
+        {
+            deciding.doubt_anchor();
+            text = self.decide(slot, &after, sink).into();
+        }
         self.deliver(slot, &text, sink);
         if self.fenced.is_root_closed() {
             let after_fence = self.fenced.take_after();

@@ -295,10 +295,16 @@ mod tests {
     fn a_text_fits_where_its_context_is() {
         let rows: String = (0..50).map(|n| format!("{{\"id\": {n}, \"name\": \"n{n}\"}}, ")).collect();
         let predictor = Predictor::of(&rows);
-        let here = History::of(&rows);
-        assert!(misfit(&predictor, here, b"{\"id\": 50") < 0.0);
-        assert!(misfit(&predictor, here, b"true") > 0.0);
+        let cost = |history: &History, text: &str| {
+            let mut costs = Costs::of(Of::New);
+            costs.begin(*history);
+            text.bytes().for_each(|byte| costs.push(&predictor, byte));
+            costs.between(0, text.len())
+        };
+        let (here, alone) = (History::of(&rows), History::default());
+        assert!(cost(&here, "{\"id\": 50") < cost(&alone, "{\"id\": 50"));
+        assert!(cost(&here, "true") > cost(&alone, "true"));
         let in_key = History::of("{\"id\": 50, \"na");
-        assert!(misfit(&predictor, in_key, b"me\": \"n50\"") < -4.0);
+        assert!(cost(&in_key, "me\": \"n50\"") + 4.0 < cost(&alone, "me\": \"n50\""));
     }
 }

@@ -127,5 +127,8 @@ pub(super) const UNLIKE: f32 = 7.0;
 /// Bits against new text whose first key no element before it has.
 pub(super) const STRANGE_KEY: f32 = 9.0;
 
+/// Bits that are more than chance: less that was repeated leaves it open whether the fragment begins again at all.
+pub(super) const ENOUGH: f32 = 12.0;
+
 /// The probability that a fragment ends while it repeats delivered text.
 pub(super) const ENDS_IN_REPEAT: f32 = -6.0;
