@@ -5,6 +5,7 @@
 
 use super::candidate::Candidate;
 use super::flow::{DeferredMember, Flow, FlowError, Sum, Target, Tried, is_space, quiet_run};
+use super::prior::Start;
 use super::seam::Alignment;
 use super::slot::Slot;
 use crate::json::{Kind, Machine};
@@ -113,8 +114,9 @@ impl Attempt {
         }
         let is_anchored = self.candidate.alignment == Alignment::Anchor && !self.progress.has_begun;
         if is_anchored && self.machine.in_token() && matches!(c, '\n' | '\r') {
-            // A line end after the anchor is not text of the token that was cut.
+            // A line end after the anchor is not text of the token that was cut. The anchor may have been quoted.
             self.candidate.at += c.len_utf8();
+            self.candidate.start = Start::Nearly;
             return Ok(());
         }
         if self.machine.is_done() {

@@ -134,8 +134,8 @@ pub(super) struct Element {
     pub(super) at: usize,
     /// What its repeated text would have cost as new text.
     pub(super) bits: f32,
-    /// Whole elements before it were repeated.
-    pub(super) is_after_elements: bool,
+    /// Whole values before it were repeated.
+    pub(super) is_after_values: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -228,7 +228,7 @@ impl Cursor {
     /// The prior of its start, and what is known to be repeated.
     pub(super) fn bits(&self, costs: &Costs, begin: usize, expect: Expect) -> f32 {
         let repeated = costs.between(begin, (begin + self.repeated).saturating_sub(1));
-        self.start().prior(expect) + repeated - self.new_bits
+        self.start().prior(expect) + (repeated - self.new_bits).max(0.0)
     }
 
     /// Something that was delivered has come again.
@@ -491,6 +491,7 @@ impl Cursor {
             Role::New => {
                 let span = Span { start: self.key, end: event.span().end };
                 self.new_bits += sides.bits(sides.costs, span.start, span.end);
+                self.repeated = if self.repeated > 0 { span.end } else { 0 };
                 self.deferred.push(DeferredMember { depth: depth + 1, text: span.of(text).to_owned() });
             }
             Role::Same(child) => {
@@ -634,7 +635,10 @@ impl Cursor {
         let level = self.level_at(depth);
         let start = level.map_or(1, |level| level.child_at);
         let bits = sides.bits(sides.alone, start, at) - self.new_bits;
-        Some(Element { depth, at: start, bits, is_after_elements: level.is_some_and(|level| level.seen > 0) })
+        // The path alone says nothing of the elements before it.
+        let around = self.levels.iter().take((depth + 1).saturating_sub(base));
+        let is_after_values = around.into_iter().any(|level| level.seen > 0);
+        Some(Element { depth, at: start, bits, is_after_values })
     }
 }
 

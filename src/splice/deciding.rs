@@ -50,6 +50,8 @@ pub(super) struct Fragment {
     bracket: Option<usize>,
     /// A fence has opened.
     pub(super) is_fenced: bool,
+    /// Where the anchor, whole and long, has ended last.
+    anchor_end: Option<usize>,
 }
 
 /// The anchor as it was asked for, and as it may be repeated nearly.
@@ -110,6 +112,7 @@ impl Deciding {
                 is_prose: false,
                 bracket: None,
                 is_fenced: false,
+                anchor_end: None,
             },
             matcher: Matcher::new(text, anchor.range.clone(), root, window),
             near: Near { anchor: near, from: anchor.range.start, is_ambiguous: anchor.ambiguous },
@@ -315,7 +318,7 @@ impl Deciding {
         let prior = start.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
         let mut evidence = Evidence::new(prior, bits, 0.0);
         evidence.element = element.map(|element| {
-            let lost = if element.is_after_elements { prior::LOST_AFTER_ELEMENTS } else { prior::LOST };
+            let lost = if element.is_after_values { prior::LOST_AFTER_VALUES } else { prior::LOST };
             (
                 element.depth,
                 self.fragment.begin + element.at - 1,
@@ -347,14 +350,14 @@ impl Deciding {
     fn anchored(&mut self, slot: &Slot, start: usize, end: usize) {
         let fragment = &self.fragment;
         let before = fragment.text.get(..start).unwrap_or_default();
-        let is_first = start == fragment.begin || before.trim().is_empty() || self.is_again(start);
+        let is_again = fragment.anchor_end.and_then(|end| fragment.text.get(end..start));
+        let is_next = is_again.is_some_and(|between| between.trim().is_empty());
+        let is_first = start == fragment.begin || before.trim().is_empty() || is_next;
         let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
         let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
-        if !is_first
-            && (is_after_bracket && !on_own_line
-                || fragment.scanner.in_reasoning()
-                || !fragment.scanner.is_after_prose())
-        {
+        let is_envelope = fragment.scanner.is_after_prose() && (!is_after_bracket || on_own_line);
+        let is_quoted = on_own_line && is_again.is_some();
+        if !is_first && (fragment.scanner.in_reasoning() || !is_envelope && !is_quoted) {
             // What precedes it is no envelope: it counts only as the end of a restart.
             return;
         }
@@ -369,17 +372,11 @@ impl Deciding {
         let surprise = fragment.surprise(start, end);
         let evidence = Evidence::new(start_kind.prior(self.place.expect), surprise, 0.0);
         let candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
-        self.attempts.retain(|attempt| attempt.candidate.at != start || attempt.candidate.start != Start::Requested);
+        if is_next {
+            self.attempts.retain(|attempt| attempt.candidate.start != Start::Requested);
+        }
+        self.fragment.anchor_end = (end - start >= FEW).then_some(end);
         self.add(slot, Candidate { from, evidence, ..candidate }, self.lead());
-    }
-
-    /// The anchor comes a second time, right after itself.
-    fn is_again(&self, start: usize) -> bool {
-        self.attempts.iter().any(|attempt| {
-            let candidate = &attempt.candidate;
-            let between = self.fragment.text.get(candidate.at..start);
-            candidate.start == Start::Requested && between.is_some_and(|between| between.trim().is_empty())
-        })
     }
 
     /// Adds the candidate of the anchor that has been repeated with so many edits.
@@ -496,7 +493,8 @@ impl Deciding {
         let candidate = self.attempts.get(winner).map(|attempt| &attempt.candidate)?;
         // The anchor may come a second time.
         let new = self.fragment.text.get(candidate.at..).unwrap_or_default().trim_start();
-        let may_be_again = candidate.alignment == Alignment::Anchor && !self.near.is_ambiguous && !at_end;
+        let may_be_again = candidate.alignment == Alignment::Anchor && self.fragment.anchor_end.is_some() && !at_end;
+        let may_be_again = may_be_again && !self.near.is_ambiguous;
         if may_be_again && self.matcher.begins_anchor(new.as_bytes()) {
             return None;
         }
@@ -564,7 +562,7 @@ fn significant_end(text: &str) -> usize {
 }
 
 /// Bits that an edit of the anchor costs.
-const EDIT: f32 = 6.0;
+const EDIT: f32 = 14.0;
 
 impl Rejected {
     fn note(&mut self, attempt: &Attempt, error: &FlowError) {

@@ -6,25 +6,65 @@
 /// Counts over the end of the delivered text.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
-    /// How often a byte followed a context, by the hash of both. Two pairs may share a place: the counts are estimates.
-    pairs: Vec<u16>,
-    /// By the hash of a context.
-    contexts: Vec<Context>,
-    shift: u32,
+    /// The contexts, and each byte after one of them, by hash.
+    counts: Table,
     /// By order, and by whether the context had been seen once or more often: how often it was seen again, and how often
     /// a known byte followed it then.
     again: [[(u32, u32); 2]; ORDERS.len()],
 }
 
+/// A hash table of counts with room for a few places more than are needed. What finds no place is not counted.
+#[derive(Clone, Debug)]
+struct Table {
+    entries: Vec<Entry>,
+    shift: u32,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
-struct Context {
-    /// Bytes that followed it.
+struct Entry {
+    /// A part of the hash that tells entries in neighbouring places apart.
+    tag: u32,
+    /// Bytes that followed the context; or how often this one did.
     total: u16,
     /// Different ones among them.
     distinct: u16,
 }
 
-impl Context {
+/// Places that are looked at for an entry.
+const PROBES: usize = 4;
+
+impl Table {
+    fn with_room(entries: usize) -> Self {
+        let bits = entries.next_power_of_two().trailing_zeros().clamp(10, 21);
+        Self { entries: vec![Entry::default(); 1 << bits], shift: 64 - bits }
+    }
+
+    /// The place of the entry with this hash, or one where it may be put.
+    fn place(&self, hash: u64) -> Option<usize> {
+        let first = (hash >> self.shift) as usize;
+        let tag = tag(hash);
+        (first..first + PROBES)
+            .find(|&at| self.entries.get(at).is_some_and(|entry| entry.total == 0 || entry.tag == tag))
+    }
+
+    fn get(&self, hash: u64) -> Entry {
+        self.place(hash).and_then(|at| self.entries.get(at)).copied().unwrap_or_default()
+    }
+
+    fn entry(&mut self, hash: u64) -> Option<&mut Entry> {
+        let at = self.place(hash)?;
+        self.entries.get_mut(at).map(|entry| {
+            entry.tag = tag(hash);
+            entry
+        })
+    }
+}
+
+fn tag(hash: u64) -> u32 {
+    hash as u32
+}
+
+impl Entry {
     fn bucket(self) -> usize {
         usize::from(self.total > 1)
     }
@@ -43,6 +83,9 @@ const LONGEST: u32 = 64;
 
 /// The probability of a byte of which nothing is known: one of some ninety printable ones.
 const UNKNOWN: f32 = 1.0 / 90.0;
+
+/// How often a document does what it has never done: without this share one byte could prove anything.
+const SURPRISE: f32 = 1.0 / 2048.0;
 
 /// The last bytes before the next one.
 #[derive(Clone, Copy, Debug)]
@@ -106,14 +149,19 @@ impl History {
     /// A hash of the last bytes.
     fn context(&self, bytes: u32) -> u64 {
         match bytes {
-            LONG => return self.long[0].wrapping_mul(0xff51_afd7_ed55_8ccd) ^ 1,
-            LONGEST => return self.long[1].wrapping_mul(0xff51_afd7_ed55_8ccd) ^ 2,
+            LONG => return mix(self.long[0], bytes),
+            LONGEST => return mix(self.long[1], bytes),
             _ => {}
         }
         let last = self.bytes & ((1 << (8 * bytes)) - 1);
-        let mixed = (last as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((last >> 64) as u64).rotate_left(29);
-        (mixed ^ u64::from(bytes)).wrapping_mul(0xff51_afd7_ed55_8ccd)
+        mix((last as u64).wrapping_mul(BASE) ^ ((last >> 64) as u64).rotate_left(29), bytes)
     }
+}
+
+/// Spreads the bits of a hash.
+fn mix(hash: u64, bytes: u32) -> u64 {
+    let mixed = (hash ^ hash >> 32 ^ u64::from(bytes) << 57).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (mixed ^ mixed >> 29).wrapping_mul(0xc4ce_b9fe_1a85_ec53)
 }
 
 /// The base of the rolling hashes.
@@ -121,6 +169,13 @@ const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Bytes before a place that are looked at for its history.
 const LOOKED_AT: usize = 512;
+
+/// The hashes of a context, and of the byte after it.
+fn hashes(history: &History, bytes: u32, byte: u8) -> (u64, u64) {
+    let context = history.context(bytes);
+    let pair = (context ^ (u64::from(byte) + 1)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (context, (pair ^ pair >> 29).wrapping_mul(BASE))
+}
 
 /// The text whose cost is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,13 +190,7 @@ pub(super) enum Of {
 impl Predictor {
     /// Counts the bytes of `text`. O(text), some 100 ns a byte.
     pub(super) fn of(text: &str) -> Self {
-        let bits = (16 * text.len()).next_power_of_two().trailing_zeros().clamp(12, 20);
-        let mut predictor = Self {
-            pairs: vec![0; 1 << bits],
-            contexts: vec![Context::default(); 1 << bits],
-            shift: 64 - bits,
-            again: Default::default(),
-        };
+        let mut predictor = Self { counts: Table::with_room(16 * text.len()), again: Default::default() };
         let mut history = History::default();
         for &byte in text.as_bytes() {
             predictor.count(&history, byte);
@@ -155,29 +204,23 @@ impl Predictor {
             return;
         }
         for (order, &bytes) in ORDERS.iter().enumerate().take_while(|(_, bytes)| **bytes <= history.count) {
-            let (context, pair) = self.places(history, bytes, byte);
-            let Some((context, pair)) = self.contexts.get_mut(context).zip(self.pairs.get_mut(pair)) else { continue };
-            if context.total > 0
-                && let Some((tries, hits)) = self.again.get_mut(order).and_then(|by| by.get_mut(context.bucket()))
+            let (context, pair) = hashes(history, bytes, byte);
+            let is_known = self.counts.get(pair).total > 0;
+            let Some(entry) = self.counts.entry(context) else { continue };
+            if entry.total > 0
+                && let Some((tries, hits)) = self.again.get_mut(order).and_then(|by| by.get_mut(entry.bucket()))
             {
                 *tries += 1;
-                *hits += u32::from(*pair > 0);
+                *hits += u32::from(is_known);
             }
-            if context.total < u16::MAX {
-                context.distinct += u16::from(*pair == 0);
-                context.total += 1;
-                *pair = pair.saturating_add(1);
+            if entry.total < u16::MAX {
+                entry.distinct += u16::from(!is_known);
+                entry.total += 1;
+                if let Some(pair) = self.counts.entry(pair) {
+                    pair.total += 1;
+                }
             }
         }
-    }
-
-    fn places(&self, history: &History, bytes: u32, byte: u8) -> (usize, usize) {
-        let context = history.context(bytes);
-        let pair = (context ^ (u64::from(byte) + 1)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        (
-            (context >> self.shift) as usize,
-            ((pair ^ pair >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize,
-        )
     }
 
     /// The bits that the byte costs after this history.
@@ -185,26 +228,29 @@ impl Predictor {
         if history.is_layout(byte) {
             return 0.0;
         }
-        let mut probability = UNKNOWN;
+        let (mut probability, mut alone) = (UNKNOWN, UNKNOWN);
         for (order, &bytes) in ORDERS.iter().enumerate().take_while(|(_, bytes)| **bytes <= history.count) {
-            let (context, pair) = self.places(history, bytes, byte);
-            let mut context = self.contexts.get(context).copied().unwrap_or_default();
-            let mut seen = self.pairs.get(pair).copied().unwrap_or_default().min(context.total);
+            let (context, pair) = hashes(history, bytes, byte);
+            let mut context = self.counts.get(context);
+            let mut seen = self.counts.get(pair).total.min(context.total);
             if of == Of::Repeated && seen > 0 {
                 (seen, context.total) = (seen - 1, context.total - 1);
-                context.distinct -= u16::from(seen == 0);
+                context.distinct = context.distinct.saturating_sub(u16::from(seen == 0));
             }
             if context.total == 0 {
                 break;
             }
             let escape = self.escape(order, context);
+            if order == 1 {
+                alone = probability;
+            }
             probability = (1.0 - escape) * f32::from(seen) / f32::from(context.total) + escape * probability;
         }
-        -probability.log2()
+        -(probability + SURPRISE * alone).log2()
     }
 
     /// The probability that a byte follows that has not followed this context before.
-    fn escape(&self, order: usize, context: Context) -> f32 {
+    fn escape(&self, order: usize, context: Entry) -> f32 {
         let (total, distinct) = (f32::from(context.total), f32::from(context.distinct.max(1)));
         if order < LEARNED {
             return distinct / (total + distinct);

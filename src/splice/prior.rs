@@ -64,8 +64,8 @@ const PRIORS: [Prior; 10] = [
 /// cut, as a share of that it is the one that was cut.
 pub(super) const LOST: f32 = -1.0;
 
-/// The same where whole elements before it came again.
-pub(super) const LOST_AFTER_ELEMENTS: f32 = -12.0;
+/// The same where whole values before it came again.
+pub(super) const LOST_AFTER_VALUES: f32 = -12.0;
 
 /// The probability of an answer that is not a continuation: a refusal, a question.
 pub(super) const OTHER: f32 = -4.6;
