@@ -522,6 +522,10 @@ impl Cursor {
                 child.digest == own.digest && same_value(child.span.of(sides.slot.text()), own.span.of(sides.live.text))
             })
         };
+        if sides.slot.child_index().find(depth, own.digest).nth(1).is_some() {
+            // It has come more than once, and may come again.
+            self.new_bits += (sides.bits(sides.costs, own.span.start, own.span.end) - RECURS).max(0.0);
+        }
         let Some(level) = self.levels.last_mut() else { return };
         let places = match &level.pairing {
             Pairing::Unknown => {
@@ -616,6 +620,7 @@ impl Cursor {
             bits: sides.bits(sides.costs, 1, at).min(sides.bits(sides.alone, 1, at)) - self.new_bits,
             container: match self.base {
                 Base::Value(depth) if depth < sides.slot.frames().len() => Some(depth),
+                Base::Inside(depth) if depth + 1 < sides.slot.frames().len() => Some(depth + 1),
                 _ => None,
             },
             element,
@@ -641,6 +646,9 @@ impl Cursor {
         Some(Element { depth, at: start, bits, is_after_values })
     }
 }
+
+/// The most bits of an element that has come more than once.
+pub(super) const RECURS: f32 = 0.5;
 
 /// Places in an array that are followed at once.
 const PLACES: usize = 8;

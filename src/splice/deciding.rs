@@ -338,7 +338,9 @@ impl Deciding {
         // Whether that is the open element or the next one, a cursor finds out.
         let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else { return };
         let (start, prior) = self.place.start_at(slot, from);
-        let surprise = self.fragment.surprise(self.fragment.begin, end);
+        let begin = self.fragment.begin;
+        let recurring = self.place.recurring(slot, from, begin, &self.fragment.at_cut);
+        let surprise = (self.fragment.surprise(begin, end) - recurring).max(0.0);
         let whole = from <= self.near.from || start == Start::Root;
         let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
         let evidence = Evidence::new(prior, surprise, 0.0);
@@ -439,7 +441,8 @@ impl Deciding {
                     }
                 }
                 Alignment::Restart | Alignment::Reentry => {
-                    evidence.misfit = place.strangeness(slot, new) - place.next_bits(new).max(0.0);
+                    let due = place.next_bits(new).max(0.0) + place.opened_bits(content);
+                    evidence.misfit = place.strangeness(slot, new) - due;
                     if let Some((depth, at, bits)) = evidence.element {
                         let own = place.element_bits(depth, text.get(at..).unwrap_or_default());
                         lost = evidence.score() + bits - own;

@@ -331,12 +331,16 @@ impl Flow {
                 Ok(())
             }
             State::KeyDue if is_space(c) => Ok(target.take(text)?),
-            State::Comma | State::KeyDue if c == '"' => {
+            State::Comma | State::KeyDue if c == '"' && in_object(target.machine()) => {
                 self.pending.push_str(text);
                 self.state = State::Key { escaped: false };
                 Ok(())
             }
             State::Comma | State::KeyDue => {
+                // A comma that nothing legal follows is not delivered.
+                let mut machine = target.machine().clone();
+                machine.feed(self.pending.as_bytes())?;
+                machine.feed(text.as_bytes())?;
                 self.release(target)?;
                 self.plain(target, c, text)
             }
@@ -416,8 +420,14 @@ impl Flow {
         let machine = target.machine();
         let depth = machine.frames().len();
         // An object that has begun behind the cut has nothing to do with it.
+        let is_array = machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array && frame.start < self.cut);
         let is_object =
             machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object && frame.start < self.cut);
+        if is_array && c == ',' && !machine.in_string() {
+            self.pending.push(',');
+            self.state = State::Comma;
+            return Ok(());
+        }
         if is_object && matches!(c, ',' | '}') && !machine.in_string() {
             while let Some(at) = self.deferred.iter().position(|member| member.depth == depth) {
                 let member = self.deferred.remove(at);
@@ -497,6 +507,10 @@ impl Flow {
     fn note<T: Target>(&mut self, target: &T, rule: Rule) {
         self.repairs.push(Repair { rule, offset: target.machine().offset() });
     }
+}
+
+fn in_object(machine: &Machine) -> bool {
+    machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object)
 }
 
 /// The string that is open at the end of the text is a key.

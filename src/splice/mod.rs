@@ -355,7 +355,7 @@ impl Splice {
         let State::Deciding(deciding) = &self.state else { return false };
         let at = deciding.attempts.get(winner).map(|attempt| attempt.candidate.at);
         let new = at.and_then(|at| deciding.fragment.text.get(at..)).unwrap_or_default();
-        let is_closer = |c: char| c.is_whitespace() || matches!(c, '"' | '}' | ']' | '.' | '…' | '`');
+        let is_closer = |c: char| c.is_whitespace() || matches!(c, '"' | '}' | ']' | ',' | '.' | '…' | '`');
         self.request.expect != Expect::Exact && more_is_due(slot) && new.chars().all(is_closer)
     }
 
@@ -404,9 +404,9 @@ fn requested_anchor(text: &str, request: &SpliceRequest, limits: &Limits) -> Opt
     Some(Anchor { range, ambiguous: anchor.ambiguous })
 }
 
-/// The cut is inside a token, or a series goes on: an array that has two elements.
+/// The cut is inside a token, or a series goes on.
 fn more_is_due(slot: &Slot) -> bool {
     let machine = slot.document().machine();
-    let is_series = || slot.frames().iter().any(|frame| frame.kind == Kind::Array && frame.count > 1);
+    let is_series = || slot.frames().iter().any(|frame| frame.kind == Kind::Array);
     machine.in_token() || machine.cut_state() != CutState::AfterValue || is_series()
 }

@@ -1,8 +1,8 @@
 //! What is known at the cut before a fragment comes: the token that was cut, and what text would cost there.
 
-use super::cursor::{CutToken, value_start};
+use super::cursor::{CutToken, RECURS, value_start};
 use super::flow::is_space;
-use super::predictor::{History, Predictor};
+use super::predictor::{Costs, History, Predictor};
 use super::prior::{self, Start};
 use super::seam::Expect;
 use super::series::Series;
@@ -25,6 +25,8 @@ pub(super) struct Place {
     element: Option<CutElement>,
     /// What the array counts in which an element is due.
     next: Series,
+    /// What the array counts whose element has opened, and says nothing yet.
+    opened: Series,
 }
 
 /// The innermost array element that was cut.
@@ -53,12 +55,13 @@ impl Place {
         let says_something = |depth: &usize| says_something(slot, *depth);
         let element = (0..frames.len()).rev().filter(is_array).find(says_something).map(|depth| CutElement {
             depth,
-            before: History::of(text.get(..value_start(slot, depth + 1)).unwrap_or_default()),
+            before: History::of(text.get(..value_start(slot, depth + 1)).unwrap_or_default()).short(),
             series: Series::of(slot, depth),
             most: most_bits(slot, depth),
         });
         let is_due = matches!(token, CutToken::Element | CutToken::AfterValue);
         let innermost = frames.len().checked_sub(1).filter(is_array).filter(|_| is_due);
+        let opened = frames.len().checked_sub(2).filter(is_array).filter(|depth| !says_something(depth));
         Self {
             expect,
             token,
@@ -68,6 +71,7 @@ impl Place {
             predictor: Predictor::of(text.get(from..tail).unwrap_or_default()),
             here: History::of(text),
             element,
+            opened: opened.map(|depth| Series::of(slot, depth)).unwrap_or_default(),
             next: innermost.map(|depth| Series::of(slot, depth)).unwrap_or_default(),
         }
     }
@@ -86,6 +90,11 @@ impl Place {
     /// due.
     pub(super) fn next_bits(&self, element: &str) -> f32 {
         self.next.bits(element, 1)
+    }
+
+    /// The bits by which the element speaks for being the one that has opened.
+    pub(super) fn opened_bits(&self, element: &str) -> f32 {
+        self.opened.bits(element, 1)
     }
 
     /// The bits by which the text of an element of the array at this depth speaks for being the one that was cut.
@@ -114,6 +123,23 @@ impl Place {
     pub(super) fn identity(&self, depth: usize, bits: f32) -> f32 {
         let own = self.element.as_ref().filter(|own| own.depth == depth);
         own.map_or(bits, |own| bits.min(own.most))
+    }
+
+    /// What elements that have come more than once cost, where the delivered text from `from` on is repeated by the
+    /// fragment's text from `begin` on.
+    pub(super) fn recurring(&self, slot: &Slot, from: usize, begin: usize, costs: &Costs) -> f32 {
+        let index = slot.child_index();
+        let arrays = slot.frames().iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array);
+        let bits = |(depth, _)| {
+            let children = index.children(depth);
+            let first = children.partition_point(|child| child.span.start < from);
+            let repeated = children.get(first..).unwrap_or_default().iter();
+            let recurring = repeated.filter(|child| index.find(depth, child.digest).nth(1).is_some());
+            let at = |offset: usize| begin + offset - from;
+            let bits = recurring.map(|child| costs.between(at(child.span.start), at(child.span.end)) - RECURS);
+            bits.map(|bits| bits.max(0.0)).sum::<f32>()
+        };
+        arrays.map(bits).sum()
     }
 
     /// The bits by which the text speaks for being the element after the one that was cut.

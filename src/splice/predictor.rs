@@ -118,6 +118,11 @@ impl History {
         history
     }
 
+    /// The last two bytes alone: of what follows a longer text only what followed it before is known.
+    pub(super) fn short(self) -> Self {
+        Self { count: self.count.min(2), ..self }
+    }
+
     /// Whether the byte is white space between tokens, as far as its neighbours tell.
     fn is_layout(&self, byte: u8) -> bool {
         match byte {
