@@ -316,7 +316,7 @@ impl Deciding {
         }
         let alignment = if is_reentry { Alignment::Reentry } else { Alignment::Restart };
         let prior = start.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
-        let mut evidence = Evidence::new(prior, bits, 0.0);
+        let mut evidence = Evidence::new(prior, bits.max(0.0), 0.0);
         evidence.element = element.map(|element| {
             let lost = if element.is_after_values { prior::LOST_AFTER_VALUES } else { prior::LOST };
             (
@@ -363,8 +363,9 @@ impl Deciding {
             // What precedes it is no envelope: it counts only as the end of a restart.
             return;
         }
-        // A bracket in the middle of a sentence is no anchor.
-        if !is_first && !on_own_line && end - start < FEW {
+        // A bracket in the middle of a sentence is no anchor, and neither is text that only ends with it.
+        let is_announced = before.trim_end().ends_with([':', '`', '"']);
+        if !is_first && !on_own_line && (end - start < FEW || !is_announced) {
             return;
         }
         let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
@@ -419,7 +420,8 @@ impl Deciding {
 
     /// Brings the evidence up to date with the new text, and returns the scores.
     fn score(&mut self, slot: &Slot) -> Vec<Scored> {
-        let text = self.fragment.text.as_str();
+        let fragment = &self.fragment;
+        let text = fragment.text.as_str();
         let (begin, end) = (self.fragment.begin, text.len());
         let content = text.get(begin..).unwrap_or_default();
         let is_element = self.place.before_element().is_some() && self.readers.iter().any(Reader::is_elements);
@@ -433,20 +435,30 @@ impl Deciding {
             let mut lost = f32::NEG_INFINITY;
             match candidate.alignment {
                 Alignment::Exact => {
-                    let misfit = place.strangeness(slot, new)
-                        - place.next_bits(new.trim_start_matches([',', ' ', '\n', '\r', '\t']));
+                    let element = new.trim_start_matches([',', ' ', '\n', '\r', '\t']);
+                    let (due, skipped) = place.next_bits(element);
+                    let misfit = place.strangeness(slot, new) - due;
                     *evidence = Evidence::new(candidate.start.prior(place.expect), 0.0, misfit);
+                    lost = evidence.prior + prior::SKIPPED + skipped;
                     if is_element {
                         lost = Start::Container.prior(place.expect) + prior::LOST + as_next;
                     }
                 }
                 Alignment::Restart | Alignment::Reentry => {
-                    let due = place.next_bits(new).max(0.0) + place.opened_bits(content);
+                    let (due, skipped) = place.opened_bits(content);
+                    let due = place.next_bits(new).0.max(0.0) + due;
                     evidence.misfit = place.strangeness(slot, new) - due;
+                    lost = evidence.prior + evidence.surprise + prior::SKIPPED + skipped;
                     if let Some((depth, at, bits)) = evidence.element {
                         let own = place.element_bits(depth, text.get(at..).unwrap_or_default());
                         lost = evidence.score() + bits - own;
                     }
+                }
+                Alignment::Anchor if is_element && candidate.start == Start::Nearly => {
+                    // The next element may be nearly the same.
+                    let costs = |costs: &Costs| costs.between(begin, candidate.at);
+                    let gain = costs(&fragment.at_cut) - costs(&fragment.as_next);
+                    lost = Start::Container.prior(place.expect) + prior::LOST + gain;
                 }
                 _ => {}
             }

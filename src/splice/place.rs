@@ -86,15 +86,15 @@ impl Place {
         self.element.as_ref().map(|element| element.before)
     }
 
-    /// The bits by which the element speaks for being the one after the last whole element of the array in which one is
-    /// due.
-    pub(super) fn next_bits(&self, element: &str) -> f32 {
-        self.next.bits(element, 1)
+    /// The bits by which the element speaks for being the one that is due after the last whole one, and for being the one
+    /// after it.
+    pub(super) fn next_bits(&self, element: &str) -> (f32, f32) {
+        (self.next.bits(element, 1), self.next.bits(element, 2))
     }
 
-    /// The bits by which the element speaks for being the one that has opened.
-    pub(super) fn opened_bits(&self, element: &str) -> f32 {
-        self.opened.bits(element, 1)
+    /// The bits by which the element speaks for being the one that has opened, and for being the one after it.
+    pub(super) fn opened_bits(&self, element: &str) -> (f32, f32) {
+        (self.opened.bits(element, 1), self.opened.bits(element, 2))
     }
 
     /// The bits by which the text of an element of the array at this depth speaks for being the one that was cut.

@@ -67,6 +67,9 @@ pub(super) const LOST: f32 = -1.0;
 /// The same where whole values before it came again.
 pub(super) const LOST_AFTER_VALUES: f32 = -12.0;
 
+/// The probability that a whole element is missing before the new text, as a share of that none is.
+pub(super) const SKIPPED: f32 = -14.0;
+
 /// The probability of an answer that is not a continuation: a refusal, a question.
 pub(super) const OTHER: f32 = -4.6;
 

@@ -95,11 +95,12 @@ impl Model {
             return asked.as_requested();
         }
         let text = &asked.document[..asked.delivered];
-        let anchor = if text.ends_with(&turn.anchor) { turn.anchor.len() } else { 0 };
+        // White space between the anchor and the cut belongs to neither.
+        let anchor = text.trim_end().strip_suffix(&turn.anchor).map_or(text.len(), str::len);
         let place = Cut {
             document: asked.document,
             offset: asked.delivered,
-            anchor: asked.delivered - anchor,
+            anchor,
             mark: turn.mark.as_deref(),
         };
         let same = self.style.filter(|_| self.retries != Retries::Independent);
