@@ -61,10 +61,11 @@ const EXAMPLES: &str = r#"Examples:
 A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
 The document goes to standard output, notes on the seams to standard error.
 
-With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment"}], "failures"}.
+With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment",
+"posterior"}], "failures"}.
 With --rewind, `rewound` has the paths of the elements that were replaced. Bytes that are not UTF-8 are removed, and
 `removed_bytes` counts them. With --explain, every seam has a member `explain`, and `failed` lists the parts that
-failed: {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "held", "decided", "repairs"}}.
+failed: {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "pending", "decided", "repairs"}}.
 
 With --text, parts are joined at their anchors only, or as they are with `--expect exact`. The text counts as complete
 if every part was joined; the answer has `text` in place of `json`.
@@ -118,6 +119,8 @@ struct Join {
     offset: usize,
     overlap: usize,
     alignment: &'static str,
+    /// The probability that the part belongs there; 1 where it was asked for.
+    posterior: f64,
     /// Left out if it is false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ambiguous: bool,
@@ -169,6 +172,7 @@ impl From<&Seam> for Join {
             offset: seam.offset,
             overlap: seam.overlap,
             alignment: seam.alignment.as_str(),
+            posterior: seam.posterior,
             ambiguous: seam.ambiguous,
             explain: None,
             early_end: seam.early_end,

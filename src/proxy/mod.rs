@@ -192,6 +192,7 @@ impl Proxy {
                 alignment = seam.alignment.as_str(),
                 overlap = seam.overlap,
                 held = seam.pending,
+                posterior = seam.posterior,
                 ambiguous = seam.ambiguous,
                 early_end = seam.early_end,
                 elapsed_ms = elapsed.as_millis() as u64,

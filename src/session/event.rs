@@ -88,8 +88,8 @@ impl SessionEvent {
             Self::Joined { call, seam, elapsed } => json!({
                 "event": "joined", "call": call, "offset": seam.offset, "path": seam.path,
                 "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "held": seam.pending,
-                "decided": seam.decided, "ambiguous": seam.ambiguous, "early_end": seam.early_end,
-                "elapsed_ms": millis(*elapsed),
+                "decided": seam.decided, "posterior": seam.posterior, "ambiguous": seam.ambiguous,
+                "early_end": seam.early_end, "elapsed_ms": millis(*elapsed),
             }),
             Self::Failed { call, reason, in_a_row } => {
                 json!({"event": "failed", "call": call, "reason": reason.to_string(), "in_a_row": in_a_row})

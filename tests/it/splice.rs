@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use restitch::Limits;
-use restitch::internal::explain::{Candidate, Explained, Fate};
+use restitch::internal::explain::{AttemptStatus, Candidate, Explained};
 use restitch::internal::overlap::Anchor;
 use restitch::session::{Status, stitch};
 use restitch::splice::{Alignment, Expect, Repair, Rule, Seam, Slot, Splice, SpliceError};
@@ -408,13 +408,15 @@ fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize])
 
 /// Writes one line a candidate.
 fn described(explained: &Explained) -> Vec<String> {
-    let describe = |tried: &Candidate| {
-        let death = if let Fate::Died { at, why } = tried.fate { format!(" at {at}: {why}") } else { String::new() };
-        let (alignment, weight, fate) = (tried.alignment.as_str(), tried.weight.as_str(), tried.fate.as_str());
-        let Candidate { overlap, from, path, at, .. } = tried;
-        format!("{alignment} {weight}, {overlap} from {from} {path:?}, new {at}: {fate}{death}")
+    let describe = |(tried, path): (&Candidate, &String)| {
+        let status = match tried.status {
+            AttemptStatus::Rejected { byte, reason } => format!("rejected at {byte}: {reason}"),
+            status => status.as_str().to_owned(),
+        };
+        let Candidate { alignment, start, overlap, from, at, .. } = tried;
+        format!("{} {}, {overlap} from {from} {path:?}, new {at}: {status}", alignment.as_str(), start.as_str())
     };
-    explained.candidates.iter().map(describe).collect()
+    explained.candidates.iter().zip(&explained.paths).map(describe).collect()
 }
 
 #[test]
@@ -428,8 +430,8 @@ fn every_candidate_is_explained() {
 
     // The requested continuation wins with its first legal byte; nothing else was tried.
     let explained = explained_in("[10, 2", "0, 30]", Expect::Exact, &[]);
-    assert_eq!(described(&explained), [r#"exact asked, 0 from 6 "/1", new 0: won"#]);
-    assert_eq!((explained.seam.unwrap().decided, explained.held, explained.anchor.unwrap().length), (1, 0, 6));
+    assert_eq!(described(&explained), [r#"exact requested, 0 from 6 "/1", new 0: won"#]);
+    assert_eq!((explained.seam.unwrap().decided, explained.pending, explained.anchor.unwrap().length), (1, 0, 6));
 
     // Nothing was delivered, so there is only one candidate.
     let explained = explained_in("", "Sure:\n```json\n{}", Expect::Any, &[]);
