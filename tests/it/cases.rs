@@ -3,24 +3,28 @@
 //! A file of `tests/cases/seam` is one behaviour; `tests/cases/README.md` explains the format.
 
 use restitch::Limits;
-use restitch::splice::{Expect, Seam, Slot, Splice, SpliceError};
+use restitch::splice::{Expect, Seam, Slot, Splice, SpliceError, SpliceRequest};
 use serde_json::{Value, json};
 
 use crate::case_file::{CaseFile, read_folder};
 
 /// Cases that the engine does not fulfil yet. One that it does fulfil must be removed here.
-const NOT_YET: [&str; 4] = [
-    "comma-missing-after-a-number",
-    "number-that-occurs-twice",
+const NOT_YET: [&str; 5] = [
+    // Text outside the fence counts as prose after it: the seam is a repeat, and the rest is lost.
+    "anchor-alone-in-a-fence",
+    // A key that has one letter in common is taken for the key that was cut, and `a` for left out.
+    "member-moved-after-half-a-key",
+    // A row with two letters in common is taken for the row that was cut.
+    "phantom",
     "refusal-in-an-opened-object",
     "root-again-over-nested-keys-alike",
 ];
 
 #[test]
 fn seams_are_as_their_files_say() {
-    let facts = ["expect", "outcome", "alignment", "failure", "offset", "repair"];
+    let facts = ["expect", "outcome", "alignment", "failure", "offset", "repair", "tag", "mark", "early_end"];
     let cases = read_folder("seam", &facts, &["delivered", "continuation", "text"]);
-    assert!(cases.len() >= 57, "{} files", cases.len());
+    assert!(cases.len() >= 83, "{} files", cases.len());
     let mut wrong = Vec::new();
     for case in &cases {
         let name = case.name.as_str();
@@ -47,6 +51,7 @@ fn wanted(case: &CaseFile) -> Value {
         "outcome": outcome,
         "how": if outcome == "joined" { case.fact("alignment") } else { case.fact("failure") },
         "offset": case.fact("offset").map(|offset| offset.parse::<usize>().unwrap()),
+        "early_end": case.fact("early_end") == Some("true"),
         "repairs": case.facts("repair").map(repair).collect::<Vec<_>>(),
     })
 }
@@ -61,14 +66,23 @@ fn joined(case: &CaseFile, chunk: usize) -> Value {
     };
     let mut slot = Slot::new(&limits);
     slot.push(case.block("delivered").unwrap()).unwrap();
+    let mut request = SpliceRequest {
+        expect,
+        mark: case.fact("mark").map(str::to_owned),
+        tags: case.facts("tag").map(str::to_owned).collect(),
+        ..SpliceRequest::default()
+    };
     let (mut last, mut repairs) = (Value::Null, Vec::new());
     for continuation in case.blocks("continuation") {
-        let mut splice = Splice::new(&slot, expect, &limits);
+        let mut splice = Splice::new(&slot, request.clone(), &limits);
         let characters: Vec<char> = continuation.chars().collect();
         for text in characters.chunks(chunk.min(characters.len().max(1))) {
             let _ = splice.feed(&mut slot, &text.iter().collect::<String>());
         }
-        last = outcome(&splice.finish(&mut slot));
+        let finished = splice.finish(&mut slot);
+        // A session remembers it for the next answer to the same cut.
+        request.believes_early_end |= finished == Err(SpliceError::EarlyEnd);
+        last = outcome(&finished);
         let made = splice.repairs().iter();
         repairs.extend(made.map(|repair| json!({"rule": repair.rule.as_str(), "offset": repair.offset})));
     }
@@ -85,10 +99,13 @@ fn outcome(merged: &Result<Seam, SpliceError>) -> Value {
         Err(SpliceError::Differs(at)) => ("differs", Some(*at)),
         Err(SpliceError::Undecided) => ("undecided", None),
         Err(SpliceError::Ambiguous) => ("ambiguous", None),
+        Err(SpliceError::EarlyEnd) => ("early_end", None),
         Err(SpliceError::Pending(_)) => ("held", None),
         Err(SpliceError::Malformed(error)) => ("malformed", Some(error.offset)),
         Err(SpliceError::Overwrites(at)) => ("overwrites", Some(*at)),
         Err(other) => panic!("{other}"),
     };
-    json!({"outcome": if merged.is_ok() { "joined" } else { "failed" }, "how": how, "offset": offset})
+    let early_end = merged.as_ref().is_ok_and(|seam| seam.early_end);
+    let outcome = if merged.is_ok() { "joined" } else { "failed" };
+    json!({"outcome": outcome, "how": how, "offset": offset, "early_end": early_end})
 }

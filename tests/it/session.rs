@@ -334,7 +334,8 @@ fn what_breaks_behind_the_join_is_a_new_cut_and_one_failure() {
     assert_eq!((error.offset, error.kind), (14, SyntaxErrorKind::MismatchedCloser(b'}')));
     assert_eq!(driver.client, "{\"a\": [1, 2, 3");
     assert_eq!(driver.anchor(), "{\"a\": [1, 2, 3");
-    driver.call("{\"a\": [1, 2, 3]}", stop());
+    // Closers alone would be an early end here: the array goes on.
+    driver.call("{\"a\": [1, 2, 3, 4]}", stop());
     driver.ended(Status::Complete, 2, 1);
     // Three of them in a row end it, though each has brought something.
     let mut driver = Driver::new(Limits::default());
@@ -378,9 +379,10 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
         driver.call("", CallEnd::Error("overloaded".to_owned())).call("{\"a\": 1", length());
         driver.goes_on(3, 2);
         assert!(driver.calls[2].0.turn.is_some());
-        driver.call("{\"a\": 1}", stop());
+        // A closer alone would be an early end: the cut is inside a number.
+        driver.call("{\"a\": 1, \"b\": 2}", stop());
         driver.ended(Status::Complete, 3, 2);
-        assert_eq!(driver.client, format!("{nothing}{{\"a\": 1}}"));
+        assert_eq!(driver.client, format!("{nothing}{{\"a\": 1, \"b\": 2}}"));
     }
     let mut driver = Driver::new(Limits::default());
     driver.end(CallEnd::Dropped).end(CallEnd::TimedOut).end(rejected(true, None));
