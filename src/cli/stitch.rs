@@ -61,8 +61,8 @@ const EXAMPLES: &str = r#"Examples:
 A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
 The document goes to standard output, notes on the seams to standard error.
 
-With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment",
-"posterior"}], "failures"}.
+With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment", "posterior"}],
+"failures"}. The posterior is the probability that the part belongs there; it is 1 where it was asked for.
 With --rewind, `rewound` has the paths of the elements that were replaced. Bytes that are not UTF-8 are removed, and
 `removed_bytes` counts them. With --explain, every seam has a member `explain`, and `failed` lists the parts that
 failed: {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "pending", "decided", "repairs"}}.
