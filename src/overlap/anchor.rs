@@ -20,6 +20,9 @@ pub struct Anchor {
 /// The lengths to try, in characters; delivered text that is shorter than the first one is its own anchor.
 const LADDER: [usize; 13] = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 
+/// White space of JSON. Other white space may be text of a string.
+const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
+
 impl Anchor {
     /// Returns the shortest tail of `text`, of these lengths, that occurs exactly once and has no long border. It has
     /// at most `cap` characters, and a few more where its start must move back to a legal place. `None` if only white
@@ -32,8 +35,8 @@ impl Anchor {
     /// assert!(!anchor.ambiguous);
     /// ```
     pub fn of(text: &str, cap: usize) -> Option<Self> {
-        let end = text.trim_end().len();
-        let whole = end - text[..end].trim_start().len()..end;
+        let end = text.trim_end_matches(WHITE).len();
+        let whole = end - text[..end].trim_start_matches(WHITE).len()..end;
         if whole.is_empty() {
             return None;
         }
@@ -63,7 +66,9 @@ impl Anchor {
 fn legal_start(text: &str, whole: Range<usize>, characters: usize) -> Option<usize> {
     let tail = &text[whole.clone()];
     let mut starts = tail.char_indices().rev().skip(characters - 1);
-    starts.find(|&(at, c)| !c.is_whitespace() && !is_inside_escape(tail.as_bytes(), at)).map(|(at, _)| whole.start + at)
+    starts
+        .find(|&(at, c)| !WHITE.contains(&c) && !is_inside_escape(tail.as_bytes(), at))
+        .map(|(at, _)| whole.start + at)
 }
 
 /// Whether `at` is inside an escape, or between the halves of a surrogate pair.

@@ -128,7 +128,7 @@ impl NearAnchor {
             let distance = match (self.read + at).checked_sub(bound) {
                 Some(0) => lacking,
                 Some(length) if length <= self.anchor.len() => {
-                    let replaced = self.band[at] + usize::from(self.anchor[length - 1] != c);
+                    let replaced = self.band[at] + edits(self.anchor[length - 1], c);
                     replaced.min(lacking).min(added + 1)
                 }
                 _ => far,
@@ -136,6 +136,15 @@ impl NearAnchor {
             added = distance.min(far);
             self.band[at] = added;
         }
+    }
+}
+
+/// The edits that make one character of another. Other digits make another number.
+fn edits(one: char, other: char) -> usize {
+    match one == other {
+        true => 0,
+        false if one.is_ascii_digit() && other.is_ascii_digit() => 3,
+        false => 1,
     }
 }
 

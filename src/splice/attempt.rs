@@ -187,6 +187,13 @@ impl Attempt {
         self.candidate.overlap == 0 && !self.candidate.start.is_requested()
     }
 
+    /// Hardly anything was repeated, and the new text has not come out of the container that begins the fragment: all of it
+    /// may be a value of its own.
+    pub(super) fn is_alone(&self) -> bool {
+        let depth = self.machine.frames().len();
+        self.lead.outside.is_some_and(|outside| depth > outside || self.machine.is_done())
+    }
+
     /// The document would be whole.
     pub(super) fn is_done(&self) -> bool {
         self.machine.is_done()

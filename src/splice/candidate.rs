@@ -28,6 +28,7 @@ pub struct Candidate {
     /// The probability that this is where the fragment begins, with all candidates that give the same document.
     pub posterior: f64,
     /// What became of the candidate.
+    #[serde(flatten)]
     pub status: AttemptStatus,
 }
 
@@ -43,7 +44,7 @@ pub struct Evidence {
     /// The array element that is taken for the one that was cut: the depth of its array, where it begins in the
     /// fragment, and the bits that the reading in which it is the next one has more than this one.
     #[serde(skip)]
-    pub element: Option<(usize, usize, f32)>,
+    pub(super) element: Option<(usize, usize, f32)>,
 }
 
 impl Evidence {

@@ -165,6 +165,8 @@ pub(super) struct Cursor {
     repeated: usize,
     /// Bits of members before that which were not delivered.
     new_bits: f32,
+    /// Bits of keys since the innermost array element began: every element may have them.
+    key_bits: f32,
     pub(super) state: State,
 }
 
@@ -216,6 +218,7 @@ impl Cursor {
             is_reentry: false,
             repeated: 0,
             new_bits: 0.0,
+            key_bits: 0.0,
             state: State::Following,
         }
     }
@@ -225,9 +228,11 @@ impl Cursor {
         matches!(self.state, State::Following)
     }
 
-    /// The prior of its start, and what is known to be repeated.
-    pub(super) fn bits(&self, costs: &Costs, begin: usize, expect: Expect) -> f32 {
-        let repeated = costs.between(begin, (begin + self.repeated).saturating_sub(1));
+    /// The prior of its start, and what is repeated. The value that is being read counts as repeated if it `may_be`.
+    pub(super) fn bits(&self, costs: &Costs, begin: usize, expect: Expect, may_be: bool) -> f32 {
+        let is_reading = may_be && matches!(self.role, Role::Same(_) | Role::Some);
+        let end = if is_reading { usize::MAX } else { (begin + self.repeated).saturating_sub(1) };
+        let repeated = costs.between(begin, end);
         self.start().prior(expect) + (repeated - self.new_bits).max(0.0)
     }
 
@@ -331,6 +336,7 @@ impl Cursor {
         if has_open && hash == KeyHash::of_raw(frame.key.of(sides.slot.text())) {
             self.role = Role::None;
             self.repeated = span.end;
+            self.key_bits += sides.bits(sides.alone, span.start, span.end);
             self.note_from(frame.key.start.saturating_sub(1), depth);
             if sides.is_innermost(depth) && *sides.cut_token == CutToken::Colon {
                 self.arrive(span.end + 1, sides);
@@ -339,6 +345,7 @@ impl Cursor {
         }
         if let Some(&child) = sides.slot.member(depth, hash, cut) {
             self.role = Role::Same(child);
+            self.key_bits += sides.bits(sides.alone, span.start, span.end);
             return;
         }
         self.role = Role::New;
@@ -418,6 +425,9 @@ impl Cursor {
     fn open_child(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
         if let Some(level) = self.levels.last_mut() {
             level.child_at = event.span().start;
+        }
+        if depth.checked_sub(1).and_then(|array| sides.frame(array)).is_some_and(|frame| frame.kind == Kind::Array) {
+            self.key_bits = 0.0;
         }
         if let Some(frame) = sides.frame(depth) {
             match event {
@@ -639,7 +649,7 @@ impl Cursor {
         let depth = (outermost..sides.slot.frames().len()).rev().filter(is_array).find(says_something)?;
         let level = self.level_at(depth);
         let start = level.map_or(1, |level| level.child_at);
-        let bits = sides.bits(sides.alone, start, at) - self.new_bits;
+        let bits = (sides.bits(sides.alone, start, at) - self.new_bits - self.key_bits).max(0.0);
         // The path alone says nothing of the elements before it.
         let around = self.levels.iter().take((depth + 1).saturating_sub(base));
         let is_after_values = around.into_iter().any(|level| level.seen > 0);

@@ -17,6 +17,8 @@ pub(super) struct Scored {
     pub(super) document: Sum,
     /// The new text has shown that it goes on in the document.
     pub(super) is_verified: bool,
+    /// All of it may be a value of its own.
+    pub(super) is_alone: bool,
     /// It was asked for, and needs no more than one legal byte.
     pub(super) is_requested: bool,
     /// Of one document's candidates the one with the lowest rank is named.
@@ -66,7 +68,7 @@ pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decisi
 
 /// Returns the share of the document that this candidate gives.
 pub(super) fn posterior(scored: &[Scored], of: &Scored, rivals: Rivals) -> f64 {
-    let other = if of.is_verified { rivals.other_verified } else { rivals.other };
+    let other = if of.is_verified && !of.is_alone { rivals.other_verified } else { rivals.other };
     let rest = [other, rivals.repeating, rivals.differing];
     // Scores are compared with the best one: the shares themselves may be too large for a number.
     let scores = scored.iter().flat_map(|one| [one.score, one.lost]).chain(rest);
@@ -87,7 +89,7 @@ mod tests {
 
     fn one(score: f32, text: &str) -> Scored {
         let document = Sum::of(text);
-        Scored { score, lost: NONE, document, is_verified: true, is_requested: false, rank: (0, 0) }
+        Scored { score, lost: NONE, document, is_verified: true, is_alone: false, is_requested: false, rank: (0, 0) }
     }
 
     fn wins(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Option<usize> {

@@ -4,8 +4,9 @@
 use super::attempt::{Attempt, Lead};
 use super::candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
 use super::cursor::Arrival;
+use super::cursor::CutToken;
 use super::decide::{self, Decision, Rivals, Scored};
-use super::flow::FlowError;
+use super::flow::{FlowError, is_space};
 use super::place::{Place, begins_element};
 use super::predictor::{Costs, History, Of};
 use super::prior::{self, Start};
@@ -231,7 +232,7 @@ impl Deciding {
             |text: &str| text.chars().rev().filter(|c| !c.is_whitespace() && *c != '\\').take(24).collect::<String>();
         let (own, end) = (said(content), said(delivered));
         if own.is_empty() || own == end {
-            let overlap = content.trim().len().min(self.place.tail);
+            let overlap = content.trim_matches(is_space).len().min(self.place.tail);
             let candidate = Candidate::new(Alignment::Anchor, Start::Mark, self.fragment.text.len(), overlap);
             self.add(slot, candidate, self.lead());
         }
@@ -240,12 +241,12 @@ impl Deciding {
     /// Whether no new text has come: a tag of the request may be here.
     pub(super) fn is_at_seam(&self) -> bool {
         let text = self.fragment.text.as_str();
-        let is_line = text.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
+        let is_line = text.rsplit('\n').next().is_none_or(|line| line.trim_matches(is_space).is_empty());
         is_line
             || self.attempts.iter().any(|attempt| {
                 let candidate = &attempt.candidate;
                 candidate.alignment != Alignment::Exact
-                    && text.get(candidate.at..).is_some_and(|new| new.trim().is_empty())
+                    && text.get(candidate.at..).is_some_and(|new| new.trim_matches(is_space).is_empty())
             })
     }
 
@@ -257,7 +258,7 @@ impl Deciding {
     fn is_bare_anchor(&self, attempt: &Attempt) -> bool {
         let candidate = &attempt.candidate;
         let new = self.fragment.text.get(candidate.at..).unwrap_or_default();
-        candidate.alignment == Alignment::Anchor && new.trim().is_empty()
+        candidate.alignment == Alignment::Anchor && new.trim_matches(is_space).is_empty()
     }
 
     /// What follows the anchor may be a remark on it: it must prove itself.
@@ -311,7 +312,7 @@ impl Deciding {
         let mut skip = 0;
         if self.place.token_start.is_none() {
             // White space before it is the document's, as far as that has none yet.
-            at = self.fragment.text.get(..at).map_or(0, |before| before.trim_end().len());
+            at = self.fragment.text.get(..at).map_or(0, |before| before.trim_end_matches(is_space).len());
             skip = self.place.end - self.place.tail;
         }
         let alignment = if is_reentry { Alignment::Reentry } else { Alignment::Restart };
@@ -353,9 +354,9 @@ impl Deciding {
         let fragment = &self.fragment;
         let before = fragment.text.get(..start).unwrap_or_default();
         let is_again = fragment.anchor_end.and_then(|end| fragment.text.get(end..start));
-        let is_next = is_again.is_some_and(|between| between.trim().is_empty());
-        let is_first = start == fragment.begin || before.trim().is_empty() || is_next;
-        let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
+        let is_next = is_again.is_some_and(|between| between.trim_matches(is_space).is_empty());
+        let is_first = start == fragment.begin || before.trim_matches(is_space).is_empty() || is_next;
+        let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim_matches(is_space).is_empty());
         let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
         let is_envelope = fragment.scanner.is_after_prose() && (!is_after_bracket || on_own_line);
         let is_quoted = on_own_line && is_again.is_some();
@@ -364,7 +365,7 @@ impl Deciding {
             return;
         }
         // A bracket in the middle of a sentence is no anchor, and neither is text that only ends with it.
-        let is_announced = before.trim_end().ends_with([':', '`', '"']);
+        let is_announced = before.trim_end_matches(is_space).ends_with([':', '`', '"']);
         if !is_first && !on_own_line && (end - start < FEW || !is_announced) {
             return;
         }
@@ -445,7 +446,9 @@ impl Deciding {
                     }
                 }
                 Alignment::Restart | Alignment::Reentry => {
-                    let (due, skipped) = place.opened_bits(content);
+                    let opened = text.get(..candidate.at).and_then(|before| before.rfind(['{', '[']));
+                    let element = opened.and_then(|opened| text.get(opened..)).unwrap_or_default();
+                    let (due, skipped) = place.opened_bits(element);
                     let due = place.next_bits(new).0.max(0.0) + due;
                     evidence.misfit = place.strangeness(slot, new) - due;
                     lost = evidence.prior + evidence.surprise + prior::SKIPPED + skipped;
@@ -467,6 +470,7 @@ impl Deciding {
                 lost,
                 document: attempt.document(),
                 is_verified: attempt.is_verified(),
+                is_alone: attempt.is_alone(),
                 is_requested: attempt.candidate.start.is_requested(),
                 rank: (attempt.candidate.alignment.rank(), attempt.candidate.at),
             }
@@ -478,7 +482,10 @@ impl Deciding {
         let scene = self.scene();
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
         let said = self.fragment.at_cut.between(begin, end);
-        let unlike = (said - self.fragment.costs.between(begin, end)).min(prior::UNLIKE);
+        // A sentence costs no more than sentences do.
+        let sentence = prior::LETTER * (end - begin) as f32;
+        let most = if matches!(self.place.token, CutToken::Key { .. }) { prior::UNLIKE_KEY } else { prior::UNLIKE };
+        let unlike = (said - self.fragment.costs.between(begin, end).min(sentence)).min(most);
         let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
         let is_near = self.near.anchor.is_alive() && self.place.expect != Expect::Exact;
         let near = if is_near { Start::Nearly.prior(self.place.expect) + said / 2.0 } else { f32::NEG_INFINITY };
@@ -507,7 +514,7 @@ impl Deciding {
         let Decision::Join(winner, posterior) = decide::decide(&scored, rivals, max_risk) else { return None };
         let candidate = self.attempts.get(winner).map(|attempt| &attempt.candidate)?;
         // The anchor may come a second time.
-        let new = self.fragment.text.get(candidate.at..).unwrap_or_default().trim_start();
+        let new = self.fragment.text.get(candidate.at..).unwrap_or_default().trim_start_matches(is_space);
         let may_be_again = candidate.alignment == Alignment::Anchor && self.fragment.anchor_end.is_some() && !at_end;
         let may_be_again = may_be_again && !self.near.is_ambiguous;
         if may_be_again && self.matcher.begins_anchor(new.as_bytes()) {
@@ -521,7 +528,7 @@ impl Deciding {
 
     /// What the end of the fragment means.
     pub(super) fn end(&mut self, slot: &Slot) -> End {
-        let end = self.fragment.text.trim_end().len();
+        let end = self.fragment.text.trim_end_matches(is_space).len();
         if end == 0 {
             return End::Failed(SpliceError::Empty);
         }
@@ -535,6 +542,13 @@ impl Deciding {
         };
         if let Some(attempt) = self.attempts.iter().find(is_tail) {
             return End::Repeat(attempt.candidate.overlap);
+        }
+        let is_closed = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_done();
+        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
+        if content.chars().all(closes)
+            && let Some(attempt) = self.attempts.iter().position(is_closed)
+        {
+            return End::Join(attempt, 1.0);
         }
         let repeats = self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
         if let Some((winner, posterior)) = self.winner(slot, true) {
@@ -557,6 +571,11 @@ impl Deciding {
     }
 }
 
+/// Text of these characters closes what is open, and says nothing else.
+pub(super) fn closes(c: char) -> bool {
+    is_space(c) || matches!(c, '"' | '}' | ']' | ',' | '.' | '…' | '`')
+}
+
 /// What the end of a fragment means.
 #[derive(Debug)]
 pub(super) enum End {
@@ -569,9 +588,9 @@ pub(super) enum End {
 
 /// Where the text ends but for white space and escapes of it.
 fn significant_end(text: &str) -> usize {
-    let mut end = text.trim_end();
+    let mut end = text.trim_end_matches(is_space);
     while let Some(rest) = ["\\n", "\\t", "\\r"].iter().find_map(|escape| end.strip_suffix(escape)) {
-        end = rest.trim_end();
+        end = rest.trim_end_matches(is_space);
     }
     end.len()
 }

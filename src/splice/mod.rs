@@ -355,8 +355,7 @@ impl Splice {
         let State::Deciding(deciding) = &self.state else { return false };
         let at = deciding.attempts.get(winner).map(|attempt| attempt.candidate.at);
         let new = at.and_then(|at| deciding.fragment.text.get(at..)).unwrap_or_default();
-        let is_closer = |c: char| c.is_whitespace() || matches!(c, '"' | '}' | ']' | ',' | '.' | '…' | '`');
-        self.request.expect != Expect::Exact && more_is_due(slot) && new.chars().all(is_closer)
+        self.request.expect != Expect::Exact && more_is_due(slot) && new.chars().all(deciding::closes)
     }
 
     fn ends_early(&self, slot: &Slot, winner: usize) -> bool {

@@ -68,6 +68,19 @@ impl Entry {
     fn bucket(self) -> usize {
         usize::from(self.total > 1)
     }
+
+    /// The share of what is new after the context (Witten and Bell).
+    fn escape(self) -> f32 {
+        let (total, distinct) = (f32::from(self.total), f32::from(self.distinct.max(1)));
+        distinct / (total + distinct)
+    }
+
+    /// The context without the bytes that follow a longer one.
+    fn without(self, longer: Self) -> Self {
+        let distinct = self.distinct.saturating_sub(longer.distinct);
+        let total = if distinct == 0 { 0 } else { self.total.saturating_sub(longer.total) };
+        Self { total, distinct, ..self }
+    }
 }
 
 /// The lengths of the contexts.
@@ -85,7 +98,7 @@ const LONGEST: u32 = 64;
 const UNKNOWN: f32 = 1.0 / 90.0;
 
 /// How often a document does what it has never done: without this share one byte could prove anything.
-const SURPRISE: f32 = 1.0 / 2048.0;
+const SURPRISE: f32 = 1.0 / 1024.0;
 
 /// The last bytes before the next one.
 #[derive(Clone, Copy, Debug)]
@@ -208,15 +221,13 @@ impl Predictor {
         if history.is_layout(byte) {
             return;
         }
+        let mut longest = None;
         for (order, &bytes) in ORDERS.iter().enumerate().take_while(|(_, bytes)| **bytes <= history.count) {
             let (context, pair) = hashes(history, bytes, byte);
             let is_known = self.counts.get(pair).total > 0;
             let Some(entry) = self.counts.entry(context) else { continue };
-            if entry.total > 0
-                && let Some((tries, hits)) = self.again.get_mut(order).and_then(|by| by.get_mut(entry.bucket()))
-            {
-                *tries += 1;
-                *hits += u32::from(is_known);
+            if entry.total > 0 {
+                longest = Some((order, entry.bucket(), is_known));
             }
             if entry.total < u16::MAX {
                 entry.distinct += u16::from(!is_known);
@@ -226,6 +237,12 @@ impl Predictor {
                 }
             }
         }
+        if let Some((order, bucket, is_known)) = longest
+            && let Some((tries, hits)) = self.again.get_mut(order).and_then(|by| by.get_mut(bucket))
+        {
+            *tries += 1;
+            *hits += u32::from(is_known);
+        }
     }
 
     /// The bits that the byte costs after this history.
@@ -233,8 +250,14 @@ impl Predictor {
         if history.is_layout(byte) {
             return 0.0;
         }
-        let (mut probability, mut alone) = (UNKNOWN, UNKNOWN);
-        for (order, &bytes) in ORDERS.iter().enumerate().take_while(|(_, bytes)| **bytes <= history.count) {
+        -(self.probability(history, byte, of) + SURPRISE * UNKNOWN).log2()
+    }
+
+    /// The probability of the byte: from the longest known context, or where that does not know the byte, from the next
+    /// shorter one without the bytes that the longer one knows.
+    fn probability(&self, history: &History, byte: u8, of: Of) -> f32 {
+        let (mut escaped, mut excluded) = (1.0, None);
+        for (order, &bytes) in ORDERS.iter().enumerate().rev().filter(|(_, bytes)| **bytes <= history.count) {
             let (context, pair) = hashes(history, bytes, byte);
             let mut context = self.counts.get(context);
             let mut seen = self.counts.get(pair).total.min(context.total);
@@ -242,23 +265,23 @@ impl Predictor {
                 (seen, context.total) = (seen - 1, context.total - 1);
                 context.distinct = context.distinct.saturating_sub(u16::from(seen == 0));
             }
-            if context.total == 0 {
-                break;
+            let left = excluded.map_or(context, |excluded| context.without(excluded));
+            if left.total == 0 {
+                continue;
             }
-            let escape = self.escape(order, context);
-            if order == 1 {
-                alone = probability;
+            let escape = if excluded.is_none() { self.escape(order, left) } else { left.escape() };
+            if seen > 0 {
+                return escaped * (1.0 - escape) * (f32::from(seen) / f32::from(left.total)).min(1.0);
             }
-            probability = (1.0 - escape) * f32::from(seen) / f32::from(context.total) + escape * probability;
+            (escaped, excluded) = (escaped * escape, Some(context));
         }
-        -(probability + SURPRISE * alone).log2()
+        escaped * UNKNOWN
     }
 
     /// The probability that a byte follows that has not followed this context before.
     fn escape(&self, order: usize, context: Entry) -> f32 {
-        let (total, distinct) = (f32::from(context.total), f32::from(context.distinct.max(1)));
         if order < LEARNED {
-            return distinct / (total + distinct);
+            return context.escape();
         }
         let (tries, hits) = self.again.get(order).and_then(|by| by.get(context.bucket())).copied().unwrap_or_default();
         (tries.saturating_sub(hits) as f32 + 1.0) / (tries as f32 + 2.0)

@@ -133,5 +133,11 @@ pub(super) const STRANGE_KEY: f32 = 9.0;
 /// Bits that are more than chance: less that was repeated leaves it open whether the fragment begins again at all.
 pub(super) const ENOUGH: f32 = 12.0;
 
+/// The same in a key, which hardly ever is a sentence.
+pub(super) const UNLIKE_KEY: f32 = 14.0;
+
+/// What a letter of prose costs.
+pub(super) const LETTER: f32 = 4.5;
+
 /// The probability that a fragment ends while it repeats delivered text.
 pub(super) const ENDS_IN_REPEAT: f32 = -6.0;

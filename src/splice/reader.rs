@@ -77,14 +77,16 @@ impl Reader {
     /// The best score that a cursor on its way to the cut has so far.
     pub(super) fn following(&self, scene: &Scene<'_>) -> f32 {
         let following = self.cursors.iter().filter(|cursor| !self.is_over && cursor.is_following());
-        following.map(|cursor| cursor.bits(scene.costs, scene.begin, scene.expect)).fold(f32::NEG_INFINITY, f32::max)
+        following
+            .map(|cursor| cursor.bits(scene.costs, scene.begin, scene.expect, true))
+            .fold(f32::NEG_INFINITY, f32::max)
     }
 
     /// The best score of a cursor that has repeated something and then contradicts what was delivered.
     pub(super) fn differing(&self, scene: &Scene<'_>) -> f32 {
         let is_differing = |cursor: &&Cursor| matches!(cursor.state, State::Dead(Some(_))) && cursor.has_repeated();
         let differing = self.cursors.iter().filter(is_differing);
-        let bits = differing.map(|cursor| cursor.bits(scene.costs, scene.begin, scene.expect) + prior::DIFFERS);
+        let bits = differing.map(|cursor| cursor.bits(scene.costs, scene.begin, scene.expect, false) + prior::DIFFERS);
         bits.fold(f32::NEG_INFINITY, f32::max)
     }
 

@@ -372,7 +372,15 @@ fn distance(a: &[char], b: &[char]) -> usize {
     for (i, x) in a.iter().enumerate() {
         let mut row = vec![i + 1];
         for (j, y) in b.iter().enumerate() {
-            row.push((rows[i][j] + usize::from(x != y)).min(rows[i][j + 1] + 1).min(row[j] + 1));
+            let both = x.is_ascii_digit() && y.is_ascii_digit();
+            let replaced = if x == y {
+                0
+            } else if both {
+                3
+            } else {
+                1
+            };
+            row.push((rows[i][j] + replaced).min(rows[i][j + 1] + 1).min(row[j] + 1));
         }
         rows.push(row);
     }
