@@ -14,6 +14,7 @@ use super::reader::{Reader, Scene};
 use super::seam::{Alignment, Expect, SpliceError, SpliceRequest};
 use super::slot::Slot;
 use crate::envelope::{ContentStart, EnvelopeScanner, FENCE};
+use crate::json::Machine;
 use crate::limits::Limits;
 use crate::overlap::{Anchor, Hits, Matcher, NearAnchor};
 
@@ -25,6 +26,8 @@ pub(super) struct Deciding {
     matcher: Matcher,
     near: Near,
     readers: Vec<Reader>,
+    /// The machine of the reading in which the element that was cut is lost, as long as that is legal.
+    lost: Option<Machine>,
     /// The candidates that are still possible.
     pub(super) attempts: Vec<Attempt>,
     pub(super) rejected: Rejected,
@@ -118,6 +121,7 @@ impl Deciding {
             matcher: Matcher::new(text, anchor.range.clone(), root, window),
             near: Near { anchor: near, from: anchor.range.start, is_ambiguous: anchor.ambiguous },
             readers: Vec::new(),
+            lost: None,
             attempts: Vec::new(),
             rejected: Rejected::default(),
             caps: Caps {
@@ -153,6 +157,12 @@ impl Deciding {
         }
         if matches!(c, '{' | '[') && !self.fragment.is_prose {
             self.fragment.bracket.get_or_insert(at);
+        }
+        if let Some(machine) = &mut self.lost
+            && !machine.is_done()
+            && machine.feed(c.encode_utf8(&mut [0; 4]).as_bytes()).is_err()
+        {
+            self.lost = None;
         }
         self.read(slot, at);
         for end in at + 1..=self.fragment.text.len() {
@@ -196,6 +206,7 @@ impl Deciding {
         self.matcher.begin(at);
         self.note_contradictions();
         self.readers = Reader::all(slot, c, self.caps.children);
+        self.lost = self.place.without_element();
         let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
         if at > 0 && (start != ContentStart::First || !is_cut_tried) {
             let from = self.line_start(slot, start, at);
@@ -359,7 +370,7 @@ impl Deciding {
         let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim_matches(is_space).is_empty());
         let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
         let is_envelope = fragment.scanner.is_after_prose() && (!is_after_bracket || on_own_line);
-        let is_quoted = on_own_line && is_again.is_some();
+        let is_quoted = on_own_line && (is_again.is_some() || self.attempts.is_empty());
         if !is_first && (fragment.scanner.in_reasoning() || !is_envelope && !is_quoted) {
             // What precedes it is no envelope: it counts only as the end of a restart.
             return;
@@ -425,7 +436,7 @@ impl Deciding {
         let text = fragment.text.as_str();
         let (begin, end) = (self.fragment.begin, text.len());
         let content = text.get(begin..).unwrap_or_default();
-        let is_element = self.place.before_element().is_some() && self.readers.iter().any(Reader::is_elements);
+        let is_element = self.lost.is_some();
         let place = &self.place;
         let as_next = self.fragment.at_cut.between(begin, end) - self.fragment.as_next.between(begin, end);
         let as_next = as_next + place.after_element_bits(content);
@@ -483,9 +494,11 @@ impl Deciding {
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
         let said = self.fragment.at_cut.between(begin, end);
         // A sentence costs no more than sentences do.
-        let sentence = prior::LETTER * (end - begin) as f32;
+        let head = end.min(begin + prior::HEAD);
+        let sentence = prior::LETTER * (head - begin) as f32;
         let most = if matches!(self.place.token, CutToken::Key { .. }) { prior::UNLIKE_KEY } else { prior::UNLIKE };
-        let unlike = (said - self.fragment.costs.between(begin, end).min(sentence)).min(most);
+        let unlike = self.fragment.at_cut.between(begin, head) - self.fragment.costs.between(begin, head).min(sentence);
+        let unlike = unlike.min(most);
         let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
         let is_near = self.near.anchor.is_alive() && self.place.expect != Expect::Exact;
         let near = if is_near { Start::Nearly.prior(self.place.expect) + said / 2.0 } else { f32::NEG_INFINITY };

@@ -7,7 +7,7 @@ use super::prior::{self, Start};
 use super::seam::Expect;
 use super::series::Series;
 use super::slot::Slot;
-use crate::json::Kind;
+use crate::json::{Frame, Kind, Machine};
 
 /// The cut, as the candidates see it.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Place {
 struct CutElement {
     /// The depth of its array.
     depth: usize,
+    /// Stands in that array where the element is due that was cut.
+    machine: Machine,
     /// What precedes it.
     before: History,
     series: Series,
@@ -56,6 +58,7 @@ impl Place {
         let element = (0..frames.len()).rev().filter(is_array).find(says_something).map(|depth| CutElement {
             depth,
             before: History::of(text.get(..value_start(slot, depth + 1)).unwrap_or_default()).short(),
+            machine: machine_in(frames.get(..=depth).unwrap_or_default()),
             series: Series::of(slot, depth),
             most: most_bits(slot, depth),
         });
@@ -79,6 +82,11 @@ impl Place {
     /// What precedes text at the cut.
     pub(super) fn here(&self) -> History {
         self.here
+    }
+
+    /// A machine that stands where the element is due that was cut.
+    pub(super) fn without_element(&self) -> Option<Machine> {
+        self.element.as_ref().map(|element| element.machine.clone())
     }
 
     /// What precedes the element that was cut.
@@ -112,8 +120,9 @@ impl Place {
         };
         let Some(key) = first_key(begun, new) else { return 0.0 };
         let frames = slot.frames();
-        let array = frames.iter().rposition(|frame| frame.kind == Kind::Array);
-        let Some(depth) = array.filter(|depth| depth + 2 >= frames.len()) else { return 0.0 };
+        // An object's siblings are in the container around it; those of an element that is due, in the innermost one.
+        let in_object = frames.last().is_some_and(|frame| frame.kind == Kind::Object);
+        let Some(depth) = frames.len().checked_sub(if in_object { 2 } else { 1 }) else { return 0.0 };
         let mut rows = slot.child_index().children(depth).iter().rev().take(ROWS).peekable();
         let is_strange = rows.len() > 1 && !rows.any(|row| row.span.of(slot.text()).contains(&key));
         if is_strange { prior::STRANGE_KEY } else { 0.0 }
@@ -158,11 +167,12 @@ impl Place {
             () if is_key() => Start::Member,
             () => Start::Tail,
         };
+        let is_short = self.tail - at.min(self.tail) < SHORT;
         let before = slot.text().get(..at).unwrap_or_default().chars().next_back();
         let here = slot.text().get(at..).unwrap_or_default().chars().next();
         let in_word = before.is_some_and(char::is_alphanumeric) && here.is_some_and(char::is_alphanumeric);
         let spread = match start {
-            Start::Tail if in_word => prior::IN_WORD,
+            Start::Tail if in_word && is_short => prior::IN_WORD,
             Start::Tail => prior::AT_WORD,
             _ => 0.0,
         };
@@ -178,6 +188,20 @@ fn first_key(begun: &str, new: &str) -> Option<String> {
     let end = inside.find('"')? + 2;
     let is_key = key.get(end..)?.trim_start_matches(is_space).starts_with(':');
     is_key.then(|| key.get(..end).unwrap_or_default().to_owned())
+}
+
+/// Bytes of a tail that a model hardly begins with: it goes back by a few words.
+const SHORT: usize = 8;
+
+/// A machine in containers of these kinds, where a value is due.
+fn machine_in(frames: &[Frame]) -> Machine {
+    let mut machine = Machine::new(usize::MAX);
+    for frame in frames {
+        let opener: &[u8] = if frame.kind == Kind::Object { br#"{"":"# } else { b"[" };
+        // An opener is legal where a value is due.
+        let _ = machine.feed(opener);
+    }
+    machine
 }
 
 /// Elements that the one that was cut is compared with.

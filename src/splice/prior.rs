@@ -74,7 +74,7 @@ pub(super) const SKIPPED: f32 = -14.0;
 pub(super) const OTHER: f32 = -4.6;
 
 /// The same once the grammar has shown that new text goes on in the document: a sentence hardly does.
-pub(super) const OTHER_VERIFIED: f32 = -24.0;
+pub(super) const OTHER_VERIFIED: f32 = -19.0;
 
 /// The probability that what is repeated differs in a value: the share of what begins there.
 pub(super) const DIFFERS: f32 = -7.0;
@@ -125,7 +125,7 @@ impl Start {
 }
 
 /// New text that is unlike all text before it: its misfit is at most so many bits.
-pub(super) const UNLIKE: f32 = 7.0;
+pub(super) const UNLIKE: f32 = 4.0;
 
 /// Bits against new text whose first key no element before it has.
 pub(super) const STRANGE_KEY: f32 = 9.0;
@@ -135,6 +135,9 @@ pub(super) const ENOUGH: f32 = 12.0;
 
 /// The same in a key, which hardly ever is a sentence.
 pub(super) const UNLIKE_KEY: f32 = 14.0;
+
+/// Bytes at the beginning of a fragment that show what it is.
+pub(super) const HEAD: usize = 24;
 
 /// What a letter of prose costs.
 pub(super) const LETTER: f32 = 4.5;

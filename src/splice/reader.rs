@@ -18,7 +18,6 @@ pub(super) struct Reader {
     cursors: Vec<Cursor>,
     /// No cursor is on its way to the cut.
     is_over: bool,
-    is_legal: bool,
 }
 
 /// Cursors that follow at once. What occurs in more places decides nothing.
@@ -61,17 +60,12 @@ impl Reader {
         let cursors = bases.iter().map(|&base| Cursor::new(base, slot)).collect::<Vec<_>>();
         // A bracket is legal at the start.
         let is_over = machine.feed_text(&text, &mut children).is_err() || cursors.is_empty();
-        Self { text, machine, children, cursors, is_over, is_legal: true }
+        Self { text, machine, children, cursors, is_over }
     }
 
     /// Nothing that comes makes a difference.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
-    }
-
-    /// The content may be elements in a row, as far as it has come.
-    pub(super) fn is_elements(&self) -> bool {
-        self.is_legal && self.text.starts_with('[')
     }
 
     /// The best score that a cursor on its way to the cut has so far.
@@ -104,12 +98,12 @@ impl Reader {
     /// Takes the next text of the content. `arrived` is told of cursors that reach the cut; their offsets count from the
     /// content's beginning.
     pub(super) fn feed(&mut self, slot: &Slot, scene: &Scene<'_>, text: &str, mut arrived: impl FnMut(Arrival)) {
-        if self.is_over && !self.is_legal {
+        if self.is_over {
             return;
         }
         self.text.push_str(text);
         let mut sink = Following { slot, scene: *scene, children: &mut self.children, cursors: &mut self.cursors };
-        self.is_legal = self.machine.feed_text(&self.text, &mut sink).is_ok();
+        let is_legal = self.machine.feed_text(&self.text, &mut sink).is_ok();
         for cursor in &mut self.cursors {
             if let State::Arrived(arrival) = &mut cursor.state {
                 let mut arrival = arrival.clone();
@@ -118,7 +112,7 @@ impl Reader {
                 arrived(arrival);
             }
         }
-        self.is_over |= !self.is_legal || self.machine.is_done() || !self.cursors.iter().any(Cursor::is_following);
+        self.is_over = !is_legal || self.machine.is_done() || !self.cursors.iter().any(Cursor::is_following);
     }
 }
 

@@ -97,12 +97,7 @@ impl Model {
         let text = &asked.document[..asked.delivered];
         // White space between the anchor and the cut belongs to neither.
         let anchor = text.trim_end().strip_suffix(&turn.anchor).map_or(text.len(), str::len);
-        let place = Cut {
-            document: asked.document,
-            offset: asked.delivered,
-            anchor,
-            mark: turn.mark.as_deref(),
-        };
+        let place = Cut { document: asked.document, offset: asked.delivered, anchor, mark: turn.mark.as_deref() };
         let same = self.style.filter(|_| self.retries != Retries::Independent);
         if let Some(answer) = same.and_then(|style| write(style, &place, self.rng.next())) {
             return answer;
