@@ -113,8 +113,8 @@ impl Attempt {
             self.lead.skip = 0;
         }
         let is_anchored = self.candidate.alignment == Alignment::Anchor && !self.progress.has_begun;
-        if is_anchored && self.machine.in_token() && matches!(c, '\n' | '\r') {
-            // A line end after the anchor is not text of the token that was cut. The anchor may have been quoted.
+        if is_anchored && self.machine.in_string() && matches!(c, '\n' | '\r') {
+            // A line end after the anchor is not text of the string that was cut. The anchor may have been quoted.
             self.candidate.at += c.len_utf8();
             self.candidate.start = Start::Nearly;
             return Ok(());

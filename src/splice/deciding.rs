@@ -370,13 +370,14 @@ impl Deciding {
         let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim_matches(is_space).is_empty());
         let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
         let is_envelope = fragment.scanner.is_after_prose() && (!is_after_bracket || on_own_line);
-        let is_quoted = on_own_line && (is_again.is_some() || self.attempts.is_empty());
+        let is_quoted = on_own_line && (is_again.is_some() || self.attempts.is_empty() && end - start >= FEW);
         if !is_first && (fragment.scanner.in_reasoning() || !is_envelope && !is_quoted) {
             // What precedes it is no envelope: it counts only as the end of a restart.
             return;
         }
         // A bracket in the middle of a sentence is no anchor, and neither is text that only ends with it.
-        let is_announced = before.trim_end_matches(is_space).ends_with([':', '`', '"']);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let is_announced = before.trim_end_matches(is_space).ends_with([':', '`']) && !line.contains(['{', '[', '"']);
         if !is_first && !on_own_line && (end - start < FEW || !is_announced) {
             return;
         }

