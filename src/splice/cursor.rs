@@ -4,10 +4,10 @@
 //!  delivered   {"s":[{"id":1,"t":"a"},{"id":2,"t":"Hel      the path to the cut: root, s, element 1, t
 //!  fragment    { "s": [ {"t": "Hello", "id": 2}, …           its own root, white space and order; element 0 left out
 //! ```
-//! A *cursor* claims which open container, member or value the fragment's beginning stands for, and follows the path to
-//! the cut. Children that were delivered whole must come with the same value, in any layout; the open child leads on;
-//! members that are new wait. It dies at the first contradiction. Where it reaches the cut it knows where the
-//! fragment's new text begins; from there on that flows like any other.
+//! A *cursor* assumes that the fragment begins with one open container, member or value, and follows the path from
+//! there to the cut. Children that were delivered whole must come with the same value, in any layout; the open child
+//! leads on; new members wait. The cursor ends at the first contradiction. A cursor that reaches the cut knows where
+//! the fragment's new text begins; that text flows to the document like any other.
 
 use super::flow::{DeferredMember, is_in_key};
 use super::place::says_something;
@@ -18,15 +18,15 @@ use super::slot::Slot;
 use crate::children::{Child, ChildIndex, KeyHash, same_value};
 use crate::json::{CutState, Event, Frame, Kind, Live, Span, string};
 
-/// What stands at the cut, in the innermost open container.
+/// What is at the cut, in the innermost open container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CutToken {
-    /// A string that is a value: what it says so far, in bytes, and an escape that is cut.
+    /// A string that is a value: its decoded bytes so far, and an escape that is cut.
     String {
         said: Vec<u8>,
         escape: String,
     },
-    /// A key, the same.
+    /// A key, likewise.
     Key {
         said: Vec<u8>,
         escape: String,
@@ -64,12 +64,12 @@ impl CutToken {
     }
 }
 
-/// Where the fragment's beginning is claimed to stand.
+/// The delivered value or container that the fragment is assumed to begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
-    /// Its first value is the open child of the container at this depth less one: of 0 it is the root.
+    /// The first value is the open value at this depth; 0 is the root.
     Value(usize),
-    /// It begins with a member or an element of the open container at this depth, without its bracket.
+    /// The fragment begins with a member or an element of the open container at this depth, without its bracket.
     Inside(usize),
 }
 
@@ -77,15 +77,15 @@ pub(super) enum Base {
 #[derive(Clone, Debug)]
 enum Pairing {
     Unknown,
-    /// One of these; the number of delivered children stands for the open one.
+    /// One of these; the number of delivered children means the open one.
     One(Vec<usize>),
 }
 
-/// A container of the fragment that stands for an open one.
+/// A container of the fragment that is taken for an open one.
 #[derive(Clone, Debug)]
 struct Level {
     pairing: Pairing,
-    /// Delivered children that came again.
+    /// The number of delivered children that came again.
     seen: usize,
     /// Where its open child begins, by the reader's offsets.
     child_at: usize,
@@ -95,9 +95,9 @@ struct Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     None,
-    /// Delivered: it must have this value.
+    /// A delivered child: it must have this value.
     Same(Child),
-    /// Delivered: one of several.
+    /// One of several delivered children.
     Some,
     New,
 }
@@ -110,7 +110,7 @@ pub(super) struct Arrival {
     /// The rest of an escape that was cut.
     pub(super) rest: String,
     pub(super) deferred: Vec<DeferredMember>,
-    /// The earliest delivered text that was repeated in a row up to the cut.
+    /// Where the repeated text begins: all delivered text from there up to the cut was repeated.
     pub(super) from: usize,
     pub(super) start: Start,
     /// What the repeated text would have cost as new text.
@@ -142,26 +142,26 @@ pub(super) struct Element {
 pub(super) enum State {
     Following,
     Arrived(Arrival),
-    /// It does not fit, or contradicts the delivered text at this offset.
+    /// The fragment does not fit, or contradicts the delivered text at this offset.
     Dead(Option<usize>),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Cursor {
     base: Base,
-    /// The reader's containers from here on stand for open ones.
+    /// The reader's containers from this index on are taken for open ones.
     first: usize,
     levels: Vec<Level>,
     role: Role,
     deferred: Vec<DeferredMember>,
     /// The offset of the key of the member that is being read.
     key: usize,
-    /// In the value that the cut stands in: how much of what it says has been compared.
+    /// In the value that was cut: the number of its decoded bytes that have been compared.
     compared: Option<usize>,
     /// Where what is repeated begins in the delivered text.
     from: usize,
     is_reentry: bool,
-    /// The end of what is known to be repeated, by the reader's offsets; 0: nothing is.
+    /// The end of what is known to be repeated, by the reader's offsets; 0 where nothing is.
     repeated: usize,
     /// Bits of members before that which were not delivered.
     new_bits: f32,
@@ -223,12 +223,13 @@ impl Cursor {
         }
     }
 
-    /// It has neither come to the cut nor died.
+    /// Whether the cursor has neither reached the cut nor ended.
     pub(super) fn is_following(&self) -> bool {
         matches!(self.state, State::Following)
     }
 
-    /// The prior of its start, and what is repeated. The value that is being read counts as repeated if it `may_be`.
+    /// Returns the prior of the start plus the bits of the repeated text. The value that is being read counts as
+    /// repeated if `may_be` is set.
     pub(super) fn bits(&self, costs: &Costs, begin: usize, expect: Expect, may_be: bool) -> f32 {
         let is_reading = may_be && matches!(self.role, Role::Same(_) | Role::Some);
         let end = if is_reading { usize::MAX } else { (begin + self.repeated).saturating_sub(1) };
@@ -236,7 +237,7 @@ impl Cursor {
         self.start().prior(expect) + (repeated - self.new_bits).max(0.0)
     }
 
-    /// Something that was delivered has come again.
+    /// Whether something that was delivered has come again.
     pub(super) fn has_repeated(&self) -> bool {
         self.repeated > 0
     }
@@ -251,7 +252,7 @@ impl Cursor {
         }
     }
 
-    /// The depth of the open container that the reader's container at `index` stands for.
+    /// Returns the depth of the open container that the reader's container at `index` is taken for.
     fn depth(&self, index: usize) -> usize {
         match self.base {
             Base::Value(depth) => depth + index - 1,
@@ -263,8 +264,8 @@ impl Cursor {
         self.state = State::Dead(at);
     }
 
-    /// Takes the next event of the fragment. What comes back is a second cursor: an array's child may be the open one as
-    /// well as one that is whole.
+    /// Takes the next event of the fragment. Returns a second cursor where a child of an array may be the open one or a
+    /// whole one.
     pub(super) fn event(&mut self, event: Event, sides: &Sides<'_>) -> Option<Self> {
         if !self.is_following() {
             return None;
@@ -286,7 +287,7 @@ impl Cursor {
             self.close(event, self.depth(top), sides);
             return None;
         }
-        // The fragment's first value stands for the open child.
+        // The fragment's first value is taken for the open child.
         let Base::Value(depth) = self.base else { return None };
         if around == 1 && sides.live.frames.first().is_some_and(|frame| frame.count == 0) {
             self.open_child(event, depth, sides);
@@ -296,7 +297,7 @@ impl Cursor {
         None
     }
 
-    /// An event of a child, or its key, of the container at `depth`, which is the reader's at `index`.
+    /// Takes an event of a child, or its key, of the container at `depth`, which is the reader's at `index`.
     fn child(&mut self, event: Event, depth: usize, index: usize, sides: &Sides<'_>) -> Option<Self> {
         let &frame = sides.frame(depth)?;
         match event {
@@ -310,7 +311,7 @@ impl Cursor {
                     self.end(event, &frame, depth, index, sides);
                 }
                 if let Some(mut fork) = fork {
-                    // What was followed as the open child has not arrived with its end: it is none.
+                    // The child has ended, and the cursor that took it for the open one is not at the cut.
                     if fork.is_following() {
                         fork.die(None);
                     }
@@ -364,7 +365,7 @@ impl Cursor {
         }
     }
 
-    /// A child begins. Is it the open one?
+    /// Takes the beginning of a child, which may be the open one.
     fn begin(&mut self, event: Event, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) -> Option<Self> {
         if frame.kind == Kind::Object {
             if self.role == Role::None {
@@ -374,10 +375,10 @@ impl Cursor {
         }
         let at = sides.live.frames.get(index).map_or(0, |own| own.count);
         let level = self.levels.last_mut()?;
-        // Where the first child is the open one, this child is.
+        // The delivered child that is the fragment's first one, if this child is the open one.
         let place = frame.count.checked_sub(at);
         let is_first = at == 0;
-        // New scalars between brackets that stand for open ones are hardly told from scalars that differ.
+        // New scalars between repeated brackets look like delivered scalars that differ.
         let is_new = sides.is_innermost(depth) && matches!(sides.cut_token, CutToken::Element | CutToken::AfterValue);
         let is_told = !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
         let may_be_open = match &level.pairing {
@@ -399,7 +400,7 @@ impl Cursor {
         open.role = Role::None;
         if let (Some(level), Some(place)) = (open.levels.last_mut(), place) {
             level.pairing = Pairing::One(vec![place]);
-            // What stands before the first child was left out.
+            // What precedes the first child was left out.
             let first = sides.slot.child_index().children(depth).get(place).filter(|_| !is_first && place > 0);
             if let Some(first) = first {
                 (open.is_reentry, open.from) = (true, first.span.start);
@@ -421,7 +422,7 @@ impl Cursor {
         Some(open)
     }
 
-    /// The value that begins stands for the open one at this depth: a container of the path, or what the cut stands in.
+    /// Takes the value that begins for the open one at this depth: a container of the path, or the value that was cut.
     fn open_child(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
         if let Some(level) = self.levels.last_mut() {
             level.child_at = event.span().start;
@@ -445,7 +446,7 @@ impl Cursor {
             }
             (CutToken::String { .. }, Event::StringBegin(at)) => {
                 self.compared = Some(0);
-                // Nothing of it may have been delivered but its quote.
+                // Perhaps only its quote was delivered.
                 self.compare(Span { start: at + 1, end: at + 1 }, sides);
             }
             (CutToken::Scalar(begun), Event::Scalar { span, .. }) => {
@@ -461,7 +462,7 @@ impl Cursor {
         }
     }
 
-    /// Compares a part of the string that the cut stands in.
+    /// Compares a part of the string that was cut.
     fn compare(&mut self, span: Span, sides: &Sides<'_>) {
         let (CutToken::String { said, escape }, Some(compared)) = (sides.cut_token, self.compared) else { return };
         let rest = said.get(compared..).unwrap_or_default();
@@ -492,7 +493,7 @@ impl Cursor {
         }
     }
 
-    /// A child that is not the open one has ended.
+    /// Takes the end of a child that is not the open one.
     fn end(&mut self, event: Event, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) {
         let Some(&own) = sides.children.children(index).last() else { return self.die(None) };
         let text = sides.live.text;
@@ -518,7 +519,7 @@ impl Cursor {
         }
     }
 
-    /// A whole child of an array has ended: which of the delivered ones is it?
+    /// Takes the end of a whole child of an array, and finds the delivered children that it may be.
     fn end_of_some(&mut self, own: Child, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) {
         let delivered = sides.slot.child_index().children(depth);
         if !sides.slot.child_index().remembers_all(depth) || delivered.len() < frame.count {
@@ -533,14 +534,14 @@ impl Cursor {
             })
         };
         if sides.slot.child_index().find(depth, own.digest).nth(1).is_some() {
-            // It has come more than once, and may come again.
+            // The element was delivered more than once, and may come again.
             self.new_bits += (sides.bits(sides.costs, own.span.start, own.span.end) - RECURS).max(0.0);
         }
         let Some(level) = self.levels.last_mut() else { return };
         let places = match &level.pairing {
             Pairing::Unknown => {
                 let found = sides.slot.child_index().find(depth, own.digest);
-                // They stand in the order of the text.
+                // The children are in the order of the text.
                 let place = |child: &Child| delivered.partition_point(|other| other.span.start < child.span.start);
                 let found = found.map(place);
                 let mut places: Vec<usize> = found.take(PLACES).filter(|&place| is_same(place)).collect();
@@ -566,7 +567,8 @@ impl Cursor {
         level.pairing = Pairing::One(places);
     }
 
-    /// The innermost container of the path ends before the cut was reached: it brings its closer and no more, if it may.
+    /// Takes the end of the innermost container of the path before the cut was reached: the new text is its closer, if
+    /// all its children came again.
     fn close(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
         let Event::End { span, .. } = event else { return self.die(None) };
         let is_empty = sides.frame(depth).is_some_and(|frame| frame.count == 0)
@@ -582,14 +584,14 @@ impl Cursor {
         }
     }
 
-    /// What is repeated begins here or before, where it is not known better.
+    /// Notes that the repeated text begins at `start` or before, where the container has no bracket in the fragment.
     fn note_from(&mut self, start: usize, depth: usize) {
         if matches!(self.base, Base::Inside(inside) if inside == depth) {
             self.from = self.from.min(start);
         }
     }
 
-    /// The depth of the outermost container that was begun again.
+    /// Returns the depth of the outermost container that was begun again.
     fn base_depth(&self) -> usize {
         match self.base {
             Base::Value(depth) | Base::Inside(depth) => depth,
@@ -639,7 +641,7 @@ impl Cursor {
         });
     }
 
-    /// The innermost array element that the path enters, as far as something of it was delivered.
+    /// Returns the innermost array element that the path enters, if more than brackets of it were delivered.
     fn element(&self, at: usize, sides: &Sides<'_>) -> Option<Element> {
         let is_array = |depth: &usize| sides.frame(*depth).is_some_and(|frame| frame.kind == Kind::Array);
         let says_something = |depth: &usize| says_something(sides.slot, *depth);
@@ -660,11 +662,11 @@ impl Cursor {
 /// The most bits of an element that has come more than once.
 pub(super) const RECURS: f32 = 0.5;
 
-/// Places in an array that are followed at once.
+/// The most places in an array that are followed at once.
 const PLACES: usize = 8;
 
-/// Where the open value at this depth begins: a container of the path, or what the cut stands in; the cut itself where
-/// nothing of it was delivered.
+/// Returns where the open value at this depth begins: a container of the path, or the value that was cut; the cut
+/// itself where nothing of that was delivered.
 pub(super) fn value_start(slot: &Slot, depth: usize) -> usize {
     let machine = slot.document().machine();
     match slot.frames().get(depth) {
@@ -675,17 +677,17 @@ pub(super) fn value_start(slot: &Slot, depth: usize) -> usize {
 }
 
 enum Follow {
-    /// All of it was repeated, with its first so many bytes; the rest of an escape that was cut.
+    /// The first `end` bytes repeat the string up to the cut; `rest` is what the escape that was cut lacks.
     Arrived {
         end: usize,
         rest: String,
     },
-    /// All of this text is repeated, and stands for so many bytes.
+    /// All of this text repeats the string: this number of decoded bytes.
     On(usize),
     Differs,
 }
 
-/// Compares `raw`, as it is written, with what is left of what a string says, and with an escape that was cut behind it.
+/// Compares `raw`, as it is written, with the decoded bytes `said` and with an escape after them that was cut.
 fn follow(raw: &str, said: &[u8], escape: &str) -> Follow {
     let (mut at, mut compared) = (0, 0);
     loop {
@@ -712,7 +714,7 @@ fn follow(raw: &str, said: &[u8], escape: &str) -> Follow {
     }
 }
 
-/// A whole key or string that goes on behind what was delivered of it: where, and the rest of an escape.
+/// Returns where a whole key goes on after its delivered part, and what an escape that was cut lacks.
 fn continues(raw: &str, said: &[u8], escape: &str) -> Option<(usize, String)> {
     match follow(raw, said, escape) {
         Follow::Arrived { end, rest } => Some((end, rest)),
@@ -720,7 +722,7 @@ fn continues(raw: &str, said: &[u8], escape: &str) -> Option<(usize, String)> {
     }
 }
 
-/// What is missing of the escape that begins with `begun`, if it is to say the character with this number.
+/// Returns what the escape that begins with `begun` lacks to become the character with this code.
 fn complete_escape(begun: &str, code: u32) -> Option<String> {
     let digits = |unit: u32| format!("{unit:04x}");
     let long = match code {

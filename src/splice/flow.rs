@@ -1,9 +1,9 @@
-//! From the fragment's text behind its seam to the document's: as it comes, but for what the document has already.
+//! Passes the fragment's text after the seam to the document: as it comes, without what the document has already.
 //!
 //! Text flows through a copy of the machine while an alignment is tried, and to the document once it has won: the same
-//! code runs over both. What it changes is named by a [`Rule`]: a comma at the seam, a member that comes again, one that
-//! the fragment wrote before the one that was cut. Only members of objects that were open at the cut are looked at;
-//! inside new containers text flows in bulk.
+//! code runs over both. A [`Rule`] names each change: a comma at the seam, a member that comes again, a member that the
+//! fragment has before the one that was cut. Only members of objects that were open at the cut are examined; inside new
+//! containers text flows in bulk.
 
 use memchr::{memchr, memchr2};
 
@@ -16,7 +16,7 @@ use crate::json::{CutState, Frame, Kind, Machine, Sink};
 /// What text flows to.
 pub(super) trait Target {
     fn machine(&self) -> &Machine;
-    /// The delivered text, and what more of it there may be by now.
+    /// Returns the slot, whose text may have grown since the cut.
     fn slot(&self) -> &Slot;
     fn take(&mut self, text: &str) -> Result<(), SyntaxError>;
 }
@@ -25,11 +25,11 @@ pub(super) trait Target {
 pub(super) struct Tried<'a> {
     pub(super) machine: &'a mut Machine,
     pub(super) slot: &'a Slot,
-    /// Of what has flowed.
+    /// The hash of what has flowed.
     pub(super) sum: &'a mut Sum,
 }
 
-/// A hash of text, but for white space between tokens: two trials that have it in common give the same document.
+/// A hash of text without white space between tokens: two attempts with the same hash give the same document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     hash: u64,
@@ -37,7 +37,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Not more than the byte that a number ends with.
+    /// Whether no more has flowed than the byte that ends a number.
     pub(super) fn is_short(self) -> bool {
         self.bytes <= 1
     }
@@ -111,7 +111,7 @@ pub(super) enum FlowError {
     Overwrites,
     /// Text goes on after the root.
     AfterRoot,
-    /// More waits than may.
+    /// More bytes wait than the cap allows.
     Pending,
 }
 
@@ -121,10 +121,10 @@ impl From<SyntaxError> for FlowError {
     }
 }
 
-/// A member that the fragment wrote before the one that was cut: it goes behind that one.
+/// A member that the fragment has before the one that was cut: it is moved after that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeferredMember {
-    /// Containers that are open around it.
+    /// The number of containers that are open around it.
     pub(super) depth: usize,
     pub(super) text: String,
 }
@@ -136,10 +136,10 @@ pub(super) struct Flow {
     open: Vec<Option<KeyHash>>,
     cut: usize,
     state: State,
-    /// A comma stands right before the cut, or a value has ended there and none does.
+    /// Whether the delivered text ends with a comma, and whether it ends with a complete value.
     after_comma: bool,
     after_value: bool,
-    /// That value is a number, and may go on.
+    /// Whether that value is a number, which may go on.
     in_number: bool,
     /// Text that waits: a comma and a key, a member that may have been delivered.
     pending: String,
@@ -152,14 +152,14 @@ pub(super) struct Flow {
 enum State {
     /// Nothing significant has come.
     Start,
-    /// In the key that was cut; `held` has what it says so far, and nothing waits.
+    /// In the key that was cut; `pending` has its text so far, which is delivered already.
     OpenKey,
     Plain,
-    /// Behind a comma, in an object that was open at the cut.
+    /// After a comma, in a container that was open at the cut.
     Comma,
-    /// The same, but the comma has been delivered.
+    /// The same in an object, where the comma was delivered already.
     KeyDue,
-    /// In the key behind it.
+    /// In the key after it.
     Key {
         escaped: bool,
     },
@@ -169,20 +169,20 @@ enum State {
         hash: KeyHash,
         has_comma: bool,
     },
-    /// Behind it.
+    /// After that value.
     AfterAgain {
         has_comma: bool,
     },
 }
 
 impl Flow {
-    /// A way into the document as it stands, in which at most `cap` bytes may wait.
+    /// Creates a flow to the end of the slot's text, in which at most `cap` bytes may wait.
     pub(super) fn new(slot: &Slot, cap: usize) -> Self {
         let machine = slot.document().machine();
         let last = slot.text().trim_end().as_bytes().last();
         let in_number = machine.cut_state() == CutState::Number;
         let key = |frame: &Frame| {
-            // A key of no characters stands somewhere, too.
+            // An empty key has a place in the text, and no key has none.
             let has_key = frame.kind == Kind::Object && frame.key.end > 0;
             has_key.then(|| KeyHash::of_raw(frame.key.of(slot.text())))
         };
@@ -201,10 +201,10 @@ impl Flow {
         }
     }
 
-    /// Lets the rest of an escape go first, and members that belong behind the one that was cut.
+    /// Passes on the rest of an escape first, and keeps members that belong after the one that was cut.
     ///
     /// # Errors
-    /// The rest does not fit.
+    /// Fails when the rest is illegal.
     pub(super) fn begin<T: Target>(
         &mut self,
         target: &mut T,
@@ -219,17 +219,17 @@ impl Flow {
         Ok(())
     }
 
-    /// Bytes that wait.
+    /// Returns the number of bytes that wait.
     pub(super) fn pending(&self) -> usize {
         if matches!(self.state, State::OpenKey) { 0 } else { self.pending.len() }
     }
 
-    /// All that has come has gone, or was left out.
+    /// Whether all text that has come was passed on or left out.
     pub(super) fn is_settled(&self) -> bool {
         self.pending() == 0 && !matches!(self.state, State::Again { .. } | State::AfterAgain { .. })
     }
 
-    /// Text goes as it comes.
+    /// Whether text is passed on as it comes.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.state, State::Plain)
     }
@@ -238,25 +238,26 @@ impl Flow {
         &self.repairs
     }
 
-    /// How many members were left out since they had been delivered.
+    /// Returns the number of members that were left out because they had been delivered.
     pub(super) fn dropped(&self) -> usize {
         self.repairs.iter().filter(|repair| repair.rule == Rule::MemberDropped).count()
     }
 
-    /// Members wait for the end of the one that was cut.
+    /// Whether members wait for the end of the one that was cut.
     pub(super) fn has_deferred(&self) -> bool {
         !self.deferred.is_empty()
     }
 
-    /// Lets text go, up to the end of the root.
+    /// Passes on text, up to the end of the root.
     ///
     /// # Errors
-    /// A byte that is illegal there, or a member that must not be overwritten. What stood before it has gone.
+    /// Fails at a byte that is illegal there, or at a member that must not be overwritten. The text before it was
+    /// passed on.
     pub(super) fn feed<T: Target>(&mut self, target: &mut T, text: &str) -> Result<(), FlowError> {
         self.feed_root(target, text).map(|_| ())
     }
 
-    /// Like [`feed`](Self::feed), and returns how many bytes of the text follow the root.
+    /// Passes on text like [`feed`](Self::feed), and returns the number of bytes that follow the root.
     ///
     /// # Errors
     /// Those of [`feed`](Self::feed).
@@ -281,11 +282,11 @@ impl Flow {
         Ok(rest.len())
     }
 
-    /// The fragment has ended. A comma and the beginning of a key go as they are; a member that is being compared was
-    /// delivered before.
+    /// Ends the fragment. A comma and the beginning of a key are passed on as they are; a member that is being compared
+    /// was delivered before, and is left out.
     ///
     /// # Errors
-    /// What waits is illegal.
+    /// Fails when the text that waits is illegal.
     pub(super) fn finish<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         match self.state {
             State::Comma | State::Key { .. } => self.release(target),
@@ -296,7 +297,7 @@ impl Flow {
         }
     }
 
-    /// How much of `text` needs no look: strings, and what stands in containers that are new.
+    /// Returns the number of bytes of `text` that need no examination: those in strings and in new containers.
     fn bulk(&self, machine: &Machine, text: &str) -> usize {
         if !matches!(self.state, State::Plain) {
             return 0;
@@ -322,7 +323,7 @@ impl Flow {
                 }
                 let hash = KeyHash::of_raw(&std::mem::take(&mut self.pending));
                 self.state = State::Plain;
-                // The beginning of it has left: it can't be taken for a repeat of the other.
+                // The beginning of the key was delivered: the member can't be left out as a repeat of the other one.
                 if self.delivered(target, hash).is_some() { Err(FlowError::Overwrites) } else { Ok(()) }
             }
             State::Plain => self.plain(target, c, text),
@@ -368,7 +369,7 @@ impl Flow {
         }
     }
 
-    /// The first significant text: a comma may be missing, or be one too many.
+    /// Takes the first significant text: a comma may be missing, or there may be one too many.
     fn start<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         let machine = target.machine();
         let in_object = machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
@@ -400,7 +401,7 @@ impl Flow {
             return self.step(target, c, text);
         }
         let begins_value = matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n');
-        // Digits go on with it, and brackets are rather a row that begins again.
+        // Digits continue the number. Brackets after a number are more likely a row that begins again.
         let goes_on = self.in_number && !matches!(c, '"' | 't' | 'f' | 'n');
         if self.after_value && !goes_on && if in_object { c == '"' } else { begins_value } {
             self.note(target, Rule::CommaAdded);
@@ -419,7 +420,7 @@ impl Flow {
     fn plain<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         let machine = target.machine();
         let depth = machine.frames().len();
-        // An object that has begun behind the cut has nothing to do with it.
+        // Only containers that were open at the cut are examined.
         let is_array = machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array && frame.start < self.cut);
         let is_object =
             machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object && frame.start < self.cut);
@@ -469,7 +470,7 @@ impl Flow {
         Ok(())
     }
 
-    /// In a member that was delivered before: is its value the same?
+    /// Takes text of a member that was delivered before, and compares its value when that has ended.
     fn again<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         let State::Again { machine, hash, has_comma } = &mut self.state else { return Ok(()) };
         let (hash, has_comma) = (*hash, *has_comma);
@@ -478,9 +479,9 @@ impl Flow {
             machine.feed(text.as_bytes())?;
             self.pending.push_str(text);
         } else if machine.cut_state() == CutState::AfterValue {
-            // It has ended before.
+            // The value has ended already.
         } else {
-            // A number ends with the byte behind it; anything else does not end here.
+            // A number ends with the byte after it; any other value does not end here.
             machine.feed(text.as_bytes())?;
         }
         let ended = is_last || machine.frames().len() == 1 && machine.cut_state() == CutState::AfterValue;
@@ -497,7 +498,7 @@ impl Flow {
         if is_last { self.step(target, c, text) } else { Ok(()) }
     }
 
-    /// The value that the innermost object got before the cut under this key.
+    /// Returns the value of this key in the innermost object, if it was delivered before the cut.
     fn delivered<'a, T: Target>(&self, target: &'a T, hash: KeyHash) -> Option<&'a str> {
         let depth = target.machine().frames().len().checked_sub(1)?;
         let slot = target.slot();
@@ -513,7 +514,7 @@ fn in_object(machine: &Machine) -> bool {
     machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object)
 }
 
-/// The string that is open at the end of the text is a key.
+/// Whether the string that is open at the end of the text is a key.
 pub(super) fn is_in_key(slot: &Slot) -> bool {
     let machine = slot.document().machine();
     let before = slot.text().get(..machine.token_start()).unwrap_or_default().trim_end();
@@ -521,13 +522,13 @@ pub(super) fn is_in_key(slot: &Slot) -> bool {
     machine.in_string() && in_object && before.ends_with(['{', ','])
 }
 
-/// How much of the text neither ends a string nor begins an escape in it, and is legal there.
+/// Returns the number of bytes that neither end a string nor begin an escape in it, and are legal there.
 pub(super) fn quiet_run(text: &[u8]) -> usize {
     let is_loud = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
     text.iter().position(is_loud).unwrap_or(text.len())
 }
 
-/// White space of the grammar.
+/// Whether the character is white space of the grammar.
 pub(super) fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }

@@ -16,18 +16,18 @@ pub(super) struct Reader {
     machine: Machine,
     children: ChildIndex,
     cursors: Vec<Cursor>,
-    /// No cursor is on its way to the cut.
+    /// Whether no cursor follows any more.
     is_over: bool,
 }
 
-/// Cursors that follow at once. What occurs in more places decides nothing.
+/// The most cursors that follow at once. What occurs in more places decides nothing.
 const CURSORS: usize = 48;
 
 /// Open containers, counted from the innermost, that a fragment may begin again.
 const FRAMES: usize = 4;
 
 impl Reader {
-    /// Readers of content that begins with `c`, with a cursor for each place where it may stand.
+    /// Returns the readers of content that begins with `c`, with a cursor for each place where the content may begin.
     pub(super) fn all(slot: &Slot, c: char, limit: usize) -> Vec<Self> {
         let frames = slot.frames();
         let near = |depth: usize| depth + FRAMES >= frames.len();
@@ -63,12 +63,12 @@ impl Reader {
         Self { text, machine, children, cursors, is_over }
     }
 
-    /// Nothing that comes makes a difference.
+    /// Whether further text makes no difference.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// The best score that a cursor on its way to the cut has so far.
+    /// Returns the best score of the cursors that still follow.
     pub(super) fn following(&self, scene: &Scene<'_>) -> f32 {
         let following = self.cursors.iter().filter(|cursor| !self.is_over && cursor.is_following());
         following
@@ -76,7 +76,7 @@ impl Reader {
             .fold(f32::NEG_INFINITY, f32::max)
     }
 
-    /// The best score of a cursor that has repeated something and then contradicts what was delivered.
+    /// Returns the best score of the cursors that have repeated something and then contradict what was delivered.
     pub(super) fn differing(&self, scene: &Scene<'_>) -> f32 {
         let is_differing = |cursor: &&Cursor| matches!(cursor.state, State::Dead(Some(_))) && cursor.has_repeated();
         let differing = self.cursors.iter().filter(is_differing);
@@ -84,19 +84,19 @@ impl Reader {
         bits.fold(f32::NEG_INFINITY, f32::max)
     }
 
-    /// All that came may be a part of what was delivered, written again.
+    /// Whether all content so far may repeat what was delivered.
     pub(super) fn is_repeat(&self) -> bool {
         !self.is_over && self.cursors.iter().any(|cursor| cursor.is_following() && cursor.has_repeated())
     }
 
-    /// The last offset of the delivered text that was contradicted by what seemed to begin again.
+    /// Returns the last offset of the delivered text that was contradicted by what seemed to begin again.
     pub(super) fn contradicted(&self) -> Option<usize> {
         let at = |cursor: &Cursor| if let State::Dead(at) = cursor.state { at } else { None };
         self.cursors.iter().filter(|cursor| cursor.has_repeated()).filter_map(at).max()
     }
 
-    /// Takes the next text of the content. `arrived` is told of cursors that reach the cut; their offsets count from the
-    /// content's beginning.
+    /// Takes the next text of the content. Calls `arrived` for each cursor that reaches the cut; its offsets count from
+    /// the content's start.
     pub(super) fn feed(&mut self, slot: &Slot, scene: &Scene<'_>, text: &str, mut arrived: impl FnMut(Arrival)) {
         if self.is_over {
             return;
@@ -141,7 +141,7 @@ impl Sink for Following<'_> {
         let Scene { cut_token, costs, alone, begin, .. } = self.scene;
         let sides = Sides { slot: self.slot, cut_token, live, children: self.children, costs, alone, begin };
         let mut at = 0;
-        // A cursor that comes of this event has seen it.
+        // A cursor that is added by this event has taken it already.
         let end = self.cursors.len();
         while at < end {
             let fork = self.cursors.get_mut(at).and_then(|cursor| cursor.event(event, &sides));

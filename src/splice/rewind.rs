@@ -1,14 +1,14 @@
-//! A fragment that contradicts what was delivered takes the place of the value that was cut, where nobody has read that
-//! yet. Whether that is wanted is decided by whoever asks.
+//! Replaces the value that was cut by a fragment that contradicts it. The caller decides whether that is wanted: nobody
+//! may have read the value yet.
 
 use super::cursor::value_start;
 use super::{Alignment, Expect, Seam, Slot, Splice, SpliceRequest};
 use crate::json::Kind;
 use crate::limits::Limits;
 
-/// A copy of the slot, set back to where the element begins that was cut, and with the fragment behind that; the seam,
-/// and the path of what was replaced. `None` where the fragment does not join there either, by writing the element once
-/// more or by beginning again before it.
+/// Returns a copy of the slot that was set back to the start of the element that was cut and joined with the fragment
+/// there; the seam; and the path of what was replaced. Returns `None` where the fragment does not join there either: it
+/// must write the element once more, or begin again before it.
 pub(crate) fn replaced(slot: &Slot, fragment: &str, expect: Expect, limits: &Limits) -> Option<(Slot, Seam, String)> {
     let mut slot = slot.clone();
     let path = slot.rewind()?;
@@ -16,15 +16,16 @@ pub(crate) fn replaced(slot: &Slot, fragment: &str, expect: Expect, limits: &Lim
     let mut splice = Splice::new(&slot, request, limits);
     splice.feed(&mut slot, fragment).ok()?;
     let seam = splice.finish(&mut slot).ok()?;
-    // An anchor is the end of what stands before the element here.
+    // The anchor is the end of the text before the element.
     let is_written =
         matches!(seam.alignment, Alignment::Exact | Alignment::Restart | Alignment::Start | Alignment::Anchor);
     is_written.then_some((slot, seam, path))
 }
 
 impl Slot {
-    /// Forgets the innermost element of an array that has begun and not ended; where there is none, the root. Its path;
-    /// `None`, and nothing is changed, where no root is open. O(depth) and the text between the open values.
+    /// Forgets the innermost array element that has begun and not ended, or the root where there is no such element.
+    /// Returns its path; returns `None` and changes nothing where no root is open. Takes O(depth) and reads the text
+    /// between the open values.
     pub(crate) fn rewind(&mut self) -> Option<String> {
         let tail = self.text().trim_end().len();
         let is_cut = |depth: usize, kind: Kind| kind == Kind::Array && value_start(self, depth + 1) < tail;
@@ -41,7 +42,7 @@ mod tests {
     const TEXT: &str =
         r#"{"a": [1, [true, "x\u00e9"], {"b\"": {"c": [ {"d": 12}, {"e": -3.5} ], "f": null}}], "g": "h"}"#;
 
-    /// As a slot that was given no more than this.
+    /// Checks that the slot equals one that was given only this text.
     fn check_is_fresh(slot: &Slot, limits: &Limits, cut: usize) {
         let mut fresh = Slot::new(limits);
         fresh.push(slot.text()).unwrap();
@@ -67,7 +68,7 @@ mod tests {
             slot.push(&text[..cut]).unwrap();
             let checkpoint = slot.document().checkpoint();
             let Some(path) = slot.rewind() else {
-                // Behind prose a bracket alone is no root yet.
+                // After prose a bracket alone is not a root yet.
                 assert_eq!(slot.document().root_start(), None, "{cut}");
                 continue;
             };
@@ -83,7 +84,7 @@ mod tests {
             );
             let kept = slot.text().len();
             assert!(kept < cut && (path.is_empty() == (kept == begin)), "{cut}: {path}");
-            // What was forgotten can't be come back to.
+            // A checkpoint in forgotten text can't be restored.
             let mut document = slot.document().clone();
             assert!(!document.restore(&checkpoint));
             slot.push(&text[kept..]).unwrap();

@@ -9,7 +9,7 @@ use crate::error::SyntaxError;
 pub enum Expect {
     /// At the anchor that it was asked to repeat.
     Anchor,
-    /// At the cut: a prefix was to be continued.
+    /// At the cut: the model was asked to continue a prefill.
     Exact,
     /// Nothing is known of how the fragment was asked for.
     #[default]
@@ -41,7 +41,7 @@ impl From<Expect> for SpliceRequest {
     }
 }
 
-/// The claim that decided where a fragment begins.
+/// How a fragment was joined: the kind of the candidate that won.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Alignment {
@@ -50,11 +50,11 @@ pub enum Alignment {
     /// It goes on at the cut.
     Exact,
     /// It begins again: at the root, or at a container, a member or a value that is open. White space, escapes and the
-    /// order of members may be others than before.
+    /// order of members may differ from the delivered ones.
     Restart,
     /// It has brackets of its own around what is left, or around that and some of what was delivered.
     Reentry,
-    /// It repeats a shorter tail that can't be anything else.
+    /// It repeats another tail of the delivered text, then goes on.
     Overlap,
     /// It repeats what was delivered, and brings nothing new.
     Repeat,
@@ -63,7 +63,7 @@ pub enum Alignment {
 }
 
 impl Alignment {
-    /// Of two readings that give the same document the one with the lower rank is told.
+    /// Returns the rank: of two readings that give the same document the report names the one with the lower rank.
     pub(super) fn rank(self) -> u8 {
         match self {
             Self::Exact => 0,
@@ -74,7 +74,7 @@ impl Alignment {
         }
     }
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anchor => "anchor",
@@ -95,27 +95,27 @@ pub struct Seam {
     pub offset: usize,
     /// JSON Pointer of the cut.
     pub path: String,
-    /// Bytes of delivered text that the fragment repeated: the last so many.
+    /// Bytes at the end of the delivered text that the fragment repeated.
     pub overlap: usize,
-    /// Why it was joined here.
+    /// How it was joined.
     pub alignment: Alignment,
-    /// It rests on an anchor that may stand elsewhere, too.
+    /// Whether it rests on an anchor that may also occur elsewhere.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.
     pub pending: usize,
     /// Bytes of the fragment that had come when the decision fell.
     pub decided: usize,
-    /// Other places where the fragment may have begun that were still legal then, with the bytes that each of them
-    /// takes for repeated; none of them had what it takes to win.
+    /// Other places where the fragment could still have begun at that byte, each with the bytes that it takes for
+    /// repeated. Each gives another document.
     pub rivals: Vec<(Alignment, usize)>,
-    /// The probability that it is right, as far as the text tells; 1 where it was asked for.
+    /// The probability that the place is right, as far as the text tells; 1 where it was asked for.
     pub posterior: f64,
-    /// The fragment only closed what was open, although the cut was inside a token or a series went on. It said so
-    /// twice, and was believed.
+    /// Whether the fragment only closed what was open, although more was due: the cut was not after a complete value,
+    /// or an array was open. The request said that such an answer is believed, for example because it came twice.
     pub early_end: bool,
 }
 
-/// A change of the continuation's text at or behind a seam.
+/// A change of the continuation's text at or after a seam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repair {
     /// What was done.
@@ -130,22 +130,22 @@ pub struct Repair {
 pub enum Rule {
     /// A comma that was due at the seam was added.
     CommaAdded,
-    /// A comma that stood on both sides of the seam was left out.
+    /// A comma that was on both sides of the seam was left out once.
     CommaDropped,
     /// A member that was delivered came again with the same value, and was left out.
     MemberDropped,
-    /// A member that the fragment wrote before the one that was cut stands behind it.
+    /// A member that the fragment has before the one that was cut was moved after it.
     MemberMoved,
     /// An escape that was cut was written to its end, where the fragment has the character in another form.
     EscapeCompleted,
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 5] =
         [Self::CommaAdded, Self::CommaDropped, Self::MemberDropped, Self::MemberMoved, Self::EscapeCompleted];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CommaAdded => "comma_added",
@@ -161,25 +161,26 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpliceError {
-    /// It held no text but an envelope.
+    /// The fragment has no text but an envelope.
     Empty,
-    /// No place where it may begin is legal.
+    /// No place where the fragment may begin is legal.
     NoAlignment,
-    /// It begins again, and contradicts what was delivered at this offset of the document's text.
+    /// The fragment begins again, and contradicts what was delivered at this offset of the document's text.
     Differs(usize),
-    /// It ended before it was certain where it begins: all of it could stand in the token that was cut, a refusal too.
+    /// The fragment ended before it was certain where it begins: all of it, also a refusal, could be text of the token
+    /// that was cut.
     Undecided,
-    /// It fits in two places, which give different documents, and nothing decides between them: the next row of a
-    /// table, or the last one again.
+    /// The fragment fits in two places, which give different documents, and nothing decides between them: the next row
+    /// of a table, or the last one again.
     Ambiguous,
-    /// Its new text only closes what is open, although the cut is inside a token or a series goes on.
+    /// The new text only closes what is open, although more is due.
     EarlyEnd,
     /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes) waited for the decision.
     Pending(usize),
-    /// It was joined and delivered up to this deviation, which is the new cut.
+    /// The fragment was joined and delivered up to this deviation, which is the new cut.
     Malformed(SyntaxError),
-    /// It was joined and delivered up to a member of an open object that had been delivered with another value. The
-    /// member's place in the document's text is the new cut.
+    /// The fragment was joined and delivered up to a member of an open object that had been delivered with another
+    /// value. The member's place in the document's text is the new cut.
     Overwrites(usize),
 }
 
@@ -197,7 +198,7 @@ impl std::fmt::Display for SpliceError {
             Self::Pending(bytes) => {
                 write!(f, "{bytes} bytes were held and it is not certain where the fragment begins")
             }
-            Self::Malformed(error) => write!(f, "malformed behind the seam: {error}"),
+            Self::Malformed(error) => write!(f, "malformed after the seam: {error}"),
             Self::Overwrites(offset) => {
                 write!(f, "a member that was delivered comes again with another value at byte {offset}")
             }

@@ -7,8 +7,8 @@ use crate::error::SyntaxError;
 use crate::json::{Frame, Kind, Sink};
 use crate::limits::Limits;
 
-/// One text channel of a response: its [`Document`], and the whole children of its open containers, by which a
-/// continuation that writes them again is recognised.
+/// One text channel of a response: its [`Document`], and an index of the whole children of its open containers. The
+/// index recognises children that a continuation writes again.
 ///
 /// ```
 /// use restitch::{Limits, splice::Slot};
@@ -26,18 +26,19 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// An empty slot whose root is an object or an array.
+    /// Creates an empty slot whose root is an object or an array.
     pub fn new(limits: &Limits) -> Self {
         Self::with_roots(limits, AllowedRoots::Containers)
     }
 
-    /// An empty slot that takes the given roots.
+    /// Creates an empty slot that takes the given roots.
     pub fn with_roots(limits: &Limits, roots: AllowedRoots) -> Self {
         let document = Document::with_options(limits.parser.max_depth, roots, Trailing::Block);
         Self { document, child_index: ChildIndex::new(limits.parser.max_children) }
     }
 
-    /// A slot around a document that was written elsewhere. Reads its text once more, for its index of children.
+    /// Creates a slot around a document that was written elsewhere. Reads its text once more, for the index of
+    /// children.
     pub fn of(document: Document, limits: &Limits) -> Self {
         let mut index = ChildIndex::new(limits.parser.max_children);
         document.replay(&mut index);
@@ -60,7 +61,7 @@ impl Slot {
         self.document.push_with(text, &mut (&mut self.child_index, sink))
     }
 
-    /// Tells the document that its text is whole, as [`Document::finish`] does.
+    /// Ends the document's text, as [`Document::finish`] does.
     ///
     /// # Errors
     /// Those of [`Document::finish`].
@@ -68,27 +69,27 @@ impl Slot {
         self.document.finish_with(&mut self.child_index)
     }
 
-    /// The text and its machine.
+    /// Returns the document: the text and its machine.
     pub fn document(&self) -> &Document {
         &self.document
     }
 
-    /// The whole children of its open containers.
+    /// Returns the index of the whole children of the document's open containers.
     pub fn child_index(&self) -> &ChildIndex {
         &self.child_index
     }
 
-    /// The document alone.
+    /// Returns the document without the index.
     pub fn into_document(self) -> Document {
         self.document
     }
 
-    /// Forgets what stands behind the end of a closed root.
+    /// Drops the text after the end of a closed root.
     pub(super) fn drop_tail(&mut self) {
         self.document.drop_tail();
     }
 
-    /// For text to be taken back: the index of children notices it with the next event.
+    /// Returns the document, so that text can be taken back: the index of children notices it with the next event.
     pub(super) fn document_mut(&mut self) -> &mut Document {
         &mut self.document
     }
@@ -101,7 +102,7 @@ impl Slot {
         self.document.machine().frames()
     }
 
-    /// The whole member of the open object at this depth that has this key and was delivered before `cut`.
+    /// Returns the whole member of the open object at this depth that has this key and was delivered before `cut`.
     pub(super) fn member(&self, depth: usize, key: KeyHash, cut: usize) -> Option<&Child> {
         self.frames().get(depth).filter(|frame| frame.kind == Kind::Object)?;
         self.child_index.member(depth, key).filter(|child| child.span.end <= cut)

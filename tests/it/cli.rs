@@ -628,7 +628,7 @@ fn stitch_explains_in_json() {
     );
     assert!(seam["posterior"].take().as_f64().is_some_and(|posterior| posterior > 0.999 && posterior < 1.0));
     assert_eq!(seam, json!({"offset": 6, "overlap": 0, "alignment": "exact", "posterior": null, "explain": null}));
-    let reason = "malformed behind the seam: unexpected `x` (byte 10)";
+    let reason = "malformed after the seam: unexpected `x` (byte 10)";
     assert_eq!(broken["failed"], json!([{"part": 2, "reason": reason}]));
 }
 
