@@ -636,7 +636,7 @@ fn stitch_explains_in_json() {
 #[test]
 fn the_pages_show_what_is_said() {
     let pages =
-        [("seam", include_str!("../../docs/seam.md"), 2), ("contexts", include_str!("../../docs/contexts.md"), 1)];
+        [("seam", include_str!("../../docs/seam.md"), 5), ("contexts", include_str!("../../docs/contexts.md"), 1)];
     for (name, page, count) in pages {
         let folder = folder(&format!("{name}-page"), &[]);
         let mut shown = 0;
