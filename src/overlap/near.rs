@@ -143,7 +143,7 @@ impl NearAnchor {
 fn edits(one: char, other: char) -> usize {
     match one == other {
         true => 0,
-        false if one.is_ascii_digit() && other.is_ascii_digit() => 3,
+        false if one.is_ascii_digit() && other.is_ascii_digit() => 2,
         false => 1,
     }
 }

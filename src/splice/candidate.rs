@@ -39,7 +39,7 @@ pub struct Evidence {
     pub prior: f32,
     /// What the repeated text would have cost as new text.
     pub surprise: f32,
-    /// How much more the new text costs at the cut than alone.
+    /// What speaks against the new text at this place: a number that is not due, a key that no element before has.
     pub misfit: f32,
     /// The array element that is taken for the one that was cut: the depth of its array, where it begins in the
     /// fragment, and the bits that the reading in which it is the next one has more than this one.

@@ -54,6 +54,8 @@ pub(super) struct Fragment {
     bracket: Option<usize>,
     /// A fence has opened.
     pub(super) is_fenced: bool,
+    /// Bytes that repeat delivered text, as far as that is not refuted.
+    repeated: usize,
     /// Where the anchor, whole and long, has ended last.
     anchor_end: Option<usize>,
 }
@@ -102,7 +104,7 @@ impl Deciding {
     pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, limits: &Limits) -> Self {
         let (text, window) = (slot.text(), limits.parser.overlap_window);
         let root = slot.document().root_start().unwrap_or_default();
-        let place = Place::new(slot, request.expect, window);
+        let place = Place::new(slot, request, window);
         let near = NearAnchor::new(text.get(anchor.range.start.max(root)..anchor.range.end).unwrap_or_default());
         let mut deciding = Self {
             place,
@@ -116,6 +118,7 @@ impl Deciding {
                 is_prose: false,
                 bracket: None,
                 is_fenced: false,
+                repeated: 0,
                 anchor_end: None,
             },
             matcher: Matcher::new(text, anchor.range.clone(), root, window),
@@ -165,11 +168,17 @@ impl Deciding {
             self.lost = None;
         }
         self.read(slot, at);
+        let mut is_tail = false;
         for end in at + 1..=self.fragment.text.len() {
             let hits = self.matcher.feed(slot.text(), self.fragment.text.as_bytes().get(..end).unwrap_or_default());
             self.matched(slot, hits, end);
+            is_tail = hits.overlap.is_some();
         }
-        if let Some(edits) = self.near.anchor.feed(c).filter(|_| self.place.expect != Expect::Exact) {
+        if self.matcher.may_repeat() || self.readers.iter().any(Reader::is_repeat) {
+            self.fragment.repeated = self.fragment.text.len() - self.fragment.begin;
+        }
+        // What repeats a shorter tail word for word is that.
+        if let Some(edits) = self.near.anchor.feed(c).filter(|_| !is_tail && self.place.expect != Expect::Exact) {
             self.repeated_nearly(slot, edits);
         }
     }
@@ -247,6 +256,11 @@ impl Deciding {
             let candidate = Candidate::new(Alignment::Anchor, Start::Mark, self.fragment.text.len(), overlap);
             self.add(slot, candidate, self.lead());
         }
+    }
+
+    /// The bytes that wait. Those that repeat delivered text do not count.
+    pub(super) fn pending(&self) -> usize {
+        self.fragment.text.len() - self.fragment.repeated
     }
 
     /// Whether no new text has come: a tag of the request may be here.
@@ -327,14 +341,20 @@ impl Deciding {
             skip = self.place.end - self.place.tail;
         }
         let alignment = if is_reentry { Alignment::Reentry } else { Alignment::Restart };
-        let prior = start.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
+        let is_requested = self.place.is_rerooted && matches!(start, Start::Root | Start::Rerooted);
+        let kind = if is_requested { Start::Requested } else { start };
+        let prior = kind.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
+        // Whole elements may as well come once more.
+        let is_row = element.is_none() && self.place.is_element_due() && (is_reentry || start == Start::Member);
+        let bits = if is_row { bits.min(prior::IN_A_ROW) } else { bits };
         let mut evidence = Evidence::new(prior, bits.max(0.0), 0.0);
         evidence.element = element.map(|element| {
+            let whole = if leaves_out { -prior::LEFT_OUT } else { 0.0 };
             let lost = if element.is_after_values { prior::LOST_AFTER_VALUES } else { prior::LOST };
             (
                 element.depth,
                 self.fragment.begin + element.at - 1,
-                lost - self.place.identity(element.depth, element.bits),
+                lost + whole - self.place.identity(element.depth, element.bits),
             )
         });
         let overlap = slot.text().len().saturating_sub(from);
@@ -353,6 +373,8 @@ impl Deciding {
         let begin = self.fragment.begin;
         let recurring = self.place.recurring(slot, from, begin, &self.fragment.at_cut);
         let surprise = (self.fragment.surprise(begin, end) - recurring).max(0.0);
+        let is_in_a_row = self.place.is_in_a_row(slot, from);
+        let surprise = if is_in_a_row { surprise.min(prior::IN_A_ROW) } else { surprise };
         let whole = from <= self.near.from || start == Start::Root;
         let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
         let evidence = Evidence::new(prior, surprise, 0.0);
@@ -402,7 +424,11 @@ impl Deciding {
         if self.attempts.iter().any(is_known) {
             return;
         }
+        let is_new = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_verified();
         let surprise = self.fragment.surprise(begin, end);
+        // What goes on at the cut, letter by letter, is no anchor with a wrong letter.
+        let is_row = edits > 0 && self.attempts.iter().any(is_new);
+        let surprise = if is_row { surprise.min(prior::IN_A_ROW) } else { surprise };
         let prior = Start::Nearly.prior(self.place.expect) - EDIT * edits as f32;
         let candidate = Candidate::new(Alignment::Anchor, Start::Nearly, end, self.place.tail - self.near.from);
         let evidence = Evidence::new(prior, surprise, 0.0);
@@ -449,7 +475,10 @@ impl Deciding {
             match candidate.alignment {
                 Alignment::Exact => {
                     let element = new.trim_start_matches([',', ' ', '\n', '\r', '\t']);
-                    let (due, skipped) = place.next_bits(element);
+                    let (due, skipped) = match candidate.at {
+                        0 if place.has_opened() => place.opened_bits(&format!("{{{element}")),
+                        _ => place.next_bits(element),
+                    };
                     let misfit = place.strangeness(slot, new) - due;
                     *evidence = Evidence::new(candidate.start.prior(place.expect), 0.0, misfit);
                     lost = evidence.prior + prior::SKIPPED + skipped;
@@ -484,7 +513,7 @@ impl Deciding {
                 is_verified: attempt.is_verified(),
                 is_alone: attempt.is_alone(),
                 is_requested: attempt.candidate.start.is_requested(),
-                rank: (attempt.candidate.alignment.rank(), attempt.candidate.at),
+                rank: (rank(&attempt.candidate), attempt.candidate.at),
             }
         });
         scored.collect()
@@ -551,10 +580,12 @@ impl Deciding {
         // Everything that came is a tail of the delivered text, and nothing significant follows it.
         let is_tail = |attempt: &&Attempt| {
             let candidate = &attempt.candidate;
-            let is_repeat = candidate.start.is_requested() || candidate.at >= end;
+            let is_whole = candidate.alignment != Alignment::Reentry && candidate.at >= end;
+            let is_repeat = candidate.start.is_requested() || is_whole;
             is_repeat && candidate.overlap > 0 && candidate.alignment != Alignment::Exact && !attempt.is_verified()
         };
-        if let Some(attempt) = self.attempts.iter().find(is_tail) {
+        let is_answer = |attempt: &Attempt| attempt.candidate.start.is_requested() && attempt.is_verified();
+        if let Some(attempt) = self.attempts.iter().find(is_tail).filter(|_| !self.attempts.iter().any(is_answer)) {
             return End::Repeat(attempt.candidate.overlap);
         }
         let is_closed = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_done();
@@ -576,13 +607,19 @@ impl Deciding {
 
     /// Why nothing has won at the end of the fragment.
     fn failure(&self) -> SpliceError {
+        let best = self.attempts.iter().map(|attempt| attempt.candidate.evidence.score()).fold(f32::MIN, f32::max);
         match (self.attempts.as_slice(), self.contradicted.0) {
-            ([], Some(offset)) => SpliceError::Differs(offset),
+            (_, Some(offset)) if self.contradicted.1 >= best => SpliceError::Differs(offset),
             ([], None) => SpliceError::NoAlignment,
             (attempts, _) if attempts.iter().any(Attempt::is_verified) => SpliceError::Ambiguous,
             _ => SpliceError::Undecided,
         }
     }
+}
+
+/// Of one document's candidates the simplest is named.
+fn rank(candidate: &Candidate) -> u8 {
+    if candidate.start == Start::Nearly { u8::MAX } else { candidate.alignment.rank() }
 }
 
 /// Text of these characters closes what is open, and says nothing else.

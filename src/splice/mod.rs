@@ -198,7 +198,7 @@ impl Splice {
             at += c.len_utf8();
             deciding.take(slot, c);
             self.max_pending = self.max_pending.max(deciding.fragment.text.len());
-            let is_full = deciding.fragment.text.len() > self.cap;
+            let is_full = deciding.pending() > self.cap;
             if deciding.fragment.is_fenced && self.fenced.open() {
                 // What closes the fence may be in the rest.
                 rest = self.fenced.feed(rest.get(at..).unwrap_or_default(), self.cap).into_owned();

@@ -4,7 +4,7 @@ use super::cursor::{CutToken, RECURS, value_start};
 use super::flow::is_space;
 use super::predictor::{Costs, History, Predictor};
 use super::prior::{self, Start};
-use super::seam::Expect;
+use super::seam::{Expect, SpliceRequest};
 use super::series::Series;
 use super::slot::Slot;
 use crate::json::{Frame, Kind, Machine};
@@ -13,6 +13,8 @@ use crate::json::{Frame, Kind, Machine};
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) expect: Expect,
+    /// A root of its own was asked for.
+    pub(super) is_rerooted: bool,
     pub(super) token: CutToken,
     /// Where the token that was cut begins.
     pub(super) token_start: Option<usize>,
@@ -45,7 +47,7 @@ struct CutElement {
 
 impl Place {
     /// Reads the last `window` bytes of the delivered text.
-    pub(super) fn new(slot: &Slot, expect: Expect, window: usize) -> Self {
+    pub(super) fn new(slot: &Slot, request: &SpliceRequest, window: usize) -> Self {
         let text = slot.text();
         let tail = text.trim_end_matches(is_space).len();
         let machine = slot.document().machine();
@@ -66,7 +68,8 @@ impl Place {
         let innermost = frames.len().checked_sub(1).filter(is_array).filter(|_| is_due);
         let opened = frames.len().checked_sub(2).filter(is_array).filter(|depth| !says_something(depth));
         Self {
-            expect,
+            expect: request.expect,
+            is_rerooted: request.rerooted,
             token,
             token_start: machine.in_token().then(|| machine.token_start()),
             end: text.len(),
@@ -98,6 +101,16 @@ impl Place {
     /// after it.
     pub(super) fn next_bits(&self, element: &str) -> (f32, f32) {
         (self.next.bits(element, 1), self.next.bits(element, 2))
+    }
+
+    /// Whether an element of an array is due, or a comma before it.
+    pub(super) fn is_element_due(&self) -> bool {
+        matches!(self.token, CutToken::Element | CutToken::AfterValue)
+    }
+
+    /// Whether an object has opened as an element, and says nothing yet.
+    pub(super) fn has_opened(&self) -> bool {
+        self.token == CutToken::MemberKey
     }
 
     /// The bits by which the element speaks for being the one that has opened, and for being the one after it.
@@ -151,6 +164,17 @@ impl Place {
         arrays.map(bits).sum()
     }
 
+    /// The same two bytes precede `from` and the cut, and not in the middle of a string that was cut.
+    pub(super) fn is_in_a_row(&self, slot: &Slot, from: usize) -> bool {
+        let in_string = matches!(self.token, CutToken::String { .. } | CutToken::Key { .. });
+        let is_piece = in_string && self.token_start.is_some_and(|token| from > token);
+        let last = |end: usize| {
+            let before = slot.text().get(..end).unwrap_or_default().trim_end_matches(is_space);
+            before.bytes().rev().take(2).collect::<Vec<u8>>()
+        };
+        !is_piece && from > 0 && last(from) == last(self.tail)
+    }
+
     /// The bits by which the text speaks for being the element after the one that was cut.
     pub(super) fn after_element_bits(&self, element: &str) -> f32 {
         self.element.as_ref().map_or(0.0, |own| own.series.bits(element, 2))
@@ -190,8 +214,8 @@ fn first_key(begun: &str, new: &str) -> Option<String> {
     is_key.then(|| key.get(..end).unwrap_or_default().to_owned())
 }
 
-/// Bytes of a tail that a model hardly begins with: it goes back by a few words.
-const SHORT: usize = 8;
+/// Bytes of a tail that a model hardly begins with.
+const SHORT: usize = 3;
 
 /// A machine in containers of these kinds, where a value is due.
 fn machine_in(frames: &[Frame]) -> Machine {
@@ -223,13 +247,8 @@ pub(super) fn says_something(slot: &Slot, depth: usize) -> bool {
     begun.bytes().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
 }
 
-/// An element of an open array begins here: a whole one, or the one that was cut.
+/// The open element of an array begins here.
 pub(super) fn begins_element(slot: &Slot, at: usize) -> bool {
-    let frames = slot.frames();
-    let arrays = frames.iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array && frame.start < at);
-    arrays.rev().any(|(depth, _)| {
-        let children = slot.child_index().children(depth);
-        value_start(slot, depth + 1) == at && at < slot.text().len()
-            || children.binary_search_by_key(&at, |child| child.span.start).is_ok()
-    })
+    let arrays = slot.frames().iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array && frame.start < at);
+    at < slot.text().len() && arrays.into_iter().any(|(depth, _)| value_start(slot, depth + 1) == at)
 }

@@ -311,6 +311,9 @@ impl Predictor {
     }
 }
 
+/// Bytes whose costs decide: what follows them changes nothing any more.
+const ENOUGH: usize = 16 << 10;
+
 /// What the bytes of a fragment cost, one after the other, from one history on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Costs {
@@ -329,6 +332,9 @@ impl Costs {
     }
 
     pub(super) fn push(&mut self, predictor: &Predictor, byte: u8) {
+        if self.sums.len() >= ENOUGH {
+            return;
+        }
         self.sums.push(self.sum);
         let again = self.again.get_or_insert(predictor.again);
         self.sum += predictor.bits(again, &self.history, byte, self.of);

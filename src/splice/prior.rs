@@ -54,7 +54,7 @@ const PRIORS: [Prior; 10] = [
     Prior { start: Start::Container, thousandths: 20.0 },
     // They send the whole document again.
     Prior { start: Start::Root, thousandths: 40.0 },
-    // They begin somewhere in the anchor: every place of it is as likely, see `per_place`.
+    // They begin somewhere in the anchor: every place of it is as likely, in a word less so.
     Prior { start: Start::Tail, thousandths: 5.0 },
     // They open a document for the rest: with JSON mode they must.
     Prior { start: Start::Rerooted, thousandths: 20.0 },
@@ -80,7 +80,7 @@ pub(super) const OTHER_VERIFIED: f32 = -19.0;
 pub(super) const DIFFERS: f32 = -7.0;
 
 /// A tail begins at one of so many places: at the start of a word, and inside of one.
-pub(super) const AT_WORD: f32 = -6.0;
+pub(super) const AT_WORD: f32 = -7.0;
 pub(super) const IN_WORD: f32 = -12.0;
 
 /// What is missing of an element that is written again.
@@ -133,11 +133,14 @@ pub(super) const STRANGE_KEY: f32 = 9.0;
 /// Bits that are more than chance: less that was repeated leaves it open whether the fragment begins again at all.
 pub(super) const ENOUGH: f32 = 12.0;
 
-/// The same in a key, which hardly ever is a sentence.
+/// The same in a key, which is hardly ever a sentence.
 pub(super) const UNLIKE_KEY: f32 = 14.0;
 
 /// Bytes at the beginning of a fragment that show what it is.
 pub(super) const HEAD: usize = 24;
+
+/// The most bits of a repeat that may as well be the next row: the same bytes precede it and the cut.
+pub(super) const IN_A_ROW: f32 = 8.0;
 
 /// What a letter of prose costs.
 pub(super) const LETTER: f32 = 4.5;

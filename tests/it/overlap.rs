@@ -376,7 +376,7 @@ fn distance(a: &[char], b: &[char]) -> usize {
             let replaced = if x == y {
                 0
             } else if both {
-                3
+                2
             } else {
                 1
             };
@@ -462,7 +462,7 @@ fn an_anchor_is_found_as_models_repeat_it() {
         (anchor.replace("\\u2019", "'"), Some(0)),
         (anchor.replace("\\\"", "”"), Some(0)),
         (anchor.replace("words", "wards"), Some(1)),
-        (anchor.replace("words", "word").replace("12", "13"), Some(2)),
+        (anchor.replace("words", "word").replace("12", "13"), Some(3)),
         (format!("…{anchor}"), Some(1)),
         (format!("...{anchor}\n"), Some(1)),
         (format!("```{anchor}"), Some(3)),

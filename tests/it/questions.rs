@@ -128,7 +128,7 @@ fn new_text_begins_with_the_first_question_again() {
     // Joined up to a comment, which is the new cut.
     let next = answered(&mut session, "{\"rows\": [\"one\", \"two\", // and so on");
     assert_eq!(next.mark, None);
-    assert!(next.delivered.starts_with("{\"rows\": [\"one\", \"two\","), "{}", next.delivered);
+    assert!(next.delivered.starts_with("{\"rows\": [\"one\", \"two\""), "{}", next.delivered);
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn chunking_is_invisible() {
     let cut = text("a", "{\"k\": \"v\", ") + &text("a", "\"list\": [10, 2");
     let rest = role("b")
         + &text("b", "```json\n{\"k\": \"v\", \"li")
-        + &text("b", "st\": [10, 20]}")
+        + &text("b", "st\": [10, 20, 5]}")
         + &text("b", "\n```")
         + &finish("b", "stop")
         + &usage("b", 7, 5)
@@ -280,7 +280,7 @@ fn chunking_is_invisible() {
             let replies = [with(&first), with(&closed(rest.clone()))];
             let whole = run(&replies);
             let context = format!("{newline:?} {first:?}\n{}", whole.body);
-            assert_eq!(whole.text(), "{\"k\": \"v\", \"list\": [10, 20]}", "{context}");
+            assert_eq!(whole.text(), "{\"k\": \"v\", \"list\": [10, 20, 5]}", "{context}");
             assert_eq!(whole.finishes(), ["stop"], "{context}");
             assert_eq!(whole.outcome.status(), Status::Complete, "{context}");
             assert_eq!(whole.count("[DONE]"), 1, "{context}");
@@ -716,7 +716,7 @@ fn usage_is_told_where_the_upstream_tells_it() {
     );
     let second = format!(
         "{}data: {{\"id\":\"b\",\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}],{}}}\n\n{DONE}",
-        piece("[1, 2]"),
+        piece("[1, 2, 3]"),
         usage(7)
     );
     let ended = run(&[closed(first), closed(second)]);
@@ -735,7 +735,7 @@ fn usage_is_told_where_the_upstream_tells_it() {
             usage(n)
         )
     };
-    let ended = run(&[closed(apart("[1, 2", "length", 5)), closed(apart("[1, 2]", "stop", 7))]);
+    let ended = run(&[closed(apart("[1, 2", "length", 5)), closed(apart("[1, 2, 3]", "stop", 7))]);
     let chunks: Vec<Value> = ended.chunks().into_iter().filter(|chunk| !chunk.is_null()).collect();
     let last = chunks.last().unwrap();
     assert_eq!((&last["choices"], &last["usage"]["prompt_tokens"]), (&json!([]), &json!(12)));

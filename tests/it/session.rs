@@ -279,7 +279,7 @@ fn a_continuation_that_leaves_the_grammar_is_a_malformed_cut() {
     driver.session.set_give_up(GiveUp::Leave);
     driver.call("{\"a\": [1, ", length()).call("{\"a\": [1, 2, }", length());
     let outcome = driver.ended(Status::Incomplete, 1, 1);
-    assert_eq!((outcome.cause(), driver.client.as_str()), (Some(CutCause::Malformed), "{\"a\": [1, 2, "));
+    assert_eq!((outcome.cause(), driver.client.as_str()), (Some(CutCause::Malformed), "{\"a\": [1, 2"));
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn what_breaks_behind_the_join_is_a_new_cut_and_one_failure() {
     let mut driver = Driver::new(Limits::default());
     driver.call("[1, ", length()).call("[1, 2, x", stop()).call("[1, 2, 3, x", stop()).call("[1, 2, 3, 4, x", stop());
     driver.ended(Status::Closed, 3, 3);
-    assert_eq!(driver.client, "[1, 2, 3, 4, null]");
+    assert_eq!(driver.client, "[1, 2, 3, 4]");
 }
 
 #[test]
