@@ -442,7 +442,7 @@ impl Cursor {
         let token = sides.slot.document().machine().token_start();
         match (sides.cut_token, event) {
             (CutToken::MemberValue | CutToken::Element | CutToken::AfterValue, _) => {
-                self.arrive(event.span().start, sides)
+                self.arrive(event.span().start, sides);
             }
             (CutToken::String { .. }, Event::StringBegin(at)) => {
                 self.compared = Some(0);

@@ -72,10 +72,9 @@ impl Table {
 
     fn entry(&mut self, hash: u64) -> Option<&mut Entry> {
         let at = self.place(hash)?;
-        self.entries.get_mut(at).map(|entry| {
-            entry.tag = tag(hash);
-            entry
-        })
+        let entry = self.entries.get_mut(at)?;
+        entry.tag = tag(hash);
+        Some(entry)
     }
 }
 
