@@ -150,8 +150,11 @@ impl Deciding {
         }
         fragment.text.push(c);
         for &byte in c.encode_utf8(&mut [0; 4]).as_bytes() {
-            for costs in [&mut fragment.costs, &mut fragment.at_cut, &mut fragment.as_next] {
-                costs.push(&place.predictor, byte);
+            fragment.costs.push(&place.predictor, byte);
+            fragment.at_cut.push(&place.predictor, byte);
+            // Without an element that was cut there is none after it.
+            if place.before_element().is_some() {
+                fragment.as_next.push(&place.predictor, byte);
             }
         }
         self.advance(slot, at);

@@ -207,11 +207,12 @@ impl Place {
 /// The key that new text begins with, with its quotes, where `begun` of it was delivered.
 fn first_key(begun: &str, new: &str) -> Option<String> {
     let new = if begun.is_empty() { new.trim_start_matches(|c| is_space(c) || matches!(c, ',' | '{')) } else { new };
-    let key = format!("{begun}{new}");
-    let inside = key.strip_prefix('"')?;
-    let end = inside.find('"')? + 2;
-    let is_key = key.get(end..)?.trim_start_matches(is_space).starts_with(':');
-    is_key.then(|| key.get(..end).unwrap_or_default().to_owned())
+    // The new text may be long, and is looked at with each character of it: no more is copied than the key.
+    let from = usize::from(begun.is_empty() && new.starts_with('"'));
+    let end = new.get(from..)?.find('"')? + from + 1;
+    let key = || format!("{begun}{}", new.get(..end).unwrap_or_default());
+    let is_key = new.get(end..)?.trim_start_matches(is_space).starts_with(':');
+    (is_key && (from > 0 || !begun.is_empty())).then(key)
 }
 
 /// Bytes of a tail that a model hardly begins with.

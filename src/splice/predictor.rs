@@ -1,13 +1,16 @@
 //! Tells how many bits text costs after the text that was delivered: what repeats the delivered text's habits costs
 //! little, what never occurred in it costs much.
 //!
-//! Counts of which byte follows the last bytes, mixed from the shortest context to the longest (Witten and Bell). White space between tokens costs nothing and is no context.
+//! Counts which byte follows the last bytes, in contexts of several lengths. The longest known context decides; where it
+//! does not know the byte, the next shorter one does, without the bytes that the longer one knows. White space between
+//! tokens costs nothing and is no context.
 
 /// Counts over the end of the delivered text.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
     /// The contexts, and each byte after one of them, by hash.
     counts: Table,
+    /// What the counted text teaches of escapes.
     again: Again,
 }
 
@@ -169,10 +172,10 @@ impl History {
         if !self.in_layout {
             self.bytes = self.bytes << 8 | u128::from(byte);
             self.count = (self.count + 1).min(LONGEST);
-            for (hash, length) in self.long.iter_mut().zip([LONG, LONGEST]) {
+            for (hash, (length, power)) in self.long.iter_mut().zip(LEAVING) {
                 let place = (self.at + (LONGEST - length) as usize) % LONGEST as usize;
                 let oldest = self.ring.get(place).copied().unwrap_or_default();
-                let out = (u64::from(oldest)).wrapping_mul(BASE.wrapping_pow(length));
+                let out = u64::from(oldest).wrapping_mul(power);
                 *hash = hash.wrapping_mul(BASE).wrapping_add(u64::from(byte)).wrapping_sub(out);
             }
             if let Some(place) = self.ring.get_mut(self.at) {
@@ -202,6 +205,9 @@ fn mix(hash: u64, bytes: u32) -> u64 {
 
 /// The base of the rolling hashes.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The lengths of the two long contexts, and the weight of the byte that leaves each.
+const LEAVING: [(u32, u64); 2] = [(LONG, BASE.wrapping_pow(LONG)), (LONGEST, BASE.wrapping_pow(LONGEST))];
 
 /// Bytes before a place that are looked at for its history.
 const LOOKED_AT: usize = 512;
