@@ -267,7 +267,6 @@ fn json_mode_that_stays_asks_for_a_document() {
 
 /// Returns how a session ends that gets only closers twice.
 #[test]
-#[ignore = "needs the new splice"]
 fn an_early_end_is_asked_once_more_and_then_believed() {
     let mut session = session(Limits::default(), ContinuationStrategy::default(), "{\"rows\": [\"one\", \"tw");
     turn(&mut session);
