@@ -198,7 +198,32 @@ fn build(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(costs, seam, worst_push, build);
+/// Measures a whole merge: the splice is built, and the fragment is fed.
+fn merge(c: &mut Criterion) {
+    let mut group = c.benchmark_group("seam, one merge, 64 KiB tail");
+    group.sample_size(10);
+    for texts in texts(64 << 10) {
+        let (begun, _) = texts.begin(Expect::Anchor);
+        for (how, expect, fragment) in texts.fragments() {
+            group.bench_function(BenchmarkId::new(how, texts.name), |b| {
+                b.iter_batched_ref(
+                    || begun.clone(),
+                    |slot| {
+                        let mut splice = Splice::new(slot, expect, &Limits::default());
+                        for push in pushes(black_box(fragment)) {
+                            let _ = splice.feed(slot, push);
+                        }
+                        slot.document().text().len()
+                    },
+                    BatchSize::LargeInput,
+                );
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(costs, seam, worst_push, build, merge);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -31,6 +31,8 @@ pub(super) struct Attempt {
     flow: Flow,
     sum: Sum,
     progress: Progress,
+    /// The bits against its first key, once that has come.
+    pub(super) strangeness: Option<f32>,
     /// The containers that are open at the cut, and where the token begins that was cut.
     cut: (usize, Option<usize>),
     /// The offset in the fragment of the character that comes next.
@@ -57,6 +59,7 @@ impl Attempt {
             next: candidate.at,
             candidate,
             lead,
+            strangeness: None,
             cut: (machine.frames().len(), token),
             progress: Progress { left_token: token.is_none(), ..Progress::default() },
             machine,

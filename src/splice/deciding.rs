@@ -4,36 +4,61 @@
 use super::attempt::{Attempt, Lead};
 use super::candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
 use super::cursor::Arrival;
-use super::cursor::CutToken;
-use super::decide::{self, Decision, Rivals, Scored};
 use super::flow::{FlowError, is_space};
 use super::place::{Place, begins_element};
-use super::predictor::{Costs, History, Of};
+use super::predictor::{Costs, History, Of, Predictor};
 use super::prior::{self, Start};
 use super::reader::{Reader, Scene};
-use super::seam::{Alignment, Expect, SpliceError, SpliceRequest};
+use super::score::Schedule;
+use super::seam::{Alignment, Expect, SpliceRequest};
 use super::slot::Slot;
 use crate::envelope::{ContentStart, EnvelopeScanner, FENCE};
 use crate::json::Machine;
 use crate::limits::Limits;
 use crate::overlap::{Anchor, Hits, Matcher, NearAnchor};
 
-/// A fragment of which it is not decided where it begins.
+/// A fragment whose beginning is not decided.
 #[derive(Clone, Debug)]
 pub(super) struct Deciding {
-    place: Place,
+    pub(super) place: Place,
     pub(super) fragment: Fragment,
-    matcher: Matcher,
-    near: Near,
-    readers: Vec<Reader>,
-    /// The machine of the reading in which the element that was cut is lost, as long as that is legal.
-    lost: Option<Machine>,
+    pub(super) matcher: Matcher,
+    pub(super) near: Near,
+    pub(super) readers: Vec<Reader>,
+    /// As long as it is legal.
+    pub(super) lost: Option<Lost>,
     /// The candidates that are still possible.
     pub(super) attempts: Vec<Attempt>,
     pub(super) rejected: Rejected,
-    caps: Caps,
+    pub(super) caps: Caps,
     /// The latest offset of delivered text that was contradicted by what seemed to begin again, and its score.
-    contradicted: (Option<usize>, f32),
+    pub(super) contradicted: (Option<usize>, f32),
+    pub(super) schedule: Schedule,
+}
+
+/// The reading in which the element that was cut is lost, and the content is the element after it.
+#[derive(Clone, Debug)]
+pub(super) struct Lost {
+    machine: Machine,
+    /// What the content costs there.
+    pub(super) costs: Costs,
+}
+
+impl Lost {
+    fn new(place: &Place) -> Option<Self> {
+        let (machine, before) = place.without_element()?;
+        let mut costs = Costs::default();
+        costs.begin(before);
+        Some(Self { machine, costs })
+    }
+
+    /// Takes the next character; returns whether it is legal.
+    fn take(&mut self, predictor: &Predictor, c: char) -> bool {
+        let mut bytes = [0; 4];
+        let bytes = c.encode_utf8(&mut bytes).as_bytes();
+        bytes.iter().for_each(|&byte| self.costs.push(predictor, byte));
+        self.machine.is_done() || self.machine.feed(bytes).is_ok()
+    }
 }
 
 /// The fragment so far.
@@ -41,10 +66,9 @@ pub(super) struct Deciding {
 pub(super) struct Fragment {
     /// Without a fence that closes it.
     pub(super) text: String,
-    /// What its text costs alone, at the cut, and as the element after the one that was cut.
-    costs: Costs,
-    at_cut: Costs,
-    as_next: Costs,
+    /// What its text costs alone, and at the cut.
+    pub(super) costs: Costs,
+    pub(super) at_cut: Costs,
     scanner: EnvelopeScanner,
     /// Where its content begins, as far as it is known.
     pub(super) begin: usize,
@@ -57,17 +81,17 @@ pub(super) struct Fragment {
     /// Bytes that repeat delivered text, as far as that is not refuted.
     repeated: usize,
     /// Where the anchor, whole and long, has ended last.
-    anchor_end: Option<usize>,
+    pub(super) anchor_end: Option<usize>,
 }
 
 /// The anchor as it was asked for, and as it may be repeated nearly.
 #[derive(Clone, Debug)]
-struct Near {
-    anchor: NearAnchor,
+pub(super) struct Near {
+    pub(super) anchor: NearAnchor,
     /// Where the anchor begins in the delivered text.
     from: usize,
     /// It may occur elsewhere in the delivered text.
-    is_ambiguous: bool,
+    pub(super) is_ambiguous: bool,
 }
 
 /// Candidates that turned out to be impossible: the first of them.
@@ -80,10 +104,10 @@ pub(super) struct Rejected {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Caps {
+pub(super) struct Caps {
     pending: usize,
     children: usize,
-    max_risk: f64,
+    pub(super) max_risk: f64,
 }
 
 /// Attempts at once: each takes every byte.
@@ -91,7 +115,7 @@ const ATTEMPTS: usize = 32;
 /// Rejected candidates that are kept for an explanation.
 const LISTED: usize = 64;
 /// Characters of an anchor that hardly occur by chance.
-const FEW: usize = 16;
+pub(super) const FEW: usize = 16;
 
 impl Fragment {
     /// What the text between two offsets costs as new text, where it is cheaper: at the cut or alone.
@@ -112,7 +136,6 @@ impl Deciding {
                 text: String::new(),
                 costs: Costs::of(Of::Repeated),
                 at_cut: Costs::default(),
-                as_next: Costs::default(),
                 scanner: EnvelopeScanner::new(),
                 begin: 0,
                 is_prose: false,
@@ -133,6 +156,7 @@ impl Deciding {
                 max_risk: limits.continuation.max_risk,
             },
             contradicted: (None, f32::NEG_INFINITY),
+            schedule: Schedule::default(),
         };
         deciding.exact(slot, 0);
         deciding
@@ -146,16 +170,11 @@ impl Deciding {
         if start.is_some() {
             fragment.costs.begin(History::default());
             fragment.at_cut.begin(place.here());
-            fragment.as_next.begin(place.before_element().unwrap_or_default());
         }
         fragment.text.push(c);
         for &byte in c.encode_utf8(&mut [0; 4]).as_bytes() {
             fragment.costs.push(&place.predictor, byte);
             fragment.at_cut.push(&place.predictor, byte);
-            // Without an element that was cut there is none after it.
-            if place.before_element().is_some() {
-                fragment.as_next.push(&place.predictor, byte);
-            }
         }
         self.advance(slot, at);
         if let Some(start) = start {
@@ -164,9 +183,8 @@ impl Deciding {
         if matches!(c, '{' | '[') && !self.fragment.is_prose {
             self.fragment.bracket.get_or_insert(at);
         }
-        if let Some(machine) = &mut self.lost
-            && !machine.is_done()
-            && machine.feed(c.encode_utf8(&mut [0; 4]).as_bytes()).is_err()
+        if let Some(lost) = &mut self.lost
+            && !lost.take(&self.place.predictor, c)
         {
             self.lost = None;
         }
@@ -218,7 +236,7 @@ impl Deciding {
         self.matcher.begin(at);
         self.note_contradictions();
         self.readers = Reader::all(slot, c, self.caps.children);
-        self.lost = self.place.without_element();
+        self.lost = Lost::new(&self.place);
         let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
         if at > 0 && (start != ContentStart::First || !is_cut_tried) {
             let from = self.line_start(slot, start, at);
@@ -269,8 +287,7 @@ impl Deciding {
     /// Whether no new text has come: a tag of the request may be here.
     pub(super) fn is_at_seam(&self) -> bool {
         let text = self.fragment.text.as_str();
-        let is_line = text.rsplit('\n').next().is_none_or(|line| line.trim_matches(is_space).is_empty());
-        is_line
+        is_line_start(text)
             || self.attempts.iter().any(|attempt| {
                 let candidate = &attempt.candidate;
                 candidate.alignment != Alignment::Exact
@@ -318,7 +335,7 @@ impl Deciding {
         }
     }
 
-    fn scene(&self) -> Scene<'_> {
+    pub(super) fn scene(&self) -> Scene<'_> {
         Scene {
             cut_token: &self.place.token,
             costs: &self.fragment.at_cut,
@@ -372,6 +389,10 @@ impl Deciding {
         }
         // Whether that is the open element or the next one, a cursor finds out.
         let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else { return };
+        if self.attempts.len() >= ATTEMPTS {
+            self.rejected.is_crowded = true;
+            return;
+        }
         let (start, prior) = self.place.start_at(slot, from);
         let begin = self.fragment.begin;
         let recurring = self.place.recurring(slot, from, begin, &self.fragment.at_cut);
@@ -391,8 +412,8 @@ impl Deciding {
         let before = fragment.text.get(..start).unwrap_or_default();
         let is_again = fragment.anchor_end.and_then(|end| fragment.text.get(end..start));
         let is_next = is_again.is_some_and(|between| between.trim_matches(is_space).is_empty());
-        let is_first = start == fragment.begin || before.trim_matches(is_space).is_empty() || is_next;
-        let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim_matches(is_space).is_empty());
+        let is_first = start == fragment.begin || before.trim_end_matches(is_space).is_empty() || is_next;
+        let on_own_line = is_line_start(before);
         let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
         let is_envelope = fragment.scanner.is_after_prose() && (!is_after_bracket || on_own_line);
         let is_quoted = on_own_line && (is_again.is_some() || self.attempts.is_empty() && end - start >= FEW);
@@ -401,9 +422,11 @@ impl Deciding {
             return;
         }
         // A bracket in the middle of a sentence is no anchor, and neither is text that only ends with it.
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        let is_announced = before.trim_end_matches(is_space).ends_with([':', '`']) && !line.contains(['{', '[', '"']);
-        if !is_first && !on_own_line && (end - start < FEW || !is_announced) {
+        let is_announced = || {
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            line.trim_end_matches(is_space).ends_with([':', '`']) && !line.contains(['{', '[', '"'])
+        };
+        if !is_first && !on_own_line && (end - start < FEW || !is_announced()) {
             return;
         }
         let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
@@ -453,191 +476,18 @@ impl Deciding {
         }
     }
 
-    fn note_contradictions(&mut self) {
+    pub(super) fn note_contradictions(&mut self) {
         let scene = self.scene();
         let offset = self.readers.iter().filter_map(Reader::contradicted).max();
         let score = self.readers.iter().map(|reader| reader.differing(&scene)).fold(self.contradicted.1, f32::max);
         self.contradicted = (self.contradicted.0.max(offset), score);
     }
-
-    /// Brings the evidence up to date with the new text, and returns the scores.
-    fn score(&mut self, slot: &Slot) -> Vec<Scored> {
-        let fragment = &self.fragment;
-        let text = fragment.text.as_str();
-        let (begin, end) = (self.fragment.begin, text.len());
-        let content = text.get(begin..).unwrap_or_default();
-        let is_element = self.lost.is_some();
-        let place = &self.place;
-        let as_next = self.fragment.at_cut.between(begin, end) - self.fragment.as_next.between(begin, end);
-        let as_next = as_next + place.after_element_bits(content);
-        let scored = self.attempts.iter_mut().map(|attempt| {
-            let candidate = &mut attempt.candidate;
-            let evidence = &mut candidate.evidence;
-            let new = text.get(candidate.at..).unwrap_or_default();
-            let mut lost = f32::NEG_INFINITY;
-            match candidate.alignment {
-                Alignment::Exact => {
-                    let element = new.trim_start_matches([',', ' ', '\n', '\r', '\t']);
-                    let (due, skipped) = match candidate.at {
-                        0 if place.has_opened() => place.opened_bits(&format!("{{{element}")),
-                        _ => place.next_bits(element),
-                    };
-                    let misfit = place.strangeness(slot, new) - due;
-                    *evidence = Evidence::new(candidate.start.prior(place.expect), 0.0, misfit);
-                    lost = evidence.prior + prior::SKIPPED + skipped;
-                    if is_element {
-                        lost = Start::Container.prior(place.expect) + prior::LOST + as_next;
-                    }
-                }
-                Alignment::Restart | Alignment::Reentry => {
-                    let opened = text.get(..candidate.at).and_then(|before| before.rfind(['{', '[']));
-                    let element = opened.and_then(|opened| text.get(opened..)).unwrap_or_default();
-                    let (due, skipped) = place.opened_bits(element);
-                    let due = place.next_bits(new).0.max(0.0) + due;
-                    evidence.misfit = place.strangeness(slot, new) - due;
-                    lost = evidence.prior + evidence.surprise + prior::SKIPPED + skipped;
-                    if let Some((depth, at, bits)) = evidence.element {
-                        let own = place.element_bits(depth, text.get(at..).unwrap_or_default());
-                        lost = evidence.score() + bits - own;
-                    }
-                }
-                Alignment::Anchor if is_element && candidate.start == Start::Nearly => {
-                    // The next element may be nearly the same.
-                    let costs = |costs: &Costs| costs.between(begin, candidate.at);
-                    let gain = costs(&fragment.at_cut) - costs(&fragment.as_next);
-                    lost = Start::Container.prior(place.expect) + prior::LOST + gain;
-                }
-                _ => {}
-            }
-            Scored {
-                score: evidence.score(),
-                lost,
-                document: attempt.document(),
-                is_verified: attempt.is_verified(),
-                is_alone: attempt.is_alone(),
-                is_requested: attempt.candidate.start.is_requested(),
-                rank: (rank(&attempt.candidate), attempt.candidate.at),
-            }
-        });
-        scored.collect()
-    }
-
-    fn rivals(&self, at_end: bool) -> Rivals {
-        let scene = self.scene();
-        let (begin, end) = (self.fragment.begin, self.fragment.text.len());
-        let said = self.fragment.at_cut.between(begin, end);
-        // A sentence costs no more than sentences do.
-        let head = end.min(begin + prior::HEAD);
-        let sentence = prior::LETTER * (head - begin) as f32;
-        let most = if matches!(self.place.token, CutToken::Key { .. }) { prior::UNLIKE_KEY } else { prior::UNLIKE };
-        let unlike = self.fragment.at_cut.between(begin, head) - self.fragment.costs.between(begin, head).min(sentence);
-        let unlike = unlike.min(most);
-        let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
-        let is_near = self.near.anchor.is_alive() && self.place.expect != Expect::Exact;
-        let near = if is_near { Start::Nearly.prior(self.place.expect) + said / 2.0 } else { f32::NEG_INFINITY };
-        let verbatim = match self.matcher.occurrence() {
-            Some(_) if self.matcher.may_be_anchor(self.fragment.text.as_bytes()) => 0.0,
-            Some(_) => Start::Tail.prior(self.place.expect) + prior::AT_WORD,
-            None => f32::NEG_INFINITY,
-        };
-        let differing = self.readers.iter().map(|reader| reader.differing(&scene)).fold(self.contradicted.1, f32::max);
-        Rivals {
-            repeating: following.max(near).max(verbatim + said) + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
-            differing,
-            other: prior::OTHER + unlike,
-            other_verified: prior::OTHER_VERIFIED + unlike,
-        }
-    }
-
-    /// The attempt that has won, and its probability.
-    pub(super) fn winner(&mut self, slot: &Slot, at_end: bool) -> Option<(usize, f64)> {
-        if !self.attempts.iter().any(Attempt::is_verified) {
-            return None;
-        }
-        let scored = self.score(slot);
-        let rivals = self.rivals(at_end);
-        let max_risk = if self.rejected.is_crowded { 0.0 } else { self.caps.max_risk };
-        let Decision::Join(winner, posterior) = decide::decide(&scored, rivals, max_risk) else { return None };
-        let candidate = self.attempts.get(winner).map(|attempt| &attempt.candidate)?;
-        // The anchor may come a second time.
-        let new = self.fragment.text.get(candidate.at..).unwrap_or_default().trim_start_matches(is_space);
-        let may_be_again = candidate.alignment == Alignment::Anchor && self.fragment.anchor_end.is_some() && !at_end;
-        let may_be_again = may_be_again && !self.near.is_ambiguous;
-        if may_be_again && self.matcher.begins_anchor(new.as_bytes()) {
-            return None;
-        }
-        for (attempt, one) in self.attempts.iter_mut().zip(&scored) {
-            attempt.candidate.posterior = decide::posterior(&scored, one, rivals);
-        }
-        Some((winner, posterior))
-    }
-
-    /// What the end of the fragment means.
-    pub(super) fn end(&mut self, slot: &Slot) -> End {
-        let end = self.fragment.text.trim_end_matches(is_space).len();
-        if end == 0 {
-            return End::Failed(SpliceError::Empty);
-        }
-        self.note_contradictions();
-        self.attempts.iter_mut().for_each(Attempt::end);
-        // Everything that came is a tail of the delivered text, and nothing significant follows it.
-        let is_tail = |attempt: &&Attempt| {
-            let candidate = &attempt.candidate;
-            let is_whole = candidate.alignment != Alignment::Reentry && candidate.at >= end;
-            let is_repeat = candidate.start.is_requested() || is_whole;
-            is_repeat && candidate.overlap > 0 && candidate.alignment != Alignment::Exact && !attempt.is_verified()
-        };
-        let is_answer = |attempt: &Attempt| attempt.candidate.start.is_requested() && attempt.is_verified();
-        if let Some(attempt) = self.attempts.iter().find(is_tail).filter(|_| !self.attempts.iter().any(is_answer)) {
-            return End::Repeat(attempt.candidate.overlap);
-        }
-        let is_closed = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_done();
-        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
-        if content.chars().all(closes)
-            && let Some(attempt) = self.attempts.iter().position(is_closed)
-        {
-            return End::Join(attempt, 1.0);
-        }
-        let repeats = self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
-        if let Some((winner, posterior)) = self.winner(slot, true) {
-            return End::Join(winner, posterior);
-        }
-        if repeats {
-            return End::Repeat(self.fragment.text.len() - self.fragment.begin);
-        }
-        End::Failed(self.failure())
-    }
-
-    /// Why nothing has won at the end of the fragment.
-    fn failure(&self) -> SpliceError {
-        let best = self.attempts.iter().map(|attempt| attempt.candidate.evidence.score()).fold(f32::MIN, f32::max);
-        match (self.attempts.as_slice(), self.contradicted.0) {
-            (_, Some(offset)) if self.contradicted.1 >= best => SpliceError::Differs(offset),
-            ([], None) => SpliceError::NoAlignment,
-            (attempts, _) if attempts.iter().any(Attempt::is_verified) => SpliceError::Ambiguous,
-            _ => SpliceError::Undecided,
-        }
-    }
 }
 
-/// Of one document's candidates the simplest is named.
-fn rank(candidate: &Candidate) -> u8 {
-    if candidate.start == Start::Nearly { u8::MAX } else { candidate.alignment.rank() }
-}
-
-/// Text of these characters closes what is open, and says nothing else.
-pub(super) fn closes(c: char) -> bool {
-    is_space(c) || matches!(c, '"' | '}' | ']' | ',' | '.' | '…' | '`')
-}
-
-/// What the end of a fragment means.
-#[derive(Debug)]
-pub(super) enum End {
-    /// The attempt with this number wins, with this probability.
-    Join(usize, f64),
-    /// So many bytes were repeated, and nothing is new.
-    Repeat(usize),
-    Failed(SpliceError),
+/// Nothing but white space precedes in this line.
+fn is_line_start(before: &str) -> bool {
+    let before = before.trim_end_matches([' ', '\t', '\r']);
+    before.is_empty() || before.ends_with('\n')
 }
 
 /// Where the text ends but for white space and escapes of it.

@@ -20,6 +20,7 @@ mod predictor;
 pub(crate) mod prior;
 mod reader;
 mod rewind;
+mod score;
 mod seam;
 mod series;
 mod slot;
@@ -32,13 +33,14 @@ use crate::json::{CutState, Kind, Sink};
 use crate::limits::Limits;
 use crate::overlap::Anchor;
 use candidate::Candidate;
-use deciding::{Deciding, End};
+use deciding::Deciding;
 use explain::Candidates;
 pub(crate) use explain::Explained;
 use fence::Fenced;
 use flow::{Delivered, Flow, FlowError};
 use prior::Start;
 pub(crate) use rewind::replaced;
+use score::End;
 pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError, SpliceRequest};
 pub use slot::Slot;
 use strip::{Piece, Strip};
@@ -355,7 +357,7 @@ impl Splice {
         let State::Deciding(deciding) = &self.state else { return false };
         let at = deciding.attempts.get(winner).map(|attempt| attempt.candidate.at);
         let new = at.and_then(|at| deciding.fragment.text.get(at..)).unwrap_or_default();
-        self.request.expect != Expect::Exact && more_is_due(slot) && new.chars().all(deciding::closes)
+        self.request.expect != Expect::Exact && more_is_due(slot) && new.chars().all(score::closes)
     }
 
     fn ends_early(&self, slot: &Slot, winner: usize) -> bool {

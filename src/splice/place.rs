@@ -5,7 +5,7 @@ use super::flow::is_space;
 use super::predictor::{Costs, History, Predictor};
 use super::prior::{self, Start};
 use super::seam::{Expect, SpliceRequest};
-use super::series::Series;
+use super::series::{self, Series};
 use super::slot::Slot;
 use crate::json::{Frame, Kind, Machine};
 
@@ -87,14 +87,9 @@ impl Place {
         self.here
     }
 
-    /// A machine that stands where the element is due that was cut.
-    pub(super) fn without_element(&self) -> Option<Machine> {
-        self.element.as_ref().map(|element| element.machine.clone())
-    }
-
-    /// What precedes the element that was cut.
-    pub(super) fn before_element(&self) -> Option<History> {
-        self.element.as_ref().map(|element| element.before)
+    /// Returns a machine that is at the start of the element that was cut, and what precedes that element.
+    pub(super) fn without_element(&self) -> Option<(Machine, History)> {
+        self.element.as_ref().map(|element| (element.machine.clone(), element.before))
     }
 
     /// The bits by which the element speaks for being the one that is due after the last whole one, and for being the one
@@ -108,8 +103,8 @@ impl Place {
         matches!(self.token, CutToken::Element | CutToken::AfterValue)
     }
 
-    /// Whether an object has opened as an element, and says nothing yet.
-    pub(super) fn has_opened(&self) -> bool {
+    /// Whether the key of a member is due.
+    pub(super) fn is_key_due(&self) -> bool {
         self.token == CutToken::MemberKey
     }
 
@@ -118,27 +113,32 @@ impl Place {
         (self.opened.bits(element, 1), self.opened.bits(element, 2))
     }
 
+    /// The same for the members of an element whose bracket was delivered.
+    pub(super) fn members_bits(&self, members: &str) -> (f32, f32) {
+        self.opened_bits(&format!("{{{}", series::head(members)))
+    }
+
     /// The bits by which the text of an element of the array at this depth speaks for being the one that was cut.
     pub(super) fn element_bits(&self, depth: usize, element: &str) -> f32 {
         let own = self.element.as_ref().filter(|own| own.depth == depth);
         own.map_or(0.0, |own| own.series.bits(element, 1))
     }
 
-    /// The bits that speak against new text whose first key no element before it has.
-    pub(super) fn strangeness(&self, slot: &Slot, new: &str) -> f32 {
+    /// The bits that speak against new text whose first key no element before it has; `None` before the key has come.
+    pub(super) fn strangeness(&self, slot: &Slot, new: &str) -> Option<f32> {
         let begun = match (&self.token, self.token_start) {
             (CutToken::Key { .. }, Some(start)) => slot.text().get(start..).unwrap_or_default(),
             (CutToken::MemberKey | CutToken::AfterValue | CutToken::Element, _) => "",
-            _ => return 0.0,
+            _ => return Some(0.0),
         };
-        let Some(key) = first_key(begun, new) else { return 0.0 };
+        let key = first_key(begun, new)?;
         let frames = slot.frames();
         // An object's siblings are in the container around it; those of an element that is due, in the innermost one.
         let in_object = frames.last().is_some_and(|frame| frame.kind == Kind::Object);
-        let Some(depth) = frames.len().checked_sub(if in_object { 2 } else { 1 }) else { return 0.0 };
+        let Some(depth) = frames.len().checked_sub(if in_object { 2 } else { 1 }) else { return Some(0.0) };
         let mut rows = slot.child_index().children(depth).iter().rev().take(ROWS).peekable();
         let is_strange = rows.len() > 1 && !rows.any(|row| row.span.of(slot.text()).contains(&key));
-        if is_strange { prior::STRANGE_KEY } else { 0.0 }
+        Some(if is_strange { prior::STRANGE_KEY } else { 0.0 })
     }
 
     /// Bits by which the text of the cut element, repeated, may differ from the next element's.

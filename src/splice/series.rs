@@ -71,6 +71,12 @@ impl Series {
     }
 }
 
+/// The part of an element that is looked at.
+pub(super) fn head(element: &str) -> &str {
+    let end = (0..=LOOKED_AT.min(element.len())).rev().find(|&at| element.is_char_boundary(at));
+    end.and_then(|end| element.get(..end)).unwrap_or_default()
+}
+
 /// A number of an element, or the one at the end of a string.
 #[derive(Clone, Debug, PartialEq)]
 struct Number<'a> {
@@ -90,8 +96,7 @@ impl Number<'_> {
 /// The whole numbers among the scalars of an element, which is cut unless it `is_whole`, and the ones at the ends of its strings. Values
 /// that are containers end the search: ids come first.
 fn numbers(element: &str, is_whole: bool) -> Vec<Number<'_>> {
-    let end = (0..=LOOKED_AT.min(element.len())).rev().find(|&at| element.is_char_boundary(at)).unwrap_or(0);
-    let mut rest = element.get(..end).unwrap_or_default().trim_start_matches(is_space);
+    let mut rest = head(element).trim_start_matches(is_space);
     let is_object = rest.starts_with('{');
     if let Some(inside) = rest.strip_prefix(['{', '[']) {
         rest = inside;

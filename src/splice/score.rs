@@ -1,0 +1,258 @@
+//! The scores of the candidates, and what follows from them while the fragment streams and at its end.
+
+use super::attempt::Attempt;
+use super::candidate::{Candidate, Evidence};
+use super::cursor::CutToken;
+use super::decide::{self, Decision, Rivals, Scored};
+use super::deciding::{Deciding, FEW, Fragment, Lost};
+use super::flow::is_space;
+use super::place::Place;
+use super::prior::{self, Start};
+use super::reader::Reader;
+use super::seam::{Alignment, Expect, SpliceError};
+use super::slot::Slot;
+
+/// What the end of a fragment means.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The attempt with this number wins, with this probability.
+    Join(usize, f64),
+    /// This many bytes were repeated, and nothing is new.
+    Repeat(usize),
+    Failed(SpliceError),
+}
+
+/// When the scores are computed: after each character at first, then after each sixteenth of what has come since a
+/// candidate came, went or was verified. A decision waits for a sixteenth more, and a long fragment costs no square.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Schedule {
+    /// The open candidates, and the verified ones.
+    counts: (usize, usize),
+    changed: usize,
+    next: usize,
+}
+
+impl Schedule {
+    /// Whether the scores are due when this much of the fragment has come.
+    fn is_due(&mut self, counts: (usize, usize), len: usize) -> bool {
+        if counts != self.counts {
+            *self = Self { counts, changed: len, next: len };
+        }
+        let is_due = len >= self.next;
+        if is_due {
+            self.next = len + 1 + (len - self.changed) / 16;
+        }
+        is_due
+    }
+}
+
+/// The new text and what it is compared with.
+struct Scoring<'a> {
+    slot: &'a Slot,
+    place: &'a Place,
+    fragment: &'a Fragment,
+    lost: Option<&'a Lost>,
+}
+
+impl Scoring<'_> {
+    /// Brings the evidence of a candidate up to date, and returns its score.
+    fn scored(&self, attempt: &mut Attempt) -> Scored {
+        let lost = match attempt.candidate.alignment {
+            Alignment::Exact => self.at_cut(attempt),
+            Alignment::Restart | Alignment::Reentry => self.restarted(attempt),
+            Alignment::Anchor if attempt.candidate.start == Start::Nearly => self.nearly(&attempt.candidate),
+            _ => f32::NEG_INFINITY,
+        };
+        Scored {
+            score: attempt.candidate.evidence.score(),
+            lost,
+            document: attempt.document(),
+            is_verified: attempt.is_verified(),
+            is_alone: attempt.is_alone(),
+            is_requested: attempt.candidate.start.is_requested(),
+            rank: (rank(&attempt.candidate), attempt.candidate.at),
+        }
+    }
+
+    fn new_text(&self, candidate: &Candidate) -> &str {
+        self.fragment.text.get(candidate.at..).unwrap_or_default()
+    }
+
+    /// Goes on at the cut. Returns the score of the reading in which the element that was cut, or a whole one, is lost.
+    fn at_cut(&self, attempt: &mut Attempt) -> f32 {
+        let (place, new) = (self.place, self.new_text(&attempt.candidate));
+        let element = new.trim_start_matches([',', ' ', '\n', '\r', '\t']);
+        let (due, skipped) = match attempt.candidate.at {
+            0 if place.is_key_due() => place.members_bits(element),
+            _ => place.next_bits(element),
+        };
+        let misfit = self.strangeness(attempt, new) - due;
+        let prior = attempt.candidate.start.prior(place.expect);
+        attempt.candidate.evidence = Evidence::new(prior, 0.0, misfit);
+        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
+        let next = self.next_element(self.fragment.text.len());
+        next.map_or(prior + prior::SKIPPED + skipped, |score| score + place.after_element_bits(content))
+    }
+
+    /// Begins again before the cut.
+    fn restarted(&self, attempt: &mut Attempt) -> f32 {
+        let (place, new) = (self.place, self.new_text(&attempt.candidate));
+        let repeated = self.fragment.text.get(..attempt.candidate.at).unwrap_or_default();
+        let opened = repeated.rfind(['{', '[']).and_then(|at| self.fragment.text.get(at..)).unwrap_or_default();
+        let (due, skipped) = place.opened_bits(opened);
+        let misfit = self.strangeness(attempt, new) - due - place.next_bits(new).0.max(0.0);
+        let evidence = &mut attempt.candidate.evidence;
+        evidence.misfit = misfit;
+        match evidence.element {
+            Some((depth, at, bits)) => {
+                let own = place.element_bits(depth, self.fragment.text.get(at..).unwrap_or_default());
+                evidence.score() + bits - own
+            }
+            None => evidence.prior + evidence.surprise + prior::SKIPPED + skipped,
+        }
+    }
+
+    /// Repeats the anchor nearly: the next element may be nearly the same.
+    fn nearly(&self, candidate: &Candidate) -> f32 {
+        self.next_element(candidate.at).unwrap_or(f32::NEG_INFINITY)
+    }
+
+    /// The score of the reading in which the element that was cut is lost and the content before `to` is of the next
+    /// one; `None` where that is illegal.
+    fn next_element(&self, to: usize) -> Option<f32> {
+        let from = self.fragment.begin;
+        let costs = &self.lost?.costs;
+        let gain = self.fragment.at_cut.between(from, to) - costs.before(to.saturating_sub(from));
+        Some(Start::Container.prior(self.place.expect) + prior::LOST + gain)
+    }
+
+    /// The bits against the first key of the new text, once it has come.
+    fn strangeness(&self, attempt: &mut Attempt, new: &str) -> f32 {
+        if attempt.strangeness.is_none() {
+            attempt.strangeness = self.place.strangeness(self.slot, new);
+        }
+        attempt.strangeness.unwrap_or_default()
+    }
+}
+
+impl Deciding {
+    /// Brings the evidence up to date with the new text, and returns the scores.
+    fn score(&mut self, slot: &Slot) -> Vec<Scored> {
+        let scoring = Scoring { slot, place: &self.place, fragment: &self.fragment, lost: self.lost.as_ref() };
+        self.attempts.iter_mut().map(|attempt| scoring.scored(attempt)).collect()
+    }
+
+    fn rivals(&self, at_end: bool) -> Rivals {
+        let scene = self.scene();
+        let (begin, end) = (self.fragment.begin, self.fragment.text.len());
+        let said = self.fragment.at_cut.between(begin, end);
+        // A sentence costs no more than sentences do.
+        let head = end.min(begin + prior::HEAD);
+        let sentence = prior::LETTER * (head - begin) as f32;
+        let most = if matches!(self.place.token, CutToken::Key { .. }) { prior::UNLIKE_KEY } else { prior::UNLIKE };
+        let unlike = self.fragment.at_cut.between(begin, head) - self.fragment.costs.between(begin, head).min(sentence);
+        let unlike = unlike.min(most);
+        let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
+        let is_near = self.near.anchor.is_alive() && self.place.expect != Expect::Exact;
+        let near = if is_near { Start::Nearly.prior(self.place.expect) + said / 2.0 } else { f32::NEG_INFINITY };
+        let verbatim = match self.matcher.occurrence() {
+            Some(_) if self.matcher.may_be_anchor(self.fragment.text.as_bytes()) => 0.0,
+            Some(_) => Start::Tail.prior(self.place.expect) + prior::AT_WORD,
+            None => f32::NEG_INFINITY,
+        };
+        let differing = self.readers.iter().map(|reader| reader.differing(&scene)).fold(self.contradicted.1, f32::max);
+        Rivals {
+            repeating: following.max(near).max(verbatim + said) + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
+            differing,
+            other: prior::OTHER + unlike,
+            other_verified: prior::OTHER_VERIFIED + unlike,
+        }
+    }
+
+    /// The attempt that has won, and its probability.
+    pub(super) fn winner(&mut self, slot: &Slot, at_end: bool) -> Option<(usize, f64)> {
+        let verified = self.attempts.iter().filter(|attempt| attempt.is_verified()).count();
+        if !at_end {
+            let is_due = self.schedule.is_due((self.attempts.len(), verified), self.fragment.text.len());
+            if verified == 0 || !is_due {
+                return None;
+            }
+        }
+        let scored = self.score(slot);
+        let rivals = self.rivals(at_end);
+        let max_risk = if self.rejected.is_crowded { 0.0 } else { self.caps.max_risk };
+        let decision = decide::decide(&scored, rivals, max_risk);
+        if at_end || decision != Decision::Wait {
+            for (attempt, one) in self.attempts.iter_mut().zip(&scored) {
+                attempt.candidate.posterior = decide::posterior(&scored, one, rivals);
+            }
+        }
+        let Decision::Join(winner, posterior) = decision else { return None };
+        let candidate = self.attempts.get(winner).map(|attempt| &attempt.candidate)?;
+        // The anchor may come a second time.
+        let new = self.fragment.text.get(candidate.at..).unwrap_or_default().trim_start_matches(is_space);
+        let may_be_again = candidate.alignment == Alignment::Anchor && self.fragment.anchor_end.is_some() && !at_end;
+        let may_be_again = may_be_again && !self.near.is_ambiguous;
+        if may_be_again && self.matcher.begins_anchor(new.as_bytes()) {
+            return None;
+        }
+        Some((winner, posterior))
+    }
+
+    /// What the end of the fragment means.
+    pub(super) fn end(&mut self, slot: &Slot) -> End {
+        let end = self.fragment.text.trim_end_matches(is_space).len();
+        if end == 0 {
+            return End::Failed(SpliceError::Empty);
+        }
+        self.note_contradictions();
+        self.attempts.iter_mut().for_each(Attempt::end);
+        // Everything that came is a tail of the delivered text, and nothing significant follows it.
+        let is_tail = |attempt: &&Attempt| {
+            let candidate = &attempt.candidate;
+            let is_whole = candidate.alignment != Alignment::Reentry && candidate.at >= end;
+            let is_repeat = candidate.start.is_requested() || is_whole;
+            is_repeat && candidate.overlap > 0 && candidate.alignment != Alignment::Exact && !attempt.is_verified()
+        };
+        let is_answer = |attempt: &Attempt| attempt.candidate.start.is_requested() && attempt.is_verified();
+        if let Some(attempt) = self.attempts.iter().find(is_tail).filter(|_| !self.attempts.iter().any(is_answer)) {
+            return End::Repeat(attempt.candidate.overlap);
+        }
+        let is_closed = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_done();
+        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
+        if content.chars().all(closes)
+            && let Some(attempt) = self.attempts.iter().position(is_closed)
+        {
+            return End::Join(attempt, 1.0);
+        }
+        let repeats = self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
+        if let Some((winner, posterior)) = self.winner(slot, true) {
+            return End::Join(winner, posterior);
+        }
+        if repeats {
+            return End::Repeat(self.fragment.text.len() - self.fragment.begin);
+        }
+        End::Failed(self.failure())
+    }
+
+    /// Why nothing has won at the end of the fragment.
+    fn failure(&self) -> SpliceError {
+        let best = self.attempts.iter().map(|attempt| attempt.candidate.evidence.score()).fold(f32::MIN, f32::max);
+        match (self.attempts.as_slice(), self.contradicted.0) {
+            (_, Some(offset)) if self.contradicted.1 >= best => SpliceError::Differs(offset),
+            ([], None) => SpliceError::NoAlignment,
+            (attempts, _) if attempts.iter().any(Attempt::is_verified) => SpliceError::Ambiguous,
+            _ => SpliceError::Undecided,
+        }
+    }
+}
+
+/// Of one document's candidates the simplest is named.
+fn rank(candidate: &Candidate) -> u8 {
+    if candidate.start == Start::Nearly { u8::MAX } else { candidate.alignment.rank() }
+}
+
+/// Text of these characters closes what is open, and says nothing else.
+pub(super) fn closes(c: char) -> bool {
+    is_space(c) || matches!(c, '"' | '}' | ']' | ',' | '.' | '…' | '`')
+}
