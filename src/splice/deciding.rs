@@ -111,7 +111,7 @@ pub(super) struct Caps {
 }
 
 /// Attempts at once: each takes every byte.
-const ATTEMPTS: usize = 32;
+const ATTEMPTS: usize = 24;
 /// Rejected candidates that are kept for an explanation.
 const LISTED: usize = 64;
 /// Characters of an anchor that hardly occur by chance.
