@@ -436,6 +436,10 @@ impl Deciding {
         let surprise = fragment.surprise(start, end);
         let evidence = Evidence::new(start_kind.prior(self.place.expect), surprise, 0.0);
         let candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
+        if is_next && surprise < prior::ENOUGH {
+            // New text that begins as the anchor does.
+            return;
+        }
         if is_next {
             self.attempts.retain(|attempt| attempt.candidate.start != Start::Requested);
         }
@@ -453,7 +457,7 @@ impl Deciding {
         let is_new = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_verified();
         let surprise = self.fragment.surprise(begin, end);
         // What goes on at the cut, letter by letter, is no anchor with a wrong letter.
-        let is_row = edits > 0 && self.attempts.iter().any(is_new);
+        let is_row = edits > 0 && self.place.is_in_a_row(slot, self.near.from) && self.attempts.iter().any(is_new);
         let surprise = if is_row { surprise.min(prior::IN_A_ROW) } else { surprise };
         let prior = Start::Nearly.prior(self.place.expect) - EDIT * edits as f32;
         let candidate = Candidate::new(Alignment::Anchor, Start::Nearly, end, self.place.tail - self.near.from);
