@@ -5,6 +5,8 @@
 
 use super::candidate::Candidate;
 use super::flow::{DeferredMember, Flow, FlowError, Sum, Target, Tried, is_space, quiet_run};
+use super::place::Place;
+use super::predictor::Costs;
 use super::prior::Start;
 use super::seam::Alignment;
 use super::slot::Slot;
@@ -33,11 +35,47 @@ pub(super) struct Attempt {
     progress: Progress,
     /// The bits against its first key, once that has come.
     pub(super) strangeness: Option<f32>,
+    pub(super) new_text: NewText,
+    /// Bytes of line ends after the anchor, in a number or literal that was cut.
+    line_end: usize,
     /// The containers that are open at the cut, and where the token begins that was cut.
     cut: (usize, Option<usize>),
     /// The offset in the fragment of the character that comes next.
     pub(super) next: usize,
 }
+
+/// What the beginning of the new text costs after the delivered text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NewText {
+    at: usize,
+    len: usize,
+    costs: Costs,
+}
+
+impl NewText {
+    /// Takes the new text so far, which begins at `at` in the fragment.
+    pub(super) fn take(&mut self, at: usize, new: &str, place: &Place) {
+        if self.at != at || self.len == 0 {
+            *self = Self { at, ..Self::default() };
+            self.costs.begin(place.here());
+        }
+        for &byte in new.as_bytes().iter().take(NEW).skip(self.len) {
+            self.costs.push(&place.predictor, byte);
+            self.len += 1;
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn bits(&self) -> f32 {
+        self.costs.before(self.len)
+    }
+}
+
+/// Bytes of the new text whose costs are compared: after them the contexts are the same.
+const NEW: usize = 64;
 
 /// How far an attempt has come. It is verified when the new text has left the token that was cut, has passed a bracket,
 /// comma or colon there, and has gone on.
@@ -60,6 +98,8 @@ impl Attempt {
             candidate,
             lead,
             strangeness: None,
+            new_text: NewText::default(),
+            line_end: 0,
             cut: (machine.frames().len(), token),
             progress: Progress { left_token: token.is_none(), ..Progress::default() },
             machine,
@@ -122,9 +162,28 @@ impl Attempt {
             self.candidate.start = Start::Nearly;
             return Ok(());
         }
+        if is_anchored && self.machine.in_token() && matches!(c, '\n' | '\r') {
+            // It ends the number that was cut, or it is not part of it: the next character tells.
+            self.line_end += c.len_utf8();
+            return Ok(());
+        }
+        if self.line_end > 0 && is_anchored {
+            let line_end = std::mem::take(&mut self.line_end);
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-') {
+                self.candidate.at += line_end;
+                self.candidate.start = Start::Nearly;
+            } else {
+                self.flow_on(slot, '\n')?;
+            }
+        }
         if self.machine.is_done() {
             return self.after_root(slot, c);
         }
+        self.flow_on(slot, c)
+    }
+
+    /// Lets a character flow into the copy of the document.
+    fn flow_on(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
         let is_inside =
             self.machine.in_string() || self.flow.pending() > 1 || !self.flow.is_settled() && self.flow.pending() == 0;
         let mut target = Tried { machine: &mut self.machine, slot, sum: &mut self.sum };

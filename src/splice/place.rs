@@ -132,10 +132,8 @@ impl Place {
             _ => return Some(0.0),
         };
         let key = first_key(begun, new)?;
-        let frames = slot.frames();
-        // An object's siblings are in the container around it; those of an element that is due, in the innermost one.
-        let in_object = frames.last().is_some_and(|frame| frame.kind == Kind::Object);
-        let Some(depth) = frames.len().checked_sub(if in_object { 2 } else { 1 }) else { return Some(0.0) };
+        // Rows are the elements of the innermost array, whatever is open in the one that was cut.
+        let Some(depth) = slot.frames().iter().rposition(|frame| frame.kind == Kind::Array) else { return Some(0.0) };
         let mut rows = slot.child_index().children(depth).iter().rev().take(ROWS).peekable();
         let is_strange = rows.len() > 1 && !rows.any(|row| row.span.of(slot.text()).contains(&key));
         Some(if is_strange { prior::STRANGE_KEY } else { 0.0 })

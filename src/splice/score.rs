@@ -57,12 +57,15 @@ struct Scoring<'a> {
 impl Scoring<'_> {
     /// Brings the evidence of a candidate up to date, and returns its score.
     fn scored(&self, attempt: &mut Attempt) -> Scored {
+        let misfit = self.misfit(attempt);
+        attempt.candidate.evidence.misfit = 0.0;
         let lost = match attempt.candidate.alignment {
             Alignment::Exact => self.at_cut(attempt),
             Alignment::Restart | Alignment::Reentry => self.restarted(attempt),
             Alignment::Anchor if attempt.candidate.start == Start::Nearly => self.nearly(&attempt.candidate),
             _ => f32::NEG_INFINITY,
         };
+        attempt.candidate.evidence.misfit += misfit;
         Scored {
             score: attempt.candidate.evidence.score(),
             lost,
@@ -72,6 +75,18 @@ impl Scoring<'_> {
             is_requested: attempt.candidate.start.is_requested(),
             rank: (rank(&attempt.candidate), attempt.candidate.at),
         }
+    }
+
+    /// The bits that the new text costs after the delivered text, less those that it costs after the text before it.
+    fn misfit(&self, attempt: &mut Attempt) -> f32 {
+        let at = attempt.candidate.at;
+        if attempt.candidate.alignment == Alignment::Exact {
+            return 0.0;
+        }
+        let new = self.new_text(&attempt.candidate);
+        attempt.new_text.take(at, new, self.place);
+        let to = at + attempt.new_text.len();
+        attempt.new_text.bits() - self.fragment.at_cut.between(at, to)
     }
 
     fn new_text(&self, candidate: &Candidate) -> &str {
