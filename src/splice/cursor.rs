@@ -9,11 +9,12 @@
 //! leads on; new members wait. The cursor ends at the first contradiction. A cursor that reaches the cut knows where
 //! the fragment's new text begins; that text flows to the document like any other.
 
+use std::cmp::Ordering;
+
 use super::flow::{DeferredMember, is_in_key};
 use super::place::says_something;
-use super::predictor::Costs;
 use super::prior::Start;
-use super::seam::Expect;
+use super::reader::Scene;
 use super::slot::Slot;
 use crate::children::{Child, ChildIndex, KeyHash, same_value};
 use crate::json::{CutState, Event, Frame, Kind, Live, Span, string};
@@ -21,16 +22,10 @@ use crate::json::{CutState, Event, Frame, Kind, Live, Span, string};
 /// What is at the cut, in the innermost open container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CutToken {
-    /// A string that is a value: its decoded bytes so far, and an escape that is cut.
-    String {
-        said: Vec<u8>,
-        escape: String,
-    },
+    /// A string that is a value.
+    String(CutString),
     /// A key, likewise.
-    Key {
-        said: Vec<u8>,
-        escape: String,
-    },
+    Key(CutString),
     /// A number or literal, as it is written.
     Scalar(String),
     Colon,
@@ -38,6 +33,15 @@ pub(super) enum CutToken {
     Element,
     MemberKey,
     AfterValue,
+}
+
+/// A string that was cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CutString {
+    /// The decoded bytes so far.
+    said: Vec<u8>,
+    /// An escape that is cut, as it is written.
+    escape: String,
 }
 
 impl CutToken {
@@ -50,7 +54,8 @@ impl CutToken {
             let certain = machine.certain_string().max(from);
             let said = string::exact(text.get(from..certain).unwrap_or_default()).into_owned();
             let escape = text.get(certain..).unwrap_or_default().to_owned();
-            return if is_in_key(slot) { Self::Key { said, escape } } else { Self::String { said, escape } };
+            let string = CutString { said, escape };
+            return if is_in_key(slot) { Self::Key(string) } else { Self::String(string) };
         }
         let in_object = slot.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
         match machine.cut_state() {
@@ -73,6 +78,28 @@ pub(super) enum Base {
     Inside(usize),
 }
 
+impl Base {
+    /// The depth of the open container whose children the fragment has first.
+    fn depth(self) -> usize {
+        match self {
+            Self::Value(depth) | Self::Inside(depth) => depth,
+        }
+    }
+
+    /// The depth of the first open value that the fragment may have whole.
+    fn first_value(self) -> usize {
+        match self {
+            Self::Value(depth) => depth,
+            Self::Inside(depth) => depth + 1,
+        }
+    }
+
+    /// The number of the reader's containers around those that are taken for open ones.
+    fn outside(self) -> usize {
+        usize::from(matches!(self, Self::Value(_)))
+    }
+}
+
 /// Which delivered child the first child of an array is.
 #[derive(Clone, Debug)]
 enum Pairing {
@@ -91,6 +118,35 @@ struct Level {
     child_at: usize,
 }
 
+impl Level {
+    fn new() -> Self {
+        Self { pairing: Pairing::Unknown, seen: 0, child_at: 1 }
+    }
+}
+
+/// The innermost container of the path, delivered and in the fragment.
+#[derive(Clone, Copy, Debug)]
+struct Innermost {
+    frame: Frame,
+    depth: usize,
+    /// The number of the reader's container that is taken for it, and of that container's children so far.
+    index: usize,
+    count: usize,
+}
+
+/// What the fragment has repeated so far.
+#[derive(Clone, Copy, Debug)]
+struct Repeated {
+    /// Where that begins in the delivered text.
+    from: usize,
+    /// Where that ends, by the reader's offsets; 0 where nothing is known to be repeated.
+    end: usize,
+    /// Bits of members before `end` that were not delivered.
+    new_bits: f32,
+    /// Bits of keys since the innermost array element began: every element may have them.
+    key_bits: f32,
+}
+
 /// What the child that is being read is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -99,7 +155,8 @@ enum Role {
     Same(Child),
     /// One of several delivered children.
     Some,
-    New,
+    /// A member that was not delivered, whose key begins at this offset.
+    New(usize),
 }
 
 /// How a cursor came to the cut.
@@ -149,39 +206,23 @@ pub(super) enum State {
 #[derive(Clone, Debug)]
 pub(super) struct Cursor {
     base: Base,
-    /// The reader's containers from this index on are taken for open ones.
-    first: usize,
     levels: Vec<Level>,
     role: Role,
     deferred: Vec<DeferredMember>,
-    /// The offset of the key of the member that is being read.
-    key: usize,
     /// In the value that was cut: the number of its decoded bytes that have been compared.
     compared: Option<usize>,
-    /// Where what is repeated begins in the delivered text.
-    from: usize,
+    repeated: Repeated,
     is_reentry: bool,
-    /// The end of what is known to be repeated, by the reader's offsets; 0 where nothing is.
-    repeated: usize,
-    /// Bits of members before that which were not delivered.
-    new_bits: f32,
-    /// Bits of keys since the innermost array element began: every element may have them.
-    key_bits: f32,
     pub(super) state: State,
 }
 
 /// The two sides, for one event.
 pub(super) struct Sides<'a> {
     pub(super) slot: &'a Slot,
-    pub(super) cut_token: &'a CutToken,
+    pub(super) scene: Scene<'a>,
     pub(super) live: &'a Live<'a>,
     /// The whole children of the fragment.
     pub(super) children: &'a ChildIndex,
-    /// What the fragment's text costs at the cut, and alone.
-    pub(super) costs: &'a Costs,
-    pub(super) alone: &'a Costs,
-    /// Where the content begins in the fragment.
-    pub(super) begin: usize,
 }
 
 impl Sides<'_> {
@@ -193,32 +234,42 @@ impl Sides<'_> {
         depth + 1 == self.slot.frames().len()
     }
 
-    /// The bits of the fragment's text between two of the reader's offsets.
-    fn bits(&self, costs: &Costs, from: usize, to: usize) -> f32 {
-        let offset = |at: usize| (self.begin + at).saturating_sub(1);
-        costs.between(offset(from), offset(to))
+    /// Whether a child of the fragment has the value of a delivered one.
+    fn is_same(&self, delivered: &Child, own: &Child) -> bool {
+        let text = delivered.span.of(self.slot.text());
+        delivered.digest == own.digest && same_value(text, own.span.of(self.live.text))
+    }
+
+    /// The bits of the fragment's text between two of the reader's offsets, at the cut.
+    fn bits_at_cut(&self, from: usize, to: usize) -> f32 {
+        self.scene.costs.between(self.offset(from), self.offset(to))
+    }
+
+    /// The same alone.
+    fn bits_alone(&self, from: usize, to: usize) -> f32 {
+        self.scene.alone.between(self.offset(from), self.offset(to))
+    }
+
+    /// The offset in the fragment: the reader has a bracket before the content.
+    fn offset(&self, at: usize) -> usize {
+        (self.scene.begin + at).saturating_sub(1)
     }
 }
 
 impl Cursor {
     pub(super) fn new(base: Base, slot: &Slot) -> Self {
-        let (first, levels, from) = match base {
-            Base::Value(depth) => (1, Vec::new(), value_start(slot, depth)),
-            Base::Inside(_) => (0, vec![Level { pairing: Pairing::Unknown, seen: 0, child_at: 1 }], slot.text().len()),
+        let (levels, from) = match base {
+            Base::Value(depth) => (Vec::new(), value_start(slot, depth)),
+            Base::Inside(_) => (vec![Level::new()], slot.text().len()),
         };
         Self {
             base,
-            first,
             levels,
             role: Role::None,
             deferred: Vec::new(),
-            key: 0,
             compared: None,
-            from,
+            repeated: Repeated { from, end: 0, new_bits: 0.0, key_bits: 0.0 },
             is_reentry: false,
-            repeated: 0,
-            new_bits: 0.0,
-            key_bits: 0.0,
             state: State::Following,
         }
     }
@@ -230,16 +281,16 @@ impl Cursor {
 
     /// Returns the prior of the start plus the bits of the repeated text. The value that is being read counts as
     /// repeated if `may_be` is set.
-    pub(super) fn bits(&self, costs: &Costs, begin: usize, expect: Expect, may_be: bool) -> f32 {
+    pub(super) fn bits(&self, scene: &Scene<'_>, may_be: bool) -> f32 {
         let is_reading = may_be && matches!(self.role, Role::Same(_) | Role::Some);
-        let end = if is_reading { usize::MAX } else { (begin + self.repeated).saturating_sub(1) };
-        let repeated = costs.between(begin, end);
-        self.start().prior(expect) + (repeated - self.new_bits).max(0.0)
+        let end = if is_reading { usize::MAX } else { (scene.begin + self.repeated.end).saturating_sub(1) };
+        let repeated = scene.costs.between(scene.begin, end);
+        self.start().prior(scene.expect) + (repeated - self.repeated.new_bits).max(0.0)
     }
 
     /// Whether something that was delivered has come again.
     pub(super) fn has_repeated(&self) -> bool {
-        self.repeated > 0
+        self.repeated.end > 0
     }
 
     fn start(&self) -> Start {
@@ -252,16 +303,21 @@ impl Cursor {
         }
     }
 
-    /// Returns the depth of the open container that the reader's container at `index` is taken for.
-    fn depth(&self, index: usize) -> usize {
-        match self.base {
-            Base::Value(depth) => depth + index - 1,
-            Base::Inside(depth) => depth + index,
-        }
+    /// Returns the innermost container of the path; `None` before the fragment has begun one.
+    fn innermost(&self, sides: &Sides<'_>) -> Option<Innermost> {
+        let last = self.levels.len().checked_sub(1)?;
+        let (depth, index) = (self.base.depth() + last, self.base.outside() + last);
+        let count = sides.live.frames.get(index).map_or(0, |own| own.count);
+        Some(Innermost { frame: *sides.frame(depth)?, depth, index, count })
     }
 
     fn die(&mut self, at: Option<usize>) {
         self.state = State::Dead(at);
+    }
+
+    /// Ends the cursor: the token that was cut has another value in the fragment.
+    fn die_at_token(&mut self, sides: &Sides<'_>) {
+        self.die(Some(sides.slot.document().machine().token_start()));
     }
 
     /// Takes the next event of the fragment. Returns a second cursor where a child of an array may be the open one or a
@@ -271,21 +327,24 @@ impl Cursor {
             return None;
         }
         if self.compared.is_some() {
-            self.compare_event(event, sides);
+            match event {
+                Event::Fragment(span) => self.compare(span, sides),
+                // The string ends before it comes to the cut.
+                _ => self.die_at_token(sides),
+            }
             return None;
         }
         let around = sides.live.frames.len();
-        if let Some(top) = (self.first + self.levels.len()).checked_sub(1).filter(|_| !self.levels.is_empty()) {
-            if around > top + 1 {
+        if let Some(innermost) = self.innermost(sides) {
+            return match around.cmp(&(innermost.index + 1)) {
                 // In a child that is read as a whole.
-                return None;
-            }
-            if around == top + 1 {
-                return self.child(event, self.depth(top), top, sides);
-            }
-            // The innermost container of the path ends.
-            self.close(event, self.depth(top), sides);
-            return None;
+                Ordering::Greater => None,
+                Ordering::Equal => self.child(event, innermost, sides),
+                Ordering::Less => {
+                    self.close(event, innermost, sides);
+                    None
+                }
+            };
         }
         // The fragment's first value is taken for the open child.
         let Base::Value(depth) = self.base else { return None };
@@ -297,18 +356,17 @@ impl Cursor {
         None
     }
 
-    /// Takes an event of a child, or its key, of the container at `depth`, which is the reader's at `index`.
-    fn child(&mut self, event: Event, depth: usize, index: usize, sides: &Sides<'_>) -> Option<Self> {
-        let &frame = sides.frame(depth)?;
+    /// Takes an event of a child, or its key, of the innermost container.
+    fn child(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) -> Option<Self> {
         match event {
-            Event::Key(span) => self.key(span, &frame, depth, sides),
+            Event::Key(span) => self.key(span, innermost, sides),
             Event::Begin { .. } | Event::StringBegin(_) if self.role == Role::None => {
-                return self.begin(event, &frame, depth, index, sides);
+                return self.begin(event, innermost, sides);
             }
             Event::Scalar { .. } => {
-                let fork = if self.role == Role::None { self.begin(event, &frame, depth, index, sides) } else { None };
+                let fork = if self.role == Role::None { self.begin(event, innermost, sides) } else { None };
                 if self.is_following() {
-                    self.end(event, &frame, depth, index, sides);
+                    self.end(event, innermost, sides);
                 }
                 if let Some(mut fork) = fork {
                     // The child has ended, and the cursor that took it for the open one is not at the cut.
@@ -318,45 +376,46 @@ impl Cursor {
                     return Some(fork);
                 }
             }
-            Event::End { .. } | Event::StringEnd(_) => self.end(event, &frame, depth, index, sides),
+            Event::End { .. } | Event::StringEnd(_) => self.end(event, innermost, sides),
             _ => {}
         }
         None
     }
 
-    fn key(&mut self, span: Span, frame: &Frame, depth: usize, sides: &Sides<'_>) {
-        self.key = span.start.saturating_sub(1);
+    fn key(&mut self, span: Span, innermost: Innermost, sides: &Sides<'_>) {
+        let Innermost { frame, depth, .. } = innermost;
+        let start = span.start.saturating_sub(1);
         let raw = span.of(sides.live.text);
         let hash = KeyHash::of_raw(raw);
         let cut = sides.slot.text().len();
         let has_open = !sides.is_innermost(depth)
             || matches!(
-                sides.cut_token,
-                CutToken::String { .. } | CutToken::Scalar(_) | CutToken::Colon | CutToken::MemberValue
+                sides.scene.cut_token,
+                CutToken::String(_) | CutToken::Scalar(_) | CutToken::Colon | CutToken::MemberValue
             );
         if has_open && hash == KeyHash::of_raw(frame.key.of(sides.slot.text())) {
             self.role = Role::None;
-            self.repeated = span.end;
-            self.key_bits += sides.bits(sides.alone, span.start, span.end);
+            self.repeated.end = span.end;
+            self.repeated.key_bits += sides.bits_alone(span.start, span.end);
             self.note_from(frame.key.start.saturating_sub(1), depth);
-            if sides.is_innermost(depth) && *sides.cut_token == CutToken::Colon {
+            if sides.is_innermost(depth) && *sides.scene.cut_token == CutToken::Colon {
                 self.arrive(span.end + 1, sides);
             }
             return;
         }
         if let Some(&child) = sides.slot.member(depth, hash, cut) {
             self.role = Role::Same(child);
-            self.key_bits += sides.bits(sides.alone, span.start, span.end);
+            self.repeated.key_bits += sides.bits_alone(span.start, span.end);
             return;
         }
-        self.role = Role::New;
+        self.role = Role::New(start);
         if !sides.is_innermost(depth) {
             return;
         }
-        match sides.cut_token {
-            CutToken::MemberKey | CutToken::AfterValue => self.arrive(self.key, sides),
-            CutToken::Key { said, escape } => {
-                if let Some((end, rest)) = continues(raw, said, escape) {
+        match sides.scene.cut_token {
+            CutToken::MemberKey | CutToken::AfterValue => self.arrive(start, sides),
+            CutToken::Key(begun) => {
+                if let Follow::Arrived { end, rest } = begun.follow(raw, 0) {
                     self.note_from(sides.slot.document().machine().token_start(), depth);
                     self.arrive_with(span.start + end, rest, sides);
                 }
@@ -366,20 +425,21 @@ impl Cursor {
     }
 
     /// Takes the beginning of a child, which may be the open one.
-    fn begin(&mut self, event: Event, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) -> Option<Self> {
+    fn begin(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) -> Option<Self> {
+        let Innermost { frame, depth, count: at, .. } = innermost;
         if frame.kind == Kind::Object {
             if self.role == Role::None {
                 self.open_child(event, depth + 1, sides);
             }
             return None;
         }
-        let at = sides.live.frames.get(index).map_or(0, |own| own.count);
         let level = self.levels.last_mut()?;
         // The delivered child that is the fragment's first one, if this child is the open one.
         let place = frame.count.checked_sub(at);
         let is_first = at == 0;
         // New scalars between repeated brackets look like delivered scalars that differ.
-        let is_new = sides.is_innermost(depth) && matches!(sides.cut_token, CutToken::Element | CutToken::AfterValue);
+        let is_new =
+            sides.is_innermost(depth) && matches!(sides.scene.cut_token, CutToken::Element | CutToken::AfterValue);
         let is_told = !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
         let may_be_open = match &level.pairing {
             Pairing::Unknown => is_first && (frame.count == 0 || is_told),
@@ -403,12 +463,12 @@ impl Cursor {
             // What precedes the first child was left out.
             let first = sides.slot.child_index().children(depth).get(place).filter(|_| !is_first && place > 0);
             if let Some(first) = first {
-                (open.is_reentry, open.from) = (true, first.span.start);
+                (open.is_reentry, open.repeated.from) = (true, first.span.start);
             }
             let is_bare = self.base == Base::Inside(depth);
             if is_first && (frame.count > 0 || is_bare) {
                 open.is_reentry = frame.count > 0 && !is_bare;
-                open.from = value_start(sides.slot, depth + 1);
+                open.repeated.from = value_start(sides.slot, depth + 1);
             }
         }
         open.open_child(event, depth + 1, sides);
@@ -428,23 +488,22 @@ impl Cursor {
             level.child_at = event.span().start;
         }
         if depth.checked_sub(1).and_then(|array| sides.frame(array)).is_some_and(|frame| frame.kind == Kind::Array) {
-            self.key_bits = 0.0;
+            self.repeated.key_bits = 0.0;
         }
         if let Some(frame) = sides.frame(depth) {
             match event {
                 Event::Begin { kind, .. } if kind == frame.kind => {
-                    self.levels.push(Level { pairing: Pairing::Unknown, seen: 0, child_at: 1 });
+                    self.levels.push(Level::new());
                 }
                 _ => self.die(Some(frame.start)),
             }
             return;
         }
-        let token = sides.slot.document().machine().token_start();
-        match (sides.cut_token, event) {
+        match (sides.scene.cut_token, event) {
             (CutToken::MemberValue | CutToken::Element | CutToken::AfterValue, _) => {
                 self.arrive(event.span().start, sides);
             }
-            (CutToken::String { .. }, Event::StringBegin(at)) => {
+            (CutToken::String(_), Event::StringBegin(at)) => {
                 self.compared = Some(0);
                 // Perhaps only its quote was delivered.
                 self.compare(Span { start: at + 1, end: at + 1 }, sides);
@@ -455,87 +514,63 @@ impl Cursor {
                 if whole.starts_with(begun.as_str()) {
                     self.arrive(span.start + begun.len(), sides);
                 } else {
-                    self.die(Some(token));
+                    self.die_at_token(sides);
                 }
             }
-            _ => self.die(Some(token)),
+            _ => self.die_at_token(sides),
         }
     }
 
     /// Compares a part of the string that was cut.
     fn compare(&mut self, span: Span, sides: &Sides<'_>) {
-        let (CutToken::String { said, escape }, Some(compared)) = (sides.cut_token, self.compared) else { return };
-        let rest = said.get(compared..).unwrap_or_default();
-        match follow(span.of(sides.live.text), rest, escape) {
+        let (CutToken::String(begun), Some(compared)) = (sides.scene.cut_token, self.compared) else { return };
+        match begun.follow(span.of(sides.live.text), compared) {
             Follow::Arrived { end, rest } => self.arrive_with(span.start + end, rest, sides),
             Follow::On(bytes) => {
-                self.repeated = if bytes > 0 { span.end } else { self.repeated };
+                self.repeated.end = if bytes > 0 { span.end } else { self.repeated.end };
                 self.compared = Some(compared + bytes);
             }
-            Follow::Differs => self.die(Some(sides.slot.document().machine().token_start())),
-        }
-    }
-
-    fn compare_event(&mut self, event: Event, sides: &Sides<'_>) {
-        match event {
-            Event::Fragment(span) => self.compare(span, sides),
-            Event::StringEnd(span) => self.end_compared(span, sides),
-            _ => self.die(None),
-        }
-    }
-
-    fn end_compared(&mut self, span: Span, sides: &Sides<'_>) {
-        let (CutToken::String { said, escape }, Some(compared)) = (sides.cut_token, self.compared) else { return };
-        if compared == said.len() && escape.is_empty() {
-            self.arrive(span.end - 1, sides);
-        } else {
-            self.die(Some(sides.slot.document().machine().token_start()));
+            Follow::Differs => self.die_at_token(sides),
         }
     }
 
     /// Takes the end of a child that is not the open one.
-    fn end(&mut self, event: Event, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) {
+    fn end(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) {
+        let Innermost { depth, index, .. } = innermost;
         let Some(&own) = sides.children.children(index).last() else { return self.die(None) };
-        let text = sides.live.text;
         match std::mem::replace(&mut self.role, Role::None) {
             Role::None => {}
-            Role::New => {
-                let span = Span { start: self.key, end: event.span().end };
-                self.new_bits += sides.bits(sides.costs, span.start, span.end);
-                self.repeated = if self.repeated > 0 { span.end } else { 0 };
-                self.deferred.push(DeferredMember { depth: depth + 1, text: span.of(text).to_owned() });
+            Role::New(key) => {
+                let span = Span { start: key, end: event.span().end };
+                self.repeated.new_bits += sides.bits_at_cut(span.start, span.end);
+                self.repeated.end = if self.has_repeated() { span.end } else { 0 };
+                self.deferred.push(DeferredMember { depth: depth + 1, text: span.of(sides.live.text).to_owned() });
             }
             Role::Same(child) => {
-                let is_same =
-                    child.digest == own.digest && same_value(child.span.of(sides.slot.text()), own.span.of(text));
-                if !is_same {
+                if !sides.is_same(&child, &own) {
                     return self.die(Some(child.span.start));
                 }
-                self.repeated = own.span.end;
+                self.repeated.end = own.span.end;
                 self.levels.last_mut().into_iter().for_each(|level| level.seen += 1);
                 self.note_from(child.span.start, depth);
             }
-            Role::Some => self.end_of_some(own, frame, depth, index, sides),
+            Role::Some => self.end_of_some(own, innermost, sides),
         }
     }
 
     /// Takes the end of a whole child of an array, and finds the delivered children that it may be.
-    fn end_of_some(&mut self, own: Child, frame: &Frame, depth: usize, index: usize, sides: &Sides<'_>) {
+    fn end_of_some(&mut self, own: Child, innermost: Innermost, sides: &Sides<'_>) {
+        let Innermost { frame, depth, count: at, .. } = innermost;
         let delivered = sides.slot.child_index().children(depth);
         if !sides.slot.child_index().remembers_all(depth) || delivered.len() < frame.count {
             return self.die(None);
         }
         let delivered = delivered.get(..frame.count).unwrap_or_default();
-        let at = sides.live.frames.get(index).map_or(0, |own| own.count);
         let first_start = delivered.first().map(|child| child.span.start);
-        let is_same = |place: usize| {
-            delivered.get(place).is_some_and(|child| {
-                child.digest == own.digest && same_value(child.span.of(sides.slot.text()), own.span.of(sides.live.text))
-            })
-        };
+        let is_same = |place: usize| delivered.get(place).is_some_and(|child| sides.is_same(child, &own));
         if sides.slot.child_index().find(depth, own.digest).nth(1).is_some() {
             // The element was delivered more than once, and may come again.
-            self.new_bits += (sides.bits(sides.costs, own.span.start, own.span.end) - RECURS).max(0.0);
+            self.repeated.new_bits += (sides.bits_at_cut(own.span.start, own.span.end) - RECURS).max(0.0);
         }
         let Some(level) = self.levels.last_mut() else { return };
         let places = match &level.pairing {
@@ -556,12 +591,11 @@ impl Cursor {
             return self.die(first_start);
         }
         level.seen += 1;
-        self.repeated = own.span.end;
+        self.repeated.end = own.span.end;
         if let Some(&earliest) = places.iter().min() {
             self.is_reentry |= earliest > 0;
-            let start = delivered.get(earliest).map_or(self.from, |child| child.span.start);
-            if matches!(level.pairing, Pairing::Unknown) && earliest > 0 {
-                self.from = start;
+            if let (Pairing::Unknown, 1.., Some(child)) = (&level.pairing, earliest, delivered.get(earliest)) {
+                self.repeated.from = child.span.start;
             }
         }
         level.pairing = Pairing::One(places);
@@ -569,15 +603,16 @@ impl Cursor {
 
     /// Takes the end of the innermost container of the path before the cut was reached: the new text is its closer, if
     /// all its children came again.
-    fn close(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
+    fn close(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) {
         let Event::End { span, .. } = event else { return self.die(None) };
-        let is_empty = sides.frame(depth).is_some_and(|frame| frame.count == 0)
-            && matches!(sides.cut_token, CutToken::MemberKey | CutToken::Element);
-        let all_seen = match (sides.frame(depth), self.levels.last()) {
-            (Some(frame), Some(level)) => level.seen == frame.count,
+        let Innermost { frame, depth, .. } = innermost;
+        let is_closer_due = match sides.scene.cut_token {
+            CutToken::AfterValue => true,
+            CutToken::MemberKey | CutToken::Element => frame.count == 0,
             _ => false,
         };
-        if sides.is_innermost(depth) && all_seen && (*sides.cut_token == CutToken::AfterValue || is_empty) {
+        let all_seen = self.levels.last().is_some_and(|level| level.seen == frame.count);
+        if sides.is_innermost(depth) && all_seen && is_closer_due {
             self.arrive(span.end - 1, sides);
         } else {
             self.die(Some(sides.slot.text().len()));
@@ -587,19 +622,8 @@ impl Cursor {
     /// Notes that the repeated text begins at `start` or before, where the container has no bracket in the fragment.
     fn note_from(&mut self, start: usize, depth: usize) {
         if matches!(self.base, Base::Inside(inside) if inside == depth) {
-            self.from = self.from.min(start);
+            self.repeated.from = self.repeated.from.min(start);
         }
-    }
-
-    /// Returns the depth of the outermost container that was begun again.
-    fn base_depth(&self) -> usize {
-        match self.base {
-            Base::Value(depth) | Base::Inside(depth) => depth,
-        }
-    }
-
-    fn level_at(&self, depth: usize) -> Option<&Level> {
-        self.levels.get(depth.checked_sub(self.base_depth())?)
     }
 
     fn arrive(&mut self, at: usize, sides: &Sides<'_>) {
@@ -610,7 +634,7 @@ impl Cursor {
         let element = self.element(at, sides);
         // An element is written in full or not at all; of what is around its array any part may be left out.
         let is_missing = |(index, level): (usize, &Level)| {
-            let depth = self.depth(self.first + index);
+            let depth = self.base.depth() + index;
             let is_base = self.base == Base::Inside(depth);
             (!is_base && sides.frame(depth).is_some_and(|frame| frame.count > level.seen)).then_some(depth)
         };
@@ -618,23 +642,20 @@ impl Cursor {
         let is_inside = |depth: &usize| element.is_none_or(|element| *depth > element.depth);
         let leaves_out = missing.iter().any(is_inside);
         let is_reentry = self.is_reentry || missing.iter().any(|depth| !is_inside(depth));
+        let open = sides.slot.frames().len();
         let start = match self.base {
             _ if is_reentry => Start::Rerooted,
-            Base::Value(depth) if depth == sides.slot.frames().len() => Start::Token,
+            Base::Value(depth) if depth == open => Start::Token,
             _ => self.start(),
         };
         self.state = State::Arrived(Arrival {
             at,
             rest,
             deferred: std::mem::take(&mut self.deferred),
-            from: self.from,
+            from: self.repeated.from,
             start,
-            bits: sides.bits(sides.costs, 1, at).min(sides.bits(sides.alone, 1, at)) - self.new_bits,
-            container: match self.base {
-                Base::Value(depth) if depth < sides.slot.frames().len() => Some(depth),
-                Base::Inside(depth) if depth + 1 < sides.slot.frames().len() => Some(depth + 1),
-                _ => None,
-            },
+            bits: sides.bits_at_cut(1, at).min(sides.bits_alone(1, at)) - self.repeated.new_bits,
+            container: Some(self.base.first_value()).filter(|&depth| depth < open),
             element,
             leaves_out,
             is_reentry,
@@ -645,13 +666,13 @@ impl Cursor {
     fn element(&self, at: usize, sides: &Sides<'_>) -> Option<Element> {
         let is_array = |depth: &usize| sides.frame(*depth).is_some_and(|frame| frame.kind == Kind::Array);
         let says_something = |depth: &usize| says_something(sides.slot, *depth);
-        let base = self.base_depth();
+        let base = self.base.depth();
         // The fragment may be the element of an array itself.
-        let outermost = if matches!(self.base, Base::Value(_)) { base.saturating_sub(1) } else { base };
+        let outermost = self.base.first_value().saturating_sub(1);
         let depth = (outermost..sides.slot.frames().len()).rev().filter(is_array).find(says_something)?;
-        let level = self.level_at(depth);
+        let level = depth.checked_sub(base).and_then(|index| self.levels.get(index));
         let start = level.map_or(1, |level| level.child_at);
-        let bits = (sides.bits(sides.alone, start, at) - self.new_bits - self.key_bits).max(0.0);
+        let bits = (sides.bits_alone(start, at) - self.repeated.new_bits - self.repeated.key_bits).max(0.0);
         // The path alone says nothing of the elements before it.
         let around = self.levels.iter().take((depth + 1).saturating_sub(base));
         let is_after_values = around.into_iter().any(|level| level.seen > 0);
@@ -687,38 +708,32 @@ enum Follow {
     Differs,
 }
 
-/// Compares `raw`, as it is written, with the decoded bytes `said` and with an escape after them that was cut.
-fn follow(raw: &str, said: &[u8], escape: &str) -> Follow {
-    let (mut at, mut compared) = (0, 0);
-    loop {
-        if compared == said.len() && escape.is_empty() {
-            return Follow::Arrived { end: at, rest: String::new() };
-        }
-        let Some(unit) = raw.get(at..).filter(|rest| !rest.is_empty()).map(string::first_unit) else {
-            return Follow::On(compared);
-        };
-        let (code, length) = unit;
-        at += length;
-        if compared == said.len() {
-            return match complete_escape(escape, code) {
-                Some(rest) => Follow::Arrived { end: at, rest },
-                None => Follow::Differs,
+impl CutString {
+    /// Compares `raw`, as it is written, with the decoded bytes from `from` on and with the escape after them.
+    fn follow(&self, raw: &str, from: usize) -> Follow {
+        let (mut at, mut compared) = (0, from);
+        loop {
+            if compared == self.said.len() && self.escape.is_empty() {
+                return Follow::Arrived { end: at, rest: String::new() };
+            }
+            let Some(rest) = raw.get(at..).filter(|rest| !rest.is_empty()) else {
+                return Follow::On(compared - from);
             };
+            let (code, length) = string::first_unit(rest);
+            at += length;
+            if compared == self.said.len() {
+                return match complete_escape(&self.escape, code) {
+                    Some(rest) => Follow::Arrived { end: at, rest },
+                    None => Follow::Differs,
+                };
+            }
+            let mut bytes = [0; 4];
+            let bytes = string::encode(code, &mut bytes);
+            if self.said.get(compared..compared + bytes.len()) != Some(bytes) {
+                return Follow::Differs;
+            }
+            compared += bytes.len();
         }
-        let mut bytes = [0; 4];
-        let bytes = string::encode(code, &mut bytes);
-        if said.get(compared..compared + bytes.len()) != Some(bytes) {
-            return Follow::Differs;
-        }
-        compared += bytes.len();
-    }
-}
-
-/// Returns where a whole key goes on after its delivered part, and what an escape that was cut lacks.
-fn continues(raw: &str, said: &[u8], escape: &str) -> Option<(usize, String)> {
-    match follow(raw, said, escape) {
-        Follow::Arrived { end, rest } => Some((end, rest)),
-        _ => None,
     }
 }
 

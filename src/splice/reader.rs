@@ -71,16 +71,14 @@ impl Reader {
     /// Returns the best score of the cursors that still follow.
     pub(super) fn following(&self, scene: &Scene<'_>) -> f32 {
         let following = self.cursors.iter().filter(|cursor| !self.is_over && cursor.is_following());
-        following
-            .map(|cursor| cursor.bits(scene.costs, scene.begin, scene.expect, true))
-            .fold(f32::NEG_INFINITY, f32::max)
+        following.map(|cursor| cursor.bits(scene, true)).fold(f32::NEG_INFINITY, f32::max)
     }
 
     /// Returns the best score of the cursors that have repeated something and then contradict what was delivered.
     pub(super) fn differing(&self, scene: &Scene<'_>) -> f32 {
         let is_differing = |cursor: &&Cursor| matches!(cursor.state, State::Dead(Some(_))) && cursor.has_repeated();
         let differing = self.cursors.iter().filter(is_differing);
-        let bits = differing.map(|cursor| cursor.bits(scene.costs, scene.begin, scene.expect, false) + prior::DIFFERS);
+        let bits = differing.map(|cursor| cursor.bits(scene, false) + prior::DIFFERS);
         bits.fold(f32::NEG_INFINITY, f32::max)
     }
 
@@ -138,8 +136,7 @@ struct Following<'a> {
 impl Sink for Following<'_> {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         self.children.event(event, live);
-        let Scene { cut_token, costs, alone, begin, .. } = self.scene;
-        let sides = Sides { slot: self.slot, cut_token, live, children: self.children, costs, alone, begin };
+        let sides = Sides { slot: self.slot, scene: self.scene, live, children: self.children };
         let mut at = 0;
         // A cursor that is added by this event has taken it already.
         let end = self.cursors.len();
