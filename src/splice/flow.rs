@@ -7,6 +7,7 @@
 
 use memchr::{memchr, memchr2};
 
+use super::cursor::is_in_key;
 use super::seam::{Repair, Rule};
 use super::slot::Slot;
 use crate::children::{KeyHash, same_value};
@@ -512,14 +513,6 @@ impl Flow {
 
 fn in_object(machine: &Machine) -> bool {
     machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object)
-}
-
-/// Whether the string that is open at the end of the text is a key.
-pub(super) fn is_in_key(slot: &Slot) -> bool {
-    let machine = slot.document().machine();
-    let before = slot.text().get(..machine.token_start()).unwrap_or_default().trim_end();
-    let in_object = slot.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
-    machine.in_string() && in_object && before.ends_with(['{', ','])
 }
 
 /// Returns the number of bytes that neither end a string nor begin an escape in it, and are legal there.

@@ -1,0 +1,163 @@
+//! Compares the children of a fragment's container with those that were delivered.
+
+use super::{Base, Cursor, CutToken, Innermost, Role, Sides, value_start};
+use crate::children::Child;
+use crate::json::{Event, Kind, Span};
+use crate::splice::flow::DeferredMember;
+
+/// Which delivered child the first child of an array is.
+#[derive(Clone, Debug)]
+enum Pairing {
+    Unknown,
+    /// One of these; the number of delivered children means the open one.
+    One(Vec<usize>),
+}
+
+/// A container of the fragment that is taken for an open one.
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    pairing: Pairing,
+    /// The number of delivered children that came again.
+    pub(super) seen: usize,
+    /// Where its open child begins, by the reader's offsets.
+    pub(super) child_at: usize,
+}
+
+impl Level {
+    pub(super) fn new() -> Self {
+        Self { pairing: Pairing::Unknown, seen: 0, child_at: 1 }
+    }
+}
+
+/// The most bits of an element that has come more than once.
+pub(in crate::splice) const RECURS: f32 = 0.5;
+
+/// The most places in an array that are followed at once.
+const PLACES: usize = 8;
+
+impl Cursor {
+    /// Takes the beginning of a child, which may be the open one.
+    pub(super) fn begin(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) -> Option<Self> {
+        let Innermost { frame, depth, count: at, .. } = innermost;
+        if frame.kind == Kind::Object {
+            if self.role == Role::None {
+                self.open_child(event, depth + 1, sides);
+            }
+            return None;
+        }
+        let level = self.levels.last_mut()?;
+        // The delivered child that is the fragment's first one, if this child is the open one.
+        let place = frame.count.checked_sub(at);
+        let is_first = at == 0;
+        // New scalars between repeated brackets look like delivered scalars that differ.
+        let is_new =
+            sides.is_innermost(depth) && matches!(sides.scene.cut_token, CutToken::Element | CutToken::AfterValue);
+        let is_told = !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
+        let may_be_open = match &level.pairing {
+            Pairing::Unknown => is_first && (frame.count == 0 || is_told),
+            Pairing::One(places) => place.is_some_and(|place| places.contains(&place)),
+        };
+        let others = match &level.pairing {
+            Pairing::Unknown => frame.count > 0,
+            Pairing::One(places) => places.iter().any(|&other| Some(other) != place),
+        };
+        self.role = Role::Some;
+        if !may_be_open {
+            if !others {
+                self.die(None);
+            }
+            return None;
+        }
+        let mut open = self.clone();
+        open.role = Role::None;
+        if let (Some(level), Some(place)) = (open.levels.last_mut(), place) {
+            level.pairing = Pairing::One(vec![place]);
+            // What precedes the first child was left out.
+            let first = sides.slot.child_index().children(depth).get(place).filter(|_| !is_first && place > 0);
+            if let Some(first) = first {
+                (open.is_reentry, open.repeated.from) = (true, first.span.start);
+            }
+            let is_bare = self.base == Base::Inside(depth);
+            if is_first && (frame.count > 0 || is_bare) {
+                open.is_reentry = frame.count > 0 && !is_bare;
+                open.repeated.from = value_start(sides.slot, depth + 1);
+            }
+        }
+        open.open_child(event, depth + 1, sides);
+        if !others {
+            *self = open;
+            return None;
+        }
+        if let Some(Level { pairing: Pairing::One(places), .. }) = self.levels.last_mut() {
+            places.retain(|&other| Some(other) != place);
+        }
+        Some(open)
+    }
+
+    /// Takes the end of a child that is not the open one.
+    pub(super) fn end(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) {
+        let Innermost { depth, index, .. } = innermost;
+        let Some(&own) = sides.children.children(index).last() else { return self.die(None) };
+        match std::mem::replace(&mut self.role, Role::None) {
+            Role::None => {}
+            Role::New(key) => {
+                let span = Span { start: key, end: event.span().end };
+                self.repeated.new_bits += sides.bits_at_cut(span.start, span.end);
+                self.repeated.end = if self.has_repeated() { span.end } else { 0 };
+                self.deferred.push(DeferredMember { depth: depth + 1, text: span.of(sides.live.text).to_owned() });
+            }
+            Role::Same(child) => {
+                if !sides.is_same(&child, &own) {
+                    return self.die(Some(child.span.start));
+                }
+                self.repeated.end = own.span.end;
+                self.levels.last_mut().into_iter().for_each(|level| level.seen += 1);
+                self.note_from(child.span.start, depth);
+            }
+            Role::Some => self.end_of_some(own, innermost, sides),
+        }
+    }
+
+    /// Takes the end of a whole child of an array, and finds the delivered children that it may be.
+    fn end_of_some(&mut self, own: Child, innermost: Innermost, sides: &Sides<'_>) {
+        let Innermost { frame, depth, count: at, .. } = innermost;
+        let delivered = sides.slot.child_index().children(depth);
+        if !sides.slot.child_index().remembers_all(depth) || delivered.len() < frame.count {
+            return self.die(None);
+        }
+        let delivered = delivered.get(..frame.count).unwrap_or_default();
+        let first_start = delivered.first().map(|child| child.span.start);
+        let is_same = |place: usize| delivered.get(place).is_some_and(|child| sides.is_same(child, &own));
+        if sides.slot.child_index().find(depth, own.digest).nth(1).is_some() {
+            // The element was delivered more than once, and may come again.
+            self.repeated.new_bits += (sides.bits_at_cut(own.span.start, own.span.end) - RECURS).max(0.0);
+        }
+        let Some(level) = self.levels.last_mut() else { return };
+        let places = match &level.pairing {
+            Pairing::Unknown => {
+                let found = sides.slot.child_index().find(depth, own.digest);
+                // The children are in the order of the text.
+                let place = |child: &Child| delivered.partition_point(|other| other.span.start < child.span.start);
+                let found = found.map(place);
+                let mut places: Vec<usize> = found.take(PLACES).filter(|&place| is_same(place)).collect();
+                if is_same(0) && !places.contains(&0) {
+                    places.push(0);
+                }
+                places
+            }
+            Pairing::One(places) => places.iter().copied().filter(|place| is_same(place + at)).collect(),
+        };
+        if places.is_empty() {
+            return self.die(first_start);
+        }
+        level.seen += 1;
+        self.repeated.end = own.span.end;
+        if let Some(&earliest) = places.iter().min() {
+            self.is_reentry |= earliest > 0;
+            if let (Pairing::Unknown, 1.., Some(child)) = (&level.pairing, earliest, delivered.get(earliest)) {
+                self.repeated.from = child.span.start;
+            }
+        }
+        level.pairing = Pairing::One(places);
+    }
+}
