@@ -354,38 +354,33 @@ impl Flow {
             }
             State::Again { .. } => self.again(target, c, text),
             State::AfterAgain { .. } if is_space(c) => Ok(()),
-            &mut State::AfterAgain { has_comma } => {
-                self.state = match c {
-                    ',' if has_comma => State::Comma,
-                    ',' => State::KeyDue,
-                    _ => State::Plain,
-                };
-                match self.state {
-                    State::Comma => self.pending.push(','),
-                    State::Plain => return self.plain(target, c, text),
-                    _ => {}
+            &mut State::AfterAgain { has_comma } => match c {
+                ',' if has_comma => self.comma(),
+                ',' => {
+                    self.state = State::KeyDue;
+                    Ok(())
                 }
-                Ok(())
-            }
+                _ => {
+                    self.state = State::Plain;
+                    self.plain(target, c, text)
+                }
+            },
         }
     }
 
     /// Takes the first significant text: a comma may be missing, or there may be one too many.
     fn start<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         let machine = target.machine();
-        let in_object = machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
+        let in_object = in_object(machine);
         if machine.in_string() {
-            self.state = State::Plain;
-            if is_in_key(target.slot()) {
-                self.state = State::OpenKey;
-                let from = machine.token_start().saturating_add(1);
-                target.slot().text().get(from..self.cut).unwrap_or_default().clone_into(&mut self.pending);
+            if !is_in_key(target.slot()) {
+                self.state = State::Plain;
+                return self.plain(target, c, text);
             }
-            return if matches!(self.state, State::OpenKey) {
-                self.step(target, c, text)
-            } else {
-                self.plain(target, c, text)
-            };
+            self.state = State::OpenKey;
+            let from = machine.token_start().saturating_add(1);
+            target.slot().text().get(from..self.cut).unwrap_or_default().clone_into(&mut self.pending);
+            return self.step(target, c, text);
         }
         if is_space(c) {
             return Ok(target.take(text)?);
@@ -406,44 +401,43 @@ impl Flow {
         let goes_on = self.in_number && !matches!(c, '"' | 't' | 'f' | 'n');
         if self.after_value && !goes_on && if in_object { c == '"' } else { begins_value } {
             self.note(target, Rule::CommaAdded);
-            self.pending.push(',');
-            self.state = State::Comma;
-            return if in_object {
-                self.step(target, c, text)
-            } else {
-                self.release(target)?;
-                self.plain(target, c, text)
-            };
+            self.comma()?;
+            if in_object {
+                return self.step(target, c, text);
+            }
+            self.release(target)?;
         }
         self.plain(target, c, text)
     }
 
     fn plain<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         let machine = target.machine();
-        let depth = machine.frames().len();
         // Only containers that were open at the cut are examined.
-        let is_array = machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array && frame.start < self.cut);
-        let is_object =
-            machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object && frame.start < self.cut);
-        if is_array && c == ',' && !machine.in_string() {
-            self.pending.push(',');
-            self.state = State::Comma;
-            return Ok(());
+        let examined = machine.frames().last().filter(|frame| frame.start < self.cut && !machine.in_string());
+        let kind = examined.map(|frame| frame.kind);
+        if kind == Some(Kind::Object) && matches!(c, ',' | '}') {
+            self.move_deferred(target)?;
         }
-        if is_object && matches!(c, ',' | '}') && !machine.in_string() {
-            while let Some(at) = self.deferred.iter().position(|member| member.depth == depth) {
-                let member = self.deferred.remove(at);
-                self.note(target, Rule::MemberMoved);
-                target.take(",")?;
-                target.take(&member.text)?;
-            }
-            if c == ',' {
-                self.pending.push(',');
-                self.state = State::Comma;
-                return Ok(());
-            }
+        if kind.is_some() && c == ',' { self.comma() } else { Ok(target.take(text)?) }
+    }
+
+    /// Passes on the members that belong after the innermost object's open one, which has ended.
+    fn move_deferred<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
+        let depth = target.machine().frames().len();
+        while let Some(at) = self.deferred.iter().position(|member| member.depth == depth) {
+            let member = self.deferred.remove(at);
+            self.note(target, Rule::MemberMoved);
+            target.take(",")?;
+            target.take(&member.text)?;
         }
-        Ok(target.take(text)?)
+        Ok(())
+    }
+
+    /// Keeps a comma until it is known what follows it.
+    fn comma(&mut self) -> Result<(), FlowError> {
+        self.pending.push(',');
+        self.state = State::Comma;
+        Ok(())
     }
 
     fn release<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
@@ -479,9 +473,7 @@ impl Flow {
         if !is_last {
             machine.feed(text.as_bytes())?;
             self.pending.push_str(text);
-        } else if machine.cut_state() == CutState::AfterValue {
-            // The value has ended already.
-        } else {
+        } else if machine.cut_state() != CutState::AfterValue {
             // A number ends with the byte after it; any other value does not end here.
             machine.feed(text.as_bytes())?;
         }

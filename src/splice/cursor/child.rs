@@ -40,9 +40,7 @@ impl Cursor {
     pub(super) fn begin(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) -> Option<Self> {
         let Innermost { frame, depth, count: at, .. } = innermost;
         if frame.kind == Kind::Object {
-            if self.role == Role::None {
-                self.open_child(event, depth + 1, sides);
-            }
+            self.open_child(event, depth + 1, sides);
             return None;
         }
         let level = self.levels.last_mut()?;
@@ -111,7 +109,9 @@ impl Cursor {
                     return self.die(Some(child.span.start));
                 }
                 self.repeated.end = own.span.end;
-                self.levels.last_mut().into_iter().for_each(|level| level.seen += 1);
+                if let Some(level) = self.levels.last_mut() {
+                    level.seen += 1;
+                }
                 self.note_from(child.span.start, depth);
             }
             Role::Some => self.end_of_some(own, innermost, sides),
