@@ -5,104 +5,19 @@
 //! fragment has before the one that was cut. Only members of objects that were open at the cut are examined; inside new
 //! containers text flows in bulk.
 
+mod member;
+mod target;
+
 use memchr::{memchr, memchr2};
 
 use super::cursor::is_in_key;
 use super::seam::{Repair, Rule};
 use super::slot::Slot;
-use crate::children::{KeyHash, same_value};
+use crate::children::KeyHash;
 use crate::error::SyntaxError;
-use crate::json::{CutState, Frame, Kind, Machine, Sink};
-
-/// What text flows to.
-pub(super) trait Target {
-    fn machine(&self) -> &Machine;
-    /// Returns the slot, whose text may have grown since the cut.
-    fn slot(&self) -> &Slot;
-    fn take(&mut self, text: &str) -> Result<(), SyntaxError>;
-}
-
-/// A copy of the machine: nothing is delivered.
-pub(super) struct Tried<'a> {
-    pub(super) machine: &'a mut Machine,
-    pub(super) slot: &'a Slot,
-    /// The hash of what has flowed.
-    pub(super) sum: &'a mut Sum,
-}
-
-/// A hash of text without white space between tokens: two attempts with the same hash give the same document.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
-    hash: u64,
-    bytes: usize,
-}
-
-impl Sum {
-    /// Whether no more has flowed than the byte that ends a number.
-    pub(super) fn is_short(self) -> bool {
-        self.bytes <= 1
-    }
-
-    #[cfg(test)]
-    pub(super) fn of(text: &str) -> Self {
-        let mut sum = Self::default();
-        text.bytes().for_each(|byte| sum.add(byte));
-        sum
-    }
-
-    fn add(&mut self, byte: u8) {
-        // Fowler, Noll and Vo.
-        self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        self.bytes += 1;
-    }
-}
-
-impl Target for Tried<'_> {
-    fn machine(&self) -> &Machine {
-        self.machine
-    }
-
-    fn slot(&self) -> &Slot {
-        self.slot
-    }
-
-    fn take(&mut self, text: &str) -> Result<(), SyntaxError> {
-        let mut rest = text.as_bytes();
-        while let Some(first) = rest.first() {
-            let in_string = self.machine.in_string();
-            let run = if in_string { quiet_run(rest) } else { 0 };
-            let (now, later) = rest.split_at(run.max(1));
-            if in_string || !first.is_ascii_whitespace() {
-                now.iter().for_each(|&byte| self.sum.add(byte));
-            }
-            self.machine.feed(now)?;
-            rest = later;
-        }
-        Ok(())
-    }
-}
-
-/// The slot itself.
-pub(super) struct Delivered<'a, S: ?Sized> {
-    pub(super) slot: &'a mut Slot,
-    pub(super) sink: &'a mut S,
-}
-
-impl<S: Sink + ?Sized> Target for Delivered<'_, S> {
-    fn machine(&self) -> &Machine {
-        self.slot.document().machine()
-    }
-
-    fn slot(&self) -> &Slot {
-        self.slot
-    }
-
-    fn take(&mut self, text: &str) -> Result<(), SyntaxError> {
-        let result = self.slot.push_with(text, self.sink);
-        self.slot.drop_tail();
-        result
-    }
-}
+use crate::json::{CutState, Frame, Kind, Machine};
+pub(super) use member::DeferredMember;
+pub(super) use target::{Delivered, Sum, Target, Tried, quiet_run};
 
 /// Why text can't flow on.
 #[derive(Clone, Debug)]
@@ -120,14 +35,6 @@ impl From<SyntaxError> for FlowError {
     fn from(error: SyntaxError) -> Self {
         Self::Syntax(error)
     }
-}
-
-/// A member that the fragment has before the one that was cut: it is moved after that one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DeferredMember {
-    /// The number of containers that are open around it.
-    pub(super) depth: usize,
-    pub(super) text: String,
 }
 
 /// One way of a fragment's text into the document.
@@ -421,18 +328,6 @@ impl Flow {
         if kind.is_some() && c == ',' { self.comma() } else { Ok(target.take(text)?) }
     }
 
-    /// Passes on the members that belong after the innermost object's open one, which has ended.
-    fn move_deferred<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
-        let depth = target.machine().frames().len();
-        while let Some(at) = self.deferred.iter().position(|member| member.depth == depth) {
-            let member = self.deferred.remove(at);
-            self.note(target, Rule::MemberMoved);
-            target.take(",")?;
-            target.take(&member.text)?;
-        }
-        Ok(())
-    }
-
     /// Keeps a comma until it is known what follows it.
     fn comma(&mut self) -> Result<(), FlowError> {
         self.pending.push(',');
@@ -446,58 +341,6 @@ impl Flow {
         Ok(target.take(&pending)?)
     }
 
-    fn end_key<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
-        let quote = self.pending.find('"').unwrap_or_default();
-        let key = self.pending.get(quote..).unwrap_or_default();
-        let hash = KeyHash::of_raw(key.get(1..key.len() - 1).unwrap_or_default());
-        if self.delivered(target, hash).is_none() {
-            let depth = target.machine().frames().len().saturating_sub(1);
-            // The member that was open at the cut has ended by now.
-            let is_open = self.open.get(depth).is_some_and(|open| *open == Some(hash));
-            return if is_open { Err(FlowError::Overwrites) } else { self.release(target) };
-        }
-        let mut machine = Machine::new(usize::MAX);
-        machine.feed(b"{")?;
-        machine.feed(key.as_bytes())?;
-        let has_comma = self.pending.starts_with(',');
-        self.pending.clear();
-        self.state = State::Again { machine: Box::new(machine), hash, has_comma };
-        Ok(())
-    }
-
-    /// Takes text of a member that was delivered before, and compares its value when that has ended.
-    fn again<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
-        let State::Again { machine, hash, has_comma } = &mut self.state else { return Ok(()) };
-        let (hash, has_comma) = (*hash, *has_comma);
-        let is_last = matches!(c, ',' | '}') && machine.frames().len() == 1 && !machine.in_string();
-        if !is_last {
-            machine.feed(text.as_bytes())?;
-            self.pending.push_str(text);
-        } else if machine.cut_state() != CutState::AfterValue {
-            // A number ends with the byte after it; any other value does not end here.
-            machine.feed(text.as_bytes())?;
-        }
-        let ended = is_last || machine.frames().len() == 1 && machine.cut_state() == CutState::AfterValue;
-        if !ended {
-            return Ok(());
-        }
-        let again = std::mem::take(&mut self.pending);
-        let again = again.trim_start().strip_prefix(':').unwrap_or_default();
-        if !self.delivered(target, hash).is_some_and(|value| same_value(value, again)) {
-            return Err(FlowError::Overwrites);
-        }
-        self.note(target, Rule::MemberDropped);
-        self.state = State::AfterAgain { has_comma };
-        if is_last { self.step(target, c, text) } else { Ok(()) }
-    }
-
-    /// Returns the value of this key in the innermost object, if it was delivered before the cut.
-    fn delivered<'a, T: Target>(&self, target: &'a T, hash: KeyHash) -> Option<&'a str> {
-        let depth = target.machine().frames().len().checked_sub(1)?;
-        let slot = target.slot();
-        slot.member(depth, hash, self.cut).map(|child| child.span.of(slot.text()))
-    }
-
     fn note<T: Target>(&mut self, target: &T, rule: Rule) {
         self.repairs.push(Repair { rule, offset: target.machine().offset() });
     }
@@ -505,12 +348,6 @@ impl Flow {
 
 fn in_object(machine: &Machine) -> bool {
     machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object)
-}
-
-/// Returns the number of bytes that neither end a string nor begin an escape in it, and are legal there.
-pub(super) fn quiet_run(text: &[u8]) -> usize {
-    let is_loud = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
-    text.iter().position(is_loud).unwrap_or(text.len())
 }
 
 /// Whether the character is white space of the grammar.
