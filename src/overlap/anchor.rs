@@ -21,7 +21,7 @@ pub struct Anchor {
 const LADDER: [usize; 13] = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 
 /// White space of JSON. Other white space may be text of a string.
-const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
+pub(super) const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 impl Anchor {
     /// Returns the shortest tail of `text`, of these lengths, that occurs exactly once and has no long border. It has

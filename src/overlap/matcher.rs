@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+use super::anchor::WHITE;
+
 /// A matcher of one fragment against one delivered text. The delivered text is lent with every call and must not
 /// change before its end. It ends where its trailing JSON white space begins.
 ///
@@ -62,7 +64,7 @@ impl Matcher {
     /// Creates a matcher for a fragment that follows `delivered`. A repeat may begin in the last `window` bytes, or at
     /// `root`. The part of the anchor that precedes the root is its envelope, and does not count.
     pub fn new(delivered: &str, anchor: Range<usize>, root: usize, window: usize) -> Self {
-        let end = delivered.trim_end_matches([' ', '\t', '\r', '\n']).len();
+        let end = delivered.trim_end_matches(WHITE).len();
         let root = root.min(end);
         let anchor = delivered.get(anchor.start.max(root)..anchor.end).unwrap_or_default();
         Self {
@@ -111,7 +113,7 @@ impl Matcher {
     /// Whether all of the content of `fragment` is a proper beginning of the anchor.
     pub fn may_be_anchor(&self, fragment: &[u8]) -> bool {
         let content = fragment.get(self.begin..).unwrap_or_default();
-        content.len() < self.anchor.len() && self.anchor.starts_with(content)
+        self.begins_anchor(content)
     }
 
     /// Whether `text` is a proper beginning of the anchor.

@@ -5,6 +5,11 @@
 //! does not know the byte, the next shorter one does, without the bytes that the longer one knows. White space between
 //! tokens costs nothing and is no context.
 
+mod history;
+
+pub(super) use history::History;
+use history::{LONG, LONGEST, hashes};
+
 /// Counts over the end of the delivered text.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
@@ -111,113 +116,11 @@ const ORDERS: [u32; 10] = [0, 1, 2, 3, 4, 5, 8, 15, LONG, LONGEST];
 /// document. In a table of zeros it always does, in prose hardly ever.
 const LEARNED: usize = 5;
 
-/// Contexts that are longer than a row of short values.
-const LONG: u32 = 32;
-const LONGEST: u32 = 64;
-
-/// The probability of a byte of which nothing is known: one of some ninety printable ones.
+/// The probability of a byte that no context knows: one of some ninety printable ones.
 const UNKNOWN: f32 = 1.0 / 90.0;
 
 /// How often a document does what it has never done: without this share one byte could prove anything.
 const SURPRISE: f32 = 1.0 / 1024.0;
-
-/// The last bytes before the next one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct History {
-    /// The last fifteen, the newest one lowest.
-    bytes: u128,
-    /// The last ones of the longest context, in a ring, and rolling hashes of the two long contexts.
-    ring: [u8; LONGEST as usize],
-    long: [u64; 2],
-    /// All bytes, up to the longest context.
-    count: u32,
-    at: usize,
-    /// The byte before was white space that was left out.
-    in_layout: bool,
-}
-
-impl Default for History {
-    fn default() -> Self {
-        Self { bytes: 0, ring: [0; LONGEST as usize], long: [0; 2], count: 0, at: 0, in_layout: false }
-    }
-}
-
-impl History {
-    /// The history at the end of `text`.
-    pub(super) fn of(text: &str) -> Self {
-        // White space that is left out may be long.
-        let from = (text.len().saturating_sub(LOOKED_AT)..).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        let mut history = Self::default();
-        text.as_bytes().get(from..).unwrap_or_default().iter().for_each(|&byte| history.push(byte));
-        history
-    }
-
-    /// The last two bytes alone: of what follows a longer text only what followed it before is known.
-    pub(super) fn short(self) -> Self {
-        Self { count: self.count.min(2), ..self }
-    }
-
-    /// Whether the byte is white space between tokens, as far as its neighbours tell.
-    fn is_layout(&self, byte: u8) -> bool {
-        match byte {
-            b'\n' | b'\r' | b'\t' => true,
-            b' ' => self.in_layout || self.count == 0 || matches!(self.bytes as u8, b'{' | b'[' | b',' | b':'),
-            _ => false,
-        }
-    }
-
-    /// Takes the next byte.
-    pub(super) fn push(&mut self, byte: u8) {
-        self.in_layout = self.is_layout(byte);
-        if !self.in_layout {
-            self.bytes = self.bytes << 8 | u128::from(byte);
-            self.count = (self.count + 1).min(LONGEST);
-            for (hash, (length, power)) in self.long.iter_mut().zip(LEAVING) {
-                let place = (self.at + (LONGEST - length) as usize) % LONGEST as usize;
-                let oldest = self.ring.get(place).copied().unwrap_or_default();
-                let out = u64::from(oldest).wrapping_mul(power);
-                *hash = hash.wrapping_mul(BASE).wrapping_add(u64::from(byte)).wrapping_sub(out);
-            }
-            if let Some(place) = self.ring.get_mut(self.at) {
-                *place = byte;
-            }
-            self.at = (self.at + 1) % LONGEST as usize;
-        }
-    }
-
-    /// A hash of the last bytes.
-    fn context(&self, bytes: u32) -> u64 {
-        match bytes {
-            LONG => return mix(self.long[0], bytes),
-            LONGEST => return mix(self.long[1], bytes),
-            _ => {}
-        }
-        let last = self.bytes & ((1 << (8 * bytes)) - 1);
-        mix((last as u64).wrapping_mul(BASE) ^ ((last >> 64) as u64).rotate_left(29), bytes)
-    }
-}
-
-/// Spreads the bits of a hash.
-fn mix(hash: u64, bytes: u32) -> u64 {
-    let mixed = (hash ^ hash >> 32 ^ u64::from(bytes) << 57).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    (mixed ^ mixed >> 29).wrapping_mul(0xc4ce_b9fe_1a85_ec53)
-}
-
-/// The base of the rolling hashes.
-const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The lengths of the two long contexts, and the weight of the byte that leaves each.
-const LEAVING: [(u32, u64); 2] = [(LONG, BASE.wrapping_pow(LONG)), (LONGEST, BASE.wrapping_pow(LONGEST))];
-
-/// Bytes before a place that are looked at for its history.
-const LOOKED_AT: usize = 512;
-
-/// The hashes of a context, and of the byte after it.
-fn hashes(history: &History, bytes: u32, byte: u8) -> (u64, u64) {
-    let context = history.context(bytes);
-    let pair = (context ^ (u64::from(byte) + 1)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (context, (pair ^ pair >> 29).wrapping_mul(BASE))
-}
 
 /// The text whose cost is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -302,18 +205,6 @@ impl Predictor {
         }
         escaped * UNKNOWN
     }
-
-    /// The bits that the text costs after this history.
-    #[cfg(test)]
-    fn bits_of(&self, mut history: History, text: &str) -> f32 {
-        let mut again = self.again;
-        let cost = |&byte: &u8| {
-            let bits = self.bits(&mut again, &history, byte, Of::Repeated);
-            history.push(byte);
-            bits
-        };
-        text.as_bytes().iter().map(cost).sum()
-    }
 }
 
 /// Bytes whose costs decide: what follows them changes nothing any more.
@@ -367,8 +258,16 @@ impl Costs {
 mod tests {
     use super::*;
 
+    /// Returns what `text` costs after `history`.
+    fn cost(predictor: &Predictor, history: &History, text: &str, of: Of) -> f32 {
+        let mut costs = Costs::of(of);
+        costs.begin(*history);
+        text.bytes().for_each(|byte| costs.push(predictor, byte));
+        costs.between(0, text.len())
+    }
+
     fn bits(delivered: &str, repeated: &str) -> f32 {
-        Predictor::of(delivered).bits_of(History::default(), repeated)
+        cost(&Predictor::of(delivered), &History::default(), repeated, Of::Repeated)
     }
 
     #[test]
@@ -396,12 +295,7 @@ mod tests {
     fn a_text_fits_where_its_context_is() {
         let rows: String = (0..50).map(|n| format!("{{\"id\": {n}, \"name\": \"n{n}\"}}, ")).collect();
         let predictor = Predictor::of(&rows);
-        let cost = |history: &History, text: &str| {
-            let mut costs = Costs::of(Of::New);
-            costs.begin(*history);
-            text.bytes().for_each(|byte| costs.push(&predictor, byte));
-            costs.between(0, text.len())
-        };
+        let cost = |history: &History, text: &str| cost(&predictor, history, text, Of::New);
         let (here, alone) = (History::of(&rows), History::default());
         assert!(cost(&here, "{\"id\": 50") < cost(&alone, "{\"id\": 50"));
         assert!(cost(&here, "true") > cost(&alone, "true"));

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::flow::is_space;
 use super::{Alignment, Expect, Seam, SpliceError};
 use crate::envelope::{ContentStart, EnvelopeScanner, FenceCloser, ends_in_block, ticks_of};
 use crate::limits::Limits;
@@ -75,7 +76,7 @@ impl TextSplice {
             anchor,
             wrap: EnvelopeScanner::new(),
             offset: text.len(),
-            tail: text.trim_end_matches([' ', '\t', '\r', '\n']).len(),
+            tail: text.trim_end_matches(is_space).len(),
             in_block: is_asked && ends_in_block(text),
             pending: String::new(),
             begin: 0,
