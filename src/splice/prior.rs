@@ -45,45 +45,53 @@ const PRIORS: [Prior; 10] = [
     Prior { start: Start::Mark, thousandths: 700.0 },
     // They retype, more than they copy: white space, quotes, a letter.
     Prior { start: Start::Nearly, thousandths: 90.0 },
-    // They go straight on, as they were told by everybody else.
+    // They go straight on at the cut.
     Prior { start: Start::Cut, thousandths: 50.0 },
     // They write the word or the number again that is not whole.
     Prior { start: Start::Token, thousandths: 10.0 },
+    // They write the member again.
     Prior { start: Start::Member, thousandths: 10.0 },
     // They write the element again, in brackets.
     Prior { start: Start::Container, thousandths: 20.0 },
     // They send the whole document again.
     Prior { start: Start::Root, thousandths: 40.0 },
-    // They begin somewhere in the anchor: every place of it is as likely, in a word less so.
+    // They begin somewhere in the delivered text: `AT_WORD` and `IN_WORD` say how likely each place is.
     Prior { start: Start::Tail, thousandths: 5.0 },
     // They open a document for the rest: with JSON mode they must.
     Prior { start: Start::Rerooted, thousandths: 20.0 },
 ];
 
-/// The probability that what follows an array's bracket, or comes without one, is the element after the one that was
-/// cut, as a share of that it is the one that was cut.
+// All constants but `HEAD` are in bits. Those below zero are added to a score: the logarithm of a share.
+
+/// Bits for the reading that the cut element is lost: what begins like that element is the next one. One half:
+/// right after its array's bracket, or without it, an element is either of the two.
 pub(super) const LOST: f32 = -1.0;
 
-/// The same where whole values before it came again.
+/// Bits for the same reading where whole values before the element were repeated: a model that repeats those goes on with
+/// the cut element.
 pub(super) const LOST_AFTER_VALUES: f32 = -12.0;
 
-/// The probability that a whole element is missing before the new text, as a share of that none is.
+/// Bits for the reading that a whole element is missing before the new text: models hardly ever skip one.
 pub(super) const SKIPPED: f32 = -14.0;
 
-/// The probability of an answer that is not a continuation: a refusal, a question.
+/// Bits for the reading that the answer is no continuation, but a refusal or a question: 4 in 100 answers.
 pub(super) const OTHER: f32 = -4.6;
 
-/// The same once the grammar has shown that new text goes on in the document: a sentence hardly does.
+/// Bits for the same reading once the grammar has verified a candidate: a sentence hardly has the brackets, commas and
+/// quotes that the document needs.
 pub(super) const OTHER_VERIFIED: f32 = -19.0;
 
-/// The probability that what is repeated differs in a value: the share of what begins there.
+/// Bits for the reading that the fragment begins again and differs in a value: models copy nearly all values right.
 pub(super) const DIFFERS: f32 = -7.0;
 
-/// A tail begins at one of so many places: at the start of a word, and inside of one.
+/// Bits for the place where a tail begins: any one of 128 places is as likely.
 pub(super) const AT_WORD: f32 = -7.0;
+
+/// Bits for the same place where the tail has one or two bytes and begins inside a word: models hardly begin there.
 pub(super) const IN_WORD: f32 = -12.0;
 
-/// What is missing of an element that is written again.
+/// Bits for a candidate that leaves out delivered members of the element that it begins again: models mostly write an
+/// element in full.
 pub(super) const LEFT_OUT: f32 = -4.0;
 
 impl Start {
@@ -124,26 +132,28 @@ impl Start {
     }
 }
 
-/// New text that is unlike all text before it: its misfit is at most so many bits.
+/// The most bits by which a fragment that is unlike the document speaks for no continuation: new text may well be unlike
+/// all text before it.
 pub(super) const UNLIKE: f32 = 4.0;
 
-/// Bits against new text whose first key no element before it has.
-pub(super) const STRANGE_KEY: f32 = 9.0;
-
-/// Bits that are more than chance: less that was repeated leaves it open whether the fragment begins again at all.
-pub(super) const ENOUGH: f32 = 12.0;
-
-/// The same in a key, which is hardly ever a sentence.
+/// The most bits of the same where a key was cut: a key is hardly ever a sentence.
 pub(super) const UNLIKE_KEY: f32 = 14.0;
 
-/// Bytes at the beginning of a fragment that show what it is.
+/// The length of the fragment's beginning that is compared for `UNLIKE`, in bytes: a few words show what the text is, and
+/// more text would only add up.
 pub(super) const HEAD: usize = 24;
 
-/// The most bits of a repeat that may as well be the next row: the same bytes precede it and the cut.
-pub(super) const IN_A_ROW: f32 = 8.0;
-
-/// What a letter of prose costs.
+/// The bits that a letter of prose costs at most: a sentence in a new language is a sentence, too.
 pub(super) const LETTER: f32 = 4.5;
 
-/// The probability that a fragment ends while it repeats delivered text.
+/// Bits against new text whose first key no element before it has: rows of a table share their keys.
+pub(super) const STRANGE_KEY: f32 = 9.0;
+
+/// The bits of a repeat that are more than chance: with fewer it is open whether the fragment begins again at all.
+pub(super) const ENOUGH: f32 = 12.0;
+
+/// The most bits of a repeat that may as well be the next row: one repeat must not outweigh that.
+pub(super) const IN_A_ROW: f32 = 8.0;
+
+/// Bits for the reading that a fragment ends while it still repeats delivered text: most answers bring something new.
 pub(super) const ENDS_IN_REPEAT: f32 = -6.0;
