@@ -157,3 +157,62 @@ pub(super) const IN_A_ROW: f32 = 8.0;
 
 /// Bits for the reading that a fragment ends while it still repeats delivered text: most answers bring something new.
 pub(super) const ENDS_IN_REPEAT: f32 = -6.0;
+
+#[cfg(test)]
+mod tests {
+    use super::super::cursor::RECURS;
+    use super::*;
+
+    const DOC: &str = include_str!("../../docs/seam.md");
+
+    #[test]
+    fn the_documented_priors_are_these() {
+        let (_, table) = DOC.split_once("| start | of 1,000 | bits | why |").unwrap();
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let documented: Vec<(&str, &str, &str)> = rows
+            .map(|row| {
+                let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+                (cells[1], cells[2], cells[3])
+            })
+            .collect();
+        let priors: Vec<(String, String, String)> = PRIORS
+            .iter()
+            .map(|row| {
+                let bits = row.start.prior(Expect::Anchor);
+                (format!("`{}`", row.start.as_str()), row.thousandths.to_string(), format!("{bits:.1}"))
+            })
+            .collect();
+        let priors: Vec<(&str, &str, &str)> =
+            priors.iter().map(|(start, of, bits)| (&**start, &**of, &**bits)).collect();
+        assert_eq!(documented, priors);
+    }
+
+    /// Checks that the page says each sentence with the code's numbers.
+    #[test]
+    fn the_documented_constants_are_these() {
+        let page = DOC.split_whitespace().collect::<Vec<_>>().join(" ");
+        let thousandths = |start: Start, expect: Expect| (start.prior(expect).exp2() * 1000.0).round();
+        let share = Start::Root.prior(Expect::Anchor) - Start::Root.prior(Expect::Exact);
+        for sentence in [
+            format!("`cut` is {}. After a prefill", thousandths(Start::Cut, Expect::Any)),
+            format!("(`Expect::Exact`), `cut` is {}, and", thousandths(Start::Cut, Expect::Exact)),
+            format!("everything else is divided by {}", share.exp2().round()),
+            format!("leaves out delivered members of the element that it begins again has {} bits less", -LEFT_OUT),
+            format!("{} bits less for the place, {} for a tail of one or two bytes", -AT_WORD, -IN_WORD),
+            format!("in none of the last 64 elements | {STRANGE_KEY} against it"),
+            format!("that the array has more than once | it counts at most {RECURS} bits"),
+            format!("and the text is verified at the cut | it counts at most {IN_A_ROW} bits"),
+            format!("less {} bit ({} where whole values", -LOST, -LOST_AFTER_VALUES),
+            format!("the prior of a container, less {}, plus the bits", -LOST),
+            format!("may have been skipped: {} bits less than the candidate", -SKIPPED),
+            format!("At the end of the fragment {} bits less", -ENDS_IN_REPEAT),
+            format!("what it compared, less {} |", -DIFFERS),
+            format!("| {OTHER}, and {OTHER_VERIFIED} once the grammar has verified"),
+            format!("up to {UNLIKE} bits more ({UNLIKE_KEY} in a key) where the first {HEAD} bytes"),
+            format!("as a sentence at {LETTER} bits a letter"),
+            format!("or have repeated {ENOUGH} bits"),
+        ] {
+            assert!(page.contains(&sentence), "docs/seam.md does not say: {sentence}");
+        }
+    }
+}
