@@ -4,7 +4,7 @@ use super::question::Form;
 use super::tags;
 use super::template::{Place, Template, TemplateError};
 
-/// A part of the prompt. [`Part::ALL`] is the order in which they stand.
+/// A part of the prompt. [`Part::ALL`] is their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Part {
@@ -81,24 +81,24 @@ impl Part {
             Self::Instruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
                  stops in the middle of the JSON document. Please carry on, so that I can append what you write to \
-                 what I have. First repeat the text between the two tags below, exactly as it stands there, then go \
+                 what I have. First repeat the text between the two tags below, exactly as it is written there, then go \
                  straight on with what follows it, to the end of the document. Please write nothing else: no \
-                 explanation, no code fence, and nothing that stands before that text."
+                 explanation, no code fence, and nothing that comes before that text."
             }
             Self::RetryInstruction => {
                 "My connection dropped while I was receiving your answer, and I could not append what you sent me since \
                  then. The message above is all that I have: it stops in the middle of the JSON document. Please begin \
                  with a copy of the text between the two `{{anchor_tag}}` tags below, character by character: what I \
                  have ends with it. Then write all that follows it, to the end of the document. Please write nothing \
-                 else: no explanation, no code fence, and nothing that stands before that text."
+                 else: no explanation, no code fence, and nothing that comes before that text."
             }
             Self::ElementInstruction => {
                 "I am still missing the last part of the JSON document that you were writing for me. It stops inside an \
                  element, and neither the rest of that element nor anything after it has reached me. Please write that \
                  element from the beginning of the text between the two `{{anchor_tag}}` tags below: first this text, \
-                 exactly as it stands there, then the rest of the element, and then every element and member that is \
+                 exactly as it is written there, then the rest of the element, and then every element and member that is \
                  due after it. Close the document only when all of it is written. Please write nothing else: no \
-                 explanation, no code fence, and nothing that stands before that text."
+                 explanation, no code fence, and nothing that comes before that text."
             }
             Self::JsonInstruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
@@ -124,7 +124,7 @@ impl Part {
             Self::Anchor => "<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::Mark => {
                 "Right after that text, and before anything new, please write the mark between the next two tags, once \
-                 and exactly as it stands there. Then go on with the document.\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
+                 and exactly as it is written there. Then go on with the document.\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
             }
         }
     }
@@ -138,7 +138,7 @@ pub struct Parts<'a> {
     pub delivered: &'a str,
     /// The tail of it that is to be repeated.
     pub anchor: &'a str,
-    /// A rendering that stands for the delivered text where that is too long; it ends as the text does.
+    /// A rendering that replaces delivered text that is too long. The rendering ends as the text does.
     pub hierarchy_context: Option<&'a str>,
     /// See [`Part::DeliveredSummary`].
     pub delivered_summary: Option<&'a str>,
@@ -252,7 +252,7 @@ impl Prompt {
     /// With another template for a part; `None`: without the part.
     ///
     /// # Errors
-    /// The template names a place that there is none of.
+    /// Fails when the template names a place that does not exist.
     pub fn with(mut self, part: Part, template: Option<&str>) -> Result<Self, TemplateError> {
         let template = template.map(str::parse).transpose()?;
         self.templates.retain(|(other, _)| *other != part);
