@@ -61,8 +61,8 @@ impl Anchor {
     }
 }
 
-/// Returns where a tail of so many characters may begin: not in white space and not inside an escape; moved back until
-/// it may. `None` if the text is shorter.
+/// Returns where a tail of `characters` characters may begin. A start in white space or inside an escape is moved back.
+/// Returns `None` if the text is shorter.
 fn legal_start(text: &str, whole: Range<usize>, characters: usize) -> Option<usize> {
     let tail = &text[whole.clone()];
     let mut starts = tail.char_indices().rev().skip(characters - 1);

@@ -227,7 +227,7 @@ impl Attempt {
         if !self.is_verified() && goes_on {
             return Err(FlowError::AfterRoot);
         }
-        // A fence after a number that nothing was added to: it closes where one is open, and opens where none is.
+        // A fence after a number that nothing was added to: it closes an open fence, and opens one where no fence is open.
         let is_end = !self.progress.ends_at_cut || slot.document().has_fence();
         self.progress.is_verified |= c == '\n' && self.flow.dropped() == 0 && is_end;
         Ok(())

@@ -32,7 +32,7 @@ impl Fenced {
         is_new
     }
 
-    /// Takes text out of which comes what is inside the fence; keeps at most `cap` bytes of the rest.
+    /// Takes text, and returns the part inside the fence. Keeps at most `cap` bytes of the rest.
     pub(super) fn feed<'a>(&mut self, text: &'a str, cap: usize) -> Cow<'a, str> {
         match &mut self.outside {
             None => {}

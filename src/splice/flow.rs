@@ -65,9 +65,9 @@ enum State {
     Plain,
     /// After a comma, in a container that was open at the cut.
     Comma,
-    /// The same in an object, where the comma was delivered already.
+    /// After a comma that was delivered, in an object that was open at the cut.
     KeyDue,
-    /// In the key after it.
+    /// In the key after the comma.
     Key {
         escaped: bool,
     },
@@ -77,7 +77,7 @@ enum State {
         hash: KeyHash,
         has_comma: bool,
     },
-    /// After that value.
+    /// After the value of such a member.
     AfterAgain {
         has_comma: bool,
     },

@@ -230,9 +230,9 @@ impl Splice {
     /// # Errors
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, SpliceError> {
-        let held = self.strip.finish();
-        if !held.is_empty() {
-            self.take(slot, &held, sink);
+        let pending = self.strip.finish();
+        if !pending.is_empty() {
+            self.take(slot, &pending, sink);
         }
         if let State::Deciding(deciding) = &mut self.state {
             match deciding.end(slot) {
@@ -303,7 +303,7 @@ impl Splice {
     /// The fragment's own root begins at `root`.
     fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, root: usize, sink: &mut S) {
         if let Some(rest) = slot.document().rest_of_fence() {
-            // The fence that the root belongs behind was cut in its own line.
+            // The fence before the root was cut inside its opening line.
             let _ = slot.push_with(rest, sink);
         }
         let seam = self.seam_of(&Candidate::new(Alignment::Start, Start::Requested, root, 0), 1.0);

@@ -207,7 +207,7 @@ impl Predictor {
     }
 }
 
-/// Bytes whose costs decide: what follows them changes nothing any more.
+/// The bytes at the start of a fragment whose costs are counted: later bytes never decide.
 const ENOUGH: usize = 16 << 10;
 
 /// What the bytes of a fragment cost, one after the other, from one history on.

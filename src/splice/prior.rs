@@ -25,7 +25,7 @@ pub enum Start {
     Container,
     /// At the root.
     Root,
-    /// At a tail of the delivered text that is none of these.
+    /// At any other tail of the delivered text.
     Tail,
     /// At a root of its own, which leaves out delivered elements.
     Rerooted,

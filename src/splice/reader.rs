@@ -16,7 +16,7 @@ pub(super) struct Reader {
     machine: Machine,
     children: ChildIndex,
     cursors: Vec<Cursor>,
-    /// Whether no cursor follows any more.
+    /// Whether every cursor has ended.
     is_over: bool,
 }
 

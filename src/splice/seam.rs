@@ -196,7 +196,7 @@ impl std::fmt::Display for SpliceError {
             Self::Ambiguous => f.write_str("the fragment fits in two places, and nothing decides between them"),
             Self::EarlyEnd => f.write_str("the fragment ends the document early"),
             Self::Pending(bytes) => {
-                write!(f, "{bytes} bytes were held and it is not certain where the fragment begins")
+                write!(f, "{bytes} bytes are pending, and it is not certain where the fragment begins")
             }
             Self::Malformed(error) => write!(f, "malformed after the seam: {error}"),
             Self::Overwrites(offset) => {

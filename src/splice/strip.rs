@@ -11,7 +11,7 @@ pub(super) struct Strip {
     /// The tags as they are written, opening and closing.
     tags: Vec<String>,
     /// Text that may be the beginning of the mark or of a tag.
-    held: String,
+    pending: String,
 }
 
 /// What the filter finds.
@@ -26,13 +26,13 @@ pub(super) enum Piece {
 impl Strip {
     pub(super) fn new(request: &SpliceRequest) -> Self {
         let tags = request.tags.iter().flat_map(|name| [format!("<{name}>"), format!("</{name}>")]);
-        Self { mark: request.mark.clone().unwrap_or_default(), tags: tags.collect(), held: String::new() }
+        Self { mark: request.mark.clone().unwrap_or_default(), tags: tags.collect(), pending: String::new() }
     }
 
     /// Nothing in the text can be a part of the mark or of a tag.
     pub(super) fn is_idle(&self, text: &str) -> bool {
         let first = self.mark.as_bytes().first().copied().unwrap_or(b'<');
-        self.held.is_empty()
+        self.pending.is_empty()
             && (self.tags.is_empty() && self.mark.is_empty() || memchr2(b'<', first, text.as_bytes()).is_none())
     }
 
@@ -40,7 +40,7 @@ impl Strip {
     pub(super) fn feed(&mut self, text: &str) -> Vec<Piece> {
         let mut pieces = Vec::new();
         for c in text.chars() {
-            self.held.push(c);
+            self.pending.push(c);
             self.release(&mut pieces);
         }
         pieces
@@ -48,20 +48,21 @@ impl Strip {
 
     /// Ends the text: what waits is text.
     pub(super) fn finish(&mut self) -> String {
-        std::mem::take(&mut self.held)
+        std::mem::take(&mut self.pending)
     }
 
     fn release(&mut self, pieces: &mut Vec<Piece>) {
-        while !self.held.is_empty() {
-            if self.held == self.mark {
-                self.held.clear();
+        while !self.pending.is_empty() {
+            if self.pending == self.mark {
+                self.pending.clear();
                 pieces.push(Piece::Mark);
-            } else if self.tags.contains(&self.held) {
-                pieces.push(Piece::Tag(std::mem::take(&mut self.held)));
-            } else if self.mark.starts_with(&self.held) || self.tags.iter().any(|tag| tag.starts_with(&self.held)) {
+            } else if self.tags.contains(&self.pending) {
+                pieces.push(Piece::Tag(std::mem::take(&mut self.pending)));
+            } else if self.mark.starts_with(&self.pending) || self.tags.iter().any(|tag| tag.starts_with(&self.pending))
+            {
                 return;
             } else {
-                let first = self.held.remove(0);
+                let first = self.pending.remove(0);
                 match pieces.last_mut() {
                     Some(Piece::Text(text)) => text.push(first),
                     _ => pieces.push(Piece::Text(first.into())),

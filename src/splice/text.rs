@@ -36,7 +36,7 @@ use crate::overlap::{Anchor, EVIDENCE, Hits, Matcher};
 pub struct TextSplice {
     anchor: Option<Anchor>,
     matcher: Option<Matcher>,
-    wrap: EnvelopeScanner,
+    scanner: EnvelopeScanner,
     /// Where the delivered text ends, with and without white space.
     offset: usize,
     tail: usize,
@@ -50,7 +50,7 @@ pub struct TextSplice {
 
 #[derive(Clone, Debug)]
 enum State {
-    Probation,
+    Deciding,
     Joined(Box<Joined>),
     Failed(SpliceError),
 }
@@ -74,14 +74,14 @@ impl TextSplice {
         let mut splice = Self {
             matcher: matcher.map(|anchor| Matcher::new(text, anchor.range.clone(), root, limits.parser.overlap_window)),
             anchor,
-            wrap: EnvelopeScanner::new(),
+            scanner: EnvelopeScanner::new(),
             offset: text.len(),
             tail: text.trim_end_matches(is_space).len(),
             in_block: is_asked && ends_in_block(text),
             pending: String::new(),
             begin: 0,
             cap: limits.parser.max_pending_bytes,
-            state: State::Probation,
+            state: State::Deciding,
         };
         if !is_asked {
             let alignment = if splice.anchor.is_some() { Alignment::Exact } else { Alignment::Start };
@@ -103,7 +103,7 @@ impl TextSplice {
     pub fn feed(&mut self, text: &mut String, fragment: &str) -> Result<(), SpliceError> {
         let mut at = 0;
         for c in fragment.chars() {
-            if !matches!(self.state, State::Probation) {
+            if !matches!(self.state, State::Deciding) {
                 break;
             }
             at += c.len_utf8();
@@ -121,7 +121,7 @@ impl TextSplice {
     /// Fails if the fragment brought nothing: [`SpliceError::Empty`], [`SpliceError::NoAlignment`],
     /// [`SpliceError::Pending`].
     pub fn finish(&mut self, text: &mut String) -> Result<Seam, SpliceError> {
-        if matches!(self.state, State::Probation) {
+        if matches!(self.state, State::Deciding) {
             let is_blank = self.pending.trim().is_empty();
             self.state = State::Failed(if is_blank { SpliceError::Empty } else { SpliceError::NoAlignment });
             self.pending = String::new();
@@ -129,7 +129,7 @@ impl TextSplice {
         match &mut self.state {
             State::Joined(joined) => joined.finish(text),
             State::Failed(failure) => Err(failure.clone()),
-            State::Probation => Err(SpliceError::Empty),
+            State::Deciding => Err(SpliceError::Empty),
         }
     }
 
@@ -147,7 +147,7 @@ impl TextSplice {
     fn take(&mut self, text: &str, c: char) {
         let at = self.pending.len();
         self.pending.push(c);
-        if let Some(mark) = self.wrap.take(c) {
+        if let Some(mark) = self.scanner.take(c) {
             self.begin_content(mark, at);
         }
         let mut found = None;
@@ -156,7 +156,7 @@ impl TextSplice {
             let fragment = self.pending.as_bytes().get(..end).unwrap_or_default();
             let is_repeat = matcher.may_repeat();
             let hits = matcher.feed(text, fragment);
-            found = found.or_else(|| self.claim_of(hits, end, is_repeat));
+            found = found.or_else(|| self.candidate_of(hits, end, is_repeat));
         }
         if let Some((alignment, repeated)) = found {
             let start = if alignment == Alignment::Anchor { self.pending.len() - repeated.len() } else { self.begin };
@@ -184,14 +184,14 @@ impl TextSplice {
 
     /// Returns what repeats that end at `end` mean, and the delivered text that is repeated; `is_repeat` if the content
     /// before the last byte may go on with a repeat.
-    fn claim_of(&self, hits: Hits, end: usize, is_repeat: bool) -> Option<(Alignment, Range<usize>)> {
+    fn candidate_of(&self, hits: Hits, end: usize, is_repeat: bool) -> Option<(Alignment, Range<usize>)> {
         let asked = &self.anchor.as_ref()?.range;
         let is_anchor = |&start: &usize| {
             let Some(before) = self.pending.get(..start) else { return false };
             let is_first = start == self.begin || before.trim().is_empty();
             let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
             let is_inside = is_repeat && self.begin < start;
-            is_first || on_own_line && !is_inside && !self.wrap.in_reasoning()
+            is_first || on_own_line && !is_inside && !self.scanner.in_reasoning()
         };
         let anchor =
             hits.anchor.filter(is_anchor).map(|start| (Alignment::Anchor, asked.end - (end - start)..asked.end));

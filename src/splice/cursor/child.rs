@@ -50,9 +50,9 @@ impl Cursor {
         // New scalars between repeated brackets look like delivered scalars that differ.
         let is_new =
             sides.is_innermost(depth) && matches!(sides.scene.cut_token, CutToken::Element | CutToken::AfterValue);
-        let is_told = !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
+        let is_recognizable = !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
         let may_be_open = match &level.pairing {
-            Pairing::Unknown => is_first && (frame.count == 0 || is_told),
+            Pairing::Unknown => is_first && (frame.count == 0 || is_recognizable),
             Pairing::One(places) => place.is_some_and(|place| places.contains(&place)),
         };
         let others = match &level.pairing {
