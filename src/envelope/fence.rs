@@ -18,7 +18,7 @@ pub(crate) struct FenceCloser {
 enum Kind {
     /// Around JSON: no string of it holds a line end, so any fence closes.
     Json,
-    /// Around text that was opened with so many backticks. A block inside whose fence says what it holds
+    /// Around text that was opened with `ticks` backticks. A block inside whose fence says what it holds
     /// (`` ```rust ``) is a part of the text.
     Text { ticks: usize, in_block: bool },
 }
@@ -29,13 +29,14 @@ impl FenceCloser {
         Self { kind: Kind::Json, line: String::new(), is_closed: false }
     }
 
-    /// A closer of a fence around text that was opened with so many backticks; the text begins in a block of its own, or
-    /// not.
+    /// Creates a closer of a fence that was opened with `ticks` backticks around text. `in_block` says whether the text
+    /// begins in a block of its own.
     pub(crate) fn text(ticks: usize, in_block: bool) -> Self {
         Self { kind: Kind::Text { ticks, in_block }, line: String::new(), is_closed: false }
     }
 
-    /// Takes more of the fragment, and gives to `out` what is known to be inside the fence. Returns what stands after it.
+    /// Takes more of the fragment, and appends to `out` what is known to be inside the fence. Returns the text after the
+    /// fence.
     pub(crate) fn feed<'t>(&mut self, text: &'t str, out: &mut String) -> &'t str {
         let mut rest = text;
         while !self.is_closed
@@ -129,7 +130,7 @@ impl FenceCloser {
 /// the answer, if that began with prose. All else is left out.
 #[derive(Clone, Debug)]
 pub(crate) struct AfterRoot {
-    /// Backticks that close the fence; `None` where nothing is taken any more.
+    /// Backticks that close the fence; `None` where nothing more is taken.
     ticks: Option<usize>,
     /// What may be the closing line.
     pending: String,
@@ -137,7 +138,8 @@ pub(crate) struct AfterRoot {
 }
 
 impl AfterRoot {
-    /// Of an answer whose fence has so many backticks; `None` where the answer has no preamble and fence.
+    /// Creates the filter for an answer whose fence has `ticks` backticks; `None` where the answer has no preamble and
+    /// fence.
     pub(crate) fn new(ticks: Option<usize>) -> Self {
         Self { ticks, pending: String::new(), is_open: false }
     }

@@ -1,7 +1,7 @@
 //! What models write around JSON and around continuations: white space, prose, reasoning tags, Markdown fences.
 //!
 //! [`EnvelopeScanner`] says where content may begin, [`RootFinder`] which of these places is the root of a document, and
-//! `fence` where a fence ends. This module knows lines and tags, and nothing of what stands between them.
+//! `fence` where a fence ends. This module knows lines and tags, and nothing of what is between them.
 
 mod fence;
 mod root;

@@ -110,7 +110,7 @@ impl RootFinder {
         self.is_found.then_some(self.offset)
     }
 
-    /// Whether a fence has opened, and nothing significant stands between it and the root.
+    /// Whether a fence has opened, and nothing significant is between the fence and the root.
     pub(crate) fn has_fence(&self) -> bool {
         self.fence
     }

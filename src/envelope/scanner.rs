@@ -123,7 +123,7 @@ impl EnvelopeScanner {
     }
 
     fn take_reasoning(&mut self, end: &'static str, come: usize, c: char) {
-        // `<` stands in a tag once, at its start: no other beginning of the tag can be inside of one.
+        // `<` is in a tag once, at its start: no other beginning of the tag can be inside of one.
         let come = match end.get(come..).is_some_and(|rest| rest.starts_with(c)) {
             true => come + c.len_utf8(),
             false => usize::from(c == '<'),

@@ -1,6 +1,6 @@
 //! Answers that are not streamed: whole bodies through a session.
 //!
-//! The same loop as for streams, with one difference: a body has left nothing behind until it is whole, so the client
+//! The same loop as for streams, with one difference: nothing of a body is sent until the body is whole, so the client
 //! waits, and gets one response.
 
 use std::collections::VecDeque;

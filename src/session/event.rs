@@ -42,7 +42,7 @@ pub enum SessionEvent {
         /// From the end of the call before to the first text that was certain.
         elapsed: Duration,
     },
-    /// A call brought nothing, or broke off behind its seam.
+    /// A call brought nothing, or broke off after its seam.
     Failed {
         /// The call's number.
         call: u32,
@@ -57,7 +57,7 @@ pub enum SessionEvent {
         call: u32,
         /// In hundredths.
         percentage: u8,
-        /// It is not further than it was: so many times in a row.
+        /// The number of reports in a row without progress.
         strikes: u32,
     },
     /// The loop gives up; see [`GiveUp`](super::GiveUp).

@@ -7,7 +7,7 @@ use crate::provider::chat::{Reader, Writer};
 use crate::provider::{Delta, Finish, Kind};
 use crate::sse::Event;
 
-/// What one event held, as far as a relay is concerned. Reused from event to event.
+/// What one event has, as far as a relay is concerned. Reused from event to event.
 #[derive(Debug, Default)]
 pub(super) struct EventSummary {
     pub(super) text: String,
@@ -26,7 +26,7 @@ pub(super) struct EventSummary {
 }
 
 impl EventSummary {
-    /// Reads an event; returns its data if that is `wanted`, to be written anew.
+    /// Reads an event; returns its data if that is `wanted`, to be written again.
     pub(super) fn read(
         &mut self,
         reader: &mut Reader,

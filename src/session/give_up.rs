@@ -105,7 +105,7 @@ impl Session {
             && !adds_nothing
             && let Some(fence) = self.slot.document().open_fence()
         {
-            // The first answer's own fence can't come any more.
+            // The first answer's own fence can no longer come.
             let before = self.slot.document().text().len();
             let _ = self.slot.push(&fence);
             self.give_out(before);

@@ -16,7 +16,7 @@ pub enum Input<'a> {
     Activity,
     /// The same, and it was something of what the model thinks before it answers.
     Reasoning,
-    /// The call that is open has used so many tokens for its answer, all in all.
+    /// The call that is open has used this number of tokens for its whole answer.
     Tokens(u64),
     /// The call that is open, or was asked for, is over.
     CallEnd(CallEnd),

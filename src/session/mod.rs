@@ -100,7 +100,7 @@ pub struct Session {
     clock: Clock,
     /// The call that the delivered text ends with.
     last_cut: Option<LastCut>,
-    /// Set once a continuation may have added to the text: the first answer's own end can't come any more.
+    /// Set once a continuation may have added to the text: the first answer's own end can no longer come.
     is_continued: bool,
     outputs: VecDeque<Output>,
 }

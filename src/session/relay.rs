@@ -312,7 +312,7 @@ impl Relay {
     }
 
     /// Returns whether the document is whole, and is all of the answer: of an answer that holds more than its text, or is
-    /// not read any more, nobody knows what is missing.
+    /// no longer read, nobody knows what is missing.
     fn is_whole(&self) -> bool {
         self.session.document().is_complete() && !self.session.is_passing() && self.phase != Phase::Blind
     }

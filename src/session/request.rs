@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_stands_verbatim_between_its_tags() {
+    fn the_anchor_is_verbatim_between_its_tags() {
         let turn = turn("[\"a\", \"b", "\"a\", \"b");
         assert!(turn.prompt.ends_with("\n<overlap_context>\n\"a\", \"b\n</overlap_context>"), "{}", turn.prompt);
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::overlap::{EVIDENCE, is_unbordered};
 
-/// The prefix where that is sent back, and the white space behind it that was not sent; by offsets of the delivered text.
+/// The prefill where it is sent back, and the white space after it that was not sent, by offsets of the delivered text.
 /// An answer that ends inside of it has brought nothing.
 ///
 /// A prefix that says something is an echo too where none was to come: the model has begun again.
@@ -61,5 +61,5 @@ fn says_something(prefix: &str) -> bool {
     length >= EVIDENCE && (length == LOOKED_AT || is_unbordered(prefix))
 }
 
-/// A prefix of so many characters is not looked through.
+/// A prefill of this number of characters is not searched.
 const LOOKED_AT: usize = 64 << 10;

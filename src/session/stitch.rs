@@ -130,7 +130,7 @@ pub enum Rewind {
     /// Keep the value: the part has failed.
     #[default]
     Never,
-    /// Replace the innermost array element that was cut, or the root if there is none, by the part's own value, if the
+    /// Replace the innermost array element that was cut, or the root if no element was cut, by the part's own value, if the
     /// part fits there. A part that begins with an element may mean an element that follows the cut one. The cut one is
     /// lost then, so [`Stitched::rewound`] lists it.
     Element,

@@ -1,10 +1,10 @@
-//! Names of tags that stand around untrusted text, and so must not occur in it.
+//! Names of tags that surround untrusted text, and so must not occur in it.
 
 use std::collections::BTreeSet;
 
 use memchr::memmem;
 
-/// What is put behind each of `names`, so that none of their tags occurs in any of `texts`: nothing, or `_2`, `_3`, ….
+/// Returns what is appended to each of `names`, so that none of their tags occurs in any of `texts`: nothing, or `_2`, `_3`, ….
 /// One pass over the texts for each name.
 pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
     let mut taken = BTreeSet::new();
@@ -22,7 +22,7 @@ pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
     }
 }
 
-/// The number of the tag whose name stands at `at`; `None` if that is no tag that this module would write.
+/// Returns the number of the tag whose name is at `at`; `None` if this module would not write such a tag.
 fn number(text: &str, at: usize, name: &str) -> Option<u32> {
     let (before, after) = (text.get(..at)?, text.get(at + name.len()..)?);
     if !before.ends_with('<') && !before.ends_with("</") {

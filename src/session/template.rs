@@ -27,10 +27,10 @@ pub(super) enum Place {
     AnchorTag,
 }
 
-/// A template names a place that there is none of, or does not end one.
+/// A template names a place that does not exist, or does not end a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
-    /// What stands between the braces; `None`: the closing ones are missing.
+    /// The text between the braces; `None` where the closing braces are missing.
     pub name: Option<String>,
     /// Byte offset of the opening braces.
     pub offset: usize,
@@ -58,7 +58,7 @@ impl FromStr for Template {
         let (mut rest, mut offset) = (source, 0);
         while let Some((before, after)) = rest.split_once("{{") {
             let offset_of_place = offset + before.len();
-            let (name, behind) = after.split_once("}}").ok_or(TemplateError { name: None, offset: offset_of_place })?;
+            let (name, tail) = after.split_once("}}").ok_or(TemplateError { name: None, offset: offset_of_place })?;
             let place = match name.trim() {
                 "text" => Place::Text,
                 "tag" => Place::Tag,
@@ -69,8 +69,8 @@ impl FromStr for Template {
                 pieces.push(Piece::Text(before.to_owned()));
             }
             pieces.push(Piece::Place(place));
-            offset = source.len() - behind.len();
-            rest = behind;
+            offset = source.len() - tail.len();
+            rest = tail;
         }
         if !rest.is_empty() {
             pieces.push(Piece::Text(rest.to_owned()));

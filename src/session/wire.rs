@@ -41,7 +41,7 @@ pub enum Output {
     },
 }
 
-/// Returns the finish reason that the client is told; `None` where there is none to tell.
+/// Returns the finish reason that the client is told; `None` where the client is told no reason.
 pub(super) fn finish_reason(outcome: &Outcome) -> Option<&str> {
     match outcome {
         Outcome::Closed { finish: Some(Finish::ContentFilter), .. } => Some(Finish::ContentFilter.as_str()),
