@@ -107,7 +107,8 @@ impl Session {
         {
             // The first answer's own fence can no longer come.
             let before = self.slot.document().text().len();
-            let _ = self.slot.push(&fence);
+            let closed = self.slot.push(&fence);
+            debug_assert!(closed.is_ok(), "the fence of a closed root is legal after it: {closed:?}");
             self.give_out(before);
         }
         self.event(SessionEvent::Done(outcome.clone()));

@@ -268,9 +268,8 @@ impl<'a> Stitcher<'a> {
     fn join(&mut self, number: usize, between: Between, fragment: &str) {
         let expect = self.options.expect;
         let mut splice = Splice::new(&self.slot, self.request(), self.limits);
-        // `finish` returns the failure, too.
-        let _ = splice.feed(&mut self.slot, fragment);
-        let merged = splice.finish(&mut self.slot);
+        let fed = splice.feed(&mut self.slot, fragment);
+        let merged = fed.and_then(|()| splice.finish(&mut self.slot));
         let explained = self.options.is_explained.then(|| splice.explain(&self.slot));
         self.explain(number, between, explained, fragment);
         if let Some(seam) = splice.seam() {

@@ -304,7 +304,8 @@ impl Splice {
     fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, root: usize, sink: &mut S) {
         if let Some(rest) = slot.document().rest_of_fence() {
             // The fence before the root was cut inside its opening line.
-            let _ = slot.push_with(rest, sink);
+            let opened = slot.push_with(rest, sink);
+            debug_assert!(opened.is_ok(), "the rest of the opening line is legal: {opened:?}");
         }
         let seam = self.seam_of(&Candidate::new(Alignment::Start, Start::Requested, root, 0), 1.0);
         self.state = State::Joined(seam, Flow::new(slot, self.cap));
