@@ -35,8 +35,8 @@ impl FenceCloser {
         Self { kind: Kind::Text { ticks, in_block }, line: String::new(), is_closed: false }
     }
 
-    /// Takes more of the fragment, and appends to `out` what is known to be inside the fence. Returns the text after the
-    /// fence.
+    /// Takes more of the fragment, and appends to `out` what is known to be inside the fence. Returns the text after
+    /// the fence.
     pub(crate) fn feed<'t>(&mut self, text: &'t str, out: &mut String) -> &'t str {
         let mut rest = text;
         while !self.is_closed
@@ -208,7 +208,7 @@ fn is_fence(line: &str, ticks: usize) -> bool {
 /// Spaces before a fence, and bytes of a line that opens one.
 const INDENT: usize = 3;
 const LINE: usize = 64;
-/// White space before a fence that closes JSON: nobody lays out more of it.
+/// The most white space before a fence that closes JSON, in bytes: layout has less.
 const SPACES: usize = 256;
 
 #[cfg(test)]

@@ -125,8 +125,8 @@ impl RootFinder {
         self.ticks
     }
 
-    /// Whether a fence has opened, or is opening, that says that JSON follows: by its label, or as the first thing of the
-    /// text by having none.
+    /// Whether a fence has opened, or is opening, that says that JSON follows: by its label, or because it is the
+    /// first thing of the text and has no label.
     pub(crate) fn promises_json(&self) -> bool {
         if self.prose {
             return self.fence && matches!(self.label, Label::Json | Label::LikeJson);

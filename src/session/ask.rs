@@ -1,4 +1,4 @@
-//! How the rest of a document is asked for: by its prefix, or in words that say what is known at the cut.
+//! How the rest of a document is asked for: by a prefill, or by a re-prompt that says what is known at the cut.
 
 use super::question::{self, Form};
 use super::returned_prefill::ReturnedPrefill;
@@ -49,7 +49,7 @@ impl Session {
         let form = attempts.form(strategy.keeps_json_mode, mark.is_some());
         let anchor = question::anchor(document, form, &self.settings.limits.continuation);
         let repeated = anchor.clone().and_then(|range| document.text().get(range)).unwrap_or_default();
-        let turn = self.turn_in_words(form, repeated, mark.as_deref());
+        let turn = self.reprompt_of(form, repeated, mark.as_deref());
         let has_anchor = strategy.prompt.has_anchor();
         let expect = match self.settings.expect {
             _ if form.is_rerooted() => Expect::Any,
@@ -67,14 +67,14 @@ impl Session {
         (turn, request)
     }
 
-    fn turn_in_words(&self, form: Form, anchor: &str, mark: Option<&str>) -> Turn {
+    fn reprompt_of(&self, form: Form, anchor: &str, mark: Option<&str>) -> Turn {
         let (document, index) = (self.slot.document(), Some(self.slot.child_index()));
         let full = self.settings.limits.continuation.max_verbatim_context;
         let (budget, is_long) = (self.settings.limits.continuation.context_budget_chars, document.text().len() > full);
         let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         let summary = self.sections.summary(document);
         let child = context::cut_child(document).filter(|_| form.has_path());
-        // What is longer is no help: the end of it is the anchor.
+        // A longer element is no help: the anchor is its end.
         let short = |text: &&str| text.len() <= full;
         let parts = Parts {
             hierarchy_context: rendering.as_deref(),

@@ -1,4 +1,4 @@
-//! What a session is told, and what it tells.
+//! The input and the output of a session.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::splice::SpliceError;
 pub enum Input<'a> {
     /// Text of the call that is open.
     Text(&'a str),
-    /// The call that is open lives: something came that is no text.
+    /// The open call is active: something came that is not text.
     Activity,
-    /// The same, and it was something of what the model thinks before it answers.
+    /// The open call is active: a part of the model's reasoning came.
     Reasoning,
     /// The call that is open has used this number of tokens for its whole answer.
     Tokens(u64),
@@ -36,17 +36,18 @@ pub enum CallEnd {
     Error(String),
     /// Nothing came for the idle time.
     TimedOut,
-    /// It was refused before it began.
+    /// With a refusal, before any answer.
     Rejected {
         /// Why, for people.
         reason: String,
-        /// It may succeed a little later (429, 5xx): wait before the next call.
+        /// The same call may succeed later (429, 5xx): wait before the next one.
         transient: bool,
-        /// How long it asked to wait.
+        /// How long the refusal asked to wait.
         retry_after: Option<Duration>,
     },
-    /// It was refused before it began since a prefix is not continued: the session asks in words, at once, and from now
-    /// on. That is no failure, and the call does not count. A call in words that ends so is rejected.
+    /// With a refusal before any answer, because the provider does not continue a prefill. The session sends a
+    /// re-prompt at once, and from now on. The call is no failure and does not count. A re-prompt that ends so is
+    /// rejected.
     PrefillRejected(String),
 }
 
@@ -102,11 +103,11 @@ pub enum Output {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureReason {
-    /// It ended before anything was delivered.
+    /// The call ended before anything was delivered.
     Nothing(CallEnd),
-    /// Its text could not be joined, or not to its end.
+    /// The call's text could not be joined, or not to its end.
     Merge(SpliceError),
-    /// It was refused.
+    /// The call was refused.
     Rejected(String),
 }
 

@@ -18,15 +18,15 @@ pub enum Part {
     CutPath,
     /// What is to be done.
     Instruction,
-    /// The same after an answer that was not joined.
+    /// What is to be done, after an answer that was not joined.
     RetryInstruction,
-    /// The same after a second answer that was not joined: the element that was cut is to be repeated.
+    /// What is to be done, after a second answer that was not joined: the element that was cut is to be repeated.
     ElementInstruction,
-    /// The same where JSON mode stays: a document of its own is to be written.
+    /// What is to be done where JSON mode stays: a document of its own is to be written.
     JsonInstruction,
-    /// The same after an answer that was not joined.
+    /// What is to be done where JSON mode stays, after an answer that was not joined.
     JsonRetryInstruction,
-    /// How much there is of it, in percent. Off unless it is switched on.
+    /// Asks how much of the document is delivered, in percent. Off unless it is switched on.
     Progress,
     /// The text that is to be repeated.
     Anchor,
@@ -35,7 +35,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them, in their order.
+    /// All parts, in their order.
     pub const ALL: [Self; 12] = [
         Self::DeliveredSummary,
         Self::ElementBeforeCutoff,
@@ -136,7 +136,7 @@ impl Part {
 pub struct Parts<'a> {
     /// All text that was delivered.
     pub delivered: &'a str,
-    /// The tail of it that is to be repeated.
+    /// The tail of the delivered text that is to be repeated.
     pub anchor: &'a str,
     /// A rendering that replaces delivered text that is too long. The rendering ends as the text does.
     pub hierarchy_context: Option<&'a str>,
@@ -296,7 +296,7 @@ impl Prompt {
         is_wanted && is_on && self.has_anchor()
     }
 
-    /// The user's message. Its tags are ones that occur in none of the parts' texts.
+    /// Returns the user's message. No text of a part has one of its tags.
     pub fn render(&self, parts: &Parts<'_>) -> String {
         self.rendered(parts).text
     }

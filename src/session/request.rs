@@ -12,7 +12,7 @@ pub struct Request {
     /// What is added to the original request. `None`: the original request is sent again as it was, since nothing of
     /// the document was delivered.
     pub turn: Option<Turn>,
-    /// The call before spent all it had on thoughts: this one is to think less, or may write more. Only where
+    /// The call before spent all its tokens on reasoning: this one is to reason less, or may write more. Only where
     /// [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
 }
@@ -21,9 +21,9 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The assistant's message: all text that was delivered, or a rendering of it where it is longer than
-    /// [`ContinuationLimits::max_verbatim_context`](crate::ContinuationLimits::max_verbatim_context) and one is known. With [`ContinuationMode::Prefill`] it is the prefix.
+    /// [`ContinuationLimits::max_verbatim_context`](crate::ContinuationLimits::max_verbatim_context) and one is known. The prefill with [`ContinuationMode::Prefill`].
     pub delivered: String,
-    /// The tail of it that the answer is asked to repeat first.
+    /// The tail of the delivered text that the answer is asked to repeat first.
     pub anchor: String,
     /// What the answer is asked to write between the anchor and the new text. It occurs nowhere in the delivered text.
     pub mark: Option<String>,
@@ -33,14 +33,14 @@ pub struct Turn {
     pub tags: Vec<String>,
     /// The answer is asked for as a JSON document of its own, so the request keeps its JSON mode.
     pub keeps_json_mode: bool,
-    /// Which of the two is asked for.
+    /// How the rest is asked for.
     pub mode: ContinuationMode,
 }
 
 /// How the rest is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ContinuationMode {
-    /// In words: the delivered text as the assistant's turn, then the prompt as the user's.
+    /// By a re-prompt: the delivered text as the assistant's turn, then the prompt as the user's.
     #[default]
     Reprompt,
     /// The delivered text is the last turn, and is continued literally.
@@ -63,21 +63,22 @@ impl ContinuationMode {
 pub struct ContinuationStrategy {
     /// The words.
     pub prompt: Arc<Prompt>,
-    /// A prefix is continued literally, in this form; `None`: it is not, and the rest is asked for in words.
+    /// How the provider continues a prefill. `None`: it does not, and the rest is asked for by a re-prompt.
     pub prefill: Option<PrefillOptions>,
-    /// A call can be told to think less, or to write more: see [`Request::reduce_reasoning`]. Without it an answer that is
-    /// all thoughts passes as it came.
+    /// A call can be told to reason less, or to write more: see [`Request::reduce_reasoning`]. If unset, an answer that
+    /// is all reasoning passes as it came.
     pub reduce_reasoning: bool,
     /// The request asks for JSON mode and must keep it: the rest is asked for as a JSON document of its own.
     pub keeps_json_mode: bool,
 }
 
-/// What is peculiar to a provider that continues a prefix.
+/// How a provider continues a prefill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct PrefillOptions {
-    /// The prefix may not end in white space. Where that is text, inside a string, the rest is asked for in words.
+    /// The prefill must not end in white space. Where the white space is text of a string, a re-prompt asks for the
+    /// rest.
     pub rejects_trailing_space: bool,
-    /// The answer begins with the prefix.
+    /// The answer begins with the prefill.
     pub returns_prefill: bool,
 }
 
@@ -95,14 +96,14 @@ impl ContinuationStrategy {
         Self { prompt: Arc::new(prompt), ..Self::default() }
     }
 
-    /// With a prefix.
+    /// Sets how a prefill is continued.
     #[must_use]
     pub fn prefill(mut self, prefill: PrefillOptions) -> Self {
         self.prefill = Some(prefill);
         self
     }
 
-    /// With calls that can be told to think less.
+    /// Sets whether calls can be told to reason less.
     #[must_use]
     pub fn reduce_reasoning(mut self, reduce_reasoning: bool) -> Self {
         self.reduce_reasoning = reduce_reasoning;
@@ -118,7 +119,7 @@ impl ContinuationStrategy {
 }
 
 impl Turn {
-    /// The turns in words. `full`: bytes of delivered text that are sent back as they are.
+    /// Returns the turns of a re-prompt. Delivered text of up to `full` bytes is sent back as it is.
     pub fn reprompt(prompt: &Prompt, parts: &Parts<'_>, full: usize) -> Self {
         let rendering = parts.hierarchy_context.filter(|_| parts.delivered.len() > full);
         // What is not sent is not looked at either.

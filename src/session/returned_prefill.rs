@@ -5,36 +5,37 @@ use std::borrow::Cow;
 use crate::overlap::{EVIDENCE, is_unbordered};
 
 /// The prefill where it is sent back, and the white space after it that was not sent, by offsets of the delivered text.
-/// An answer that ends inside of it has brought nothing.
+/// An answer that ends inside the prefill has brought nothing.
 ///
-/// A prefix that says something is an echo too where none was to come: the model has begun again.
+/// A model that begins again repeats the prefill, too, although its provider does not send the prefill back. Only a
+/// prefill that new text hardly begins with is recognised then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReturnedPrefill {
     from: usize,
-    /// Where its white space begins, and where it ends.
+    /// Where the white space begins that was not sent, and where that ends.
     white: usize,
     to: usize,
-    /// How far it has come.
+    /// How much of the delivered text has come back.
     seen: usize,
-    /// Nothing has come, and what comes may be the prefix although it is not sent back.
+    /// Nothing has come, and the provider does not send the prefill back: the model may begin again.
     may_begin_again: bool,
 }
 
 impl ReturnedPrefill {
-    /// What is expected before new text, if anything. `white`: where the part of the delivered text ends that was sent;
-    /// `comes_back`: that part comes back.
+    /// Returns what is expected before new text, if anything. `white` is the end of the delivered text that was sent,
+    /// and `comes_back` says whether the provider sends that text back.
     pub(super) fn new(delivered: &str, white: usize, comes_back: bool) -> Option<Self> {
         let (from, to) = (if comes_back { 0 } else { white }, delivered.len());
         let may_begin_again = !comes_back && says_something(delivered.get(..white).unwrap_or_default());
         (from < to || may_begin_again).then_some(Self { from, white, to, seen: from, may_begin_again })
     }
 
-    /// It has ended in the middle of what only a model that begins again says.
+    /// Whether the answer has ended inside the prefill, after more of it than new text repeats by chance.
     pub(super) fn begins_again(&self) -> bool {
         self.from == 0 && self.seen >= EVIDENCE && self.seen < self.white
     }
 
-    /// Takes text of the answer. What is new of it, where that is known by now; then the echo is over.
+    /// Takes text of the answer. Returns the new part once it is known; the prefill has ended then.
     pub(super) fn feed<'t>(&mut self, delivered: &str, text: &'t str) -> Option<Cow<'t, str>> {
         if std::mem::take(&mut self.may_begin_again) && text.as_bytes().first() == delivered.as_bytes().first() {
             (self.from, self.seen) = (0, 0);
@@ -46,7 +47,7 @@ impl ReturnedPrefill {
         if same == text.len() && self.seen < self.to {
             return None;
         }
-        // What has come back whole is dropped; a part of it is text after all.
+        // A prefill that has come back whole is dropped; a part of a prefill is new text.
         let dropped = [self.to, self.white].into_iter().find(|&end| self.seen >= end).unwrap_or(self.from);
         Some(match text.get(dropped.saturating_sub(before)..) {
             Some(new) if dropped >= before => Cow::Borrowed(new),
@@ -55,11 +56,12 @@ impl ReturnedPrefill {
     }
 }
 
-/// New text hardly begins with all of it: it is long enough, and does not go on as it began.
-fn says_something(prefix: &str) -> bool {
-    let length = prefix.chars().take(LOOKED_AT).count();
-    length >= EVIDENCE && (length == LOOKED_AT || is_unbordered(prefix))
+/// Whether new text hardly begins with all of the prefill: the prefill is long enough, and its end does not repeat its
+/// start.
+fn says_something(prefill: &str) -> bool {
+    let length = prefill.chars().take(MAX_EXAMINED).count();
+    length >= EVIDENCE && (length == MAX_EXAMINED || is_unbordered(prefill))
 }
 
-/// A prefill of this number of characters is not searched.
-const LOOKED_AT: usize = 64 << 10;
+/// The number of characters from which on a prefill is not searched for repeats.
+const MAX_EXAMINED: usize = 64 << 10;

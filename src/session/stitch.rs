@@ -44,9 +44,9 @@ pub struct Explanation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Between {
-    /// None is.
+    /// No skipped part is between them.
     Nothing,
-    /// They are: the fragment is the skipped parts and this one, and its offsets count from the first skipped part.
+    /// The fragment is the skipped parts and this one, and its offsets count from the first skipped part.
     Skipped,
     /// The part fits after the skipped parts and without them, and nothing decides between the two: it was skipped,
     /// too.
@@ -241,7 +241,7 @@ impl<'a> Stitcher<'a> {
         }
         let ((is_exact, is_whole), explained) = self.try_join(part);
         let between = match self.try_join(&format!("{}{part}", self.skipped)).0 {
-            // It goes on with and without them, and breaks off in both readings or in neither.
+            // The part goes on with and without the skipped parts, and breaks off in both readings or in neither.
             (true, also_whole) if is_exact && is_whole == also_whole => Between::Unclear,
             (true, true) if !is_whole => Between::Skipped,
             _ => Between::Nothing,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use memchr::memmem;
 
-/// Returns what is appended to each of `names`, so that none of their tags occurs in any of `texts`: nothing, or `_2`, `_3`, ….
-/// One pass over the texts for each name.
+/// Returns what is appended to each of `names`, so that none of their tags occurs in any of `texts`: nothing, or `_2`,
+/// `_3`, …. One pass over the texts for each name.
 pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
     let mut taken = BTreeSet::new();
     for name in names {
