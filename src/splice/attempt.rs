@@ -4,7 +4,7 @@
 //! one of several wins is decided [elsewhere](super::decide).
 
 use super::candidate::Candidate;
-use super::flow::{DeferredMember, Flow, FlowError, Sum, Target, Tried, is_space, quiet_run};
+use super::flow::{DeferredMember, Flow, FlowError, Sum, Target, Tried, is_space, skippable_len};
 use super::place::Place;
 use super::predictor::Costs;
 use super::prior::Start;
@@ -116,7 +116,7 @@ impl Attempt {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
             let run = match c {
-                _ if self.in_plain_string() => quiet_run(rest.as_bytes()),
+                _ if self.in_plain_string() => skippable_len(rest.as_bytes()),
                 '0'..='9' | ',' | ' ' if self.is_between_scalars() => 1,
                 _ => 0,
             };
@@ -227,7 +227,7 @@ impl Attempt {
         if !self.is_verified() && goes_on {
             return Err(FlowError::AfterRoot);
         }
-        // A fence after a number that nothing was added to: it closes an open fence, and opens one where no fence is open.
+        // A fence after a number that nothing was added to closes an open fence, and opens one where no fence is open.
         let is_end = !self.progress.ends_at_cut || slot.document().has_fence();
         self.progress.is_verified |= c == '\n' && self.flow.dropped() == 0 && is_end;
         Ok(())

@@ -144,7 +144,7 @@ impl Sides<'_> {
         self.scene.costs.between(self.offset(from), self.offset(to))
     }
 
-    /// The same alone.
+    /// The bits of that text alone.
     fn bits_alone(&self, from: usize, to: usize) -> f32 {
         self.scene.alone.between(self.offset(from), self.offset(to))
     }

@@ -19,7 +19,7 @@ pub(super) struct Scored {
     pub(super) is_verified: bool,
     /// All of it may be a value of its own.
     pub(super) is_alone: bool,
-    /// It was asked for, and needs no more than one legal byte.
+    /// The candidate was asked for, and needs no more than one legal byte.
     pub(super) is_requested: bool,
     /// Of one document's candidates the one with the lowest rank is named.
     pub(super) rank: (u8, usize),
@@ -32,9 +32,9 @@ pub(super) struct Rivals {
     pub(super) repeating: f32,
     /// The fragment begins again and differs in a value.
     pub(super) differing: f32,
-    /// It is no continuation.
+    /// The fragment is no continuation.
     pub(super) other: f32,
-    /// The same once the grammar has shown that a candidate goes on in the document.
+    /// The fragment is no continuation, although the grammar has verified a candidate.
     pub(super) other_verified: f32,
 }
 

@@ -17,7 +17,7 @@ use crate::children::KeyHash;
 use crate::error::SyntaxError;
 use crate::json::{CutState, Frame, Kind, Machine};
 pub(super) use member::DeferredMember;
-pub(super) use target::{Delivered, Sum, Target, Tried, quiet_run};
+pub(super) use target::{Delivered, Sum, Target, Tried, skippable_len};
 
 /// Why text can't flow on.
 #[derive(Clone, Debug)]

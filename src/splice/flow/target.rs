@@ -60,7 +60,7 @@ impl Target for Tried<'_> {
         let mut rest = text.as_bytes();
         while let Some(first) = rest.first() {
             let in_string = self.machine.in_string();
-            let run = if in_string { quiet_run(rest) } else { 0 };
+            let run = if in_string { skippable_len(rest) } else { 0 };
             let (now, later) = rest.split_at(run.max(1));
             if in_string || !first.is_ascii_whitespace() {
                 now.iter().for_each(|&byte| self.sum.add(byte));
@@ -95,7 +95,7 @@ impl<S: Sink + ?Sized> Target for Delivered<'_, S> {
 }
 
 /// Returns the number of bytes that neither end a string nor begin an escape in it, and are legal there.
-pub(in crate::splice) fn quiet_run(text: &[u8]) -> usize {
-    let is_loud = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
-    text.iter().position(is_loud).unwrap_or(text.len())
+pub(in crate::splice) fn skippable_len(text: &[u8]) -> usize {
+    let is_stop = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
+    text.iter().position(is_stop).unwrap_or(text.len())
 }
