@@ -67,8 +67,8 @@ const PRIORS: [Prior; 10] = [
 /// right after its array's bracket, or without it, an element is either of the two.
 pub(super) const LOST: f32 = -1.0;
 
-/// Bits for the same reading where whole values before the element were repeated: a model that repeats those goes on with
-/// the cut element.
+/// Bits for the same reading where whole values before the element were repeated: a model that repeats those goes on
+/// with the cut element.
 pub(super) const LOST_AFTER_VALUES: f32 = -12.0;
 
 /// Bits for the reading that a whole element is missing before the new text: models hardly ever skip one.
@@ -136,11 +136,11 @@ impl Start {
 /// all text before it.
 pub(super) const UNLIKE: f32 = 4.0;
 
-/// The most bits of the same where a key was cut: a key is hardly ever a sentence.
+/// The limit in place of `UNLIKE` where a key was cut: a key is hardly ever a sentence.
 pub(super) const UNLIKE_KEY: f32 = 14.0;
 
-/// The length of the fragment's beginning that is compared for `UNLIKE`, in bytes: a few words show what the text is, and
-/// more text would only add up.
+/// The length of the fragment's beginning that is compared for `UNLIKE`, in bytes: a few words show what the text is,
+/// and more text would only add up.
 pub(super) const HEAD: usize = 24;
 
 /// The bits that a letter of prose costs at most: a sentence in a new language is a sentence, too.
