@@ -12,6 +12,7 @@ pub(crate) mod candidate;
 mod cursor;
 mod decide;
 mod deciding;
+mod early_end;
 pub(crate) mod explain;
 mod fence;
 mod flow;
@@ -29,7 +30,7 @@ pub(crate) mod text;
 
 use crate::document::Cut;
 use crate::envelope::{AllowedRoots, RootFinder};
-use crate::json::{CutState, Kind, Sink};
+use crate::json::Sink;
 use crate::limits::Limits;
 use crate::overlap::Anchor;
 use candidate::Candidate;
@@ -353,20 +354,6 @@ impl Splice {
         self.state = State::Joined(self.seam_of(&candidate, 1.0), Flow::new(slot, self.cap));
     }
 
-    /// The new text of this attempt closes what is open, and does nothing else so far.
-    fn may_end_early(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else { return false };
-        let at = deciding.attempts.get(winner).map(|attempt| attempt.candidate.at);
-        let new = at.and_then(|at| deciding.fragment.text.get(at..)).unwrap_or_default();
-        self.request.expect != Expect::Exact && more_is_due(slot) && new.chars().all(score::closes)
-    }
-
-    fn ends_early(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else { return false };
-        let is_done = deciding.attempts.get(winner).is_some_and(attempt::Attempt::is_done);
-        is_done && self.may_end_early(slot, winner)
-    }
-
     /// Delivers text after the seam, until the root is closed.
     fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
         let State::Joined(_, flow) = &mut self.state else { return };
@@ -404,11 +391,4 @@ fn requested_anchor(text: &str, request: &SpliceRequest, limits: &Limits) -> Opt
     let anchor = Anchor::of(text, limits.continuation.max_anchor_chars)?;
     let range = request.anchor.clone().unwrap_or(anchor.range);
     Some(Anchor { range, ambiguous: anchor.ambiguous })
-}
-
-/// The cut is inside a token, or a series goes on.
-fn more_is_due(slot: &Slot) -> bool {
-    let machine = slot.document().machine();
-    let is_series = || slot.frames().iter().any(|frame| frame.kind == Kind::Array);
-    machine.in_token() || machine.cut_state() != CutState::AfterValue || is_series()
 }
