@@ -72,8 +72,11 @@ impl Session {
         let before = self.slot.document().text().len();
         let was_joined = splice.seam().is_some();
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
-        if let Some(seam) = splice.seam().filter(|_| !was_joined).cloned() {
-            self.joined(now, seam);
+        match splice.seam() {
+            Some(seam) if !was_joined => self.joined(now, seam.clone()),
+            // An ellipsis in place of the last elements comes long after the seam.
+            Some(seam) => self.tally.early_end = self.tally.early_end.saturating_add(u32::from(seam.early_end)),
+            None => {}
         }
         self.give_out(before);
         self.repaired(splice.repairs());
@@ -85,7 +88,8 @@ impl Session {
         self.cut(now, end);
         let has_grown = self.slot.document().text().len() > delivered;
         if has_grown {
-            self.streaks.attempts = Attempts::default();
+            let has_early_end = merged == Err(SpliceError::EarlyEnd);
+            self.streaks.attempts = Attempts { has_early_end, ..Attempts::default() };
             let cause = if left_the_document(&merged) { Some(CutCause::Malformed) } else { end.cause() };
             self.last_cut = Some(LastCut { cause, end: end.clone() });
         } else if is_answer(&merged, end) {

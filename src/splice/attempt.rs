@@ -4,7 +4,7 @@
 //! one of several wins is decided [elsewhere](super::decide).
 
 use super::candidate::Candidate;
-use super::flow::{DeferredMember, Flow, FlowError, Sum, Target, Tried, is_space, skippable_len};
+use super::flow::{DeferredMember, Ellipsis, Flow, FlowError, Sum, Target, Tried, is_space, skippable_len};
 use super::place::Place;
 use super::predictor::Costs;
 use super::prior::Start;
@@ -104,7 +104,7 @@ impl Attempt {
             progress: Progress { left_token: token.is_none(), ..Progress::default() },
             machine,
             sum: Sum::default(),
-            flow: Flow::new(slot, cap),
+            flow: Flow::new(slot, cap, Ellipsis::IsText),
         }
     }
 

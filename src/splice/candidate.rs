@@ -148,7 +148,7 @@ impl From<&FlowError> for RejectReason {
             FlowError::Syntax(error) => Self::Grammar(error.kind),
             FlowError::Overwrites => Self::Overwrites,
             FlowError::AfterRoot => Self::AfterRoot,
-            FlowError::Pending => Self::Pending,
+            FlowError::Pending | FlowError::Ellipsis => Self::Pending,
         }
     }
 }

@@ -1,11 +1,17 @@
 //! Whether new text closes a document although more is due.
 
 use super::attempt::Attempt;
-use super::score::closes;
+use super::flow::{Ellipsis, Flow, is_space};
 use super::{Expect, Slot, Splice, State};
 use crate::json::{CutState, Kind};
 
 impl Splice {
+    /// Creates the flow of text that was joined.
+    pub(super) fn flow(&self, slot: &Slot) -> Flow {
+        let is_text = self.request.believes_early_end || self.request.expect == Expect::Exact;
+        Flow::new(slot, self.cap, if is_text { Ellipsis::IsText } else { Ellipsis::Ends })
+    }
+
     /// Whether the new text of this attempt closes what is open, and does nothing else so far.
     pub(super) fn may_end_early(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
@@ -27,4 +33,9 @@ fn more_is_due(slot: &Slot) -> bool {
     let machine = slot.document().machine();
     let is_series = || slot.frames().iter().any(|frame| frame.kind == Kind::Array);
     machine.in_token() || machine.cut_state() != CutState::AfterValue || is_series()
+}
+
+/// Whether text of such characters closes what is open, and says nothing else.
+pub(super) fn closes(c: char) -> bool {
+    is_space(c) || matches!(c, '"' | '}' | ']' | ',' | '.' | '…' | '`')
 }

@@ -29,6 +29,8 @@ pub(super) enum FlowError {
     AfterRoot,
     /// More bytes wait than the cap allows.
     Pending,
+    /// An ellipsis is in the place of elements or members.
+    Ellipsis,
 }
 
 impl From<SyntaxError> for FlowError {
@@ -44,11 +46,7 @@ pub(super) struct Flow {
     open: Vec<Option<KeyHash>>,
     cut: usize,
     state: State,
-    /// Whether the delivered text ends with a comma, and whether it ends with a complete value.
-    after_comma: bool,
-    after_value: bool,
-    /// Whether that value is a number, which may go on.
-    in_number: bool,
+    ellipsis: Ellipsis,
     /// Text that waits: a comma and a key, a member that may have been delivered.
     pending: String,
     cap: usize,
@@ -56,10 +54,32 @@ pub(super) struct Flow {
     repairs: Vec<Repair>,
 }
 
+/// What becomes of `"..."` as the last element of an array that was open at the cut, or as a key: models write it in place
+/// of the elements that they leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ellipsis {
+    /// The text before it is kept, and it ends the fragment.
+    Ends,
+    /// It is text.
+    IsText,
+    /// It is text, and one was seen.
+    Seen,
+}
+
+/// The end of the delivered text.
+#[derive(Clone, Copy, Debug)]
+struct Tail {
+    after_comma: bool,
+    /// Whether it ends with a complete value.
+    after_value: bool,
+    /// Whether that value is a number, which may go on.
+    in_number: bool,
+}
+
 #[derive(Clone, Debug)]
 enum State {
     /// Nothing significant has come.
-    Start,
+    Start(Tail),
     /// In the key that was cut; `pending` has its text so far, which is delivered already.
     OpenKey,
     Plain,
@@ -67,6 +87,10 @@ enum State {
     Comma,
     /// After a comma that was delivered, in an object that was open at the cut.
     KeyDue,
+    /// In a string of dots, which may be the last element; or after it.
+    Dots {
+        is_closed: bool,
+    },
     /// In the key after the comma.
     Key {
         escaped: bool,
@@ -85,7 +109,7 @@ enum State {
 
 impl Flow {
     /// Creates a flow to the end of the slot's text, in which at most `cap` bytes may wait.
-    pub(super) fn new(slot: &Slot, cap: usize) -> Self {
+    pub(super) fn new(slot: &Slot, cap: usize, ellipsis: Ellipsis) -> Self {
         let machine = slot.document().machine();
         let last = slot.text().trim_end().as_bytes().last();
         let in_number = machine.cut_state() == CutState::Number;
@@ -94,14 +118,17 @@ impl Flow {
             let has_key = frame.kind == Kind::Object && frame.key.end > 0;
             has_key.then(|| KeyHash::of_raw(frame.key.of(slot.text())))
         };
-        Self {
-            open: slot.frames().iter().map(key).collect(),
-            cut: slot.text().len(),
-            state: State::Start,
+        let tail = Tail {
             after_comma: !machine.in_token() && last == Some(&b','),
             after_value: machine.cut_state() == CutState::AfterValue
                 || in_number && last.is_some_and(u8::is_ascii_digit),
             in_number,
+        };
+        Self {
+            open: slot.frames().iter().map(key).collect(),
+            cut: slot.text().len(),
+            state: State::Start(tail),
+            ellipsis,
             pending: String::new(),
             cap,
             deferred: Vec::new(),
@@ -197,7 +224,7 @@ impl Flow {
     /// Fails when the text that waits is illegal.
     pub(super) fn finish<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         match self.state {
-            State::Comma | State::Key { .. } => self.release(target),
+            State::Comma | State::Key { .. } | State::Dots { .. } => self.release(target),
             _ => {
                 self.pending.clear();
                 Ok(())
@@ -222,7 +249,7 @@ impl Flow {
 
     fn step<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         match &mut self.state {
-            State::Start => self.start(target, c, text),
+            &mut State::Start(tail) => self.start(target, tail, c, text),
             State::OpenKey => {
                 target.take(text)?;
                 if target.machine().in_string() {
@@ -240,9 +267,10 @@ impl Flow {
                 Ok(())
             }
             State::KeyDue if is_space(c) => Ok(target.take(text)?),
-            State::Comma | State::KeyDue if c == '"' && in_object(target.machine()) => {
+            State::Comma | State::KeyDue if c == '"' => {
                 self.pending.push_str(text);
-                self.state = State::Key { escaped: false };
+                let in_object = in_object(target.machine());
+                self.state = if in_object { State::Key { escaped: false } } else { State::Dots { is_closed: false } };
                 Ok(())
             }
             State::Comma | State::KeyDue => {
@@ -259,6 +287,7 @@ impl Flow {
                 *escaped = c == '\\' && !*escaped;
                 if ends { self.end_key(target) } else { Ok(()) }
             }
+            &mut State::Dots { is_closed } => self.dots(target, is_closed, c, text),
             State::Again { .. } => self.again(target, c, text),
             State::AfterAgain { .. } if is_space(c) => Ok(()),
             &mut State::AfterAgain { has_comma } => match c {
@@ -276,7 +305,7 @@ impl Flow {
     }
 
     /// Takes the first significant text: a comma may be missing, or there may be one too many.
-    fn start<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
+    fn start<T: Target>(&mut self, target: &mut T, tail: Tail, c: char, text: &str) -> Result<(), FlowError> {
         let machine = target.machine();
         let in_object = in_object(machine);
         if machine.in_string() {
@@ -293,20 +322,19 @@ impl Flow {
             return Ok(target.take(text)?);
         }
         self.state = State::Plain;
-        if self.after_comma && c == ',' {
+        if tail.after_comma && c == ',' {
             self.note(target, Rule::CommaDropped);
-            self.after_comma = false;
             self.state = if in_object { State::KeyDue } else { State::Plain };
             return Ok(());
         }
-        if self.after_comma && in_object && c == '"' {
+        if !tail.after_value && c == '"' && (in_object && tail.after_comma || in_array(machine)) {
             self.state = State::KeyDue;
             return self.step(target, c, text);
         }
         let begins_value = matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n');
         // Digits continue the number. Brackets after a number are more likely a row that begins again.
-        let goes_on = self.in_number && !matches!(c, '"' | 't' | 'f' | 'n');
-        if self.after_value && !goes_on && if in_object { c == '"' } else { begins_value } {
+        let goes_on = tail.in_number && !matches!(c, '"' | 't' | 'f' | 'n');
+        if tail.after_value && !goes_on && if in_object { c == '"' } else { begins_value } {
             self.note(target, Rule::CommaAdded);
             self.comma()?;
             if in_object {
@@ -326,6 +354,41 @@ impl Flow {
             self.move_deferred(target)?;
         }
         if kind.is_some() && c == ',' { self.comma() } else { Ok(target.take(text)?) }
+    }
+
+    /// Takes text of a string that has nothing but dots so far, or what follows it.
+    fn dots<T: Target>(&mut self, target: &mut T, is_closed: bool, c: char, text: &str) -> Result<(), FlowError> {
+        match c {
+            '.' | '…' if !is_closed => self.pending.push_str(text),
+            '"' if !is_closed && self.pending.ends_with(['.', '…']) => {
+                self.pending.push_str(text);
+                self.state = State::Dots { is_closed: true };
+            }
+            _ if is_closed && is_space(c) => self.pending.push_str(text),
+            _ => {
+                if is_closed && c == ']' {
+                    self.ellipsis()?;
+                }
+                self.release(target)?;
+                return self.plain(target, c, text);
+            }
+        }
+        Ok(())
+    }
+
+    /// An ellipsis has come where an element or a key is due.
+    fn ellipsis(&mut self) -> Result<(), FlowError> {
+        if self.ellipsis == Ellipsis::Ends {
+            self.pending.clear();
+            return Err(FlowError::Ellipsis);
+        }
+        self.ellipsis = Ellipsis::Seen;
+        Ok(())
+    }
+
+    /// Whether an ellipsis was taken for text.
+    pub(super) fn has_ellipsis(&self) -> bool {
+        self.ellipsis == Ellipsis::Seen
     }
 
     /// Keeps a comma until it is known what follows it.
@@ -348,6 +411,10 @@ impl Flow {
 
 fn in_object(machine: &Machine) -> bool {
     machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object)
+}
+
+fn in_array(machine: &Machine) -> bool {
+    machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array)
 }
 
 /// Whether the character is white space of the grammar.

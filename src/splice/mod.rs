@@ -251,8 +251,9 @@ impl Splice {
                 End::Failed(error) => self.fail(error),
             }
         }
-        if let State::Joined(_, flow) = &mut self.state {
+        if let State::Joined(seam, flow) = &mut self.state {
             let ended = flow.finish(&mut Delivered { slot, sink });
+            seam.early_end |= flow.has_ellipsis();
             self.stop_at(slot, ended);
         }
         match &self.state {
@@ -309,7 +310,7 @@ impl Splice {
             debug_assert!(opened.is_ok(), "the rest of the opening line is legal: {opened:?}");
         }
         let seam = self.seam_of(&Candidate::new(Alignment::Start, Start::Requested, root, 0), 1.0);
-        self.state = State::Joined(seam, Flow::new(slot, self.cap));
+        self.state = State::Joined(seam, self.flow(slot));
     }
 
     fn seam_of(&self, candidate: &Candidate, posterior: f64) -> Seam {
@@ -339,7 +340,7 @@ impl Splice {
         let others = deciding.attempts.iter().filter(|other| other.document() != attempt.document());
         let rivals = others.map(|other| (other.candidate.alignment, other.candidate.overlap)).collect();
         let seam = self.seam_of(&attempt.candidate, posterior);
-        let mut flow = Flow::new(slot, self.cap);
+        let mut flow = self.flow(slot);
         let begun = flow.begin(&mut Delivered { slot, sink }, &attempt.lead.rest, &attempt.lead.deferred);
         self.state = State::Joined(Seam { decided: fragment.len(), rivals, ..seam }, flow);
         self.stop_at(slot, begun);
@@ -351,7 +352,7 @@ impl Splice {
         let State::Deciding(deciding) = &self.state else { return };
         self.candidates = explain::candidates_of(deciding, None);
         let candidate = Candidate::new(Alignment::Repeat, Start::Requested, deciding.fragment.text.len(), overlap);
-        self.state = State::Joined(self.seam_of(&candidate, 1.0), Flow::new(slot, self.cap));
+        self.state = State::Joined(self.seam_of(&candidate, 1.0), self.flow(slot));
     }
 
     /// Delivers text after the seam, until the root is closed.
@@ -381,6 +382,7 @@ impl Splice {
         match stop {
             FlowError::Syntax(error) => self.fail(SpliceError::Malformed(error)),
             FlowError::Pending => self.fail(SpliceError::Pending(self.cap)),
+            FlowError::Ellipsis => self.fail(SpliceError::EarlyEnd),
             FlowError::Overwrites | FlowError::AfterRoot => self.fail(SpliceError::Overwrites(slot.text().len())),
         }
     }

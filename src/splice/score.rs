@@ -5,6 +5,7 @@ use super::candidate::{Candidate, Evidence};
 use super::cursor::CutToken;
 use super::decide::{self, Decision, Rivals, Scored};
 use super::deciding::{Deciding, FEW, Fragment, Lost};
+use super::early_end::closes;
 use super::flow::is_space;
 use super::place::Place;
 use super::prior::{self, Start};
@@ -265,9 +266,4 @@ impl Deciding {
 /// Of one document's candidates the simplest is named.
 fn rank(candidate: &Candidate) -> u8 {
     if candidate.start == Start::Nearly { u8::MAX } else { candidate.alignment.rank() }
-}
-
-/// Text of these characters closes what is open, and says nothing else.
-pub(super) fn closes(c: char) -> bool {
-    is_space(c) || matches!(c, '"' | '}' | ']' | ',' | '.' | '…' | '`')
 }

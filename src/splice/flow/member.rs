@@ -29,6 +29,11 @@ impl Flow {
     pub(super) fn end_key<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         let quote = self.pending.find('"').unwrap_or_default();
         let key = self.pending.get(quote..).unwrap_or_default();
+        let name = key.trim_matches('"');
+        if !name.is_empty() && name.chars().all(|c| matches!(c, '.' | '…')) {
+            self.ellipsis()?;
+            return self.release(target);
+        }
         let hash = KeyHash::of_raw(key.get(1..key.len() - 1).unwrap_or_default());
         if self.delivered(target, hash).is_none() {
             let depth = target.machine().frames().len().saturating_sub(1);

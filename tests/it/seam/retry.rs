@@ -91,6 +91,7 @@ pub(crate) fn run(
             Output::Event(SessionEvent::Failed { reason, .. }) => said.push(reason.to_string()),
             Output::Event(_) | Output::Text(_) => {}
             Output::Done(outcome) => {
+                is_flagged |= outcome.tally().early_end > 0;
                 let is_true = || read(session.document().text()).is_some_and(|node| node.is(truth));
                 let verdict = match outcome.status() {
                     Status::Complete if is_true() => Verdict::Right,
