@@ -192,6 +192,11 @@ impl Cursor {
         self.repeated.end > 0
     }
 
+    /// Whether this cursor began at the same place and has repeated more.
+    pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
+        self.base == other.base && self.repeated.end > other.repeated.end
+    }
+
     fn start(&self) -> Start {
         match self.base {
             _ if self.is_reentry => Start::Rerooted,

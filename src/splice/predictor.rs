@@ -243,6 +243,11 @@ impl Costs {
         self.again = None;
     }
 
+    /// Whether the bytes before `at` were counted.
+    pub(super) fn knows(&self, at: usize) -> bool {
+        at <= ENOUGH
+    }
+
     /// The bits of the bytes before `at`.
     pub(super) fn before(&self, at: usize) -> f32 {
         self.sums.get(at).copied().unwrap_or(self.sum)

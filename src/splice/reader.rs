@@ -76,7 +76,11 @@ impl Reader {
 
     /// Returns the best score of the cursors that have repeated something and then contradict what was delivered.
     pub(super) fn differing(&self, scene: &Scene<'_>) -> f32 {
-        let is_differing = |cursor: &&Cursor| matches!(cursor.state, State::Dead(Some(_))) && cursor.has_repeated();
+        // Another child was taken for the open one where a cursor from the same place has come further.
+        let is_furthest = |cursor: &Cursor| !self.cursors.iter().any(|other| other.is_ahead_of(cursor));
+        let is_differing = |cursor: &&Cursor| {
+            matches!(cursor.state, State::Dead(Some(_))) && cursor.has_repeated() && is_furthest(cursor)
+        };
         let differing = self.cursors.iter().filter(is_differing);
         let bits = differing.map(|cursor| cursor.bits(scene, false) + prior::DIFFERS);
         bits.fold(f32::NEG_INFINITY, f32::max)

@@ -59,14 +59,13 @@ impl Scoring<'_> {
     /// Brings the evidence of a candidate up to date, and returns its score.
     fn scored(&self, attempt: &mut Attempt) -> Scored {
         let misfit = self.misfit(attempt);
-        attempt.candidate.evidence.misfit = 0.0;
+        attempt.candidate.evidence.misfit = misfit;
         let lost = match attempt.candidate.alignment {
             Alignment::Exact => self.at_cut(attempt),
             Alignment::Restart | Alignment::Reentry => self.restarted(attempt),
             Alignment::Anchor if attempt.candidate.start == Start::Nearly => self.nearly(&attempt.candidate),
             _ => f32::NEG_INFINITY,
         };
-        attempt.candidate.evidence.misfit += misfit;
         Scored {
             score: attempt.candidate.evidence.score(),
             lost,
@@ -87,7 +86,8 @@ impl Scoring<'_> {
         let new = self.new_text(&attempt.candidate);
         attempt.new_text.take(at, new, self.place);
         let to = at + attempt.new_text.len();
-        attempt.new_text.bits() - self.fragment.at_cut.between(at, to)
+        // Of a long fragment only the beginning is counted.
+        if self.fragment.at_cut.knows(to) { attempt.new_text.bits() - self.fragment.at_cut.between(at, to) } else { 0.0 }
     }
 
     fn new_text(&self, candidate: &Candidate) -> &str {
@@ -116,15 +116,16 @@ impl Scoring<'_> {
         let repeated = self.fragment.text.get(..attempt.candidate.at).unwrap_or_default();
         let opened = repeated.rfind(['{', '[']).and_then(|at| self.fragment.text.get(at..)).unwrap_or_default();
         let (due, skipped) = place.opened_bits(opened);
-        let misfit = self.strangeness(attempt, new) - due - place.next_bits(new).0.max(0.0);
+        let strangeness = self.strangeness(attempt, new);
         let evidence = &mut attempt.candidate.evidence;
-        evidence.misfit = misfit;
+        let skips = evidence.score() + prior::SKIPPED + skipped;
+        evidence.misfit += strangeness - due - place.next_bits(new).0.max(0.0);
         match evidence.element {
             Some((depth, at, bits)) => {
                 let own = place.element_bits(depth, self.fragment.text.get(at..).unwrap_or_default());
                 evidence.score() + bits - own
             }
-            None => evidence.prior + evidence.surprise + prior::SKIPPED + skipped,
+            None => skips,
         }
     }
 
@@ -166,8 +167,7 @@ impl Deciding {
         let head = end.min(begin + prior::HEAD);
         let sentence = prior::LETTER * (head - begin) as f32;
         let most = if matches!(self.place.token, CutToken::Key { .. }) { prior::UNLIKE_KEY } else { prior::UNLIKE };
-        let unlike = self.fragment.at_cut.between(begin, head) - self.fragment.costs.between(begin, head).min(sentence);
-        let unlike = unlike.min(most);
+        let unlike = (self.fragment.at_cut.between(begin, head) - sentence).min(most);
         let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
         let is_near = self.near.anchor.is_alive() && self.place.expect != Expect::Exact;
         let near = if is_near { Start::Nearly.prior(self.place.expect) + said / 2.0 } else { f32::NEG_INFINITY };
