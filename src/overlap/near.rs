@@ -85,11 +85,16 @@ impl NearAnchor {
 
     /// Whether the content may still become the anchor. Once the anchor has ended: with fewer edits than there.
     pub fn is_alive(&self) -> bool {
-        let Some(wanted) = self.wanted else { return false };
-        let bound = self.bound();
+        self.fewest_edits().is_some()
+    }
+
+    /// Returns the fewest edits with which the content may still become the anchor.
+    pub(crate) fn fewest_edits(&self) -> Option<usize> {
+        let (wanted, bound) = (self.wanted?, self.bound());
         let unread = |at: usize| self.read + at < self.anchor.len() + bound;
-        let is_near = |distance: usize| distance + usize::from(self.has_lead) <= wanted;
-        self.band.iter().enumerate().any(|(at, &distance)| unread(at) && is_near(distance))
+        let edits = |(_, &distance): (usize, &usize)| distance + usize::from(self.has_lead);
+        let band = self.band.iter().enumerate();
+        band.filter(|&(at, _)| unread(at)).map(edits).min().filter(|&edits| edits <= wanted)
     }
 
     /// Returns the most edits.

@@ -134,8 +134,10 @@ impl Place {
         let key = first_key(begun, new)?;
         // Rows are the elements of the innermost array, whatever is open in the one that was cut.
         let Some(depth) = slot.frames().iter().rposition(|frame| frame.kind == Kind::Array) else { return Some(0.0) };
-        let mut rows = slot.child_index().children(depth).iter().rev().take(ROWS).peekable();
-        let is_strange = rows.len() > 1 && !rows.any(|row| row.span.of(slot.text()).contains(&key));
+        let rows = slot.child_index().children(depth).iter().rev().take(ROWS).map(|row| row.span.of(slot.text()));
+        // Rows without a key that begins as this one do not tell how it ends.
+        let alike: Vec<&str> = rows.filter(|row| row.contains(begun)).collect();
+        let is_strange = alike.len() > 1 && !alike.iter().any(|row| row.contains(&key));
         Some(if is_strange { prior::STRANGE_KEY } else { 0.0 })
     }
 

@@ -163,11 +163,13 @@ impl Deciding {
         let scene = self.scene();
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
         let said = self.fragment.at_cut.between(begin, end);
-        // A sentence costs no more than sentences do.
+        let is_key = matches!(self.place.token, CutToken::Key { .. });
+        let most = if is_key { prior::UNLIKE_KEY } else { prior::UNLIKE };
+        let unlike = |to: usize| self.fragment.at_cut.between(begin, to) - prior::LETTER * (to - begin) as f32;
         let head = end.min(begin + prior::HEAD);
-        let sentence = prior::LETTER * (head - begin) as f32;
-        let most = if matches!(self.place.token, CutToken::Key { .. }) { prior::UNLIKE_KEY } else { prior::UNLIKE };
-        let unlike = (self.fragment.at_cut.between(begin, head) - sentence).min(most);
+        // A sentence does not go on after the quote that ends a key: what follows can only speak for the key.
+        let quote = self.fragment.text.get(begin..head).filter(|_| is_key).and_then(|head| head.find('"'));
+        let unlike = quote.map_or(most, |quote| unlike(begin + quote + 1)).min(unlike(head)).min(most);
         let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
         let is_near = self.near.anchor.is_alive() && self.place.expect != Expect::Exact;
         let near = if is_near { Start::Nearly.prior(self.place.expect) + said / 2.0 } else { f32::NEG_INFINITY };
@@ -223,6 +225,14 @@ impl Deciding {
         }
         self.note_contradictions();
         self.attempts.iter_mut().for_each(Attempt::end);
+        // Before the repeat: the last closers of the delivered text are closers, too.
+        let is_closed = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_done();
+        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
+        if content.chars().all(closes)
+            && let Some(attempt) = self.attempts.iter().position(is_closed)
+        {
+            return End::Join(attempt, 1.0);
+        }
         // Everything that came is a tail of the delivered text, and nothing significant follows it.
         let is_tail = |attempt: &&Attempt| {
             let candidate = &attempt.candidate;
@@ -233,13 +243,6 @@ impl Deciding {
         let is_answer = |attempt: &Attempt| attempt.candidate.start.is_requested() && attempt.is_verified();
         if let Some(attempt) = self.attempts.iter().find(is_tail).filter(|_| !self.attempts.iter().any(is_answer)) {
             return End::Repeat(attempt.candidate.overlap);
-        }
-        let is_closed = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_done();
-        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
-        if content.chars().all(closes)
-            && let Some(attempt) = self.attempts.iter().position(is_closed)
-        {
-            return End::Join(attempt, 1.0);
         }
         let repeats = self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
         if let Some((winner, posterior)) = self.winner(slot, true) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::relay::{Output, Relay};
 use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
 use restitch::sse::Decoder;
@@ -55,8 +55,8 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
     // All of the text is sent back, however long it is.
     let mut relay = Relay::new(Limits::default().with_max_verbatim_context(usize::MAX));
     let first = stream("first", &document[..cut], "length", rng);
+    // A stream has its own end: another one would be that of the next call.
     relay.handle_bytes(NOW, first.into());
-    relay.handle_transport_end(NOW, TransportEnd::Closed);
     let mut body = Vec::new();
     let mut status = None;
     while let Some(output) = relay.poll_output() {
@@ -66,10 +66,9 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
                 let turn = request.turn.unwrap();
                 assert_eq!(turn.delivered, document[..turn.delivered.len()], "the client got another text");
                 let rest = &document[turn.delivered.len()..];
-                let white = &turn.delivered[turn.delivered.trim_end().len()..];
+                let white = &turn.delivered[turn.delivered.trim_end_matches([' ', '\t', '\r', '\n']).len()..];
                 let anchor = format!("{}{white}", turn.anchor);
                 relay.handle_open(NOW);
-                // The stream has its own end: what follows it would be the end of the next call.
                 relay.handle_bytes(NOW, stream("next", &answer(behaviour, &anchor, rest), "stop", rng).into());
             }
             Output::Done { outcome, .. } => status = Some(outcome.status()),
@@ -86,34 +85,34 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
     (text, status.unwrap())
 }
 
-#[test]
-#[ignore = "open: rests of closers alone are asked for twice and then end closed, in nested brackets"]
-fn documents_cut_into_chat_streams_come_out_whole() {
+/// How continuations ended: right, closed, or complete with a wrong text.
+type Ends = [usize; 3];
+
+/// Cuts each document four times for each behaviour and continues it. Panics where a text is wrong and not closed.
+fn count_ends(behaviours: &[&'static str]) -> BTreeMap<&'static str, Ends> {
     let mut documents: Vec<(String, String)> =
         OURS.iter().map(|text| ("ours".to_owned(), (*text).to_owned())).collect();
     let is_small_container = |text: &str| text.trim_start().starts_with(['{', '[']) && text.len() <= 60_000;
     documents.extend(corpus_documents("docs").into_iter().filter(|(_, text)| is_small_container(text)));
     let mut rng = Rng::new(23);
-    let mut table: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    let mut table: BTreeMap<&str, Ends> = BTreeMap::new();
     for (name, document) in &documents {
         let document = document.trim();
-        for behaviour in ["exact", "anchor", "fenced", "fence never closed", "preamble", "preamble and fence"] {
+        for &behaviour in behaviours {
             for _ in 0..4 {
                 let at = 1 + rng.below(document.len() - 1);
                 let cut = (at..).find(|&at| document.is_char_boundary(at)).unwrap();
                 let (text, status) = run(document, cut, behaviour, &mut rng);
-                let right = text == document && status == Status::Complete;
                 let place = match status {
-                    _ if right => 0,
+                    Status::Complete if text == document => 0,
                     Status::Closed => 1,
                     _ => 2,
                 };
                 table.entry(behaviour).or_default()[place] += 1;
                 assert!(place < 2, "{name} cut at {cut}, {behaviour}: wrong, and nobody says so");
-                if place == 1 {
-                    println!("{name} cut at {cut}, {behaviour}: closed before {:.60?}", &document[cut..]);
+                if place > 0 {
+                    println!("{name} cut at {cut}, {behaviour}: {place} before {:.60?}", &document[cut..]);
                 }
-                assert!(right || behaviour == "exact", "{name} cut at {cut}, {behaviour}: closed");
             }
         }
     }
@@ -121,9 +120,23 @@ fn documents_cut_into_chat_streams_come_out_whole() {
     for (behaviour, [right, closed, wrong]) in &table {
         println!("{behaviour:<20} right {right:4}  closed {closed:3}  wrong {wrong}");
     }
-    // A continuation without the requested anchor is accepted where it cannot be a repetition. More of our own
-    // documents repeat themselves than of the recorded ones.
-    let [right, closed, _] = table["exact"];
+    table
+}
+
+#[test]
+fn documents_cut_into_chat_streams_come_out_whole() {
+    let behaviours = ["anchor", "fenced", "fence never closed", "preamble", "preamble and fence"];
+    for (behaviour, [_, closed, wrong]) in count_ends(&behaviours) {
+        assert_eq!((closed, wrong), (0, 0), "{behaviour}");
+    }
+}
+
+/// A continuation without the requested anchor is accepted where it cannot be a repetition. More of our own documents
+/// repeat themselves than of the recorded ones.
+#[test]
+#[ignore = "open: the rest of a number, and elements like those before them, are too seldom told from a repetition"]
+fn continuations_without_the_anchor_come_out_whole() {
+    let [right, closed, _] = count_ends(&["exact"])["exact"];
     assert!(closed * at_least(10, 20) <= right, "{closed} of {} exact continuations were not taken", right + closed);
 }
 

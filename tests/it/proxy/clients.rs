@@ -154,7 +154,6 @@ async fn stopping_waits_for_answers_and_for_nothing_else() {
 }
 
 #[tokio::test]
-#[ignore = "open: an unrequested rest of a literal and a closer ends closed"]
 async fn many_streams_at_once() {
     let setup = Setup::new("answer").await;
     let mut rng = Rng::new(23);
