@@ -55,9 +55,12 @@ pub(super) struct NewText {
 impl NewText {
     /// Takes the new text so far, which begins at `at` in the fragment.
     pub(super) fn take(&mut self, at: usize, new: &str, place: &Place) {
+        if new.trim_start_matches(is_space).is_empty() {
+            return;
+        }
         if self.at != at || self.len == 0 {
             *self = Self { at, ..Self::default() };
-            self.costs.begin(place.here());
+            self.costs.begin(place.before_new(new));
         }
         for &byte in new.as_bytes().iter().take(NEW).skip(self.len) {
             self.costs.push(&place.predictor, byte);

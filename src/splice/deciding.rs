@@ -433,15 +433,17 @@ impl Deciding {
         let is_requested = is_first || on_own_line && !is_cut_tried && !is_after_bracket;
         let start_kind = if is_requested { Start::Requested } else { Start::Nearly };
         let from = self.place.tail - (end - start).min(self.place.tail);
-        let surprise = fragment.surprise(start, end);
-        let evidence = Evidence::new(start_kind.prior(self.place.expect), surprise, 0.0);
-        let candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
-        if is_next && surprise < prior::ENOUGH {
-            // New text that begins as the anchor does.
-            return;
-        }
+        let mut evidence = Evidence::new(start_kind.prior(self.place.expect), fragment.surprise(start, end), 0.0);
+        let mut candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
         if is_next {
-            self.attempts.retain(|attempt| attempt.candidate.start != Start::Requested);
+            // The anchor may come twice, or new text begins as it does.
+            let requested = |attempt: &&mut Attempt| attempt.candidate.start == Start::Requested;
+            for first in self.attempts.iter_mut().filter(requested) {
+                first.candidate.start = Start::Nearly;
+                evidence.surprise += first.candidate.evidence.surprise;
+            }
+            evidence.prior += prior::TWICE;
+            candidate.start = Start::Nearly;
         }
         self.fragment.anchor_end = (end - start >= FEW).then_some(end);
         self.add(slot, Candidate { from, evidence, ..candidate }, self.lead());
@@ -459,7 +461,7 @@ impl Deciding {
         // What goes on at the cut, letter by letter, is no anchor with a wrong letter.
         let is_row = edits > 0 && self.place.is_in_a_row(slot, self.near.from) && self.attempts.iter().any(is_new);
         let surprise = if is_row { surprise.min(prior::IN_A_ROW) } else { surprise };
-        let prior = Start::Nearly.prior(self.place.expect) - EDIT * edits as f32;
+        let prior = Start::Nearly.prior(self.place.expect) - prior::EDIT * edits as f32;
         let candidate = Candidate::new(Alignment::Anchor, Start::Nearly, end, self.place.tail - self.near.from);
         let evidence = Evidence::new(prior, surprise, 0.0);
         // Escapes of white space at the end of the anchor do not count as its end.
@@ -502,9 +504,6 @@ fn significant_end(text: &str) -> usize {
     }
     end.len()
 }
-
-/// Bits that an edit of the anchor costs.
-const EDIT: f32 = 14.0;
 
 impl Rejected {
     fn note(&mut self, attempt: &Attempt, error: &FlowError) {

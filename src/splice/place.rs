@@ -87,6 +87,17 @@ impl Place {
         self.here
     }
 
+    /// What precedes this new text at the cut: a comma that is missing there is no part of it.
+    pub(super) fn before_new(&self, new: &str) -> History {
+        let is_missing = self.token == CutToken::AfterValue
+            && new.trim_start_matches(is_space).starts_with(|c| !matches!(c, ',' | '}' | ']'));
+        let mut history = self.here;
+        if is_missing {
+            history.push(b',');
+        }
+        history
+    }
+
     /// Returns a machine that is at the start of the element that was cut, and what precedes that element.
     pub(super) fn without_element(&self) -> Option<(Machine, History)> {
         self.element.as_ref().map(|element| (element.machine.clone(), element.before))

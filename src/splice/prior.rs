@@ -94,6 +94,12 @@ pub(super) const IN_WORD: f32 = -12.0;
 /// element in full.
 pub(super) const LEFT_OUT: f32 = -4.0;
 
+/// Bits for an anchor that comes twice in a row: models rarely begin it again.
+pub(super) const TWICE: f32 = -7.0;
+
+/// Bits that an edit of the anchor costs: which character, and what is in its place.
+pub(super) const EDIT: f32 = 14.0;
+
 impl Start {
     /// The prior of one candidate of this kind, in bits.
     pub(super) fn prior(self, expect: Expect) -> f32 {
@@ -200,6 +206,8 @@ mod tests {
             format!("leaves out delivered members of the element that it begins again has {} bits less", -LEFT_OUT),
             format!("{} bits less for the place, {} for a tail of one or two bytes", -AT_WORD, -IN_WORD),
             format!("in none of the last 64 elements | {STRANGE_KEY} against it"),
+            format!("that comes twice in a row has {} bits less", -TWICE),
+            format!("{EDIT} bits less for each edit"),
             format!("that the array has more than once | it counts at most {RECURS} bits"),
             format!("and the text is verified at the cut | it counts at most {IN_A_ROW} bits"),
             format!("less {} bit ({} where whole values", -LOST, -LOST_AFTER_VALUES),

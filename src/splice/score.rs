@@ -87,7 +87,11 @@ impl Scoring<'_> {
         attempt.new_text.take(at, new, self.place);
         let to = at + attempt.new_text.len();
         // Of a long fragment only the beginning is counted.
-        if self.fragment.at_cut.knows(to) { attempt.new_text.bits() - self.fragment.at_cut.between(at, to) } else { 0.0 }
+        if self.fragment.at_cut.knows(to) {
+            attempt.new_text.bits() - self.fragment.at_cut.between(at, to)
+        } else {
+            0.0
+        }
     }
 
     fn new_text(&self, candidate: &Candidate) -> &str {
