@@ -150,7 +150,7 @@ pub(super) const UNLIKE_KEY: f32 = 14.0;
 pub(super) const HEAD: usize = 24;
 
 /// The bits that a letter of prose costs at most: a sentence in a new language is a sentence, too.
-pub(super) const LETTER: f32 = 4.5;
+pub(super) const LETTER: f32 = 3.5;
 
 /// Bits against new text whose first key no element before it has: rows of a table share their keys.
 pub(super) const STRANGE_KEY: f32 = 9.0;
