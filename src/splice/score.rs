@@ -88,7 +88,7 @@ impl Scoring<'_> {
         let to = at + attempt.new_text.len();
         // Of a long fragment only the beginning is counted.
         if self.fragment.at_cut.knows(to) {
-            attempt.new_text.bits() - self.fragment.at_cut.between(at, to)
+            (attempt.new_text.bits() - self.fragment.at_cut.between(at, to)).max(0.0)
         } else {
             0.0
         }
