@@ -458,8 +458,11 @@ impl Deciding {
         }
         let is_new = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_verified();
         let surprise = self.fragment.surprise(begin, end);
-        // What goes on at the cut, letter by letter, is no anchor with a wrong letter.
-        let is_row = edits > 0 && self.place.is_in_a_row(slot, self.near.from) && self.attempts.iter().any(is_new);
+        // What goes on at the cut and costs as little as a row among rows is no anchor with a wrong letter. Where the
+        // anchor is all that was delivered, too little is known of rows.
+        let is_whole = Some(self.near.from) == slot.document().root_start();
+        let is_typical = is_whole || surprise < prior::TYPICAL * (end - begin) as f32;
+        let is_row = edits > 0 && is_typical && self.attempts.iter().any(is_new);
         let surprise = if is_row { surprise.min(prior::IN_A_ROW) } else { surprise };
         let prior = Start::Nearly.prior(self.place.expect) - prior::EDIT * edits as f32;
         let candidate = Candidate::new(Alignment::Anchor, Start::Nearly, end, self.place.tail - self.near.from);

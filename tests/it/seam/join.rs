@@ -76,17 +76,19 @@ fn feed<'a>(limits: &Limits, text: &str, expect: Expect, pieces: impl Iterator<I
     let delivered = text.len();
     let (mut pending, mut pushed_at, mut at) = (0, None, 0);
     let mut fragment = String::new();
+    let mut has_failed = false;
     for piece in pieces {
         fragment.push_str(piece);
+        if has_failed {
+            continue;
+        }
         let fed = splice.feed(&mut slot, piece);
         at += piece.len();
         pending = pending.max(splice.pending());
         if slot.document().text().len() > delivered {
             pushed_at = pushed_at.or(Some(at));
         }
-        if fed.is_err() {
-            break;
-        }
+        has_failed = fed.is_err();
     }
     let mut merged = splice.finish(&mut slot);
     if merged == Err(SpliceError::EarlyEnd) {
