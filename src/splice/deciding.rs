@@ -284,15 +284,15 @@ impl Deciding {
         self.fragment.text.len() - self.fragment.repeated
     }
 
-    /// Whether no new text has come: a tag of the request may be here.
-    pub(super) fn is_at_seam(&self) -> bool {
+    /// Whether a tag here is one of the request's own: on a line of its own, or a closing one where no new text has come.
+    pub(super) fn may_be_tag(&self, tag: &str) -> bool {
         let text = self.fragment.text.as_str();
-        is_line_start(text)
-            || self.attempts.iter().any(|attempt| {
-                let candidate = &attempt.candidate;
-                candidate.alignment != Alignment::Exact
-                    && text.get(candidate.at..).is_some_and(|new| new.trim_matches(is_space).is_empty())
-            })
+        let is_at_seam = |attempt: &Attempt| {
+            let candidate = &attempt.candidate;
+            candidate.alignment != Alignment::Exact
+                && text.get(candidate.at..).is_some_and(|new| new.trim_matches(is_space).is_empty())
+        };
+        is_line_start(text) || tag.starts_with("</") && self.attempts.iter().any(is_at_seam)
     }
 
     /// The requested anchor has come in a fence, and nothing new.

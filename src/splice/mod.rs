@@ -148,7 +148,7 @@ impl Splice {
             match (piece, &mut self.state) {
                 (Piece::Text(text), _) => self.take(slot, &text, sink),
                 (Piece::Mark, State::Deciding(deciding)) => deciding.mark(slot),
-                (Piece::Tag(_), State::Deciding(deciding)) if deciding.is_at_seam() => {}
+                (Piece::Tag(tag), State::Deciding(deciding)) if deciding.may_be_tag(&tag) => {}
                 (Piece::Tag(tag), _) => self.take(slot, &tag, sink),
                 (Piece::Mark, _) => {}
             }
