@@ -175,8 +175,13 @@ impl Deciding {
         let quote = self.fragment.text.get(begin..head).filter(|_| is_key).and_then(|head| head.find('"'));
         let unlike = quote.map_or(most, |quote| unlike(begin + quote + 1)).min(unlike(head)).min(most);
         let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
-        let is_near = self.near.anchor.is_alive() && self.place.expect != Expect::Exact;
-        let near = if is_near { Start::Nearly.prior(self.place.expect) + said / 2.0 } else { f32::NEG_INFINITY };
+        // An anchor that may still come; at the end, one that broke off with the edits so far.
+        let nearly = Start::Nearly.prior(self.place.expect);
+        let near = match self.near.anchor.fewest_edits().filter(|_| self.place.expect != Expect::Exact) {
+            Some(edits) if at_end => nearly + said - prior::EDIT * edits as f32,
+            Some(_) => nearly + said / 2.0,
+            None => f32::NEG_INFINITY,
+        };
         let verbatim = match self.matcher.occurrence() {
             Some(_) if self.matcher.may_be_anchor(self.fragment.text.as_bytes()) => 0.0,
             Some(_) => Start::Tail.prior(self.place.expect) + prior::AT_WORD,
