@@ -292,7 +292,9 @@ impl Deciding {
             candidate.alignment != Alignment::Exact
                 && text.get(candidate.at..).is_some_and(|new| new.trim_matches(is_space).is_empty())
         };
-        is_line_start(text) || tag.starts_with("</") && self.attempts.iter().any(is_at_seam)
+        // A prompt has tags; a prefill has none.
+        let is_prompted = self.place.expect != Expect::Exact;
+        is_prompted && (is_line_start(text) || tag.starts_with("</") && self.attempts.iter().any(is_at_seam))
     }
 
     /// The requested anchor has come in a fence, and nothing new.
@@ -347,13 +349,8 @@ impl Deciding {
 
     /// Adds the candidate of a cursor that has come to the cut.
     fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
-        let Arrival { at, mut rest, deferred, from, start, bits, container, element, leaves_out, is_reentry } = arrival;
+        let Arrival { at, rest, deferred, from, start, bits, container, element, leaves_out, is_reentry } = arrival;
         let mut at = self.fragment.begin + at;
-        let written = at.checked_sub(rest.len()).and_then(|from| self.fragment.text.get(from..at));
-        if written.is_some_and(|written| written.eq_ignore_ascii_case(&rest)) {
-            // The escape goes on as it was begun.
-            at -= std::mem::take(&mut rest).len();
-        }
         let mut skip = 0;
         if self.place.token_start.is_none() {
             // White space before it is the document's, as far as that has none yet.

@@ -41,7 +41,6 @@ fn factor() -> u64 {
 }
 
 #[test]
-#[ignore = "open: its bounds are those of the rules before the score; the bench has the table"]
 fn continuations_are_joined_correctly() {
     let (table, peers) = table::measure(documents::TUNING, Size::Documents(DOCUMENTS * factor()), CUTS);
     for (_, row) in &table.wrong {

@@ -96,6 +96,10 @@ impl CutString {
                 return Follow::On(compared - from);
             };
             let (code, length) = string::first_unit(rest);
+            if compared == self.said.len() && begins(rest.get(..length).unwrap_or_default(), &self.escape) {
+                // The escape goes on as it was begun.
+                return Follow::Arrived { end: at + self.escape.len(), rest: String::new() };
+            }
             at += length;
             if compared == self.said.len() {
                 return match complete_escape(&self.escape, code) {
@@ -111,6 +115,12 @@ impl CutString {
             compared += bytes.len();
         }
     }
+}
+
+/// Whether the escape begins as this one and has more.
+fn begins(whole: &str, begun: &str) -> bool {
+    let head = whole.get(..begun.len());
+    whole.len() > begun.len() && head.is_some_and(|head| head.eq_ignore_ascii_case(begun))
 }
 
 /// Returns what the escape that begins with `begun` lacks to become the character with this code.
@@ -134,10 +144,6 @@ fn complete_escape(begun: &str, code: u32) -> Option<String> {
         0x09 => "\\t",
         _ => "",
     };
-    let is_begun = |whole: &&str| {
-        let head = whole.get(..begun.len());
-        whole.len() > begun.len() && head.is_some_and(|head| head.eq_ignore_ascii_case(begun))
-    };
-    let whole = [short, long.as_str()].into_iter().find(is_begun)?;
+    let whole = [short, long.as_str()].into_iter().find(|whole| begins(whole, begun))?;
     whole.get(begun.len()..).map(str::to_owned)
 }
