@@ -351,6 +351,10 @@ impl Deciding {
     fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
         let Arrival { at, rest, deferred, from, start, bits, container, element, leaves_out, is_reentry } = arrival;
         let mut at = self.fragment.begin + at;
+        if at == self.fragment.begin && from == slot.text().len() && deferred.is_empty() {
+            // It repeats nothing: the reading that goes on at the cut is the same.
+            return;
+        }
         let mut skip = 0;
         if self.place.token_start.is_none() {
             // White space before it is the document's, as far as that has none yet.
