@@ -152,6 +152,9 @@ pub(super) const UNLIKE_KEY: f32 = 14.0;
 /// and more text would only add up.
 pub(super) const HEAD: usize = 24;
 
+/// The most bits that a byte at the cut costs where it is compared with a sentence: of a short document nothing is known.
+pub(super) const UNKNOWN: f32 = 4.5;
+
 /// The bits that a letter of prose costs at most: a sentence in a new language is a sentence, too.
 pub(super) const LETTER: f32 = 3.5;
 

@@ -169,10 +169,12 @@ impl Deciding {
         let said = self.fragment.at_cut.between(begin, end);
         let is_key = matches!(self.place.token, CutToken::Key { .. });
         let most = if is_key { prior::UNLIKE_KEY } else { prior::UNLIKE };
-        let unlike = |to: usize| self.fragment.at_cut.between(begin, to) - prior::LETTER * (to - begin) as f32;
+        let letter = |at| self.fragment.at_cut.between(at, at + 1).min(prior::UNKNOWN) - prior::LETTER;
+        let unlike = |to: usize| (begin..to).map(letter).sum::<f32>();
         let head = end.min(begin + prior::HEAD);
         // A sentence does not go on after the quote that ends a key: what follows can only speak for the key.
-        let quote = self.fragment.text.get(begin..head).filter(|_| is_key).and_then(|head| head.find('"'));
+        let text = self.fragment.text.get(begin..head).unwrap_or_default();
+        let quote = text.find('"').filter(|_| is_key && !text.starts_with(['{', '[', '"']));
         let unlike = quote.map_or(most, |quote| unlike(begin + quote + 1)).min(unlike(head)).min(most);
         let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
         // An anchor that may still come; at the end, one that broke off with the edits so far.
@@ -191,7 +193,8 @@ impl Deciding {
         Rivals {
             repeating: following.max(near).max(verbatim + said) + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
             differing,
-            other: prior::OTHER + unlike,
+            // What is no sentence may be a value of its own.
+            other: prior::OTHER + unlike.max(0.0),
             other_verified: prior::OTHER_VERIFIED + unlike,
         }
     }

@@ -80,7 +80,11 @@ impl Cursor {
     }
 
     pub(super) fn arrive_with(&mut self, at: usize, rest: String, sides: &Sides<'_>) {
-        let element = self.element(at, sides);
+        // A character that completes an escape is new: many others begin alike.
+        let completed =
+            sides.live.text.get(..at).and_then(|before| before.chars().next_back()).filter(|_| !rest.is_empty());
+        let end = at - completed.map_or(0, char::len_utf8);
+        let element = self.element(end, sides);
         // An element is written in full or not at all; of what is around its array any part may be left out.
         let is_missing = |(index, level): (usize, &Level)| {
             let depth = self.base.depth() + index;
@@ -103,7 +107,7 @@ impl Cursor {
             deferred: std::mem::take(&mut self.deferred),
             from: self.repeated.from,
             start,
-            bits: sides.bits_at_cut(1, at).min(sides.bits_alone(1, at)) - self.repeated.new_bits,
+            bits: sides.bits_at_cut(1, end).min(sides.bits_alone(1, end)) - self.repeated.new_bits,
             container: Some(self.base.first_value()).filter(|&depth| depth < open),
             element,
             leaves_out,
