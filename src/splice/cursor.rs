@@ -192,6 +192,11 @@ impl Cursor {
         self.repeated.end > 0
     }
 
+    /// Returns the bytes of the content that it has repeated: the reader has a bracket before the content.
+    pub(super) fn repeated_bytes(&self) -> usize {
+        self.repeated.end.saturating_sub(1)
+    }
+
     /// Whether this cursor began at the same place and has repeated more.
     pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
         self.base == other.base && self.repeated.end > other.repeated.end

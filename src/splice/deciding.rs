@@ -195,9 +195,9 @@ impl Deciding {
             self.matched(slot, hits, end);
             is_tail = hits.overlap.is_some();
         }
-        if self.matcher.may_repeat() || self.readers.iter().any(Reader::is_repeat) {
-            self.fragment.repeated = self.fragment.text.len() - self.fragment.begin;
-        }
+        let repeated = self.readers.iter().filter_map(Reader::repeated).max().unwrap_or_default();
+        let verbatim = if self.matcher.may_repeat() { self.fragment.text.len() - self.fragment.begin } else { 0 };
+        self.fragment.repeated = self.fragment.repeated.max(repeated).max(verbatim);
         // What repeats a shorter tail word for word is that.
         if let Some(edits) = self.near.anchor.feed(c).filter(|_| !is_tail && self.place.expect != Expect::Exact) {
             self.repeated_nearly(slot, edits);

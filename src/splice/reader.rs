@@ -91,6 +91,12 @@ impl Reader {
         !self.is_over && self.cursors.iter().any(|cursor| cursor.is_following() && cursor.has_repeated())
     }
 
+    /// Returns the bytes of the content that repeat delivered values for certain, as long as all of it may.
+    pub(super) fn repeated(&self) -> Option<usize> {
+        let following = self.cursors.iter().filter(|cursor| cursor.is_following() && cursor.has_repeated());
+        following.map(Cursor::repeated_bytes).max().filter(|_| !self.is_over)
+    }
+
     /// Returns the last offset of the delivered text that was contradicted by what seemed to begin again.
     pub(super) fn contradicted(&self) -> Option<usize> {
         let at = |cursor: &Cursor| if let State::Dead(at) = cursor.state { at } else { None };

@@ -305,7 +305,6 @@ fn splice_in(
 }
 
 #[test]
-#[ignore = "open: repeated bytes no longer count as pending, and the bound must be stated anew"]
 fn chunking_is_invisible() {
     let mut rng = Rng::new(2);
     let (documents, recorded) = all_documents(6_000);
