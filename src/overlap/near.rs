@@ -77,9 +77,9 @@ impl NearAnchor {
             return None;
         }
         let edits = self.edits().filter(|_| self.anchor.last_chunk().is_none_or(|last| *last == self.last))?;
-        if self.wanted.is_some_and(|wanted| edits <= wanted) {
-            self.wanted = edits.checked_sub(1);
-        }
+        // A later end with no fewer edits repeats no more of the anchor.
+        self.wanted.filter(|wanted| edits <= *wanted)?;
+        self.wanted = edits.checked_sub(1);
         Some(edits)
     }
 
