@@ -95,6 +95,7 @@ mod cli;
 pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_encoding};
 pub use envelope::AllowedRoots;
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
+pub use json::repair;
 pub use limits::{ContinuationLimits, Limits, ParserLimits, TransportLimits};
 pub use session::{Message, Outcome, Retry};
 #[cfg(feature = "stream")]

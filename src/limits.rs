@@ -43,6 +43,11 @@ pub struct ParserLimits {
     /// Whole children of open containers that `ChildIndex` remember, over all containers.
     /// Default 65,536: more rows than a model writes in one answer, and about 3 MiB.
     pub max_children: usize,
+    /// Bytes after a mistake that are read before a guess about it is accepted; a stream that is repaired holds back as
+    /// many. Default 4 KiB: longer than nearly all members and elements.
+    pub max_lookahead: usize,
+    /// Repairs of one document. The text is malformed where one more would be needed. Default 65,536.
+    pub max_repairs: usize,
 }
 
 impl Default for ParserLimits {
@@ -54,6 +59,8 @@ impl Default for ParserLimits {
             max_pending_bytes: 64 << 10,
             overlap_window: 64 << 10,
             max_children: 1 << 16,
+            max_lookahead: 4 << 10,
+            max_repairs: 1 << 16,
         }
     }
 }
@@ -170,6 +177,8 @@ setters! {
         with_max_pending_bytes max_pending_bytes: usize,
         with_overlap_window overlap_window: usize,
         with_max_children max_children: usize,
+        with_max_lookahead max_lookahead: usize,
+        with_max_repairs max_repairs: usize,
     }
     continuation: ContinuationLimits {
         with_max_anchor_chars max_anchor_chars: usize,

@@ -9,6 +9,7 @@ pub(crate) mod edit;
 pub(crate) mod event;
 mod grammar;
 pub(crate) mod machine;
+pub mod repair;
 mod scan;
 pub(crate) mod stack;
 pub(crate) mod string;

@@ -1,0 +1,211 @@
+//! The levels of tolerance, and the table of rules.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// How much of a text inside the root may be changed. Each level includes the ones before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum RepairLevel {
+    /// Nothing: the grammar of RFC 8259.
+    #[default]
+    Strict,
+    /// Changes that leave every whole token what it is: commas, escapes, quotes around a token, comments.
+    Syntax,
+    /// Changes that choose between readings: lost quotes, colons and closers, words without quotes.
+    Guess,
+}
+
+impl RepairLevel {
+    /// All levels, the least tolerant first.
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Syntax, Self::Guess];
+
+    /// Returns the name in options and reports: `strict`, `syntax`, `guess`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Syntax => "syntax",
+            Self::Guess => "guess",
+        }
+    }
+}
+
+/// Declares the rules with their names, levels, costs, meanings and examples: the table of docs/repair.md.
+macro_rules! rules {
+    ($($variant:ident $name:literal $level:ident $cost:literal, $meaning:literal, $before:literal => $after:literal;)+) => {
+        /// What was wrong with a text, and is put right. docs/repair.md has the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum RepairRule {
+            $(#[doc = concat!($meaning, " `", $before, "` becomes `", $after, "`.")] $variant,)+
+        }
+
+        impl RepairRule {
+            /// All rules, by level.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Returns the name in options and reports.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// Returns the lowest level that has the rule.
+            pub fn level(self) -> RepairLevel {
+                match self { $(Self::$variant => RepairLevel::$level),+ }
+            }
+
+            /// Returns what is wrong, as a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning),+ }
+            }
+
+            /// Returns a text that needs only this rule, and the text after the repair.
+            pub fn example(self) -> (&'static str, &'static str) {
+                match self { $(Self::$variant => ($before, $after)),+ }
+            }
+
+            /// Returns how unlikely the mistake is, as a number to add up.
+            pub(super) fn cost(self) -> u32 {
+                match self { $(Self::$variant => $cost),+ }
+            }
+        }
+    };
+}
+
+rules! {
+    ExtraComma "extra_comma" Syntax 1, "A comma without a value after it, or before the first one.",
+        "[1, 2,]" => "[1, 2]";
+    MissingComma "missing_comma" Syntax 1, "No comma between two values.",
+        "[1 2]" => "[1, 2]";
+    ControlCharacter "control_character" Syntax 1, "A raw line end, tab, backspace or form feed in a string.",
+        "[\"a\tb\"]" => "[\"a\\tb\"]";
+    InvalidEscape "invalid_escape" Syntax 1, "A backslash before a character that has no escape.",
+        "[\"C:\\x \\_\"]" => "[\"C:\\\\x _\"]";
+    Quotes "quotes" Syntax 1, "Single or typographic quotes around a string.",
+        "['a']" => "[\"a\"]";
+    Literal "literal" Syntax 1, "`True`, `False`, `None`, or a literal in another case.",
+        "[True, None]" => "[true, null]";
+    Comment "comment" Syntax 1, "A comment: `//`, `/* */` or `# `.",
+        "[1 /* one */]" => "[1 ]";
+    Space "space" Syntax 1, "White space that JSON does not know, or a byte order mark, between tokens.",
+        "[\u{a0}1]" => "[ 1]";
+    Closed "closed" Syntax 1, "The text ends before its root is closed: what is not certain is left out, and the rest is closed.",
+        "[1, {\"a\": \"b" => "[1, {\"a\": \"b\"}]";
+    KeyQuote "key_quote" Guess 2, "The quote after a key is lost.",
+        "{\"a: \"b\"}" => "{\"a\": \"b\"}";
+    InnerQuote "inner_quote" Guess 2, "A quote inside a string has no backslash.",
+        "[\"a \"b\" c\"]" => "[\"a \\\"b\\\" c\"]";
+    OpenString "open_string" Guess 2, "The quote after a string is lost.",
+        "{\"a\": \"b, \"c\": 1}" => "{\"a\": \"b\", \"c\": 1}";
+    MissingQuote "missing_quote" Guess 2, "The quote before a string is lost.",
+        "[a\", 1]" => "[\"a\", 1]";
+    StrayQuote "stray_quote" Guess 2, "A quote stands where no string begins or ends.",
+        "[{\"a\": 1},\"{\"a\": 2}]" => "[{\"a\": 1},{\"a\": 2}]";
+    EscapedQuotes "escaped_quotes" Guess 2, "The quotes around a string have backslashes.",
+        "{\\\"a\\\": 1}" => "{\"a\": 1}";
+    MissingCloser "missing_closer" Guess 2, "A container is not closed before what follows it.",
+        "[{\"a\": 1, {\"a\": 2}]" => "[{\"a\": 1}, {\"a\": 2}]";
+    ExtraCloser "extra_closer" Guess 2, "A closing bracket comes too early, or closes nothing.",
+        "[{\"a\": 1}], {\"a\": 2}]" => "[{\"a\": 1}, {\"a\": 2}]";
+    WrongCloser "wrong_closer" Guess 2, "A closing bracket is of the other kind.",
+        "[1, [}]" => "[1, []]";
+    MissingColon "missing_colon" Guess 2, "No colon between a key and its value.",
+        "{\"a\" 1}" => "{\"a\": 1}";
+    BareKey "bare_key" Guess 2, "A key has no quotes.",
+        "{a: 1}" => "{\"a\": 1}";
+    BareWord "bare_word" Guess 2, "A value has no quotes, or looks like a number that JSON does not know.",
+        "[hello, 007]" => "[\"hello\", \"007\"]";
+    Ellipsis "ellipsis" Guess 2, "Three dots stand for values that were left out.",
+        "[1, 2, ...]" => "[1, 2]";
+    LostBrackets "lost_brackets" Guess 4, "Values are listed without an array around them. Whole texts only.",
+        "{\"a\": 1}, [2]" => "[{\"a\": 1}, [2]]";
+}
+
+impl fmt::Display for RepairLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for RepairRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for RepairLevel {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl Serialize for RepairRule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Which repairs are made: a level, rules that are switched off, and caps.
+///
+/// ```
+/// use restitch::repair::{RepairLevel, RepairOptions, RepairRule};
+///
+/// let options = RepairOptions::new(RepairLevel::Guess).without(RepairRule::Comment);
+/// assert!(options.allows(RepairRule::BareKey) && !options.allows(RepairRule::Comment));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepairOptions {
+    pub(super) level: RepairLevel,
+    /// One bit per rule that is switched off, in the order of [`RepairRule::ALL`].
+    off: u32,
+    pub(super) caps: RepairCaps,
+}
+
+/// Caps on one text. [`ParserLimits`](crate::ParserLimits) says what they are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RepairCaps {
+    pub(crate) depth: usize,
+    pub(crate) lookahead: usize,
+    pub(crate) repairs: usize,
+}
+
+impl RepairOptions {
+    /// Creates options for a level, with all of its rules and the default caps.
+    pub fn new(level: RepairLevel) -> Self {
+        Self { level, off: 0, caps: RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16 } }
+    }
+
+    /// Switches a rule off.
+    #[must_use]
+    pub fn without(mut self, rule: RepairRule) -> Self {
+        self.off |= 1 << rule as u32;
+        self
+    }
+
+    /// Takes the caps from `limits`: `max_depth`, `max_lookahead`, `max_repairs`.
+    #[must_use]
+    pub fn within(mut self, limits: &crate::Limits) -> Self {
+        let parser = &limits.parser;
+        self.caps =
+            RepairCaps { depth: parser.max_depth, lookahead: parser.max_lookahead, repairs: parser.max_repairs };
+        self
+    }
+
+    /// Returns the level.
+    pub fn level(&self) -> RepairLevel {
+        self.level
+    }
+
+    /// Whether a rule is used.
+    pub fn allows(&self, rule: RepairRule) -> bool {
+        rule.level() <= self.level && self.off >> rule as u32 & 1 == 0
+    }
+}
+
+impl Default for RepairOptions {
+    /// All rules: [`RepairLevel::Guess`].
+    fn default() -> Self {
+        Self::new(RepairLevel::Guess)
+    }
+}
