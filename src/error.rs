@@ -33,6 +33,8 @@ pub enum SyntaxErrorKind {
     TooDeep(usize),
     /// Something other than white space after the root.
     TrailingText(u8),
+    /// More repairs than [`ParserLimits::max_repairs`](crate::ParserLimits::max_repairs) allows.
+    TooManyRepairs(usize),
     /// The text ended before its root was closed.
     UnexpectedEnd,
 }
@@ -50,6 +52,7 @@ impl fmt::Display for SyntaxErrorKind {
             Self::MismatchedCloser(b) => write!(f, "`{}` closes nothing that is open here", shown(b)),
             Self::TooDeep(limit) => write!(f, "more open containers than the limit `max_depth`, {limit}"),
             Self::TrailingText(b) => write!(f, "text after the root, at `{}`", shown(b)),
+            Self::TooManyRepairs(limit) => write!(f, "more repairs than the limit `max_repairs`, {limit}"),
             Self::UnexpectedEnd => f.write_str("the text ends before its root is closed"),
         }
     }

@@ -533,6 +533,32 @@ impl Machine {
         Self { state: State::Done, ..Self::starting_at(offset, depth) }
     }
 
+    /// Like [`feed`](Self::feed), and emits events whose text the sink does not need.
+    pub(super) fn feed_with<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<usize, SyntaxError> {
+        self.take(bytes, &mut Out { text: "", sink })
+    }
+
+    /// Ends the open number before a byte that the grammar rejects after it.
+    pub(super) fn end_number<S: Sink>(&mut self, sink: &mut S) {
+        self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text: "", sink });
+    }
+
+    /// Sets the machine back to `offset`: to the start of the open number or literal, to a place in the open string, or
+    /// to the end of the last whole child or the opening bracket, where a comma follows. Nothing was emitted since.
+    pub(super) fn set_back(&mut self, offset: usize) {
+        self.state = match self.frames.last() {
+            _ if self.in_string() => State::Plain,
+            None => State::Start,
+            Some(_) if self.in_token() => State::Value,
+            Some(frame) if frame.count > 0 => after_value(frame.kind),
+            Some(frame) => match frame.kind {
+                Kind::Array => State::FirstElement,
+                Kind::Object => State::FirstKey,
+            },
+        };
+        self.offset = offset;
+    }
+
     /// Moves from the opening bracket of the innermost container to the end of its last whole child, which `known` has,
     /// without reading what lies between.
     pub(crate) fn skip_children(&mut self, known: &Frame) {

@@ -1,11 +1,16 @@
 //! The tolerant dialect: what models get wrong in JSON, and how it is put right.
 
+mod attempt;
+mod guess;
+mod recovery;
+mod repairer;
 mod rule;
 
 use std::ops::Range;
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
+pub use repairer::Repairer;
 pub use rule::{RepairLevel, RepairOptions, RepairRule};
 
 use super::{CloseOptions, Machine};
@@ -73,20 +78,72 @@ pub struct RepairedRoot {
     pub repairs: Vec<Repair>,
 }
 
-/// Repairs the root that `text` begins with. What follows the root is not read, but for brackets that belong to it.
+/// Repairs the root that `text` begins with. What follows the root is not read, but for text that belongs to it.
 pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
     let mut machine = Machine::new(options.caps.depth);
     let result = machine.feed(text.as_bytes()).and_then(|_| machine.finish());
     let end = machine.offset();
+    let goes_on = text.get(end..).is_some_and(|rest| rest.trim_ascii_start().starts_with(','));
+    if result.is_ok() && !(goes_on && options.level == RepairLevel::Guess) {
+        let json = text.get(..end).unwrap_or_default().to_owned();
+        return RepairedRoot { status: RepairStatus::Valid, json, end, repairs: Vec::new() };
+    }
+    let mut json = String::with_capacity(text.len());
+    let mut repairer = Repairer::new(options.clone());
+    let result = repairer.feed(text, &mut json).and_then(|()| repairer.finish(&mut json));
+    let mut end = repairer.end();
     let status = match result {
-        Ok(()) => RepairStatus::Valid,
-        Err(error) if error.is_truncated() => RepairStatus::Truncated,
+        Ok(()) if repairer.repairs().is_empty() => RepairStatus::Valid,
+        Ok(()) => RepairStatus::Repaired,
+        Err(error) if error.is_truncated() => {
+            end = text.len();
+            RepairStatus::Truncated
+        }
         Err(error) => RepairStatus::Malformed(error),
     };
+    if result.is_err() {
+        repairer.settle_all(&mut json);
+    }
+    let machine = repairer.machine().clone();
+    let mut repairs = repairer.into_repairs();
+    if result.is_err() {
+        close(text.get(..end).unwrap_or_default(), &machine, &mut json, &mut repairs);
+    }
+    RepairedRoot { status, json, end, repairs }
+}
+
+/// Closes a root where its text ended: what is not certain is left out, and stands in the log.
+fn close(text: &str, machine: &Machine, json: &mut String, repairs: &mut Vec<Repair>) {
+    let path = machine.path(json).to_string();
     let mut suffix = String::new();
-    let closed = machine.close_into(CloseOptions::default(), &mut suffix).unwrap_or(0);
-    let json = format!("{}{suffix}", text.get(..closed).unwrap_or_default());
-    RepairedRoot { status, json, end, repairs: Vec::new() }
+    let state = machine.state();
+    let mut end = machine.offset();
+    if state.in_number() && !json.ends_with('-') {
+        // The text has ended, and the number with it.
+        suffix.push_str(if state.number_may_end() { "" } else { "0" });
+        suffix.extend(machine.frames().iter().rev().map(|frame| frame.kind.closer()));
+    } else {
+        end = machine.close_into(CloseOptions::default(), &mut suffix).unwrap_or(0);
+    }
+    let start = written(repairs, end);
+    repairs.retain(|repair| repair.range.end <= start && repair.range.start <= start);
+    json.truncate(end);
+    json.push_str(&suffix);
+    let original = text.get(start..).unwrap_or_default().to_owned();
+    repairs.push(Repair { rule: RepairRule::Closed, range: start..text.len(), original, replacement: suffix, path });
+}
+
+/// Returns the offset in the text as written of an offset in the repaired text.
+fn written(repairs: &[Repair], at: usize) -> usize {
+    let (mut out, mut start) = (0, 0);
+    for repair in repairs {
+        let next = out + (repair.range.start - start);
+        if next + repair.replacement.len() > at || next >= at && !repair.range.is_empty() {
+            break;
+        }
+        (out, start) = (next + repair.replacement.len(), repair.range.end);
+    }
+    start + (at - out)
 }
 
 /// Returns the text as it was before `repairs`, which were made in `repaired`.

@@ -1,0 +1,434 @@
+//! One reading of the text: a machine, the repaired text that it accepts, and the changes that led there.
+
+use super::super::event::{Event, Live, Sink};
+use super::super::stack::{self, Frame};
+use super::super::{Machine, Span};
+use super::recovery::{self, Comment, Place, Quote, Recovery};
+use super::{Repair, RepairOptions, RepairRule};
+use crate::error::SyntaxError;
+
+/// What an attempt reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'a> {
+    /// The text as written, from the offset `from` on.
+    pub(super) window: &'a str,
+    pub(super) from: usize,
+    /// Whether the text ends after `window`.
+    pub(super) is_end: bool,
+    pub(super) options: &'a RepairOptions,
+    /// The repaired text that is final, from the root on: keys of the path are in it.
+    pub(super) released: &'a str,
+}
+
+impl<'a> Source<'a> {
+    /// Returns the text as written from the offset `at` on.
+    pub(super) fn rest(&self, at: usize) -> &'a str {
+        self.window.get(at.saturating_sub(self.from)..).unwrap_or_default()
+    }
+
+    /// Returns the text as written between two offsets.
+    pub(super) fn part(&self, start: usize, end: usize) -> &'a str {
+        let rest = self.rest(start);
+        rest.get(..end.saturating_sub(start)).unwrap_or_default()
+    }
+}
+
+/// A change that is not final.
+#[derive(Clone, Debug)]
+pub(super) struct Edit {
+    pub(super) repair: Repair,
+    /// Where the replacement begins in the repaired text.
+    pub(super) out: usize,
+}
+
+impl Edit {
+    pub(super) fn out_end(&self) -> usize {
+        self.out + self.repair.replacement.len()
+    }
+}
+
+/// What is read between tokens or inside a token that JSON does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Json,
+    Quoted(Quote),
+    Comment { start: usize, kind: Comment },
+}
+
+/// Why an attempt stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// All text was read, or what follows decides.
+    End,
+    /// The root is closed.
+    Done,
+    /// No certain recovery is known. The offset is in the text as written.
+    Deviation(SyntaxError),
+}
+
+/// A token of the repaired text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) kind: TokenKind,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// The number of containers around it.
+    pub(super) depth: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TokenKind {
+    Key,
+    String,
+    Scalar,
+    Open,
+    Close,
+}
+
+impl TokenKind {
+    pub(super) fn is_string(self) -> bool {
+        matches!(self, Self::Key | Self::String)
+    }
+
+    /// Whether a value ends with the token.
+    pub(super) fn ends_value(self) -> bool {
+        matches!(self, Self::String | Self::Scalar | Self::Close)
+    }
+}
+
+/// Records tokens, where a guess may need them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorder {
+    pub(super) is_on: bool,
+    pub(super) tokens: Vec<Token>,
+}
+
+impl Sink for Recorder {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        let Span { start, end } = event.span();
+        let (kind, start, end) = match event {
+            Event::Begin { .. } => (TokenKind::Open, start, end),
+            Event::End { .. } => (TokenKind::Close, end - 1, end),
+            Event::Key(_) => (TokenKind::Key, start - 1, end + 1),
+            Event::StringEnd(_) => (TokenKind::String, start, end),
+            Event::Scalar { .. } => (TokenKind::Scalar, start, end),
+            Event::StringBegin(_) | Event::Fragment(_) => return,
+        };
+        self.tokens.push(Token { kind, start, end, depth: live.frames.len() });
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.is_on
+    }
+}
+
+/// One reading of the text from a place on that is final. Offsets of the machine and of tokens count in the repaired
+/// text, from the root on.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) machine: Machine,
+    /// The repaired text that is not final; it begins at the offset `origin`, which is `origin_in` as written.
+    pub(super) out: String,
+    pub(super) origin: usize,
+    pub(super) origin_in: usize,
+    /// The end of the text as written that was read.
+    pub(super) at: usize,
+    pub(super) edits: Vec<Edit>,
+    pub(super) mode: Mode,
+    pub(super) recorder: Recorder,
+}
+
+impl Attempt {
+    pub(super) fn new(depth: usize) -> Self {
+        Self {
+            machine: Machine::new(depth),
+            out: String::new(),
+            origin: 0,
+            origin_in: 0,
+            at: 0,
+            edits: Vec::new(),
+            mode: Mode::Json,
+            recorder: Recorder::default(),
+        }
+    }
+
+    /// Reads on as far as the grammar and the certain recoveries go.
+    pub(super) fn run(&mut self, source: &Source<'_>) -> Stop {
+        loop {
+            let rest = source.rest(self.at);
+            let read = match self.mode {
+                Mode::Json => self.feed(rest),
+                Mode::Quoted(quote) => self.quoted(quote, source, rest),
+                Mode::Comment { start, kind } => self.comment(start, kind, source, rest),
+            };
+            match read {
+                _ if self.machine.is_done() && self.mode == Mode::Json => return Stop::Done,
+                Ok(true) => {}
+                Ok(false) => return Stop::End,
+                Err(error) => match self.recover(source) {
+                    Some(true) => {}
+                    Some(false) => return Stop::End,
+                    None => return Stop::Deviation(SyntaxError { offset: self.at, ..error }),
+                },
+            }
+        }
+    }
+
+    /// Feeds text as it is, up to a deviation. Returns whether there may be more to read.
+    fn feed(&mut self, text: &str) -> Result<bool, SyntaxError> {
+        let before = self.machine.offset();
+        let result = self.machine.feed_with(text.as_bytes(), &mut self.recorder);
+        let read = self.machine.offset() - before;
+        self.out.push_str(text.get(..read).unwrap_or_default());
+        self.at += read;
+        result.map(|_| false)
+    }
+
+    /// Reads a string whose quotes are not `"`.
+    fn quoted(&mut self, quote: Quote, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
+        let special = |c: char| matches!(c, '"' | '\\') || quote == Quote::Until(c);
+        let plain = rest.find(special).unwrap_or(rest.len());
+        if plain > 0 {
+            return self.feed(rest.get(..plain).unwrap_or_default()).map(|_| true);
+        }
+        let Some(c) = rest.chars().next() else { return Ok(false) };
+        let slashes = rest.len() - rest.trim_start_matches('\\').len();
+        let after = rest.get(slashes..).and_then(|rest| rest.chars().next());
+        match (quote, c) {
+            (_, '\\') if after.is_none() && !source.is_end => Ok(false),
+            (Quote::Until(close), '\\') if slashes == 1 && after == Some(close) => {
+                Ok(self.replace(source, 1 + close.len_utf8(), close.to_string(), RepairRule::InvalidEscape))
+            }
+            (Quote::Escaped, '\\') if after == Some('"') && slashes == 1 => {
+                self.mode = Mode::Json;
+                Ok(self.replace(source, 2, "\"".to_owned(), RepairRule::EscapedQuotes))
+            }
+            (Quote::Escaped, '\\') if after == Some('"') => {
+                Ok(self.replace(source, slashes + 1, "\\\"".to_owned(), RepairRule::EscapedQuotes))
+            }
+            (Quote::Escaped, '\\') if slashes > 1 => {
+                let escape: String = "\\".repeat(slashes / 2).chars().chain(after).collect();
+                let len = slashes + after.map_or(0, char::len_utf8);
+                Ok(self.replace(source, len, escape, RepairRule::EscapedQuotes))
+            }
+            (_, '\\') => {
+                let escape = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
+                self.feed(rest.get(..escape).unwrap_or_default()).map(|_| true)
+            }
+            (Quote::Until(_), '"') => Ok(self.replace(source, 1, "\\\"".to_owned(), RepairRule::Quotes)),
+            (Quote::Escaped, _) => {
+                self.mode = Mode::Json;
+                self.feed("\"").map(|_| true)
+            }
+            (Quote::Until(close), _) => {
+                self.mode = Mode::Json;
+                Ok(self.replace(source, close.len_utf8(), "\"".to_owned(), RepairRule::Quotes))
+            }
+        }
+    }
+
+    /// Reads a comment that began at `start`.
+    fn comment(&mut self, start: usize, kind: Comment, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
+        let end = match kind {
+            Comment::Line => rest.find('\n'),
+            Comment::Block => {
+                // The opening `/*` is no end, and a star may be the last byte of the push before.
+                let from = self.at.saturating_sub(1).max(start + 2);
+                source.rest(from).find("*/").map(|at| from + at + 2 - self.at)
+            }
+        };
+        let is_over = end.is_some() || source.is_end;
+        self.at += end.unwrap_or(rest.len());
+        if is_over {
+            let len = self.at - start;
+            self.mode = Mode::Json;
+            self.at = start;
+            self.replace(source, len, String::new(), RepairRule::Comment);
+        }
+        Ok(end.is_some())
+    }
+
+    /// Applies the recovery of the deviation here. `None`: there is none; false: the text that follows decides.
+    fn recover(&mut self, source: &Source<'_>) -> Option<bool> {
+        let next = source.rest(self.at).chars().next()?;
+        if self.machine.state().number_may_end() && !(next.is_alphanumeric() || matches!(next, '.' | '+' | '-' | '_')) {
+            // What follows is no part of the number.
+            self.machine.end_number(&mut self.recorder);
+        }
+        let open = self.open_start();
+        let place = Place {
+            state: self.machine.state(),
+            parent: self.machine.frames().last().map(|frame| frame.kind),
+            open: self.out.get(open.saturating_sub(self.origin)..).unwrap_or_default(),
+            rest: source.rest(self.at),
+            is_end: source.is_end,
+        };
+        let found = recovery::recovery(&place);
+        let allows = |rule| source.options.allows(rule);
+        match found {
+            Recovery::None => None,
+            Recovery::Wait => (!source.is_end).then_some(false),
+            Recovery::Replace { len, by, rule } => {
+                (allows(rule) && self.replace(source, len, by, rule)).then_some(true)
+            }
+            Recovery::ReplaceOpen { len, by, rule } if allows(rule) && open >= self.origin => {
+                let start = self.in_offset(open);
+                let len = self.at - start + len;
+                self.take_back(open);
+                self.at = start;
+                self.replace(source, len, by, rule).then_some(true)
+            }
+            Recovery::AddComma if allows(RepairRule::MissingComma) && !self.is_after_string(source) => {
+                self.add_comma(source)
+            }
+            Recovery::DropComma if allows(RepairRule::ExtraComma) => self.drop_comma(source),
+            Recovery::Quote(quote) if allows(RepairRule::Quotes) => {
+                let len = source.rest(self.at).chars().next().map_or(1, char::len_utf8);
+                let is_open = self.replace(source, len, "\"".to_owned(), RepairRule::Quotes);
+                self.mode = if is_open { Mode::Quoted(quote) } else { Mode::Json };
+                is_open.then_some(true)
+            }
+            Recovery::Comment(kind) if allows(RepairRule::Comment) => {
+                self.mode = Mode::Comment { start: self.at, kind };
+                Some(true)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a missing comma is a guess here: after a string, its quote may be a part of it.
+    fn is_after_string(&self, source: &Source<'_>) -> bool {
+        source.options.allows(RepairRule::InnerQuote) && self.out.trim_ascii_end().ends_with('"')
+    }
+
+    /// Returns where the open escape, number or literal begins; the end of the repaired text where none is open.
+    fn open_start(&self) -> usize {
+        let state = self.machine.state();
+        if state.in_escape() {
+            let from = self.machine.pending_start().saturating_sub(self.origin);
+            let pending = self.out.get(from..).unwrap_or_default();
+            self.origin + from + pending.rfind('\\').unwrap_or(0)
+        } else if state.in_token() && !state.in_string() {
+            self.machine.token_start()
+        } else {
+            self.machine.offset()
+        }
+    }
+
+    /// Sets the repaired text and the machine back to `offset`, where the machine knows its state.
+    pub(super) fn take_back(&mut self, offset: usize) {
+        if offset < self.machine.offset() {
+            self.machine.set_back(offset);
+        }
+        self.out.truncate(offset.saturating_sub(self.origin));
+    }
+
+    /// Replaces so many bytes at the end of what was read. Returns false, and changes nothing, if the grammar rejects
+    /// the replacement.
+    pub(super) fn replace(&mut self, source: &Source<'_>, len: usize, by: String, rule: RepairRule) -> bool {
+        let path = self.path(source);
+        let out = self.machine.offset();
+        let mut machine = self.machine.clone();
+        let recorded = self.recorder.tokens.len();
+        if machine.feed_with(by.as_bytes(), &mut self.recorder).is_err() {
+            self.recorder.tokens.truncate(recorded);
+            return false;
+        }
+        self.machine = machine;
+        self.out.push_str(&by);
+        let range = self.at..self.at + len;
+        let original = source.part(range.start, range.end).to_owned();
+        self.at = range.end;
+        self.edits.push(Edit { repair: Repair { rule, range, original, replacement: by, path }, out });
+        true
+    }
+
+    /// Adds a comma after the last whole child.
+    pub(super) fn add_comma(&mut self, source: &Source<'_>) -> Option<bool> {
+        self.change_separator(source, |tail| (0, 0, format!(",{tail}"), RepairRule::MissingComma))
+    }
+
+    /// Removes the comma after the last whole child.
+    fn drop_comma(&mut self, source: &Source<'_>) -> Option<bool> {
+        self.change_separator(source, |tail| {
+            let at = tail.find(',').unwrap_or(0);
+            (at, 1, tail.replacen(',', "", 1), RepairRule::ExtraComma)
+        })
+    }
+
+    /// Changes what follows the last whole child. `change` gets that text, and returns where it is changed, how many
+    /// bytes go, and the new text.
+    fn change_separator(
+        &mut self,
+        source: &Source<'_>,
+        change: impl FnOnce(&str) -> (usize, usize, String, RepairRule),
+    ) -> Option<bool> {
+        let end = self.machine.frames().last().map(|frame| frame.end).filter(|&end| end >= self.origin)?;
+        let tail = self.out.get(end - self.origin..)?.to_owned();
+        let (place, len, new, rule) = change(&tail);
+        let path = self.path(source);
+        let (out, start) = (end + place, self.in_offset(end + place));
+        let mut machine = self.machine.clone();
+        machine.set_back(end);
+        machine.feed_with(new.as_bytes(), &mut ()).ok()?;
+        self.machine = machine;
+        self.out.truncate(end - self.origin);
+        self.out.push_str(&new);
+        let at = self.edits.partition_point(|edit| edit.repair.range.end <= start && edit.out <= out);
+        for edit in self.edits.iter_mut().skip(at) {
+            edit.out = edit.out + new.len() - tail.len();
+        }
+        let replacement = if rule == RepairRule::MissingComma { "," } else { "" }.to_owned();
+        let original = source.part(start, start + len).to_owned();
+        let repair = Repair { rule, range: start..start + len, original, replacement, path };
+        self.edits.insert(at, Edit { repair, out });
+        Some(true)
+    }
+
+    /// Returns the offset in the text as written of an offset in the repaired text.
+    pub(super) fn in_offset(&self, out: usize) -> usize {
+        let before = self.edits.partition_point(|edit| edit.out_end() <= out);
+        match before.checked_sub(1).and_then(|last| self.edits.get(last)) {
+            Some(edit) => edit.repair.range.end + (out - edit.out_end()),
+            None => self.origin_in + (out - self.origin),
+        }
+        .min(self.edits.get(before).map_or(usize::MAX, |edit| edit.repair.range.start))
+    }
+
+    /// Returns the offset in the repaired text of an offset in the text as written.
+    pub(super) fn out_offset(&self, at: usize) -> usize {
+        let before = self.edits.partition_point(|edit| edit.repair.range.end <= at);
+        match before.checked_sub(1).and_then(|last| self.edits.get(last)) {
+            Some(edit) => edit.out_end() + (at - edit.repair.range.end),
+            None => self.origin + at.saturating_sub(self.origin_in),
+        }
+        .min(self.edits.get(before).map_or(usize::MAX, |edit| edit.out))
+    }
+
+    /// Returns the JSON Pointer of the value that is open or due, else of the innermost open container.
+    fn path(&self, source: &Source<'_>) -> String {
+        let mut path = String::new();
+        for frame in self.machine.path("").frames {
+            if frame.key.start >= self.origin {
+                let key = Span { start: frame.key.start - self.origin, end: frame.key.end - self.origin };
+                stack::push_token(&mut path, &Frame { key, ..*frame }, &self.out);
+            } else {
+                stack::push_token(&mut path, frame, source.released);
+            }
+        }
+        path
+    }
+
+    /// Moves the repaired text up to the offset `to`, and the changes in it, to what is final.
+    pub(super) fn release(&mut self, to: usize, text: &mut String, log: &mut Vec<Repair>) {
+        if to <= self.origin {
+            return;
+        }
+        let origin_in = self.in_offset(to);
+        let count = self.edits.partition_point(|edit| edit.out_end() <= to);
+        log.extend(self.edits.drain(..count).map(|edit| edit.repair));
+        text.push_str(self.out.get(..to - self.origin).unwrap_or_default());
+        self.out.drain(..to - self.origin);
+        (self.origin, self.origin_in) = (to, origin_in);
+    }
+}

@@ -1,0 +1,401 @@
+//! The table of guesses: which changes could explain a deviation that no certain recovery explains.
+//!
+//! Each guess is a plan: a place in the repaired text to go back to, and the changes from there on. Nothing here decides
+//! which plan is right; the beam tries them.
+
+use super::super::grammar::State;
+use super::super::stack::Kind;
+use super::RepairRule;
+use super::attempt::{Attempt, Mode, Source, Token, TokenKind};
+use super::recovery::Quote;
+
+/// A change of the text from a place on.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// The place in the repaired text up to which the reading stays as it is.
+    pub(super) out: usize,
+    /// The same place in the text as written.
+    pub(super) start: usize,
+    /// The end of the text as written that is replaced.
+    pub(super) end: usize,
+    pub(super) by: String,
+    pub(super) rule: RepairRule,
+    /// How the text after it is read.
+    pub(super) mode: Mode,
+    pub(super) cost: u32,
+}
+
+/// The most tokens that are looked at again, and the most places in one of them.
+const TOKENS: usize = 6;
+const PLACES: usize = 16;
+/// The most closing brackets that may be missing at one place.
+const CLOSERS: usize = 4;
+/// The most characters of a key without quotes.
+const KEY: usize = 64;
+/// What it costs that a text holds a member.
+const MEMBER_IN_TEXT: u32 = 3;
+
+/// Lists plans for one deviation.
+pub(super) struct Guesses<'a> {
+    attempt: &'a Attempt,
+    source: &'a Source<'a>,
+    state: State,
+    /// The character at the deviation; `None` at the end of the text.
+    next: Option<char>,
+    plans: Vec<Plan>,
+    /// What follows decides, and has not come.
+    waits: bool,
+}
+
+impl<'a> Guesses<'a> {
+    /// Returns the plans for the place where an attempt stopped, the likeliest first among equals. `None`: the text that
+    /// follows decides.
+    pub(super) fn list(attempt: &'a Attempt, source: &'a Source<'a>) -> Option<Vec<Plan>> {
+        let state = attempt.machine.state();
+        let next = source.rest(attempt.at).chars().next();
+        let mut guesses = Self { attempt, source, state, next, plans: Vec::new(), waits: false };
+        guesses.open_strings();
+        if next.is_some() {
+            guesses.separators();
+            guesses.words();
+            guesses.missing_closers();
+            guesses.wrong_closers();
+            guesses.stray_quotes();
+            guesses.inner_quotes();
+        }
+        let options = source.options;
+        guesses.plans.retain(|plan| options.allows(plan.rule));
+        (!guesses.waits).then_some(guesses.plans)
+    }
+
+    fn add(&mut self, out: usize, range: (usize, usize), by: &str, rule: RepairRule, extra: u32) {
+        let cost = rule.cost() + extra;
+        let plan = Plan { out, start: range.0, end: range.1, by: by.to_owned(), rule, mode: Mode::Json, cost };
+        if out >= self.attempt.origin {
+            self.plans.push(plan);
+        }
+    }
+
+    fn here(&self) -> (usize, usize) {
+        (self.attempt.machine.offset(), self.attempt.at)
+    }
+
+    /// Returns the end of the last whole child, in the repaired text and as written.
+    fn child_end(&self) -> Option<(usize, usize)> {
+        let end = self.attempt.machine.frames().last()?.end;
+        (end >= self.attempt.origin).then(|| (end, self.attempt.in_offset(end)))
+    }
+
+    /// Returns the last strings that are whole, the newest first.
+    fn strings(&self) -> impl Iterator<Item = Token> + use<'a> {
+        let origin = self.attempt.origin;
+        let tokens = self.attempt.recorder.tokens.iter().rev().copied();
+        tokens.filter(move |token| token.kind.is_string() && token.end > origin + 1).take(TOKENS)
+    }
+
+    /// Missing commas and colons, three dots.
+    fn separators(&mut self) {
+        let (out, at) = self.here();
+        let Some(next) = self.next else { return };
+        let is_value = next == '"' || next.is_alphanumeric() || matches!(next, '{' | '[' | '-' | '\'');
+        match self.state {
+            State::AfterElement | State::AfterMember if is_value => {
+                if let Some((end, end_in)) = self.child_end()
+                    && (self.state == State::AfterElement || !matches!(next, '{' | '['))
+                {
+                    self.add(end, (end_in, end_in), ",", RepairRule::MissingComma, 0);
+                }
+            }
+            State::Colon if is_value => self.add(out, (at, at), ":", RepairRule::MissingColon, 0),
+            State::Colon if next == '=' => {
+                let len = if self.source.rest(at).starts_with("=>") { 2 } else { 1 };
+                self.add(out, (at, at + len), ":", RepairRule::MissingColon, 0);
+            }
+            _ => {}
+        }
+        let rest = self.source.rest(at);
+        if "...".starts_with(rest.get(..3.min(rest.len())).unwrap_or(rest)) && rest.len() < 3 && !self.source.is_end {
+            self.waits = true;
+        }
+        let dots = if rest.starts_with('\u{2026}') { 3 } else { rest.len() - rest.trim_start_matches('.').len() };
+        if dots >= 3 && !self.state.in_token() {
+            self.add(out, (at, at + dots), "", RepairRule::Ellipsis, 0);
+        }
+    }
+
+    /// Keys and values without quotes, or without the first one.
+    fn words(&mut self) {
+        let state = self.state;
+        let (mut out, mut at) = self.here();
+        let is_after = matches!(state, State::AfterElement | State::AfterMember);
+        let in_scalar = state.in_token() && !state.in_string();
+        if in_scalar {
+            out = self.attempt.machine.token_start();
+        } else if is_after && self.next.is_some_and(char::is_alphanumeric) {
+            let last = self.attempt.recorder.tokens.last().filter(|token| token.kind == TokenKind::Scalar);
+            let Some(last) = last else { return };
+            out = last.start;
+        } else if !(state.takes_value() || state.takes_key()) {
+            return;
+        }
+        if out < self.attempt.origin {
+            return;
+        }
+        at = at.min(self.attempt.in_offset(out));
+        let rest = self.source.rest(at);
+        if let Some(c) = rest.chars().next()
+            && c == '\\'
+        {
+            return self.escaped_quotes(out, at, rest);
+        }
+        let is_key = state.takes_key();
+        let ends = |c: char| matches!(c, '"' | ',' | '}' | ']' | '{' | '[' | '\n') || is_key && c == ':';
+        let end = rest.find(ends);
+        if end.is_none() && !self.source.is_end {
+            self.waits = true;
+            return;
+        }
+        let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let is_quoted = after.starts_with('"') && !word.ends_with([' ', '\t', '\r']);
+        let word = word.trim_end();
+        let mut chars = word.chars();
+        let starts = chars.next().is_some_and(|c| !matches!(c, ':' | '\'' | '*' | ';' | ')' | '(' | '=' | '>' | '|'));
+        if !starts || after.starts_with(['{', '[']) {
+            return;
+        }
+        let by = format!("\"{}\"", escaped(word));
+        let end = at + word.len();
+        match (is_key, is_quoted) {
+            (_, true) => self.add(out, (at, end + 1), &by, RepairRule::MissingQuote, 0),
+            (true, false) if after.starts_with(':') && word.chars().count() <= KEY => {
+                self.add(out, (at, end), &by, RepairRule::BareKey, 0);
+            }
+            (false, false) => self.add(out, (at, end), &by, RepairRule::BareWord, u32::from(is_after)),
+            _ => {}
+        }
+    }
+
+    /// A string between `\"` and `\"`.
+    fn escaped_quotes(&mut self, out: usize, at: usize, rest: &str) {
+        if rest.len() < 2 && !self.source.is_end {
+            self.waits = true;
+        } else if rest.starts_with("\\\"") {
+            self.add(out, (at, at + 2), "\"", RepairRule::EscapedQuotes, 0);
+            if let Some(plan) = self.plans.last_mut() {
+                plan.mode = Mode::Quoted(Quote::Escaped);
+            }
+        }
+    }
+
+    /// Strings whose closing quote is lost, so that a later one closed them; at the end of the text, none did.
+    fn open_strings(&mut self) {
+        let machine = &self.attempt.machine;
+        let mut strings: Vec<_> = self.strings().take(2).map(|token| (token, token.end - 1)).collect();
+        if machine.in_string() {
+            let kind = if machine.in_key() { TokenKind::Key } else { TokenKind::String };
+            let (start, end) = (machine.token_start(), machine.offset());
+            strings.insert(0, (Token { kind, start, end, depth: machine.frames().len() }, end));
+        }
+        for (token, end) in strings {
+            let start = (token.start + 1).max(self.attempt.origin);
+            let (start, end) = (self.attempt.in_offset(start), self.attempt.in_offset(end));
+            let text = self.source.part(start, end);
+            let is_key = token.kind == TokenKind::Key;
+            let rule = if is_key { RepairRule::KeyQuote } else { RepairRule::OpenString };
+            let places: Vec<usize> = if is_key {
+                text.match_indices(':').map(|(at, _)| at).take(2).collect()
+            } else {
+                text.rmatch_indices([',', '}', ']', '\n']).map(|(at, _)| at).take(PLACES).collect()
+            };
+            for place in places {
+                let content = text.get(..place).unwrap_or_default().trim_end();
+                if content.ends_with('\\') || (!is_key && opens_in(content, text.get(place..).unwrap_or_default())) {
+                    continue;
+                }
+                let at = start + content.len();
+                let out = self.attempt.out_offset(at);
+                let extra = if holds_member(content) { MEMBER_IN_TEXT } else { 0 };
+                self.add(out, (at, at), "\"", rule, extra);
+            }
+        }
+    }
+
+    /// Containers that were not closed before what is here.
+    fn missing_closers(&mut self) {
+        let frames = self.attempt.machine.frames();
+        let Some(top) = frames.last() else { return };
+        let next = self.next.unwrap_or(' ');
+        let end = self.child_end();
+        let closers = |count: usize| -> String { frames.iter().rev().take(count).map(|f| f.kind.closer()).collect() };
+        let closes = |count: usize| (count > 0 && count <= CLOSERS).then(|| closers(count));
+        let extra = |count: usize| RepairRule::MissingCloser.cost() * (count as u32 - 1);
+        if matches!(next, '}' | ']') && next != top.kind.closer() && !self.state.in_string() {
+            let count = frames.iter().rev().take_while(|frame| frame.kind.closer() != next).count();
+            if let (Some(by), Some((out, at))) = (closes(count).filter(|_| count < frames.len()), end) {
+                self.add(out, (at, at), &by, RepairRule::MissingCloser, extra(count));
+            }
+        }
+        let is_object = top.kind == Kind::Object;
+        if is_object && matches!(self.state, State::Key | State::AfterMember) {
+            let most = frames.iter().rev().take_while(|frame| frame.kind == Kind::Object).count();
+            if let (Some(by), Some((out, at))) = (closes(most).filter(|_| most < frames.len()), end) {
+                self.add(out, (at, at), &by, RepairRule::MissingCloser, extra(most));
+            }
+            self.earlier_closers();
+        }
+        if next == ':' && self.state == State::AfterElement {
+            let count = frames.iter().rev().take_while(|frame| frame.kind == Kind::Array).count();
+            let last = self.attempt.recorder.tokens.last().filter(|token| token.kind == TokenKind::String);
+            if let (Some(by), Some(last)) = (closes(count).filter(|_| count < frames.len()), last) {
+                let from = last.start.saturating_sub(self.attempt.origin);
+                let before = self.attempt.out.get(..from).unwrap_or_default().trim_ascii_end();
+                let before = before.strip_suffix(',').unwrap_or(before).trim_ascii_end();
+                let out = self.attempt.origin + before.len();
+                let at = self.attempt.in_offset(out);
+                self.add(out, (at, at), &by, RepairRule::MissingCloser, extra(count));
+            }
+        }
+    }
+
+    /// An object inside an object that was not closed: its closer was missed only where the outer object ended.
+    fn earlier_closers(&mut self) {
+        let depth = self.attempt.machine.frames().len();
+        let ends: Vec<_> = self
+            .attempt
+            .recorder
+            .tokens
+            .iter()
+            .rev()
+            .filter(|token| token.kind.ends_value() && token.depth >= depth.max(2))
+            .take(PLACES)
+            .map(|token| token.end)
+            .collect();
+        for out in ends {
+            let at = self.attempt.in_offset(out);
+            self.add(out, (at, at), "}", RepairRule::MissingCloser, 0);
+        }
+    }
+
+    /// Closing brackets that are too many, or of the other kind.
+    fn wrong_closers(&mut self) {
+        let (out, at) = self.here();
+        let closers: Vec<_> = {
+            let tokens = self.attempt.recorder.tokens.iter().rev();
+            tokens.filter(|token| token.kind == TokenKind::Close).take(3).map(|token| token.start).collect()
+        };
+        if let Some(next @ ('}' | ']')) = self.next
+            && !self.state.in_string()
+        {
+            self.add(out, (at, at + 1), "", RepairRule::ExtraCloser, 0);
+            if let Some(top) = self.attempt.machine.frames().last()
+                && top.kind.closer() != next
+            {
+                self.add(out, (at, at + 1), &top.kind.closer().to_string(), RepairRule::WrongCloser, 0);
+            }
+        }
+        for place in closers {
+            let start = self.attempt.in_offset(place);
+            let is_written = self.source.part(start, start + 1).starts_with(['}', ']']);
+            if is_written {
+                self.add(place, (start, start + 1), "", RepairRule::ExtraCloser, 0);
+            }
+        }
+    }
+
+    /// Quotes before a bracket, or where nothing but a separator may follow.
+    fn stray_quotes(&mut self) {
+        let (out, at) = self.here();
+        if self.next == Some('"') && !self.state.in_token() {
+            self.add(out, (at, at + 1), "", RepairRule::StrayQuote, 0);
+        }
+        for token in self.strings().take(2).collect::<Vec<_>>() {
+            let from = (token.start + 1).saturating_sub(self.attempt.origin);
+            let content = self.attempt.out.get(from..).unwrap_or_default().trim_ascii_start();
+            if content.starts_with(['{', '[', '}', ']', ',']) && token.start >= self.attempt.origin {
+                let start = self.attempt.in_offset(token.start);
+                self.add(token.start, (start, start + 1), "", RepairRule::StrayQuote, 0);
+            }
+        }
+    }
+
+    /// Quotes that closed a string although they belong to its text.
+    fn inner_quotes(&mut self) {
+        for token in self.strings().collect::<Vec<_>>() {
+            let out = token.end - 1;
+            let at = self.attempt.in_offset(out);
+            let covering = self.attempt.edits.iter().find(|edit| edit.out <= out && out < edit.out_end());
+            let is_first = !self
+                .attempt
+                .edits
+                .iter()
+                .any(|edit| edit.repair.rule == RepairRule::InnerQuote && (token.start..out).contains(&edit.out));
+            let extra = if is_first { 0 } else { 0_u32.wrapping_sub(1) };
+            let cost = RepairRule::InnerQuote.cost().wrapping_add(extra);
+            let plan = |len: usize, by: String, mode: Mode| Plan {
+                out,
+                start: at,
+                end: at + len,
+                by,
+                rule: RepairRule::InnerQuote,
+                mode,
+                cost,
+            };
+            match covering {
+                None => self.plans.push(plan(1, "\\\"".to_owned(), Mode::Json)),
+                Some(edit) if matches!(edit.repair.rule, RepairRule::Quotes | RepairRule::EscapedQuotes) => {
+                    let written = &edit.repair.original;
+                    let quote = match edit.repair.rule {
+                        RepairRule::EscapedQuotes => Quote::Escaped,
+                        _ => written.chars().next().map_or(Quote::Escaped, Quote::Until),
+                    };
+                    // The quote stays as it is: no change, but another reading.
+                    self.plans.push(plan(written.len(), written.clone(), Mode::Quoted(quote)));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// Returns what it costs that the open string is a string up to the end of the text.
+pub(super) fn cost_of_open_string(attempt: &Attempt) -> u32 {
+    let from = (attempt.machine.token_start() + 1).saturating_sub(attempt.origin);
+    if holds_member(attempt.out.get(from..).unwrap_or_default()) { MEMBER_IN_TEXT } else { 0 }
+}
+
+/// Whether `content` opens a bracket that `rest` closes with its first character.
+fn opens_in(content: &str, rest: &str) -> bool {
+    let opener = match rest.chars().next() {
+        Some('}') => '{',
+        Some(']') => '[',
+        _ => return false,
+    };
+    let closer = if opener == '{' { '}' } else { ']' };
+    content.matches(opener).count() > content.matches(closer).count()
+}
+
+/// Whether `text` holds what looks like a member with a container or a string: `, b: [1]`.
+fn holds_member(text: &str) -> bool {
+    text.match_indices(':').any(|(at, _)| {
+        let (before, after) = text.split_at(at);
+        let key = before.trim_end().trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+        let value = after.trim_start_matches(':').trim_start();
+        key.len() < before.trim_end().len()
+            && key.trim_end().ends_with([',', '{'])
+            && value.starts_with(['[', '{', '"'])
+    })
+}
+
+/// Returns a word as the text of a JSON string.
+fn escaped(word: &str) -> String {
+    let mut text = String::with_capacity(word.len());
+    for c in word.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            '\t' => text.push_str("\\t"),
+            c if c < ' ' => text.push(' '),
+            c => text.push(c),
+        }
+    }
+    text
+}

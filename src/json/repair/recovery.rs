@@ -1,0 +1,201 @@
+//! The table of certain recoveries: what a deviation from the grammar means at the level `syntax`.
+//!
+//! A pure function of the position in the grammar and of the text that follows. Recoveries that choose between readings
+//! are in `guess`.
+
+use super::super::grammar::State;
+use super::super::stack::Kind;
+use super::RepairRule;
+
+/// Where a deviation is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) state: State,
+    /// The innermost open container.
+    pub(super) parent: Option<Kind>,
+    /// The text of the open token as far as the grammar takes it; of a string, its open escape.
+    pub(super) open: &'a str,
+    /// The text from the deviation on.
+    pub(super) rest: &'a str,
+    /// Whether `rest` ends with the text.
+    pub(super) is_end: bool,
+}
+
+/// What is done about a deviation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Recovery {
+    /// The table has nothing.
+    None,
+    /// The text that follows decides, and has not come.
+    Wait,
+    /// So many bytes at the deviation are replaced.
+    Replace { len: usize, by: String, rule: RepairRule },
+    /// The open token, or the open escape, and so many bytes at the deviation are replaced.
+    ReplaceOpen { len: usize, by: String, rule: RepairRule },
+    /// A comma is added after the last value.
+    AddComma,
+    /// The comma after the last value is removed.
+    DropComma,
+    /// A string begins whose quotes are not `"`.
+    Quote(Quote),
+    /// A comment begins.
+    Comment(Comment),
+}
+
+/// Quotes around a string other than `"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quote {
+    /// A character of any length that ends the string.
+    Until(char),
+    /// `\"`
+    Escaped,
+}
+
+impl Quote {
+    /// Returns the quotes that a string begins with, and their length.
+    pub(super) fn opening(c: char) -> Option<Self> {
+        match c {
+            '\'' => Some(Self::Until('\'')),
+            '`' => Some(Self::Until('`')),
+            '\u{b4}' => Some(Self::Until('\u{b4}')),
+            '\u{2018}' => Some(Self::Until('\u{2019}')),
+            '\u{201c}' => Some(Self::Until('\u{201d}')),
+            '\u{ab}' => Some(Self::Until('\u{bb}')),
+            _ => None,
+        }
+    }
+}
+
+/// How a comment ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comment {
+    Line,
+    Block,
+}
+
+/// Returns what is done about a deviation.
+pub(super) fn recovery(place: &Place<'_>) -> Recovery {
+    let Some(c) = place.rest.chars().next() else { return Recovery::Wait };
+    match place.state {
+        state if state.in_escape() && state != State::High => escape(place, c),
+        state if state.in_string() => control(c),
+        state if state.in_literal() => literal(place),
+        state if state.in_number() => Recovery::None,
+        state => match between(place, c) {
+            Recovery::None => token(state, place, c),
+            found => found,
+        },
+    }
+}
+
+/// Returns the escape of a control character that has a short one. Others are no slip of a writer of JSON.
+fn control(c: char) -> Recovery {
+    let by = match c {
+        '\n' => "\\n",
+        '\r' => "\\r",
+        '\t' => "\\t",
+        '\u{8}' => "\\b",
+        '\u{c}' => "\\f",
+        _ => return Recovery::None,
+    };
+    Recovery::Replace { len: 1, by: by.to_owned(), rule: RepairRule::ControlCharacter }
+}
+
+/// A backslash before a letter or a digit is a part of the text: `C:\x`, `\alpha`, `\1`. Before other characters it was
+/// meant as an escape: `\_`, `\'`. `\u` with digits is a broken code, which nobody can know; without digits it is a word.
+fn escape(place: &Place<'_>, c: char) -> Recovery {
+    let rule = RepairRule::InvalidEscape;
+    if place.state == State::Escape {
+        let by = if c.is_alphanumeric() { "\\\\" } else { "" };
+        return Recovery::ReplaceOpen { len: 0, by: by.to_owned(), rule };
+    }
+    let given = place.open.strip_prefix("\\u").unwrap_or_default();
+    let mut word = given.chars().chain(place.rest.chars()).take(CODE).take_while(|c| c.is_ascii_alphanumeric());
+    let letters = word.by_ref().take_while(char::is_ascii_alphabetic).count();
+    let known = given.len() + place.rest.chars().take(CODE).count();
+    let has_digits = given.chars().chain(place.rest.chars()).take(CODE).take_while(|c| c.is_ascii_alphanumeric());
+    if has_digits.clone().any(|c| c.is_ascii_digit()) || letters == 0 {
+        Recovery::None
+    } else if has_digits.count() == known && known < CODE && !place.is_end {
+        Recovery::Wait
+    } else {
+        Recovery::ReplaceOpen { len: 0, by: format!("\\\\u{given}"), rule }
+    }
+}
+
+/// The digits of a `\u` escape.
+const CODE: usize = 4;
+
+/// Recoveries of what stands between tokens: white space of other kinds, comments.
+fn between(place: &Place<'_>, c: char) -> Recovery {
+    let replace = |by: &str| Recovery::Replace { len: c.len_utf8(), by: by.to_owned(), rule: RepairRule::Space };
+    match c {
+        '\u{feff}' => replace(""),
+        '\u{a0}'
+        | '\u{180e}'
+        | '\u{2000}'..='\u{200b}'
+        | '\u{2028}'
+        | '\u{2029}'
+        | '\u{202f}'
+        | '\u{205f}'
+        | '\u{3000}'
+        | '\u{85}'
+        | '\u{b}'
+        | '\u{c}' => replace(" "),
+        '/' => match place.rest.as_bytes().get(1) {
+            Some(b'/') => Recovery::Comment(Comment::Line),
+            Some(b'*') => Recovery::Comment(Comment::Block),
+            None if !place.is_end => Recovery::Wait,
+            _ => Recovery::None,
+        },
+        '#' => match place.rest.as_bytes().get(1) {
+            Some(b' ' | b'\n' | b'#' | b'!') => Recovery::Comment(Comment::Line),
+            None if !place.is_end => Recovery::Wait,
+            _ => Recovery::None,
+        },
+        _ => Recovery::None,
+    }
+}
+
+/// Recoveries where a token or a comma is due.
+fn token(state: State, place: &Place<'_>, c: char) -> Recovery {
+    let extra = Recovery::Replace { len: 1, by: String::new(), rule: RepairRule::ExtraComma };
+    match (state, c) {
+        (State::Value, ',') if place.parent == Some(Kind::Array) => extra,
+        (State::FirstElement | State::FirstKey | State::Key, ',') => extra,
+        (State::Value, ']') if place.parent == Some(Kind::Array) => Recovery::DropComma,
+        (State::Key, '}') => Recovery::DropComma,
+        (State::AfterElement, _) if begins_value(c) => Recovery::AddComma,
+        (State::AfterMember, '"' | '\'' | '\u{201c}') => Recovery::AddComma,
+        _ if state.takes_quote() => match Quote::opening(c) {
+            Some(quote) => Recovery::Quote(quote),
+            None if state.takes_value() => literal(place),
+            None => Recovery::None,
+        },
+        _ => Recovery::None,
+    }
+}
+
+/// Whether a value may begin with this character.
+pub(super) fn begins_value(c: char) -> bool {
+    matches!(c, '"' | '{' | '[' | '-' | '0'..='9' | 't' | 'f' | 'n' | 'T' | 'F' | 'N' | '\'' | '\u{201c}')
+}
+
+/// Literals of Python, and literals in another case.
+fn literal(place: &Place<'_>) -> Recovery {
+    let word = |c: &char| c.is_alphanumeric() || *c == '_';
+    let rest: String = place.rest.chars().take_while(word).take(LITERAL).collect();
+    if rest.len() == place.rest.len() && !place.is_end {
+        return Recovery::Wait;
+    }
+    let by = match format!("{}{rest}", place.open).to_ascii_lowercase().as_str() {
+        "true" => "true",
+        "false" => "false",
+        "null" | "none" => "null",
+        _ => return Recovery::None,
+    };
+    Recovery::ReplaceOpen { len: rest.len(), by: by.to_owned(), rule: RepairRule::Literal }
+}
+
+/// One more letter than the longest literal has.
+const LITERAL: usize = 6;
