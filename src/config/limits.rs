@@ -41,6 +41,8 @@ limits! {
         max_pending_bytes | "held": Positive,
         overlap_window | "tail": usize,
         max_children | "siblings": usize,
+        max_lookahead: usize,
+        max_repairs: usize,
     }
     continuation: ContinuationLimits {
         max_anchor_chars | "anchor": usize,
