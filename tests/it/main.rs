@@ -35,6 +35,7 @@ mod public_types;
 mod questions;
 mod reference;
 mod relay;
+mod repair;
 mod request;
 mod rewind;
 #[cfg(feature = "app")]

@@ -1,0 +1,71 @@
+//! Repair: how often texts with seeded mistakes are put right, and how often they become other documents.
+//!
+//! `cargo bench --bench repair -- table` prints the table over more documents, and the texts that were not restored.
+
+mod bounds;
+mod documents;
+mod mistake;
+mod quote_mistakes;
+mod source;
+mod structure_mistakes;
+mod table;
+mod token_mistakes;
+
+use restitch::repair::{RepairLevel, RepairOptions};
+
+use table::{Plan, Verdict};
+
+/// Generated documents of the gate.
+const DOCUMENTS: u64 = 64;
+
+fn documents() -> Vec<(String, source::Source)> {
+    let mut all = documents::generated(documents::TUNING, DOCUMENTS);
+    all.extend(documents::corpus());
+    all
+}
+
+#[test]
+fn documents_with_seeded_mistakes_are_restored() {
+    let documents = documents();
+    let mut misses = Vec::new();
+    for mistakes in 1..=3 {
+        let seeds = documents::TUNING.start..documents::TUNING.start + 2;
+        let plan = Plan { seeds, mistakes, kind: String::new(), options: RepairOptions::default() };
+        let table = table::measure(&documents, &plan, true);
+        for miss in
+            table.misses.iter().filter(|miss| matches!(miss.verdict, Verdict::Silent | Verdict::Broken)).take(20)
+        {
+            println!("{}", miss.print());
+        }
+        println!("{mistakes} at once, {} documents\n{}", documents.len(), table.print());
+        misses.extend(bounds::misses(&table, mistakes));
+    }
+    assert!(misses.is_empty(), "{misses:#?}");
+}
+
+#[test]
+fn mistakes_of_the_level_syntax_need_no_guess() {
+    let seeds = documents::TUNING.start..documents::TUNING.start + 1;
+    let options = RepairOptions::new(RepairLevel::Syntax);
+    let table = table::measure(&documents(), &Plan { seeds, mistakes: 1, kind: String::new(), options }, false);
+    println!("{}", table.print());
+    let misses = bounds::misses(&table, 1);
+    assert!(misses.is_empty(), "{misses:#?}");
+}
+
+#[test]
+fn every_kind_of_mistake_has_places_and_breaks_the_text() {
+    let documents = documents::generated(documents::REPORT, DOCUMENTS);
+    let plan = Plan {
+        seeds: documents::REPORT.start..documents::REPORT.start + 1,
+        mistakes: 1,
+        kind: String::new(),
+        options: RepairOptions::default(),
+    };
+    let table = table::measure(&documents, &plan, false);
+    for kind in mistake::kinds() {
+        let (rows, valid) = table.of(kind.name);
+        assert!(rows >= 8, "{}: {rows} texts", kind.name);
+        assert!(valid == 0, "{}: {valid} texts stayed valid", kind.name);
+    }
+}

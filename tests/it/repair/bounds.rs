@@ -1,0 +1,43 @@
+//! The rates that repair must reach, and those that it does not reach yet.
+
+use super::table::{Cell, Table, Verdict};
+
+/// By the number of mistakes in a text, in percent: at least this many restored, at most this many other documents of
+/// which nothing says so. They hold for the sum of the kinds that can be decided.
+const BOUNDS: [(usize, f64, f64); 3] = [(1, 98.0, 0.1), (2, 95.0, 0.5), (3, 95.0, 0.5)];
+
+/// What every single kind must reach, with one mistake in a text: fewer texts, so a wider bound.
+const EACH: (f64, f64) = (95.0, 1.0);
+
+/// The kinds that miss [`EACH`], with their measured rates. They may only improve; a kind that reaches the bound must be
+/// removed here.
+const NOT_YET: [(&str, f64, f64); 0] = [];
+
+/// Returns the rates of a table of texts with `mistakes` mistakes that are worse than their bounds.
+pub(crate) fn misses(table: &Table, mistakes: usize) -> Vec<String> {
+    let mut misses = Vec::new();
+    let Some(&(_, restored, silent)) = BOUNDS.iter().find(|(count, ..)| *count == mistakes) else {
+        return vec![format!("{mistakes} mistakes have no bound")];
+    };
+    misses.extend(miss("all kinds", &table.sum(true), restored, silent));
+    if mistakes > 1 {
+        return misses;
+    }
+    for (kind, cell) in table.decidable() {
+        let known = NOT_YET.iter().find(|(name, ..)| *name == kind);
+        let (restored, silent) = known.map_or(EACH, |&(_, restored, silent)| (restored - 0.005, silent + 0.005));
+        misses.extend(miss(kind, &cell, restored, silent));
+        if known.is_some() && miss(kind, &cell, EACH.0, EACH.1).is_none() {
+            misses.push(format!("{kind} reaches the bound: strike it off the list"));
+        }
+    }
+    misses
+}
+
+fn miss(name: &str, cell: &Cell, least: f64, most: f64) -> Option<String> {
+    let (restored, silent) = (cell.percent(Verdict::Restored), cell.percent(Verdict::Silent));
+    let broken = cell.count(Verdict::Broken);
+    (restored < least || silent > most || broken > 0).then(|| {
+        format!("{name}: restored {restored:.2} % of {least:.2}, silent {silent:.3} % of {most:.3}, {broken} broken")
+    })
+}

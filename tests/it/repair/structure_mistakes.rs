@@ -1,0 +1,68 @@
+//! Mistakes with brackets and colons.
+
+use super::mistake::{Mistake, Row, one};
+use super::source::{Class, Source};
+use crate::support::Rng;
+
+/// The kinds that the text after the mistake decides.
+pub(crate) const GUESS: &[Row] = &[
+    ("missing colon", missing_colon),
+    ("missing closer, object among elements", |s, rng| missing_closer(s, rng, "}", "[")),
+    ("missing closer, array in an object", |s, rng| missing_closer(s, rng, "]", "{")),
+    ("closer of another kind too many", |s, rng| added_closer(s, rng, true)),
+    ("stray bracket between objects", stray_bracket),
+    ("text after the root", |s, rng| after_root(s, rng, &["\nI hope this helps!", "\n```\n", "  Done: \"all\" [1]."])),
+    ("closer after the root", |s, rng| after_root(s, rng, &["}", "]", "]}", "\n}"])),
+];
+
+/// The kinds that look as if the text went on where it was broken. A container without its closer takes the members of
+/// the one around it; a second closer ends the container around.
+pub(crate) const UNDECIDABLE: &[Row] = &[
+    ("(missing closer, object in an object)", |s, rng| missing_closer(s, rng, "}", "{")),
+    ("(missing closer, array among elements)", |s, rng| missing_closer(s, rng, "]", "[")),
+    ("(closer doubled)", |s, rng| added_closer(s, rng, false)),
+];
+
+fn missing_colon(source: &Source, rng: &mut Rng) -> Option<Mistake> {
+    let colon = one(source, rng, |s, i| s.class(i) == Some(Class::Colon))?;
+    Some(Mistake::replace(source.tokens[colon].range.clone(), ""))
+}
+
+/// Removes `closer` of a container that is directly inside one that `around` opens.
+fn missing_closer(source: &Source, rng: &mut Rng, closer: &str, around: &str) -> Option<Mistake> {
+    let fits = |s: &Source, i: usize| {
+        s.class(i) == Some(Class::Close)
+            && s.of(i) == closer
+            && s.class(i - 1) != Some(Class::Open)
+            && s.tokens[i].parent.is_some_and(|parent| s.of(parent) == around)
+    };
+    let index = one(source, rng, fits)?;
+    Some(Mistake::replace(source.tokens[index].range.clone(), ""))
+}
+
+/// Inserts a closer after the closer of an inner container: one that the container around can't have, or one that
+/// ends it.
+fn added_closer(source: &Source, rng: &mut Rng, is_other: bool) -> Option<Mistake> {
+    let index = one(source, rng, |s, i| s.class(i) == Some(Class::Close) && s.tokens[i].parent.is_some())?;
+    let closer = if source.in_object(index) != is_other { "}" } else { "]" };
+    Some(Mistake::insert(source.tokens[index].range.end, closer))
+}
+
+/// `}, {` becomes `}], {`.
+fn stray_bracket(source: &Source, rng: &mut Rng) -> Option<Mistake> {
+    let is_object = |s: &Source, i| s.class(i).is_some() && s.of(i) == "{";
+    let fits = |s: &Source, i: usize| {
+        s.class(i) == Some(Class::Close)
+            && s.of(i) == "}"
+            && s.class(i + 1) == Some(Class::Comma)
+            && is_object(s, i + 2)
+            && s.tokens[i].parent.is_some_and(|parent| s.tokens[parent].parent.is_some() && s.in_object(parent))
+    };
+    let index = one(source, rng, fits)?;
+    Some(Mistake::insert(source.tokens[index].range.end, "]"))
+}
+
+fn after_root(source: &Source, rng: &mut Rng, texts: &[&str]) -> Option<Mistake> {
+    let end = source.tokens.last()?.range.end;
+    Some(Mistake::replace(end..source.text.len(), rng.pick(texts)))
+}
