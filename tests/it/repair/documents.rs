@@ -35,8 +35,9 @@ pub(crate) fn corpus() -> Vec<(String, Source)> {
 /// Returns a document, and what it is like.
 fn generate(seed: u64) -> (&'static str, String) {
     let mut rng = Rng::new(seed);
-    let kinds: [(&'static str, fn(&mut Rng) -> Node); 8] = [
+    let kinds: [(&'static str, fn(&mut Rng) -> Node); 9] = [
         ("article", article),
+        ("pages", pages),
         ("structure", structure),
         ("links", links),
         ("rows", rows),
@@ -216,6 +217,13 @@ fn article(rng: &mut Rng) -> Node {
         ("word_count", raw(rng.below(3000))),
         ("published", raw(rng.pick(&["true", "false", "null"]))),
     ])
+}
+
+fn pages(rng: &mut Rng) -> Node {
+    let count = 2 + rng.below(4);
+    array(count, |at| {
+        object([("url", text(format!("/page-{at}"))), ("html", text(html(rng))), ("title", text(prose(rng, 1)))])
+    })
 }
 
 fn structure(rng: &mut Rng) -> Node {

@@ -9,8 +9,10 @@ pub(crate) const GUESS: &[Row] = &[
     ("missing colon", missing_colon),
     ("missing closer, object among elements", |s, rng| missing_closer(s, rng, "}", "[")),
     ("missing closer, array in an object", |s, rng| missing_closer(s, rng, "]", "{")),
-    ("closer of another kind too many", |s, rng| added_closer(s, rng, true)),
-    ("stray bracket between objects", stray_bracket),
+    ("closer of another kind too many", other_closer),
+    ("stray bracket between objects", |s, rng| stray_bracket(s, rng, false)),
+    ("stray bracket between objects of the root", |s, rng| stray_bracket(s, rng, true)),
+    ("closer doubled, the root goes on", |s, rng| doubled_closer(s, rng, true)),
     ("text after the root", |s, rng| after_root(s, rng, &["\nI hope this helps!", "\n```\n", "  Done: \"all\" [1]."])),
     ("closer after the root", |s, rng| after_root(s, rng, &["}", "]", "]}", "\n}"])),
 ];
@@ -20,7 +22,7 @@ pub(crate) const GUESS: &[Row] = &[
 pub(crate) const UNDECIDABLE: &[Row] = &[
     ("(missing closer, object in an object)", |s, rng| missing_closer(s, rng, "}", "{")),
     ("(missing closer, array among elements)", |s, rng| missing_closer(s, rng, "]", "[")),
-    ("(closer doubled)", |s, rng| added_closer(s, rng, false)),
+    ("(closer doubled)", |s, rng| doubled_closer(s, rng, false)),
 ];
 
 fn missing_colon(source: &Source, rng: &mut Rng) -> Option<Mistake> {
@@ -40,23 +42,35 @@ fn missing_closer(source: &Source, rng: &mut Rng, closer: &str, around: &str) ->
     Some(Mistake::replace(source.tokens[index].range.clone(), ""))
 }
 
-/// Inserts a closer after the closer of an inner container: one that the container around can't have, or one that
-/// ends it.
-fn added_closer(source: &Source, rng: &mut Rng, is_other: bool) -> Option<Mistake> {
+/// Inserts a closer after the closer of an inner container, of a kind that the container around can't have.
+fn other_closer(source: &Source, rng: &mut Rng) -> Option<Mistake> {
     let index = one(source, rng, |s, i| s.class(i) == Some(Class::Close) && s.tokens[i].parent.is_some())?;
-    let closer = if source.in_object(index) != is_other { "}" } else { "]" };
+    let closer = if source.in_object(index) { "]" } else { "}" };
     Some(Mistake::insert(source.tokens[index].range.end, closer))
 }
 
-/// `}, {` becomes `}], {`.
-fn stray_bracket(source: &Source, rng: &mut Rng) -> Option<Mistake> {
+/// Inserts a closer after the closer of an inner container that ends the container around before its next member: the
+/// root, or another one.
+fn doubled_closer(source: &Source, rng: &mut Rng, is_root: bool) -> Option<Mistake> {
+    let fits = |s: &Source, i: usize| {
+        s.class(i) == Some(Class::Close)
+            && s.class(i + 1) == Some(Class::Comma)
+            && s.tokens[i].parent.is_some_and(|parent| (parent == 0) == is_root)
+    };
+    let index = one(source, rng, fits)?;
+    let closer = if source.in_object(index) { "}" } else { "]" };
+    Some(Mistake::insert(source.tokens[index].range.end, closer))
+}
+
+/// `}, {` becomes `}], {`, in an array that a member has, or in the root.
+fn stray_bracket(source: &Source, rng: &mut Rng, is_root: bool) -> Option<Mistake> {
     let is_object = |s: &Source, i| s.class(i).is_some() && s.of(i) == "{";
     let fits = |s: &Source, i: usize| {
         s.class(i) == Some(Class::Close)
             && s.of(i) == "}"
             && s.class(i + 1) == Some(Class::Comma)
             && is_object(s, i + 2)
-            && s.tokens[i].parent.is_some_and(|parent| s.tokens[parent].parent.is_some() && s.in_object(parent))
+            && s.tokens[i].parent.is_some_and(|parent| if is_root { parent == 0 } else { s.in_object(parent) })
     };
     let index = one(source, rng, fits)?;
     Some(Mistake::insert(source.tokens[index].range.end, "]"))
