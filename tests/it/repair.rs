@@ -2,10 +2,13 @@
 //!
 //! `cargo bench --bench repair -- table` prints the table over more documents, and the texts that were not restored.
 
+mod agreed;
 mod bounds;
 mod documents;
 mod mistake;
+mod properties;
 mod quote_mistakes;
+mod settings;
 mod source;
 mod structure_mistakes;
 mod table;
