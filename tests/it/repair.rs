@@ -4,6 +4,7 @@
 
 mod agreed;
 mod bounds;
+mod cases;
 mod documents;
 mod mistake;
 mod properties;

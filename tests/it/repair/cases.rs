@@ -1,0 +1,124 @@
+//! The rules of repair as data: a text, the JSON that comes out, and the log.
+//!
+//! A file of `tests/cases/repair` is one behaviour; `tests/cases/README.md` explains the format.
+
+use std::collections::BTreeSet;
+
+use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus, RepairedRoot, repair_root};
+
+use crate::case_file::{CaseFile, read_folder};
+
+/// Cases that the engine does not fulfil yet. One that it does fulfil must be removed here.
+const NOT_YET: [&str; 0] = [];
+
+/// What a case says, or what came out.
+#[derive(Debug, PartialEq)]
+struct Found {
+    status: &'static str,
+    error: Option<usize>,
+    output: Option<String>,
+    repairs: Vec<String>,
+}
+
+#[test]
+fn repairs_are_as_their_files_say() {
+    let cases = read_folder("repair", &["level", "status", "repair", "error"], &["input", "output"]);
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let wanted = wanted(case);
+        let found = found(&repaired(case, level(case)), &wanted.repairs);
+        let is_known = NOT_YET.contains(&case.name.as_str());
+        if (wanted == found) == is_known {
+            wrong.push(format!("{}, known: {is_known}\n  wanted {wanted:?}\n  found  {found:?}", case.name));
+        }
+    }
+    println!("covered: {} files", cases.len());
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_level_leaves_the_mistakes_of_the_next_one() {
+    let cases = read_folder("repair", &["level", "status", "repair", "error"], &["input", "output"]);
+    for case in cases.iter().filter(|case| case.fact("status") == Some("repaired")) {
+        for lower in RepairLevel::ALL.into_iter().filter(|lower| *lower < level(case)) {
+            let answer = repaired(case, lower);
+            assert!(!matches!(answer.status, RepairStatus::Repaired | RepairStatus::Valid) || !is_whole(case, &answer));
+        }
+    }
+}
+
+/// Whether an answer is about the whole text, not about a root that ends before the mistake.
+fn is_whole(case: &CaseFile, answer: &RepairedRoot) -> bool {
+    answer.end == case.block("input").unwrap().len()
+}
+
+#[test]
+fn every_rule_has_a_case_and_an_example_that_is_right() {
+    let cases = read_folder("repair", &["level", "status", "repair", "error"], &["input", "output"]);
+    let rules: BTreeSet<_> = cases.iter().flat_map(|case| case.facts("repair")).map(|fact| split(fact).0).collect();
+    let missing: Vec<_> = RepairRule::ALL.iter().filter(|rule| !rules.contains(rule.as_str())).collect();
+    assert!(missing.is_empty(), "no case has {missing:?}");
+    let mut wrong = Vec::new();
+    for rule in RepairRule::ALL {
+        let (text, json) = rule.example();
+        let answer = repair_root(text, &RepairOptions::new(rule.level()));
+        if answer.json != json || answer.repairs.is_empty() || answer.repairs.iter().any(|made| made.rule != *rule) {
+            wrong.push(format!("{rule}: {text:?} gives {answer:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn level(case: &CaseFile) -> RepairLevel {
+    let name = case.fact("level").unwrap();
+    RepairLevel::ALL.into_iter().find(|level| level.as_str() == name).unwrap_or_else(|| panic!("no level: {name}"))
+}
+
+fn repaired(case: &CaseFile, level: RepairLevel) -> RepairedRoot {
+    repair_root(case.block("input").unwrap(), &RepairOptions::new(level))
+}
+
+/// Splits `RULE at OFFSET`.
+fn split(fact: &str) -> (&str, usize) {
+    let (rule, offset) = fact.split_once(" at ").unwrap();
+    (rule, offset.parse().unwrap())
+}
+
+/// A valid text comes out as it is; of a malformed one, what comes out is not part of the case.
+fn wanted(case: &CaseFile) -> Found {
+    let status = match case.fact("status").unwrap() {
+        "valid" => "valid",
+        "repaired" => "repaired",
+        "truncated" => "truncated",
+        "malformed" => "malformed",
+        other => panic!("no status: {other}"),
+    };
+    let output = case.block("output").or_else(|| case.block("input")).filter(|_| status != "malformed");
+    Found {
+        status,
+        error: case.fact("error").map(|offset| offset.parse().unwrap()),
+        output: output.map(str::to_owned),
+        repairs: case.facts("repair").map(str::to_owned).collect(),
+    }
+}
+
+/// A repair of the same rule as the one before it is left out if `wanted` does not have it.
+fn found(answer: &RepairedRoot, wanted: &[String]) -> Found {
+    let (status, error) = match answer.status {
+        RepairStatus::Valid => ("valid", None),
+        RepairStatus::Repaired => ("repaired", None),
+        RepairStatus::Truncated => ("truncated", None),
+        RepairStatus::Malformed(error) => ("malformed", Some(error.offset)),
+    };
+    let (mut repairs, mut last) = (Vec::new(), None);
+    for made in &answer.repairs {
+        let line = format!("{} at {}", made.rule, made.range.start);
+        if last.replace(made.rule) != Some(made.rule) || wanted.contains(&line) {
+            repairs.push(line);
+        }
+    }
+    let output = (status != "malformed").then(|| answer.json.clone());
+    // What a malformed text needed before it was given up is not part of a case.
+    repairs.truncate(if status == "malformed" { 0 } else { repairs.len() });
+    Found { status, error, output, repairs }
+}
