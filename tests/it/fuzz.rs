@@ -7,6 +7,7 @@
 
 pub(crate) mod against_serde;
 pub(crate) mod feed;
+pub(crate) mod repair;
 #[cfg(feature = "sim")]
 pub(crate) mod seam;
 pub(crate) mod splice;
@@ -53,6 +54,11 @@ fn against_serde_kept() {
 #[test]
 fn feed_kept() {
     over_kept("feed", feed::check);
+}
+
+#[test]
+fn repair_kept() {
+    over_kept("repair", repair::check);
 }
 
 #[cfg(feature = "sim")]

@@ -1,49 +1,13 @@
 //! What holds of every answer: valid JSON out, undone to the text, the same when repaired again; and valid JSON stays.
 
 use proptest::prelude::*;
-use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus, repair_root, undo};
+use restitch::repair::{RepairLevel, RepairOptions, RepairStatus, repair_root};
 use serde_json::Value;
 
 use super::documents;
 use super::mistake::{apply, kinds};
-use super::source::is_json;
+use crate::fuzz::repair::check_text;
 use crate::support::{Rng, corpus_documents, grammar_files};
-
-/// Checks what every answer promises.
-pub(crate) fn check(text: &str, options: &RepairOptions) {
-    let answer = repair_root(text, options);
-    let shown = || format!("{text:?} gives {answer:?}");
-    // The complete part of a malformed text leaves out what was not certain.
-    if !matches!(answer.status, RepairStatus::Malformed(_)) {
-        assert_eq!(Some(undo(&answer.json, &answer.repairs).as_str()), text.get(..answer.end), "{}", shown());
-    }
-    let mut end = 0;
-    for repair in &answer.repairs {
-        assert!(repair.range.start >= end, "{}", shown());
-        assert_eq!(text.get(repair.range.clone()), Some(repair.original.as_str()), "{}", shown());
-        assert_ne!(repair.original, repair.replacement, "{}", shown());
-        // A text that ends early is closed on every level: its status says so.
-        assert!(options.allows(repair.rule) || repair.rule == RepairRule::Closed, "{}", shown());
-        end = repair.range.end;
-    }
-    match answer.status {
-        RepairStatus::Valid => assert!(answer.repairs.is_empty() && answer.json == text[..answer.end], "{}", shown()),
-        RepairStatus::Repaired => assert!(!answer.repairs.is_empty(), "{}", shown()),
-        RepairStatus::Truncated => assert!(answer.end == text.len(), "{}", shown()),
-        RepairStatus::Malformed(error) => assert!(error.offset <= text.len(), "{}", shown()),
-    }
-    if let RepairStatus::Malformed(_) = answer.status {
-        assert!(answer.json.is_empty() || is_json(&answer.json), "{}", shown());
-        return;
-    }
-    if answer.json.is_empty() {
-        assert!(answer.status == RepairStatus::Truncated, "{}", shown());
-        return;
-    }
-    assert!(is_json(&answer.json), "{}", shown());
-    let again = repair_root(&answer.json, options);
-    assert!(again.status == RepairStatus::Valid && again.json == answer.json, "{} and then {again:?}", shown());
-}
 
 /// Checks that a valid document is its own repair.
 fn check_valid(name: &str, text: &str) {
@@ -79,7 +43,7 @@ fn answers_to_seeded_mistakes_keep_their_promises() {
             let Some(mistake) = (kind.make)(&source, &mut Rng::new(seed as u64)) else { continue };
             let text = apply(&source.text, mistake.broken.iter());
             for level in RepairLevel::ALL {
-                check(&text, &RepairOptions::new(level));
+                check_text(&text, &RepairOptions::new(level));
             }
             texts += 1;
         }
@@ -183,9 +147,9 @@ proptest! {
     fn answers_to_any_text_keep_their_promises(pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..40)) {
         let text = pieces.concat();
         for level in RepairLevel::ALL {
-            check(&text, &RepairOptions::new(level));
+            check_text(&text, &RepairOptions::new(level));
         }
-        check(&format!("[{text}"), &RepairOptions::default());
-        check(&format!("{{\"a\": {text}"), &RepairOptions::default());
+        check_text(&format!("[{text}"), &RepairOptions::default());
+        check_text(&format!("{{\"a\": {text}"), &RepairOptions::default());
     }
 }
