@@ -5,6 +5,7 @@ mod guess;
 mod recovery;
 mod repairer;
 mod rule;
+mod search;
 
 use std::ops::Range;
 

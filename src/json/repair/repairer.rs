@@ -3,9 +3,10 @@
 use super::super::Machine;
 use super::super::grammar::State;
 use super::super::stack::Kind;
-use super::attempt::{Attempt, Edit, Recorder, Source, Stop};
-use super::guess::{self, Guesses, Plan};
-use super::{Repair, RepairLevel, RepairOptions, RepairRule};
+use super::attempt::{Attempt, Recorder, Source, Stop};
+use super::guess::{self, Guesses};
+use super::search::{Found, OPEN_ROOT, Search};
+use super::{Repair, RepairLevel, RepairOptions};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
 /// A push parser that repairs the text of one root, from its first byte on.
@@ -22,36 +23,16 @@ pub struct Repairer {
     trunk: Attempt,
     /// A machine in the final text, at most at its end: guesses begin there.
     settled: Machine,
-    guesses: Vec<Guess>,
+    /// The guesses about a deviation; empty where there is none.
+    search: Search,
     log: Vec<Repair>,
+    /// The end of the last guess that was accepted, in the repaired text. It is not taken back.
+    accepted: usize,
     /// The root has ended, and nothing after it can change that.
     is_closed: bool,
     /// Where no reading goes on.
     error: Option<SyntaxError>,
 }
-
-/// A reading with at least one guess in it.
-#[derive(Clone, Debug)]
-struct Guess {
-    attempt: Attempt,
-    cost: u32,
-    /// The end of the last guess in the repaired text.
-    last: usize,
-    stop: Option<Stop>,
-    /// What followed the last guess is as it should be.
-    is_verified: bool,
-    /// What the text after the root costs.
-    tail: u32,
-}
-
-/// The most readings at a time. The likeliest are kept.
-const READINGS: usize = 48;
-/// Values that must end after a guess: the one that it is in, and the next.
-const VALUES: usize = 2;
-/// What it costs that a root is not closed at the end of the text, or that more structure follows its end.
-const OPEN_ROOT: u32 = 3;
-/// What it costs that a string has an odd number of quotes in it, one of them repaired.
-const ODD_QUOTES: u32 = 2;
 
 impl Repairer {
     /// Creates a repairer before the first byte of a root.
@@ -63,8 +44,9 @@ impl Repairer {
             from: 0,
             trunk: Attempt::new(depth),
             settled: Machine::new(depth),
-            guesses: Vec::new(),
+            search: Search::default(),
             log: Vec::new(),
+            accepted: 0,
             is_closed: false,
             error: None,
         }
@@ -115,7 +97,7 @@ impl Repairer {
             if let Some(error) = self.error {
                 return Err(error);
             }
-            let next = if self.guesses.is_empty() {
+            let next = if self.search.is_empty() {
                 let mut trunk = std::mem::replace(&mut self.trunk, Attempt::new(0));
                 let stop = trunk.run(&self.source(is_end, root));
                 self.trunk = trunk;
@@ -162,17 +144,18 @@ impl Repairer {
         trunk.recorder = Recorder { is_on: true, tokens: Vec::new() };
         let _ = self.settled.clone().feed_with(trunk.out.as_bytes(), &mut trunk.recorder);
         let Some(plans) = Guesses::list(&trunk, &source) else { return Next::Wait };
-        let mut guesses = self.children(&trunk, 0, plans, &source);
-        if guesses.is_empty() {
+        let plans: Vec<_> = plans.into_iter().filter(|plan| plan.out >= self.accepted).collect();
+        if plans.is_empty() {
             return otherwise;
         }
+        let mut search = Search::default();
         if !matches!(otherwise, Next::Fail(_)) {
             // The text may as well be as it is.
-            let tail = if stop == Stop::Done { OPEN_ROOT } else { 0 };
-            let cost = if stop == Stop::End { guess::cost_of_open_string(&trunk) } else { 0 };
-            guesses.insert(0, Guess { attempt: trunk, cost, last: 0, stop: Some(stop), is_verified: true, tail });
+            let cost = OPEN_ROOT + if stop == Stop::End { guess::cost_of_open_string(&trunk) } else { 0 };
+            search.add_as_it_is(trunk.clone(), stop, cost);
         }
-        self.guesses = guesses;
+        search.add(trunk, 0, 0, plans);
+        self.search = search;
         Next::Guess
     }
 
@@ -195,93 +178,31 @@ impl Repairer {
         debug_assert!(read.is_ok(), "what is final is valid: {read:?}");
     }
 
-    /// Returns the readings that plans lead to, as far as the grammar takes them.
-    fn children(&self, parent: &Attempt, cost: u32, plans: Vec<Plan>, source: &Source<'_>) -> Vec<Guess> {
-        let mut order: Vec<usize> = (0..plans.len()).collect();
-        order.sort_by_key(|&at| plans.get(at).map(|plan| plan.out));
-        let mut prefix = Attempt { machine: self.settled.clone(), edits: Vec::new(), ..parent.clone() };
-        prefix.recorder = Recorder { is_on: true, tokens: Vec::new() };
-        let mut children: Vec<(usize, Guess)> = Vec::new();
-        for index in order {
-            let Some(plan) = plans.get(index) else { continue };
-            let from = prefix.machine.offset() - parent.origin;
-            let part = parent.out.get(from..plan.out - parent.origin).unwrap_or_default();
-            if prefix.machine.feed_with(part.as_bytes(), &mut prefix.recorder).is_err() {
-                continue;
-            }
-            let mut attempt = prefix.clone();
-            attempt.out.truncate(plan.out - parent.origin);
-            let is_before = |edit: &&Edit| edit.out_end() <= plan.out && edit.repair.range.end <= plan.start;
-            attempt.edits = parent.edits.iter().take_while(is_before).cloned().collect();
-            attempt.at = plan.start;
-            if attempt.replace(source, plan.end - plan.start, plan.by.clone(), plan.rule) {
-                attempt.mode = plan.mode;
-                let is_change =
-                    attempt.edits.last().is_some_and(|edit| edit.repair.original != edit.repair.replacement);
-                let last = attempt.machine.offset();
-                if !is_change {
-                    attempt.edits.pop();
-                }
-                let cost = cost + plan.cost;
-                children.push((index, Guess { attempt, cost, last, stop: None, is_verified: false, tail: 0 }));
-            }
-        }
-        children.sort_by_key(|(index, _)| *index);
-        children.into_iter().map(|(_, guess)| guess).collect()
-    }
-
-    /// Runs the guesses as far as the text goes, and takes the likeliest one once nothing likelier can come.
+    /// Takes the likeliest guess, once nothing likelier can come.
     fn decide(&mut self, is_end: bool, root: &str) -> Next {
-        let mut guesses = std::mem::take(&mut self.guesses);
+        let mut search = std::mem::take(&mut self.search);
         let whole = self.source(is_end, root);
         let limit = self.trunk.at.saturating_add(self.options.caps.lookahead).saturating_sub(self.from);
-        let limit =
-            (0..=limit.min(whole.window.len())).rev().find(|&at| whole.window.is_char_boundary(at)).unwrap_or(0);
+        let limit = limit.min(whole.window.len());
+        let limit = (0..=limit).rev().find(|&at| whole.window.is_char_boundary(at)).unwrap_or(0);
         let is_cut = limit < whole.window.len();
         let window = whole.window.get(..limit).unwrap_or_default();
         let source = Source { window, is_end: is_end && !is_cut, ..whole };
-        self.explore(&mut guesses, &source);
-        if is_cut {
-            guesses.retain(|guess| guess.is_verified);
-        }
-        let at_end = source.is_end;
-        let best = guesses.iter().enumerate().min_by_key(|(index, guess)| (guess.total(at_end), *index));
-        let Some((index, best)) = best else { return Next::Fail(self.failure(root)) };
-        if best.is_verified || at_end {
-            let best = guesses.swap_remove(index);
-            let before = std::mem::replace(&mut self.trunk, Attempt { recorder: Recorder::default(), ..best.attempt });
-            return match best.stop {
-                Some(Stop::Done) if self.trunk.at <= before.at => Next::Close,
-                Some(Stop::End) if at_end => Next::Wait,
-                _ => Next::Guess,
-            };
-        }
-        for guess in guesses.iter_mut().filter(|guess| guess.stop == Some(Stop::End)) {
-            guess.stop = None;
-        }
-        self.guesses = guesses;
-        Next::Wait
-    }
-
-    /// Runs all readings to the end of the text, and replaces each that deviates by the readings that explain it.
-    /// Deviations are taken in the order of the text, so that chunks make no difference.
-    fn explore(&self, guesses: &mut Vec<Guess>, source: &Source<'_>) {
-        loop {
-            for guess in guesses.iter_mut().filter(|guess| guess.stop.is_none()) {
-                guess.run(source);
+        match search.run(&self.settled, &source, is_cut) {
+            Found::Nothing => Next::Fail(self.failure(root)),
+            Found::Wait => {
+                self.search = search;
+                Next::Wait
             }
-            let deviations = guesses.iter().enumerate().filter_map(|(index, guess)| match guess.stop {
-                Some(Stop::Deviation(error)) if !guess.is_verified => Some((error.offset, index)),
-                _ => None,
-            });
-            let Some((_, index)) = deviations.min() else { break };
-            let parent = guesses.remove(index);
-            match Guesses::list(&parent.attempt, source) {
-                None => guesses.insert(index, Guess { stop: Some(Stop::End), ..parent }),
-                Some(plans) => {
-                    let children = self.children(&parent.attempt, parent.cost, plans, source);
-                    guesses.splice(index..index, children);
-                    prune(guesses);
+            Found::Reading { attempt, stop, last } => {
+                let at_end = source.is_end;
+                self.accepted = self.accepted.max(last);
+                let before = std::mem::replace(&mut self.trunk, *attempt);
+                self.trunk.recorder = Recorder::default();
+                match stop {
+                    Stop::Done if self.trunk.at <= before.at => Next::Close,
+                    Stop::End if at_end => Next::Wait,
+                    _ => Next::Guess,
                 }
             }
         }
@@ -343,63 +264,6 @@ enum Next {
     Fail(SyntaxError),
     /// Readings are to be compared, or were.
     Guess,
-}
-
-impl Guess {
-    fn run(&mut self, source: &Source<'_>) {
-        let stop = self.attempt.run(source);
-        self.stop = Some(stop);
-        if self.is_verified {
-            return;
-        }
-        let ended =
-            self.attempt.recorder.tokens.iter().filter(|token| token.kind.ends_value() && token.end > self.last);
-        let followed = ended.clone().nth(VALUES - 1).is_some_and(|token| {
-            let after = self.attempt.out.get(token.end - self.attempt.origin..).unwrap_or_default();
-            !after.trim_ascii_start().is_empty()
-        });
-        let after = source.rest(self.attempt.at).trim_ascii_start();
-        let is_known = source.is_end || !after.is_empty();
-        self.is_verified = followed || stop == Stop::Done && is_known;
-        if stop == Stop::Done {
-            self.stop = Some(if is_known { Stop::Done } else { Stop::End });
-            self.tail = if after.starts_with([',', ':', '"', '{', '}', '[', ']']) { OPEN_ROOT } else { 0 };
-        }
-    }
-
-    /// Returns the cost, with that of what is not repaired in it.
-    fn total(&self, is_end: bool) -> u32 {
-        let is_open = is_end && self.stop == Some(Stop::End);
-        self.cost + if is_open { OPEN_ROOT } else { self.tail } + self.odd_quotes()
-    }
-
-    /// Quotes in a text come in pairs.
-    fn odd_quotes(&self) -> u32 {
-        let edits = &self.attempt.edits;
-        let inner = |from: usize, to: usize| {
-            edits.iter().any(|edit| edit.repair.rule == RepairRule::InnerQuote && (from..to).contains(&edit.out))
-        };
-        let strings = self.attempt.recorder.tokens.iter().filter(|token| token.kind.is_string());
-        let is_odd = |from: usize, to: usize| {
-            let origin = self.attempt.origin;
-            let text = self.attempt.out.get(from.saturating_sub(origin)..to - origin).unwrap_or_default();
-            text.matches("\\\"").count() % 2 == 1
-        };
-        let odd = strings.filter(|token| inner(token.start, token.end) && is_odd(token.start, token.end)).count();
-        u32::try_from(odd).unwrap_or(u32::MAX).saturating_mul(ODD_QUOTES)
-    }
-}
-
-/// Keeps the likeliest readings.
-fn prune(guesses: &mut Vec<Guess>) {
-    while guesses.len() > READINGS {
-        let worst =
-            guesses.iter().enumerate().max_by_key(|(index, guess)| (guess.cost, *index)).map(|(index, _)| index);
-        match worst {
-            Some(worst) => drop(guesses.remove(worst)),
-            None => break,
-        }
-    }
 }
 
 impl Attempt {

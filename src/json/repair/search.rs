@@ -1,0 +1,277 @@
+//! The search among guesses: the cheapest reading that what follows confirms.
+//!
+//! Readings are tried in the order of their cost, and one is read only when no cheaper one is left. So the result depends
+//! on the text alone, not on the chunks that it comes in: where the cheapest reading needs text that has not come, the
+//! search waits.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::super::Machine;
+use super::attempt::{Attempt, Edit, Recorder, Source, Stop};
+use super::guess::{Guesses, Plan};
+use super::{RepairLevel, RepairRule};
+
+/// The readings of one deviation that are left.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Search {
+    readings: BinaryHeap<Reverse<Reading>>,
+    /// How many readings were planned, and how many were replaced by others.
+    planned: usize,
+    replaced: usize,
+}
+
+/// What a search came to.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A reading that is confirmed, or the cheapest one at the end of the text, why it stopped, and where its last guess
+    /// ends in the repaired text.
+    Reading {
+        attempt: Box<Attempt>,
+        stop: Stop,
+        last: usize,
+    },
+    /// What follows decides, and has not come.
+    Wait,
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+struct Reading {
+    /// The cost of its guesses, and of what it leaves as it is.
+    cost: u32,
+    rest: u32,
+    /// Among equals, the reading that was planned first.
+    number: usize,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Planned { parent: Arc<Attempt>, deviation: usize, plan: Plan },
+    Read(Box<Read>),
+}
+
+#[derive(Clone, Debug)]
+struct Read {
+    attempt: Attempt,
+    stop: Stop,
+    /// The end of the last guess in the repaired text: what comes before it stays.
+    last: usize,
+    /// The place of the last deviation in the text as written.
+    deviation: usize,
+    /// The end of the text that was read, and whether it was the end.
+    seen: (usize, bool),
+    /// What followed the last guess is as it should be.
+    is_confirmed: bool,
+}
+
+/// The most readings that are replaced by others in one search: a bound of the work.
+const REPLACED: usize = 1000;
+/// Values that must end after a guess: the one that it is in, and the next.
+const VALUES: usize = 2;
+/// What it costs that a root is not closed at the end of the text, or that more structure follows its end.
+pub(super) const OPEN_ROOT: u32 = 3;
+/// What it costs that a string has an odd number of quotes in it, one of them repaired.
+const ODD_QUOTES: u32 = 2;
+
+impl Search {
+    pub(super) fn is_empty(&self) -> bool {
+        self.readings.is_empty()
+    }
+
+    /// Adds the reading of the text as it is.
+    pub(super) fn add_as_it_is(&mut self, attempt: Attempt, stop: Stop, cost: u32) {
+        let deviation = attempt.at;
+        let read = Read { attempt, stop, last: 0, deviation, seen: (0, false), is_confirmed: true };
+        self.push(cost, State::Read(Box::new(read)));
+    }
+
+    /// Adds the readings that plans lead to. `deviation` is the farthest one before, in the text as written.
+    pub(super) fn add(&mut self, parent: Attempt, deviation: usize, cost: u32, plans: Vec<Plan>) {
+        let deviation = deviation.max(parent.at);
+        let parent = Arc::new(parent);
+        for plan in plans {
+            self.push(cost + plan.cost, State::Planned { parent: Arc::clone(&parent), deviation, plan });
+        }
+    }
+
+    fn push(&mut self, cost: u32, state: State) {
+        self.planned += 1;
+        self.readings.push(Reverse(Reading { cost, rest: 0, number: self.planned, state }));
+    }
+
+    /// Tries readings until one is confirmed. `settled` is the machine where the text that is not final begins; `is_cut`
+    /// says that nothing more is read.
+    pub(super) fn run(&mut self, settled: &Machine, source: &Source<'_>, is_cut: bool) -> Found {
+        let seen = (source.from + source.window.len(), source.is_end);
+        while let Some(Reverse(mut reading)) = self.readings.pop() {
+            let read = match &mut reading.state {
+                State::Planned { parent, deviation, plan } => {
+                    let Some((attempt, last)) = apply(parent, plan, settled, source) else { continue };
+                    Box::new(Read {
+                        attempt,
+                        stop: Stop::End,
+                        last,
+                        deviation: *deviation,
+                        seen: (0, false),
+                        is_confirmed: false,
+                    })
+                }
+                State::Read(read) if read.is_confirmed => {
+                    let (attempt, stop, last) = (Box::new(read.attempt.clone()), read.stop, read.last);
+                    return Found::Reading { attempt, stop, last };
+                }
+                State::Read(read) => read.clone(),
+            };
+            if let Some(found) = self.step(reading.cost, reading.number, read, seen, source, is_cut) {
+                return found;
+            }
+        }
+        Found::Nothing
+    }
+
+    /// Reads on in the cheapest reading, or replaces it by what explains where it stopped.
+    #[allow(clippy::too_many_arguments, reason = "the parts of a reading are moved")]
+    fn step(
+        &mut self,
+        cost: u32,
+        number: usize,
+        mut read: Box<Read>,
+        seen: (usize, bool),
+        source: &Source<'_>,
+        is_cut: bool,
+    ) -> Option<Found> {
+        if read.seen != seen {
+            read.seen = seen;
+            let rest = read.run(source);
+            self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(read) }));
+            return None;
+        }
+        match read.stop {
+            Stop::Deviation(_) => match Guesses::list(&read.attempt, source) {
+                Some(plans) => {
+                    self.replaced += 1;
+                    if self.replaced <= REPLACED {
+                        let last = read.last;
+                        let plans = plans.into_iter().filter(|plan| plan.out >= last).collect();
+                        self.add(read.attempt, read.deviation, cost, plans);
+                    }
+                    None
+                }
+                None if is_cut => None,
+                None => self.keep(cost, number, read),
+            },
+            stop @ (Stop::End | Stop::Done) if source.is_end => {
+                Some(Found::Reading { attempt: Box::new(read.attempt), stop, last: read.last })
+            }
+            Stop::End | Stop::Done if is_cut => None,
+            Stop::End | Stop::Done => self.keep(cost, number, read),
+        }
+    }
+
+    /// Puts a reading back that needs more text.
+    fn keep(&mut self, cost: u32, number: usize, read: Box<Read>) -> Option<Found> {
+        self.readings.push(Reverse(Reading { cost, rest: 0, number, state: State::Read(read) }));
+        Some(Found::Wait)
+    }
+}
+
+impl Read {
+    /// Reads on; returns the cost of what is left as it is.
+    fn run(&mut self, source: &Source<'_>) -> u32 {
+        self.stop = self.attempt.run(source);
+        let attempt = &self.attempt;
+        let from = self.last.max(attempt.out_offset(self.deviation));
+        let mut ended = attempt.recorder.tokens.iter().filter(|t| t.kind.ends_value() && t.end > from);
+        let is_followed = ended.nth(VALUES - 1).is_some_and(|token| {
+            let after = attempt.out.get(token.end - attempt.origin..).unwrap_or_default();
+            !after.trim_ascii_start().is_empty()
+        });
+        let after = source.rest(attempt.at).trim_ascii_start();
+        let is_end_known = source.is_end || !after.is_empty();
+        self.is_confirmed = is_followed || self.stop == Stop::Done && is_end_known;
+        let is_open = match self.stop {
+            Stop::Done => after.starts_with([',', ':', '"', '{', '}', '[', ']']),
+            Stop::End => source.is_end,
+            Stop::Deviation(_) => false,
+        };
+        let in_string = source.is_end && attempt.machine.in_string();
+        let certain = attempt.edits.iter().filter(|e| e.out >= self.last && e.repair.rule.level() < RepairLevel::Guess);
+        odd_quotes(attempt) + if is_open { OPEN_ROOT } else { 0 } + u32::from(in_string) + count(certain.count())
+    }
+}
+
+/// Returns the attempt that a plan leads to, and where its guess ends; `None` where the grammar rejects the plan.
+fn apply(parent: &Attempt, plan: &Plan, settled: &Machine, source: &Source<'_>) -> Option<(Attempt, usize)> {
+    let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
+    let mut machine = settled.clone();
+    let kept = parent.out.get(..plan.out - parent.origin)?;
+    machine.feed_with(kept.as_bytes(), &mut recorder).ok()?;
+    let is_before = |edit: &&Edit| edit.out_end() <= plan.out && edit.repair.range.end <= plan.start;
+    let mut attempt = Attempt {
+        machine,
+        out: kept.to_owned(),
+        origin: parent.origin,
+        origin_in: parent.origin_in,
+        at: plan.start,
+        edits: parent.edits.iter().take_while(is_before).cloned().collect(),
+        mode: plan.mode,
+        recorder,
+    };
+    if !attempt.replace(source, plan.end - plan.start, plan.by.clone(), plan.rule) {
+        return None;
+    }
+    // A closing quote that is read as text stays as it is.
+    attempt.edits.pop_if(|edit| edit.repair.original == edit.repair.replacement);
+    let last = attempt.machine.offset();
+    Some((attempt, last))
+}
+
+/// Returns what it costs that quotes inside a string do not come in pairs, where one of them was repaired.
+fn odd_quotes(attempt: &Attempt) -> u32 {
+    let inner = |from: usize, to: usize| {
+        let mut edits = attempt.edits.iter();
+        edits.any(|edit| edit.repair.rule == RepairRule::InnerQuote && (from..to).contains(&edit.out))
+    };
+    let is_odd = |from: usize, to: usize| {
+        let from = from.saturating_sub(attempt.origin);
+        let text = attempt.out.get(from..to - attempt.origin).unwrap_or_default();
+        text.matches("\\\"").count() % 2 == 1
+    };
+    let strings = attempt.recorder.tokens.iter().filter(|token| token.kind.is_string());
+    let odd = strings.filter(|token| inner(token.start, token.end) && is_odd(token.start, token.end)).count();
+    // A string that is still open may get its other quote.
+    count(odd).saturating_mul(ODD_QUOTES)
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+impl Reading {
+    fn rank(&self) -> (u32, usize) {
+        (self.cost.saturating_add(self.rest), self.number)
+    }
+}
+
+impl Ord for Reading {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Reading {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Reading {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Reading {}
