@@ -186,7 +186,7 @@ impl Attempt {
 
     /// Reads a string whose quotes are not `"`.
     fn quoted(&mut self, quote: Quote, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
-        let special = |c: char| matches!(c, '"' | '\\') || quote == Quote::Until(c);
+        let special = |c: char| matches!(c, '"' | '\\') || quote.ends(c);
         let plain = rest.find(special).unwrap_or(rest.len());
         if plain > 0 {
             return self.feed(rest.get(..plain).unwrap_or_default()).map(|_| true);
@@ -196,8 +196,9 @@ impl Attempt {
         let after = rest.get(slashes..).and_then(|rest| rest.chars().next());
         match (quote, c) {
             (_, '\\') if after.is_none() && !source.is_end => Ok(false),
-            (Quote::Until(close), '\\') if slashes == 1 && after == Some(close) => {
-                Ok(self.replace(source, 1 + close.len_utf8(), close.to_string(), RepairRule::InvalidEscape))
+            (Quote::Until(_), '\\') if slashes == 1 && after.is_some_and(|c| quote.ends(c)) => {
+                let close: String = after.into_iter().collect();
+                Ok(self.replace(source, 1 + close.len(), close, RepairRule::InvalidEscape))
             }
             (Quote::Escaped, '\\') if after == Some('"') && slashes == 1 => {
                 self.mode = Mode::Json;
@@ -220,9 +221,9 @@ impl Attempt {
                 self.mode = Mode::Json;
                 self.feed("\"").map(|_| true)
             }
-            (Quote::Until(close), _) => {
+            (Quote::Until(_), _) => {
                 self.mode = Mode::Json;
-                Ok(self.replace(source, close.len_utf8(), "\"".to_owned(), RepairRule::Quotes))
+                Ok(self.replace(source, c.len_utf8(), "\"".to_owned(), RepairRule::Quotes))
             }
         }
     }

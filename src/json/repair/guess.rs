@@ -103,10 +103,11 @@ impl<'a> Guesses<'a> {
                 if let Some((end, end_in)) = self.child_end()
                     && (self.state == State::AfterElement || !matches!(next, '{' | '['))
                 {
-                    self.add(end, (end_in, end_in), ",", RepairRule::MissingComma, 0);
+                    // Where a comma is forgotten, white space is left.
+                    self.add(end, (end_in, end_in), ",", RepairRule::MissingComma, u32::from(end == out));
                 }
             }
-            State::Colon if is_value => self.add(out, (at, at), ":", RepairRule::MissingColon, 0),
+            State::Colon if is_value => self.missing_colon(out, at),
             State::Colon if next == '=' => {
                 let len = if self.source.rest(at).starts_with("=>") { 2 } else { 1 };
                 self.add(out, (at, at + len), ":", RepairRule::MissingColon, 0);
@@ -121,6 +122,18 @@ impl<'a> Guesses<'a> {
         if dots >= 3 && !self.state.in_token() {
             self.add(out, (at, at + dots), "", RepairRule::Ellipsis, 0);
         }
+    }
+
+    /// No colon after a key, or a colon before its closing quote.
+    fn missing_colon(&mut self, out: usize, at: usize) {
+        let key = self.attempt.recorder.tokens.last().filter(|token| token.kind == TokenKind::Key);
+        let end = key.map_or(0, |key| key.end).max(self.attempt.origin + 2) - 2;
+        let start = self.attempt.in_offset(end);
+        let is_inside = self.source.part(start, start + 2) == ":\"";
+        if is_inside {
+            self.add(end, (start, start + 2), "\":", RepairRule::KeyQuote, 0);
+        }
+        self.add(out, (at, at), ":", RepairRule::MissingColon, u32::from(is_inside));
     }
 
     /// Keys and values without quotes, or without the first one.
@@ -167,7 +180,7 @@ impl<'a> Guesses<'a> {
         let end = at + word.len();
         match (is_key, is_quoted) {
             (_, true) => self.add(out, (at, end + 1), &by, RepairRule::MissingQuote, 0),
-            (true, false) if after.starts_with(':') && word.chars().count() <= KEY => {
+            (true, false) if after.trim_ascii_start().starts_with(':') && word.chars().count() <= KEY => {
                 self.add(out, (at, end), &by, RepairRule::BareKey, 0);
             }
             (false, false) => self.add(out, (at, end), &by, RepairRule::BareWord, u32::from(is_after)),
@@ -214,7 +227,7 @@ impl<'a> Guesses<'a> {
                 }
                 let at = start + content.len();
                 let out = self.attempt.out_offset(at);
-                let extra = if holds_member(content) { MEMBER_IN_TEXT } else { 0 };
+                let extra = if holds_structure(content) { MEMBER_IN_TEXT } else { 0 };
                 self.add(out, (at, at), "\"", rule, extra);
             }
         }
@@ -346,7 +359,7 @@ impl<'a> Guesses<'a> {
                     let written = &edit.repair.original;
                     let quote = match edit.repair.rule {
                         RepairRule::EscapedQuotes => Quote::Escaped,
-                        _ => written.chars().next().map_or(Quote::Escaped, Quote::Until),
+                        _ => written.chars().next().and_then(Quote::closing).unwrap_or(Quote::Escaped),
                     };
                     // The quote stays as it is: no change, but another reading.
                     self.plans.push(plan(written.len(), written.clone(), Mode::Quoted(quote)));
@@ -360,7 +373,7 @@ impl<'a> Guesses<'a> {
 /// Returns what it costs that the open string is a string up to the end of the text.
 pub(super) fn cost_of_open_string(attempt: &Attempt) -> u32 {
     let from = (attempt.machine.token_start() + 1).saturating_sub(attempt.origin);
-    if holds_member(attempt.out.get(from..).unwrap_or_default()) { MEMBER_IN_TEXT } else { 0 }
+    if holds_structure(attempt.out.get(from..).unwrap_or_default()) { MEMBER_IN_TEXT } else { 0 }
 }
 
 /// Whether `content` opens a bracket that `rest` closes with its first character.
@@ -374,16 +387,19 @@ fn opens_in(content: &str, rest: &str) -> bool {
     content.matches(opener).count() > content.matches(closer).count()
 }
 
-/// Whether `text` holds what looks like a member with a container or a string: `, b: [1]`.
-fn holds_member(text: &str) -> bool {
-    text.match_indices(':').any(|(at, _)| {
-        let (before, after) = text.split_at(at);
-        let key = before.trim_end().trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
-        let value = after.trim_start_matches(':').trim_start();
-        key.len() < before.trim_end().len()
-            && key.trim_end().ends_with([',', '{'])
-            && value.starts_with(['[', '{', '"'])
-    })
+/// Whether `text` holds what looks like an element that is a container, `, [1]`, or a member with a container or a string,
+/// `, b: [1]`.
+fn holds_structure(text: &str) -> bool {
+    let mut commas = text.match_indices(',').filter_map(|(at, _)| text.get(at + 1..));
+    commas.any(|after| after.trim_start().starts_with(['[', '{']))
+        || text.match_indices(':').any(|(at, _)| {
+            let (before, after) = text.split_at(at);
+            let key = before.trim_end().trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+            let value = after.trim_start_matches(':').trim_start();
+            key.len() < before.trim_end().len()
+                && key.trim_end().ends_with([',', '{'])
+                && value.starts_with(['[', '{', '"'])
+        })
 }
 
 /// Returns a word as the text of a JSON string.

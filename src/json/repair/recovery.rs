@@ -45,24 +45,37 @@ pub(super) enum Recovery {
 /// Quotes around a string other than `"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quote {
-    /// A character of any length that ends the string.
-    Until(char),
+    /// One of these characters ends the string.
+    Until(&'static [char]),
     /// `\"`
     Escaped,
 }
 
+/// Opening quotes, and what closes them.
+const QUOTES: [(char, &[char]); 7] = [
+    ('\'', &['\'']),
+    ('`', &['`', '\u{b4}']),
+    ('\u{b4}', &['\u{b4}']),
+    ('\u{2018}', &['\u{2019}']),
+    ('\u{201c}', &['\u{201d}']),
+    ('\u{201e}', &['\u{201c}', '\u{201d}']),
+    ('\u{ab}', &['\u{bb}']),
+];
+
 impl Quote {
-    /// Returns the quotes that a string begins with, and their length.
+    /// Returns the quotes that a string begins with.
     pub(super) fn opening(c: char) -> Option<Self> {
-        match c {
-            '\'' => Some(Self::Until('\'')),
-            '`' => Some(Self::Until('`')),
-            '\u{b4}' => Some(Self::Until('\u{b4}')),
-            '\u{2018}' => Some(Self::Until('\u{2019}')),
-            '\u{201c}' => Some(Self::Until('\u{201d}')),
-            '\u{ab}' => Some(Self::Until('\u{bb}')),
-            _ => None,
-        }
+        QUOTES.iter().find(|(opening, _)| *opening == c).map(|(_, closing)| Self::Until(closing))
+    }
+
+    /// Returns quotes that `c` closes.
+    pub(super) fn closing(c: char) -> Option<Self> {
+        QUOTES.iter().find(|(_, closing)| closing.contains(&c)).map(|(_, closing)| Self::Until(closing))
+    }
+
+    /// Whether `c` ends the string.
+    pub(super) fn ends(self, c: char) -> bool {
+        matches!(self, Self::Until(closing) if closing.contains(&c))
     }
 }
 
@@ -166,7 +179,7 @@ fn token(state: State, place: &Place<'_>, c: char) -> Recovery {
         (State::Value, ']') if place.parent == Some(Kind::Array) => Recovery::DropComma,
         (State::Key, '}') => Recovery::DropComma,
         (State::AfterElement, _) if begins_value(c) => Recovery::AddComma,
-        (State::AfterMember, '"' | '\'' | '\u{201c}') => Recovery::AddComma,
+        (State::AfterMember, c) if c == '"' || Quote::opening(c).is_some() => Recovery::AddComma,
         _ if state.takes_quote() => match Quote::opening(c) {
             Some(quote) => Recovery::Quote(quote),
             None if state.takes_value() => literal(place),
@@ -178,7 +191,7 @@ fn token(state: State, place: &Place<'_>, c: char) -> Recovery {
 
 /// Whether a value may begin with this character.
 pub(super) fn begins_value(c: char) -> bool {
-    matches!(c, '"' | '{' | '[' | '-' | '0'..='9' | 't' | 'f' | 'n' | 'T' | 'F' | 'N' | '\'' | '\u{201c}')
+    matches!(c, '"' | '{' | '[' | '-' | '0'..='9' | 't' | 'f' | 'n' | 'T' | 'F' | 'N') || Quote::opening(c).is_some()
 }
 
 /// Literals of Python, and literals in another case.

@@ -154,7 +154,7 @@ impl Repairer {
             let cost = OPEN_ROOT + if stop == Stop::End { guess::cost_of_open_string(&trunk) } else { 0 };
             search.add_as_it_is(trunk.clone(), stop, cost);
         }
-        search.add(trunk, 0, 0, plans);
+        search.add(trunk, None, 0, plans);
         self.search = search;
         Next::Guess
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::super::Machine;
 use super::attempt::{Attempt, Edit, Recorder, Source, Stop};
+use super::fit;
 use super::guess::{Guesses, Plan};
 use super::{RepairLevel, RepairRule};
 
@@ -39,7 +40,7 @@ pub(super) enum Found {
 
 #[derive(Clone, Debug)]
 struct Reading {
-    /// The cost of its guesses, and of what it leaves as it is.
+    /// The cost of its guesses, in changes; and that of all else, in contradictions.
     cost: u32,
     rest: u32,
     /// Among equals, the reading that was planned first.
@@ -49,7 +50,7 @@ struct Reading {
 
 #[derive(Clone, Debug)]
 enum State {
-    Planned { parent: Arc<Attempt>, deviation: usize, plan: Plan },
+    Planned { parent: Arc<Attempt>, places: Places, plan: Plan },
     Read(Box<Read>),
 }
 
@@ -59,18 +60,29 @@ struct Read {
     stop: Stop,
     /// The end of the last guess in the repaired text: what comes before it stays.
     last: usize,
-    /// The place of the last deviation in the text as written.
-    deviation: usize,
+    places: Places,
     /// The end of the text that was read, and whether it was the end.
     seen: (usize, bool),
     /// What followed the last guess is as it should be.
     is_confirmed: bool,
 }
 
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    /// The start of the first guess in the repaired text.
+    first: usize,
+    /// The farthest deviation in the text as written.
+    deviation: usize,
+}
+
 /// The most readings that are replaced by others in one search: a bound of the work.
 const REPLACED: usize = 1000;
 /// Values that must end after a guess: the one that it is in, and the next.
 const VALUES: usize = 2;
+/// How much more a change counts than a contradiction with the text around it.
+const CHANGE: u32 = 4;
+/// What it costs that members or elements follow the end of the root: they would be lost.
+const LOST_TEXT: u32 = 20;
 /// What it costs that a root is not closed at the end of the text, or that more structure follows its end.
 pub(super) const OPEN_ROOT: u32 = 3;
 /// What it costs that a string has an odd number of quotes in it, one of them repaired.
@@ -83,17 +95,18 @@ impl Search {
 
     /// Adds the reading of the text as it is.
     pub(super) fn add_as_it_is(&mut self, attempt: Attempt, stop: Stop, cost: u32) {
-        let deviation = attempt.at;
-        let read = Read { attempt, stop, last: 0, deviation, seen: (0, false), is_confirmed: true };
+        let places = Places { first: attempt.machine.offset(), deviation: attempt.at };
+        let read = Read { attempt, stop, last: 0, places, seen: (0, false), is_confirmed: true };
         self.push(cost, State::Read(Box::new(read)));
     }
 
-    /// Adds the readings that plans lead to. `deviation` is the farthest one before, in the text as written.
-    pub(super) fn add(&mut self, parent: Attempt, deviation: usize, cost: u32, plans: Vec<Plan>) {
-        let deviation = deviation.max(parent.at);
+    /// Adds the readings that plans lead to. `places` are those of the reading that they replace.
+    pub(super) fn add(&mut self, parent: Attempt, places: Option<Places>, cost: u32, plans: Vec<Plan>) {
+        let deviation = places.map_or(0, |places| places.deviation).max(parent.at);
         let parent = Arc::new(parent);
         for plan in plans {
-            self.push(cost + plan.cost, State::Planned { parent: Arc::clone(&parent), deviation, plan });
+            let places = Places { first: places.map_or(plan.out, |places| places.first), deviation };
+            self.push(cost + plan.cost, State::Planned { parent: Arc::clone(&parent), places, plan });
         }
     }
 
@@ -108,13 +121,13 @@ impl Search {
         let seen = (source.from + source.window.len(), source.is_end);
         while let Some(Reverse(mut reading)) = self.readings.pop() {
             let read = match &mut reading.state {
-                State::Planned { parent, deviation, plan } => {
+                State::Planned { parent, places, plan } => {
                     let Some((attempt, last)) = apply(parent, plan, settled, source) else { continue };
                     Box::new(Read {
                         attempt,
                         stop: Stop::End,
                         last,
-                        deviation: *deviation,
+                        places: *places,
                         seen: (0, false),
                         is_confirmed: false,
                     })
@@ -156,7 +169,7 @@ impl Search {
                     if self.replaced <= REPLACED {
                         let last = read.last;
                         let plans = plans.into_iter().filter(|plan| plan.out >= last).collect();
-                        self.add(read.attempt, read.deviation, cost, plans);
+                        self.add(read.attempt, Some(read.places), cost, plans);
                     }
                     None
                 }
@@ -183,7 +196,7 @@ impl Read {
     fn run(&mut self, source: &Source<'_>) -> u32 {
         self.stop = self.attempt.run(source);
         let attempt = &self.attempt;
-        let from = self.last.max(attempt.out_offset(self.deviation));
+        let from = self.last.max(attempt.out_offset(self.places.deviation));
         let mut ended = attempt.recorder.tokens.iter().filter(|t| t.kind.ends_value() && t.end > from);
         let is_followed = ended.nth(VALUES - 1).is_some_and(|token| {
             let after = attempt.out.get(token.end - attempt.origin..).unwrap_or_default();
@@ -192,14 +205,15 @@ impl Read {
         let after = source.rest(attempt.at).trim_ascii_start();
         let is_end_known = source.is_end || !after.is_empty();
         self.is_confirmed = is_followed || self.stop == Stop::Done && is_end_known;
-        let is_open = match self.stop {
-            Stop::Done => after.starts_with([',', ':', '"', '{', '}', '[', ']']),
-            Stop::End => source.is_end,
-            Stop::Deviation(_) => false,
+        let open = match self.stop {
+            Stop::Done if after.starts_with([',', ':', '"']) => LOST_TEXT,
+            Stop::Done if after.starts_with(['{', '}', '[', ']']) => OPEN_ROOT,
+            Stop::End if source.is_end => OPEN_ROOT + u32::from(attempt.machine.in_string()),
+            _ => 0,
         };
-        let in_string = source.is_end && attempt.machine.in_string();
         let certain = attempt.edits.iter().filter(|e| e.out >= self.last && e.repair.rule.level() < RepairLevel::Guess);
-        odd_quotes(attempt) + if is_open { OPEN_ROOT } else { 0 } + u32::from(in_string) + count(certain.count())
+        let fit = if self.is_confirmed || source.is_end { fit::contradictions(attempt, self.places.first) } else { 0 };
+        (odd_quotes(attempt) + open + count(certain.count())) * CHANGE + fit
     }
 }
 
@@ -252,7 +266,7 @@ fn count(number: usize) -> u32 {
 
 impl Reading {
     fn rank(&self) -> (u32, usize) {
-        (self.cost.saturating_add(self.rest), self.number)
+        (self.cost.saturating_mul(CHANGE).saturating_add(self.rest), self.number)
     }
 }
 
