@@ -39,6 +39,8 @@ pub(super) struct Edit {
     pub(super) repair: Repair,
     /// Where the replacement begins in the repaired text.
     pub(super) out: usize,
+    /// A separator between tokens that nothing separates as written.
+    pub(super) is_tight: bool,
 }
 
 impl Edit {
@@ -340,7 +342,7 @@ impl Attempt {
         let range = self.at..self.at + len;
         let original = source.part(range.start, range.end).to_owned();
         self.at = range.end;
-        self.edits.push(Edit { repair: Repair { rule, range, original, replacement: by, path }, out });
+        self.edits.push(Edit { repair: Repair { rule, range, original, replacement: by, path }, out, is_tight: false });
         true
     }
 
@@ -382,7 +384,7 @@ impl Attempt {
         let replacement = if rule == RepairRule::MissingComma { "," } else { "" }.to_owned();
         let original = source.part(start, start + len).to_owned();
         let repair = Repair { rule, range: start..start + len, original, replacement, path };
-        self.edits.insert(at, Edit { repair, out });
+        self.edits.insert(at, Edit { repair, out, is_tight: tail.is_empty() });
         Some(true)
     }
 

@@ -6,26 +6,21 @@ use std::collections::HashMap;
 use super::attempt::{Attempt, TokenKind};
 
 /// The most contradictions that count: more than one mistake in the counting of brackets makes all that follows wrong.
-const MOST: u32 = 6;
+const MOST: u32 = 8;
 
-/// Counts what in the text after the offset `from` contradicts the text before it.
-pub(super) fn contradictions(attempt: &Attempt, from: usize) -> u32 {
+/// Counts what in the text that is not final contradicts what comes before it.
+pub(super) fn contradictions(attempt: &Attempt) -> u32 {
     let mut columns: HashMap<usize, usize> = HashMap::new();
-    let mut depths: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut depths: HashMap<&str, usize> = HashMap::new();
     let mut found = 0;
     for token in &attempt.recorder.tokens {
         let Some(start) = token.start.checked_sub(attempt.origin) else { continue };
         let text = attempt.out.get(start..token.end - attempt.origin).unwrap_or_default();
         if let Some(column) = column(attempt.out.get(..start).unwrap_or_default()) {
-            let known = *columns.entry(token.depth).or_insert(column);
-            found += u32::from(token.start >= from && known != column);
+            found += u32::from(*columns.entry(token.depth).or_insert(column) != column);
         }
         if token.kind == TokenKind::Key {
-            let known = depths.entry(text).or_default();
-            found += u32::from(token.start >= from && !known.is_empty() && !known.contains(&token.depth));
-            if token.start < from || known.is_empty() {
-                known.push(token.depth);
-            }
+            found += u32::from(*depths.entry(text).or_insert(token.depth) != token.depth);
         }
     }
     found.min(MOST)

@@ -25,6 +25,11 @@ pub(super) struct Plan {
     pub(super) cost: u32,
 }
 
+/// What a change costs, in contradictions to the text around it.
+pub(super) const CHANGE: u32 = 4;
+/// What a further quote inside the same string costs.
+const NEXT_QUOTE: u32 = CHANGE / 2;
+
 /// The most tokens that are looked at again, and the most places in one of them.
 const TOKENS: usize = 6;
 const PLACES: usize = 16;
@@ -69,7 +74,7 @@ impl<'a> Guesses<'a> {
     }
 
     fn add(&mut self, out: usize, range: (usize, usize), by: &str, rule: RepairRule, extra: u32) {
-        let cost = rule.cost() + extra;
+        let cost = (rule.cost() + extra) * CHANGE;
         let plan = Plan { out, start: range.0, end: range.1, by: by.to_owned(), rule, mode: Mode::Json, cost };
         if out >= self.attempt.origin {
             self.plans.push(plan);
@@ -172,7 +177,8 @@ impl<'a> Guesses<'a> {
         let is_quoted = after.starts_with('"') && !word.ends_with([' ', '\t', '\r']);
         let word = word.trim_end();
         let mut chars = word.chars();
-        let starts = chars.next().is_some_and(|c| !matches!(c, ':' | '\'' | '*' | ';' | ')' | '(' | '=' | '>' | '|'));
+        let starts = !word.starts_with("..")
+            && chars.next().is_some_and(|c| !matches!(c, ':' | '\'' | '*' | ';' | ')' | '(' | '=' | '>' | '|'));
         if !starts || after.starts_with(['{', '[']) {
             return;
         }
@@ -294,7 +300,7 @@ impl<'a> Guesses<'a> {
         let (out, at) = self.here();
         let closers: Vec<_> = {
             let tokens = self.attempt.recorder.tokens.iter().rev();
-            tokens.filter(|token| token.kind == TokenKind::Close).take(3).map(|token| token.start).collect()
+            tokens.filter(|token| token.kind == TokenKind::Close).take(PLACES).map(|token| token.start).collect()
         };
         if let Some(next @ ('}' | ']')) = self.next
             && !self.state.in_string()
@@ -342,8 +348,11 @@ impl<'a> Guesses<'a> {
                 .edits
                 .iter()
                 .any(|edit| edit.repair.rule == RepairRule::InnerQuote && (token.start..out).contains(&edit.out));
-            let extra = if is_first { 0 } else { 0_u32.wrapping_sub(1) };
-            let cost = RepairRule::InnerQuote.cost().wrapping_add(extra);
+            let start = (token.start + 1).saturating_sub(self.attempt.origin);
+            let content = self.attempt.out.get(start..=out - self.attempt.origin).unwrap_or_default();
+            let extra = if holds_structure(content) { MEMBER_IN_TEXT } else { 0 };
+            let first = if is_first { RepairRule::InnerQuote.cost() * CHANGE } else { NEXT_QUOTE };
+            let cost = first + extra * CHANGE;
             let plan = |len: usize, by: String, mode: Mode| Plan {
                 out,
                 start: at,
@@ -373,7 +382,7 @@ impl<'a> Guesses<'a> {
 /// Returns what it costs that the open string is a string up to the end of the text.
 pub(super) fn cost_of_open_string(attempt: &Attempt) -> u32 {
     let from = (attempt.machine.token_start() + 1).saturating_sub(attempt.origin);
-    if holds_structure(attempt.out.get(from..).unwrap_or_default()) { MEMBER_IN_TEXT } else { 0 }
+    if holds_structure(attempt.out.get(from..).unwrap_or_default()) { MEMBER_IN_TEXT * CHANGE } else { 0 }
 }
 
 /// Whether `content` opens a bracket that `rest` closes with its first character.

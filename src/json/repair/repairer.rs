@@ -4,9 +4,9 @@ use super::super::Machine;
 use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::attempt::{Attempt, Recorder, Source, Stop};
-use super::guess::{self, Guesses};
-use super::search::{Found, OPEN_ROOT, Search};
-use super::{Repair, RepairLevel, RepairOptions};
+use super::guess::{self, Guesses, Plan};
+use super::search::{Found, LOST_TEXT, OPEN_ROOT, Search};
+use super::{Repair, RepairLevel, RepairOptions, RepairRule};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
 /// A push parser that repairs the text of one root, from its first byte on.
@@ -144,14 +144,18 @@ impl Repairer {
         trunk.recorder = Recorder { is_on: true, tokens: Vec::new() };
         let _ = self.settled.clone().feed_with(trunk.out.as_bytes(), &mut trunk.recorder);
         let Some(plans) = Guesses::list(&trunk, &source) else { return Next::Wait };
-        let plans: Vec<_> = plans.into_iter().filter(|plan| plan.out >= self.accepted).collect();
+        // After a root that is closed, only its closers are in question.
+        let is_open = stop != Stop::Done;
+        let fits = |plan: &Plan| plan.out >= self.accepted && (is_open || plan.rule == RepairRule::ExtraCloser);
+        let plans: Vec<_> = plans.into_iter().filter(fits).collect();
         if plans.is_empty() {
             return otherwise;
         }
         let mut search = Search::default();
         if !matches!(otherwise, Next::Fail(_)) {
             // The text may as well be as it is.
-            let cost = OPEN_ROOT + if stop == Stop::End { guess::cost_of_open_string(&trunk) } else { 0 };
+            let open = || OPEN_ROOT + guess::cost_of_open_string(&trunk);
+            let cost = if stop == Stop::End { open() } else { LOST_TEXT };
             search.add_as_it_is(trunk.clone(), stop, cost);
         }
         search.add(trunk, None, 0, plans);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::super::Machine;
 use super::attempt::{Attempt, Edit, Recorder, Source, Stop};
 use super::fit;
-use super::guess::{Guesses, Plan};
+use super::guess::{CHANGE, Guesses, Plan};
 use super::{RepairLevel, RepairRule};
 
 /// The readings of one deviation that are left.
@@ -40,7 +40,7 @@ pub(super) enum Found {
 
 #[derive(Clone, Debug)]
 struct Reading {
-    /// The cost of its guesses, in changes; and that of all else, in contradictions.
+    /// The cost of its guesses, and that of all else.
     cost: u32,
     rest: u32,
     /// Among equals, the reading that was planned first.
@@ -65,6 +65,8 @@ struct Read {
     seen: (usize, bool),
     /// What followed the last guess is as it should be.
     is_confirmed: bool,
+    /// The root is closed before text that belongs to it.
+    loses_text: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,14 +81,12 @@ pub(super) struct Places {
 const REPLACED: usize = 1000;
 /// Values that must end after a guess: the one that it is in, and the next.
 const VALUES: usize = 2;
-/// How much more a change counts than a contradiction with the text around it.
-const CHANGE: u32 = 4;
-/// What it costs that members or elements follow the end of the root: they would be lost.
-const LOST_TEXT: u32 = 20;
+/// What it costs that members or elements follow the end of a root that is not changed.
+pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 /// What it costs that a root is not closed at the end of the text, or that more structure follows its end.
-pub(super) const OPEN_ROOT: u32 = 3;
+pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 /// What it costs that a string has an odd number of quotes in it, one of them repaired.
-const ODD_QUOTES: u32 = 2;
+const ODD_QUOTES: u32 = 2 * CHANGE;
 
 impl Search {
     pub(super) fn is_empty(&self) -> bool {
@@ -96,7 +96,7 @@ impl Search {
     /// Adds the reading of the text as it is.
     pub(super) fn add_as_it_is(&mut self, attempt: Attempt, stop: Stop, cost: u32) {
         let places = Places { first: attempt.machine.offset(), deviation: attempt.at };
-        let read = Read { attempt, stop, last: 0, places, seen: (0, false), is_confirmed: true };
+        let read = Read { attempt, stop, last: 0, places, seen: (0, false), is_confirmed: true, loses_text: false };
         self.push(cost, State::Read(Box::new(read)));
     }
 
@@ -130,6 +130,7 @@ impl Search {
                         places: *places,
                         seen: (0, false),
                         is_confirmed: false,
+                        loses_text: false,
                     })
                 }
                 State::Read(read) if read.is_confirmed => {
@@ -159,6 +160,9 @@ impl Search {
         if read.seen != seen {
             read.seen = seen;
             let rest = read.run(source);
+            if read.loses_text {
+                return None;
+            }
             self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(read) }));
             return None;
         }
@@ -203,17 +207,19 @@ impl Read {
             !after.trim_ascii_start().is_empty()
         });
         let after = source.rest(attempt.at).trim_ascii_start();
-        let is_end_known = source.is_end || !after.is_empty();
+        let comma = after.strip_prefix(',').map(str::trim_ascii_start);
+        let is_end_known = source.is_end || !comma.unwrap_or(after).is_empty();
+        self.loses_text =
+            self.stop == Stop::Done && comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty());
         self.is_confirmed = is_followed || self.stop == Stop::Done && is_end_known;
         let open = match self.stop {
-            Stop::Done if after.starts_with([',', ':', '"']) => LOST_TEXT,
             Stop::Done if after.starts_with(['{', '}', '[', ']']) => OPEN_ROOT,
-            Stop::End if source.is_end => OPEN_ROOT + u32::from(attempt.machine.in_string()),
+            Stop::End if source.is_end => OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string()),
             _ => 0,
         };
-        let certain = attempt.edits.iter().filter(|e| e.out >= self.last && e.repair.rule.level() < RepairLevel::Guess);
-        let fit = if self.is_confirmed || source.is_end { fit::contradictions(attempt, self.places.first) } else { 0 };
-        (odd_quotes(attempt) + open + count(certain.count())) * CHANGE + fit
+        let certain = attempt.edits.iter().filter(|edit| edit.out >= self.last).map(certain_cost).sum::<u32>();
+        let fit = if self.is_confirmed || source.is_end { fit::contradictions(attempt) } else { 0 };
+        odd_quotes(attempt) + open + certain + fit
     }
 }
 
@@ -254,19 +260,25 @@ fn odd_quotes(attempt: &Attempt) -> u32 {
         let text = attempt.out.get(from..to - attempt.origin).unwrap_or_default();
         text.matches("\\\"").count() % 2 == 1
     };
+    let machine = &attempt.machine;
+    let open = machine.in_string().then(|| (machine.token_start(), machine.offset()));
     let strings = attempt.recorder.tokens.iter().filter(|token| token.kind.is_string());
-    let odd = strings.filter(|token| inner(token.start, token.end) && is_odd(token.start, token.end)).count();
-    // A string that is still open may get its other quote.
-    count(odd).saturating_mul(ODD_QUOTES)
+    let strings = strings.map(|token| (token.start, token.end)).chain(open);
+    strings.filter(|&(start, end)| inner(start, end) && is_odd(start, end)).map(|_| ODD_QUOTES).sum()
 }
 
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
+/// Returns the cost of a change that is no guess.
+fn certain_cost(edit: &Edit) -> u32 {
+    match edit.repair.rule {
+        rule if rule.level() == RepairLevel::Guess => 0,
+        RepairRule::MissingComma if edit.is_tight => 2 * CHANGE,
+        rule => rule.cost() * CHANGE,
+    }
 }
 
 impl Reading {
     fn rank(&self) -> (u32, usize) {
-        (self.cost.saturating_mul(CHANGE).saturating_add(self.rest), self.number)
+        (self.cost.saturating_add(self.rest), self.number)
     }
 }
 
