@@ -37,7 +37,7 @@ const PLACES: usize = 16;
 const CLOSERS: usize = 4;
 /// The most characters of a key without quotes.
 const KEY: usize = 64;
-/// What it costs that a text holds a member.
+/// What it costs that a text holds a member, or that a key is none.
 const MEMBER_IN_TEXT: u32 = 3;
 
 /// Lists plans for one deviation.
@@ -350,7 +350,9 @@ impl<'a> Guesses<'a> {
                 .any(|edit| edit.repair.rule == RepairRule::InnerQuote && (token.start..out).contains(&edit.out));
             let start = (token.start + 1).saturating_sub(self.attempt.origin);
             let content = self.attempt.out.get(start..=out - self.attempt.origin).unwrap_or_default();
-            let extra = if holds_structure(content) { MEMBER_IN_TEXT } else { 0 };
+            let after = self.attempt.out.get(token.end - self.attempt.origin..).unwrap_or_default();
+            let is_named = token.kind == TokenKind::Key && after.trim_ascii_start().starts_with(':');
+            let extra = if holds_structure(content) || is_named { MEMBER_IN_TEXT } else { 0 };
             let first = if is_first { RepairRule::InnerQuote.cost() * CHANGE } else { NEXT_QUOTE };
             let cost = first + extra * CHANGE;
             let plan = |len: usize, by: String, mode: Mode| Plan {

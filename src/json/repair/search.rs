@@ -218,8 +218,10 @@ impl Read {
             _ => 0,
         };
         let certain = attempt.edits.iter().filter(|edit| edit.out >= self.last).map(certain_cost).sum::<u32>();
-        let fit = if self.is_confirmed || source.is_end { fit::contradictions(attempt) } else { 0 };
-        odd_quotes(attempt) + open + certain + fit
+        // What is still to be explained may change the rest.
+        let is_final = self.is_confirmed || source.is_end && !matches!(self.stop, Stop::Deviation(_));
+        let form = if is_final { odd_quotes(attempt) + fit::contradictions(attempt) } else { 0 };
+        open + certain + form
     }
 }
 
