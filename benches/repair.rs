@@ -121,10 +121,10 @@ fn print_table(arguments: &Arguments<'_>) {
     };
     let shown = arguments.number("--show", 0) as usize;
     let mut table = table::measure(&all, &plan, shown > 0);
-    table.misses.sort_by_key(|miss| (miss.kind, !matches!(miss.verdict, Verdict::Silent | Verdict::Broken)));
+    table.misses.sort_by_key(|miss| (miss.broken.kind, !matches!(miss.verdict, Verdict::Silent | Verdict::Broken)));
     let mut counts = BTreeMap::new();
     for miss in &table.misses {
-        let count = counts.entry(miss.kind).or_insert(0);
+        let count = counts.entry(miss.broken.kind).or_insert(0);
         *count += 1;
         if *count <= shown {
             println!("{}", miss.print());

@@ -55,19 +55,14 @@ impl Cell {
 }
 
 /// A text that was not restored.
-#[derive(Clone, Debug)]
 pub(crate) struct Miss {
-    pub(crate) kind: &'static str,
-    pub(crate) document: String,
+    pub(crate) broken: Broken,
     pub(crate) verdict: Verdict,
-    pub(crate) text: String,
-    pub(crate) place: usize,
-    pub(crate) truth: String,
     pub(crate) answer: Option<RepairedRoot>,
 }
 
 /// The results by kind of mistake; of several mistakes, by the kind of the first one.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Table {
     cells: BTreeMap<&'static str, Cell>,
     pub(crate) misses: Vec<Miss>,
@@ -85,14 +80,40 @@ pub(crate) struct Plan {
     pub(crate) options: RepairOptions,
 }
 
+/// A text with mistakes, and what was meant.
+pub(crate) struct Broken {
+    /// The kind of the first mistake.
+    pub(crate) kind: &'static str,
+    /// The name of the document.
+    pub(crate) document: String,
+    pub(crate) text: String,
+    /// Where the first mistake is.
+    pub(crate) place: usize,
+    /// The value that was meant, in canonical form.
+    pub(crate) truth: String,
+    /// Whether the text ends too early.
+    pub(crate) is_cut: bool,
+}
+
 /// Breaks the documents, repairs them, and compares. With `keep`, the texts that were not restored are kept.
 pub(crate) fn measure(documents: &[(String, Source)], plan: &Plan, keep: bool) -> Table {
-    let all: Vec<Kind> = kinds().collect();
-    let chosen = all.iter().filter(|kind| kind.name.contains(&plan.kind) && kind.level <= plan.options.level());
-    let chosen: Vec<&Kind> = chosen.filter(|kind| kind.is_decidable || plan.mistakes == 1).collect();
-    let further: Vec<&Kind> =
-        all.iter().filter(|kind| kind.is_decidable && kind.level <= plan.options.level()).collect();
     let mut table = Table::default();
+    for_every_text(documents, plan, |broken| {
+        let (verdict, answer) = judge(&broken.text, &broken.truth, broken.is_cut, &plan.options);
+        table.cells.entry(broken.kind).or_default().counts[verdict as usize] += 1;
+        if keep && !matches!(verdict, Verdict::Restored | Verdict::StillValid) {
+            table.misses.push(Miss { broken, verdict, answer });
+        }
+    });
+    table
+}
+
+/// Breaks the documents as the plan says.
+pub(crate) fn for_every_text(documents: &[(String, Source)], plan: &Plan, mut on: impl FnMut(Broken)) {
+    let all: Vec<Kind> = kinds().filter(|kind| kind.level <= plan.options.level()).collect();
+    let further: Vec<&Kind> = all.iter().filter(|kind| kind.is_decidable).collect();
+    let is_chosen = |kind: &&Kind| kind.name.contains(&plan.kind) && (kind.is_decidable || plan.mistakes == 1);
+    let chosen: Vec<&Kind> = all.iter().filter(is_chosen).collect();
     for (name, source) in documents {
         let plain = canonical(&source.text).unwrap();
         for kind in &chosen {
@@ -102,24 +123,19 @@ pub(crate) fn measure(documents: &[(String, Source)], plan: &Plan, keep: bool) -
                 let same = [*kind];
                 let others = if seed % 2 == 1 { &same[..] } else { &further[..] };
                 let Some(mistakes) = make(source, kind, others, plan.mistakes, &mut rng) else { continue };
-                let text = apply(&source.text, mistakes.iter().flat_map(|mistake| &mistake.broken));
-                let truth = match mistakes.iter().any(|mistake| !mistake.truth.is_empty()) {
-                    true => apply(&source.text, mistakes.iter().flat_map(|mistake| &mistake.truth)),
-                    false => source.text.clone(),
-                };
-                let value = if truth == source.text { plain.clone() } else { canonical(&truth).unwrap() };
-                let is_cut = mistakes.iter().any(|mistake| mistake.is_cut);
-                let (verdict, answer) = judge(&text, &value, is_cut, &plan.options);
-                table.cells.entry(kind.name).or_default().counts[verdict as usize] += 1;
-                if keep && !matches!(verdict, Verdict::Restored | Verdict::StillValid) {
-                    let place = mistakes.iter().map(|mistake| mistake.place().start).min().unwrap_or(0);
-                    let document = format!("{name}, seed {seed}");
-                    table.misses.push(Miss { kind: kind.name, document, verdict, text, place, truth: value, answer });
-                }
+                let is_plain = mistakes.iter().all(|mistake| mistake.truth.is_empty());
+                let truth = || apply(&source.text, mistakes.iter().flat_map(|mistake| &mistake.truth));
+                on(Broken {
+                    kind: kind.name,
+                    document: format!("{name}, seed {seed}"),
+                    text: apply(&source.text, mistakes.iter().flat_map(|mistake| &mistake.broken)),
+                    place: mistakes.iter().map(|mistake| mistake.place().start).min().unwrap_or(0),
+                    truth: if is_plain { plain.clone() } else { canonical(&truth()).unwrap() },
+                    is_cut: mistakes.iter().any(|mistake| mistake.is_cut),
+                });
             }
         }
     }
-    table
 }
 
 /// Returns `count` mistakes that are apart, the first of `kind`, if the document has places for them.
@@ -208,14 +224,15 @@ impl Table {
 impl Miss {
     /// Shows the text around the mistake, where the value differs, and the log.
     pub(crate) fn print(&self) -> String {
-        let mut out = format!("## {}: {:?}, {} at {}\n", self.kind, self.verdict, self.document, self.place);
-        let _ = writeln!(out, "  text:   {}", window(&self.text, self.place));
+        let Broken { kind, document, text, place, truth, .. } = &self.broken;
+        let mut out = format!("## {kind}: {:?}, {document} at {place}\n", self.verdict);
+        let _ = writeln!(out, "  text:   {}", window(text, *place));
         let Some(answer) = &self.answer else { return out + "  it panicked\n" };
-        let _ = writeln!(out, "  status: {:?}, {} of {} bytes", answer.status, answer.end, self.text.len());
+        let _ = writeln!(out, "  status: {:?}, {} of {} bytes", answer.status, answer.end, text.len());
         let own = canonical(&answer.json).unwrap_or_else(|| answer.json.clone());
-        let differs = own.bytes().zip(self.truth.bytes()).take_while(|(own, truth)| own == truth).count();
+        let differs = own.bytes().zip(truth.bytes()).take_while(|(own, truth)| own == truth).count();
         let _ = writeln!(out, "  answer: {}", window(&own, differs));
-        let _ = writeln!(out, "  truth:  {}", window(&self.truth, differs));
+        let _ = writeln!(out, "  truth:  {}", window(truth, differs));
         for repair in answer.repairs.iter().take(REPAIRS_SHOWN) {
             let (rule, range) = (repair.rule, &repair.range);
             let _ =
