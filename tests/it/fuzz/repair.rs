@@ -1,7 +1,8 @@
 //! Any text on any level: what comes out is JSON where the status says so, the log can be undone, repairing it again
-//! changes nothing, and a valid text stays.
+//! changes nothing, a valid text stays, and pieces of the text give the same as the whole.
 
-use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus, repair_root, undo};
+use restitch::SyntaxError;
+use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairRule, RepairStatus, Repairer, repair_root, undo};
 use serde::de::IgnoredAny;
 
 /// Reads two bytes of options, and a text: `s`, `y` or another byte for the level; the number of a rule that is off.
@@ -17,7 +18,32 @@ pub(crate) fn check(input: &[u8]) {
         Some(rule) => options.without(*rule),
         None => options,
     };
-    check_text(&String::from_utf8_lossy(text), &options);
+    let text = String::from_utf8_lossy(text);
+    check_text(&text, &options);
+    assert_eq!(
+        fed(text.split_inclusive(|_| true), &options),
+        fed([&*text], &options),
+        "character by character: {text:?}"
+    );
+}
+
+/// Feeds a text in pieces. Returns how it ended, what came out and the log.
+pub(crate) fn fed<'a>(
+    pieces: impl IntoIterator<Item = &'a str>,
+    options: &RepairOptions,
+) -> (Result<(), SyntaxError>, String, Vec<Repair>) {
+    let (mut repairer, mut root) = (Repairer::new(options.clone()), String::new());
+    let mut result = Ok(());
+    for piece in pieces {
+        let before = root.clone();
+        result = repairer.feed(piece, &mut root);
+        assert!(root.starts_with(&before), "{before:?} was taken back: {root:?}");
+        if result.is_err() {
+            break;
+        }
+    }
+    let result = result.and_then(|()| repairer.finish(&mut root));
+    (result, root, repairer.repairs().to_vec())
 }
 
 /// Checks what every answer promises.

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus, RepairedRoot, repair_root};
 
 use crate::case_file::{CaseFile, read_folder};
+use crate::fuzz::repair::fed;
+use crate::support::{chunks, splits};
 
 /// Cases that the engine does not fulfil yet. One that it does fulfil must be removed here.
 const NOT_YET: [&str; 0] = [];
@@ -34,6 +36,27 @@ fn repairs_are_as_their_files_say() {
     }
     println!("covered: {} files", cases.len());
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+#[test]
+fn pieces_of_a_text_are_repaired_as_the_whole() {
+    let mut ways = 0;
+    for case in &read_folder("repair", &["level", "status", "repair", "error"], &["input", "output"]) {
+        let (text, options) = (case.block("input").unwrap(), RepairOptions::new(level(case)));
+        let whole = fed([text], &options);
+        for mut cuts in splits(text.len()) {
+            cuts.retain(|&cut| text.is_char_boundary(cut));
+            let pieces = chunks(text.as_bytes(), &cuts).into_iter().map(|piece| std::str::from_utf8(piece).unwrap());
+            assert_eq!(fed(pieces, &options), whole, "{}: {cuts:?}", case.name);
+            ways += 1;
+        }
+        // What follows the first root is known to a whole text alone.
+        let is_listed = case.facts("repair").any(|fact| split(fact).0 == RepairRule::LostBrackets.as_str());
+        if matches!(case.fact("status"), Some("valid" | "repaired")) && !is_listed {
+            assert_eq!((whole.0, Some(whole.1)), (Ok(()), wanted(case).output), "{}", case.name);
+        }
+    }
+    println!("covered: {ways} ways to split the texts");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::documents;
 use super::mistake::{apply, kinds};
-use crate::fuzz::repair::check_text;
-use crate::support::{Rng, corpus_documents, grammar_files};
+use crate::fuzz::repair::{check_text, fed};
+use crate::support::{Rng, chunks, corpus_documents, grammar_files, text_cuts};
 
 /// Checks that a valid document is its own repair.
 fn check_valid(name: &str, text: &str) {
@@ -43,7 +43,12 @@ fn answers_to_seeded_mistakes_keep_their_promises() {
             let Some(mistake) = (kind.make)(&source, &mut Rng::new(seed as u64)) else { continue };
             let text = apply(&source.text, mistake.broken.iter());
             for level in RepairLevel::ALL {
-                check_text(&text, &RepairOptions::new(level));
+                let options = RepairOptions::new(level);
+                check_text(&text, &options);
+                let cuts = text_cuts(&text, &mut Rng::new(seed as u64));
+                let pieces =
+                    chunks(text.as_bytes(), &cuts).into_iter().map(|piece| std::str::from_utf8(piece).unwrap());
+                assert_eq!(fed(pieces, &options), fed([&*text], &options), "{text:?} in pieces, {cuts:?}");
             }
             texts += 1;
         }
