@@ -32,10 +32,13 @@ pub(crate) fn corpus() -> Vec<(String, Source)> {
     all
 }
 
+/// Makes a document of one kind.
+type Make = fn(&mut Rng) -> Node;
+
 /// Returns a document, and what it is like.
 fn generate(seed: u64) -> (&'static str, String) {
     let mut rng = Rng::new(seed);
-    let kinds: [(&'static str, fn(&mut Rng) -> Node); 9] = [
+    let kinds: [(&'static str, Make); 9] = [
         ("article", article),
         ("pages", pages),
         ("structure", structure),
@@ -117,8 +120,8 @@ fn text(text: impl AsRef<str>) -> Node {
     Node::Scalar(string(text.as_ref()))
 }
 
-fn raw(value: impl ToString) -> Node {
-    Node::Scalar(value.to_string())
+fn raw(value: impl std::fmt::Display) -> Node {
+    Node::Scalar(format!("{value}"))
 }
 
 fn object<const N: usize>(members: [(&str, Node); N]) -> Node {
