@@ -47,6 +47,7 @@
 //! | `client` | an HTTP client for the providers |
 //! | `proxy` | the proxy |
 //! | `sim` | a scripted model server to test against |
+//! | `schema` | JSON Schemas as the expectation of [`shape`] |
 //! | `config` | the configuration file |
 //! | `cli`, `app` | the commands; with the proxy and the model server |
 #![forbid(unsafe_code)]
@@ -66,6 +67,7 @@ pub mod provider;
 // Layer 3
 mod children;
 pub mod paths;
+pub mod shape;
 pub mod value;
 // Layer 4
 pub mod context;

@@ -10,4 +10,4 @@ mod scanner;
 pub(crate) use fence::{AfterRoot, FENCE, FenceCloser, ends_in_block, missing_fence, ticks_of};
 pub use root::AllowedRoots;
 pub(crate) use root::RootFinder;
-pub(crate) use scanner::{ContentStart, EnvelopeScanner};
+pub(crate) use scanner::{ContentStart, EnvelopeScanner, after_reasoning};

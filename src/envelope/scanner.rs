@@ -1,6 +1,6 @@
 //! Where content may begin in what a model writes, character by character.
 
-use memchr::memchr;
+use memchr::{memchr, memmem};
 
 /// A push scanner over text that may have an envelope: lines of prose, fence lines, reasoning between tags.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,15 @@ pub(crate) enum ContentStart {
 /// Tags around reasoning, as models write them whose server does not take the reasoning out of the text.
 const REASONING: [(&str, &str); 3] =
     [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>")];
+
+/// Returns the text after reasoning in tags that `text` begins with; all of it where there is none. `None` where the
+/// reasoning does not end.
+pub(crate) fn after_reasoning(text: &str) -> Option<&str> {
+    let Some((rest, (_, end))) = REASONING.iter().find_map(|tags| Some((text.strip_prefix(tags.0)?, tags))) else {
+        return Some(text);
+    };
+    rest.get(memmem::find(rest.as_bytes(), end.as_bytes())? + end.len()..)
+}
 
 /// Bytes of a line that are kept: the longest tag, and a fence with the labels that matter.
 const LINE: usize = 16;

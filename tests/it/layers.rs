@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of a module, by the first name below the crate's root.
-const NUMBERS: [(&str, u32); 23] = [
+const NUMBERS: [(&str, u32); 24] = [
     ("error", 0),
     ("limits", 0),
     ("sse", 1),
@@ -16,6 +16,7 @@ const NUMBERS: [(&str, u32); 23] = [
     ("value", 3),
     ("paths", 3),
     ("children", 3),
+    ("shape", 3),
     ("context", 4),
     ("splice", 4),
     ("session", 5),

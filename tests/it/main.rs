@@ -43,6 +43,7 @@ mod run;
 #[cfg(feature = "sim")]
 mod seam;
 mod session;
+mod shape;
 #[cfg(feature = "sim")]
 mod sim;
 mod splice;

@@ -1,0 +1,142 @@
+//! Whole responses: the JSON in them, repaired, in the shape that the caller expects.
+//!
+//! [`repair`] finds the root of a text among fences, prose and reasoning, and repairs it. [`parse`] also says how much
+//! of that was needed ([`Attempt`]), and gives the value the shape that was chosen ([`Expect`]) or that it is
+//! recognised by. The bytes of the value stay as they were written, or repaired. docs/shapes.md describes both.
+//!
+//! ```
+//! use restitch::shape::{Expect, Shape, parse};
+//!
+//! let stage = Shape::stage("extract_prompts").unwrap();
+//! let parsed = parse("Here it is:\n```json\n{\"section_title\": \"One\"}\n```\n", &Expect::shape(stage))?;
+//! assert_eq!((parsed.attempt.as_str(), &*parsed.json), ("3", r#"[{"section_title": "One"}]"#));
+//! # Ok::<(), restitch::shape::ParseError>(())
+//! ```
+//! For a response that is still on its way there are [`Document`](crate::Document) and [`live`](crate::live).
+
+mod apply;
+mod attempt;
+mod expect;
+mod list;
+mod report;
+#[cfg(feature = "schema")]
+mod schema;
+mod search;
+mod stage;
+
+use std::borrow::Cow;
+
+pub use attempt::Attempt;
+pub use expect::Expect;
+pub use report::{Dropped, ParseError, Parsed, Renamed, Repaired, Root, Violation};
+#[cfg(feature = "schema")]
+pub use schema::{Schema, SchemaError};
+pub use stage::{RootKind, Shape};
+
+use crate::json::repair::{RepairOptions, RepairStatus};
+use search::Found;
+
+/// Finds the root of a whole text, and repairs it. Fences, prose and reasoning around the root are no mistakes.
+///
+/// Of several roots the first one in a fence is taken, else the first one; the report has the others.
+///
+/// ```
+/// use restitch::repair::{RepairOptions, RepairStatus};
+///
+/// let repaired = restitch::shape::repair("Here it is: {\"a\": 1}. Bye", &RepairOptions::default());
+/// assert_eq!((repaired.status, &*repaired.json, repaired.range), (RepairStatus::Valid, "{\"a\": 1}", 12..20));
+/// ```
+pub fn repair<'t>(text: &'t str, options: &RepairOptions) -> Repaired<'t> {
+    repair_expected(text, &Expect::any().repairs(options.clone()))
+}
+
+/// Like [`repair`], but of several roots takes the first one that is expected. The value keeps its own shape.
+pub(crate) fn repair_expected<'t>(text: &'t str, expect: &Expect) -> Repaired<'t> {
+    search::find(text, expect.options()).choose(|root| apply::fits(&root.json, expect)).0
+}
+
+/// Finds the JSON of a whole response, repairs it, and gives it the shape that is expected.
+///
+/// A shape is applied where the value has it, also without an expectation, but a single object is wrapped in an array
+/// only if a shape was chosen. A text that ends too early is closed and is no error:
+/// [`Parsed::status`] says so.
+///
+/// # Errors
+/// There is no JSON in the text, or it can't be repaired.
+pub fn parse<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseError> {
+    if expect.is_text() {
+        return parse_text(text, expect);
+    }
+    let found = search::find(text, expect.options());
+    let (mut repaired, is_fenced) = found.choose(|root| apply::fits(&root.json, expect));
+    if let RepairStatus::Malformed(error) = repaired.status {
+        return Err(ParseError::malformed(error, repaired.range));
+    }
+    if repaired.json.is_empty() {
+        return Err(ParseError::nothing(text.len()));
+    }
+    let attempt = Attempt::of(text, &repaired, is_fenced);
+    let applied = apply::apply(std::mem::take(&mut repaired.json), expect);
+    let violations = expect.violations(&applied.json, applied.mismatch);
+    Ok(Parsed {
+        attempt,
+        status: repaired.status,
+        json: applied.json,
+        shape: applied.shape,
+        range: repaired.range,
+        repairs: repaired.repairs,
+        renamed: applied.renamed,
+        dropped: applied.dropped,
+        others: repaired.others,
+        violations,
+    })
+}
+
+/// Takes a response that is text: all of it but for a fence around it and reasoning before it.
+fn parse_text<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseError> {
+    let (range, is_fenced) = search::body(text);
+    let body = text.get(range.clone()).unwrap_or_default();
+    if body.is_empty() {
+        return Err(ParseError::nothing(text.len()));
+    }
+    // A string that is JSON is written as it is.
+    let is_json = body.starts_with('"') && crate::json::walk::is_valid(body);
+    let json = if is_json { Cow::Borrowed(body) } else { Cow::Owned(crate::json::string::quoted(body)) };
+    let around = text.len() - text.trim_start_matches(search::is_space).trim_end_matches(search::is_space).len();
+    let attempt = match is_fenced {
+        true => Attempt::Fence,
+        false if body.len() + around < text.len() => Attempt::Around,
+        false => Attempt::Standard,
+    };
+    let violations = expect.violations(&json, None);
+    Ok(Parsed {
+        attempt,
+        status: RepairStatus::Valid,
+        json,
+        shape: expect.chosen().map(|shape| shape.name.clone()),
+        range,
+        repairs: Vec::new(),
+        renamed: Vec::new(),
+        dropped: Vec::new(),
+        others: Vec::new(),
+        violations,
+    })
+}
+
+impl<'t> Found<'t> {
+    /// Takes one of the roots, and says whether it is in a fence: those that fit count most, then those in a fence, then
+    /// those that look least like prose, then the first.
+    fn choose(mut self, fits: impl Fn(&Root<'t>) -> bool) -> (Repaired<'t>, bool) {
+        let is_one = self.roots.len() == 1;
+        let fits = |root: &Root<'t>| is_one || fits(root);
+        let rank = |found: &search::FoundRoot<'t>| (!fits(&found.root), !found.is_fenced, found.doubt);
+        let Some(best) = (0..self.roots.len()).min_by_key(|&at| self.roots.get(at).map(rank)) else {
+            return (self.nothing, false);
+        };
+        let chosen = self.roots.remove(best);
+        let others = self.roots.into_iter().filter(|found| found.doubt < search::Doubt::Malformed);
+        let others = others.map(|found| found.root).collect();
+        let Root { status, json, range } = chosen.root;
+        (Repaired { status, json, range, repairs: chosen.repairs, others }, chosen.is_fenced)
+    }
+}

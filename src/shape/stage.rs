@@ -1,0 +1,223 @@
+//! What values look like: the stages of a pipeline that writes articles, as data, and the shapes that a user adds.
+
+use crate::json::walk::{Raw, ValueKind};
+
+/// A shape: what a value looks like, and how it is brought into that form.
+///
+/// ```
+/// use restitch::shape::{Expect, RootKind, Shape, parse};
+///
+/// let mut reviews = Shape::new("reviews", RootKind::Array);
+/// reviews.required = vec!["score".to_owned()];
+/// reviews.unwrap = vec!["reviews".to_owned()];
+/// reviews.wrap = true;
+/// let parsed = parse(r#"{"reviews": {"score": 3}, "model": "m"}"#, &Expect::shape(reviews))?;
+/// assert_eq!((&*parsed.json, parsed.dropped[0].path.as_str()), (r#"[{"score": 3}]"#, "/model"));
+/// # Ok::<(), restitch::shape::ParseError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shape {
+    /// The name in reports and options.
+    pub name: String,
+    /// The kind of the value.
+    pub root: RootKind,
+    /// Keys that the object has, or each element of the array: all of them.
+    pub required: Vec<String>,
+    /// Keys of which the object, or each element of the array, has at least one. Empty: no such keys.
+    pub any_of: Vec<String>,
+    /// Members that are taken out of an object of another shape, in order: the value of the first one that is there is
+    /// the value, and the others are reported as dropped.
+    pub unwrap: Vec<String>,
+    /// Whether a single object becomes an array with one element.
+    pub wrap: bool,
+    /// Further keys at any depth. A key of the shape that came with backslashes (`prompt\_text`) is renamed.
+    pub keys: Vec<String>,
+}
+
+/// The kind of a shape's value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RootKind {
+    /// Any JSON value.
+    #[default]
+    Any,
+    /// An object.
+    Object,
+    /// An array.
+    Array,
+    /// Text that is not JSON, for example HTML. Its report has a JSON string.
+    Text,
+}
+
+impl RootKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Any, Self::Object, Self::Array, Self::Text];
+
+    /// Returns the name in the configuration: `any`, `object`, `array`, `text`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::Text => "text",
+        }
+    }
+}
+
+impl Shape {
+    /// Creates a shape that says nothing yet of keys.
+    pub fn new(name: impl Into<String>, root: RootKind) -> Self {
+        let (required, any_of, unwrap, keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { name: name.into(), root, required, any_of, unwrap, wrap: false, keys }
+    }
+
+    /// Returns a built-in stage by its name; `-` counts as `_`.
+    pub fn stage(name: &str) -> Option<Self> {
+        let name = name.replace('-', "_");
+        Self::stages().into_iter().find(|stage| stage.name == name)
+    }
+
+    /// Returns the built-in stages, in the order in which a value is compared with them.
+    pub fn stages() -> Vec<Self> {
+        STAGES
+            .iter()
+            .map(|stage| {
+                let list = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+                Self {
+                    name: stage.name.to_owned(),
+                    root: stage.root,
+                    required: list(stage.required),
+                    any_of: list(stage.any_of),
+                    unwrap: list(stage.unwrap),
+                    wrap: stage.root == RootKind::Array,
+                    keys: list(stage.keys),
+                }
+            })
+            .collect()
+    }
+
+    pub(super) fn is_stage(&self) -> bool {
+        STAGES.iter().any(|stage| stage.name == self.name)
+    }
+
+    /// Returns whether an object has the keys of the shape, and the shape has some.
+    pub(super) fn has_keys(&self, object: Raw<'_>) -> bool {
+        let has = |key: &String| member(object, key).is_some();
+        let is_described = !self.required.is_empty() || !self.any_of.is_empty();
+        is_described && self.required.iter().all(has) && (self.any_of.is_empty() || self.any_of.iter().any(has))
+    }
+
+    /// Returns whether a value is an object with the keys of the shape, or an array whose first element is.
+    pub(super) fn is_shape_of(&self, value: Raw<'_>) -> bool {
+        match self.root {
+            RootKind::Object => self.has_keys(value),
+            RootKind::Array => value.elements().next().is_some_and(|element| self.has_keys(element)),
+            RootKind::Any | RootKind::Text => false,
+        }
+    }
+
+    /// Returns whether the shape has a key anywhere.
+    pub(super) fn knows(&self, key: &str) -> bool {
+        [&self.required, &self.any_of, &self.unwrap, &self.keys].into_iter().flatten().any(|known| known == key)
+    }
+
+    /// Returns in what a value is not of the shape's kind, for people.
+    pub(super) fn mismatch(&self, value: Raw<'_>) -> Option<String> {
+        let kind = match value.kind() {
+            ValueKind::Object => "an object",
+            ValueKind::Array => "an array",
+            ValueKind::String => "a string",
+            ValueKind::Number => "a number",
+            ValueKind::Bool => "true or false",
+            ValueKind::Null => "null",
+        };
+        let expected = match self.root {
+            RootKind::Object if value.kind() != ValueKind::Object => "an object",
+            RootKind::Array if value.kind() != ValueKind::Array => "an array",
+            RootKind::Object => {
+                let missing = self.required.iter().find(|key| member(value, key).is_none());
+                return missing.map(|key| format!("`{}`: the key `{key}` is missing", self.name));
+            }
+            _ => return None,
+        };
+        Some(format!("`{}`: {expected} is expected, not {kind}", self.name))
+    }
+}
+
+/// Returns the value of a member; a key that came with backslashes before `_` counts, too.
+pub(super) fn member<'a>(object: Raw<'a>, key: &str) -> Option<Raw<'a>> {
+    object.member(key).or_else(|| {
+        let is_it = |name: Raw<'_>| unescaped(&name.decode().unwrap_or_default()).is_some_and(|name| name == key);
+        object.members().filter(|(name, _)| is_it(*name)).last().map(|(_, value)| value)
+    })
+}
+
+/// Returns a key without backslashes before `_`; `None` where it has none.
+pub(super) fn unescaped(key: &str) -> Option<String> {
+    key.contains("\\_").then(|| key.replace("\\_", "_"))
+}
+
+struct Stage {
+    name: &'static str,
+    root: RootKind,
+    required: &'static [&'static str],
+    any_of: &'static [&'static str],
+    unwrap: &'static [&'static str],
+    keys: &'static [&'static str],
+}
+
+/// The stages, in the order in which a value is compared with them: objects before the wrappings of others.
+const STAGES: [Stage; 5] = [
+    Stage {
+        name: "ultimate_structure",
+        root: RootKind::Object,
+        required: &["article_structure", "writing_guidelines"],
+        any_of: &[],
+        unwrap: &["data"],
+        keys: &[
+            "section_title",
+            "section_order",
+            "section_description",
+            "content_requirements",
+            "estimated_length",
+            "evidence_pack",
+            "target_audience",
+            "tone_and_style",
+            "key_messaging",
+            "call_to_action",
+        ],
+    },
+    Stage {
+        name: "editorial_review",
+        root: RootKind::Object,
+        required: &["content"],
+        any_of: &["title", "excerpt", "slug"],
+        unwrap: &["data"],
+        keys: &[],
+    },
+    Stage {
+        name: "extract_prompts",
+        root: RootKind::Array,
+        required: &[],
+        any_of: &["section_title", "prompt_text"],
+        unwrap: &["data"],
+        keys: &[
+            "section_order",
+            "content_requirements",
+            "evidence_pack",
+            "expert_description",
+            "why_good",
+            "how_to_improve",
+        ],
+    },
+    Stage {
+        name: "link_processing",
+        root: RootKind::Array,
+        required: &["anchor_text"],
+        any_of: &[],
+        unwrap: &["link_plan"],
+        keys: &["ref_id", "context_before", "context_after"],
+    },
+    Stage { name: "fact_check", root: RootKind::Text, required: &[], any_of: &[], unwrap: &[], keys: &[] },
+];

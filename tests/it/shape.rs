@@ -1,0 +1,309 @@
+//! Whole responses: where their root is, what was needed to read it, and the shape of its value.
+
+use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus, undo};
+use restitch::shape::{Expect, Parsed, RootKind, Shape, parse, repair};
+
+/// The statuses by their names.
+fn name(status: RepairStatus) -> &'static str {
+    match status {
+        RepairStatus::Valid => "valid",
+        RepairStatus::Repaired => "repaired",
+        RepairStatus::Truncated => "truncated",
+        RepairStatus::Malformed(_) => "malformed",
+    }
+}
+
+#[track_caller]
+fn check_repair(level: RepairLevel, text: &str, status: &str, json: &str, rules: &[RepairRule]) {
+    let repaired = repair(text, &RepairOptions::new(level));
+    assert_eq!((name(repaired.status), &*repaired.json), (status, json), "{text:?}");
+    let made: Vec<_> = repaired.repairs.iter().map(|repair| repair.rule).collect();
+    assert_eq!(made, rules, "{text:?}");
+    for repair in &repaired.repairs {
+        assert_eq!(&text[repair.range.clone()], repair.original, "{text:?}");
+    }
+    if status != "malformed" {
+        let before = &text[..repaired.range.start];
+        assert_eq!(undo(&format!("{before}{}", repaired.json), &repaired.repairs), text[..repaired.range.end]);
+    }
+}
+
+const ALL: [RepairLevel; 3] = RepairLevel::ALL;
+
+#[test]
+fn the_envelope_is_no_repair() {
+    for (text, json) in [
+        ("{\"a\": 1}", "{\"a\": 1}"),
+        (" \n[1]\n", "[1]"),
+        ("\u{feff}{}", "{}"),
+        ("Here it is: {\"a\":1}. Bye", "{\"a\":1}"),
+        ("```\n{\"a\":\"b\"}\n```", "{\"a\":\"b\"}"),
+        ("```\n{\"a\":\"b\"}\n", "{\"a\":\"b\"}"),
+        ("\n ```json\n{\"a\":\"b\"}\n```\n  ", "{\"a\":\"b\"}"),
+        ("```json{\"a\":\"b\"}```", "{\"a\":\"b\"}"),
+        ("{```\n{\"a\":\"b\"}\n```}", "{\"a\":\"b\"}"),
+        ("```json\nnull\n```", "null"),
+        ("<think>{\"b\": 2}</think>\n{\"a\": 1}", "{\"a\": 1}"),
+        ("\n/* foo */\n{}", "{}"),
+        ("// {\"old\": 1}\n{\"a\": 1}", "{\"a\": 1}"),
+        ("{} /* foo */ ", "{}"),
+        ("callback_123({});", "{}"),
+        ("callback({}", "{}"),
+        ("\n/* foo\nbar */\ncallback_123 ({});\n\n", "{}"),
+        ("See [1] and [the page](http://a.b): {\"a\": [2]}", "{\"a\": [2]}"),
+        ("First [1](a) then\n- [ ] do\n{\"a\": 1}", "{\"a\": 1}"),
+        ("Python:\n```python\nx = {\"a\": 1}\n```\nJSON:\n```json\n{\"b\": 2}\n```", "{\"b\": 2}"),
+        ("Either {\"a\": 1} or\n```json\n{\"b\": 2}\n```", "{\"b\": 2}"),
+        ("{\"a\": \"```json\\n{}\\n```\"}", "{\"a\": \"```json\\n{}\\n```\"}"),
+    ] {
+        for level in ALL {
+            check_repair(level, text, "valid", json, &[]);
+        }
+    }
+}
+
+#[test]
+fn a_scalar_is_a_root_only_alone() {
+    for json in ["null", "\"a\"", "23", "-0", "2300e3", "\"[\"", "\",\"", "true", "\"/* foo */\""] {
+        check_repair(RepairLevel::Guess, &format!(" {json}\n"), "valid", json, &[]);
+    }
+    for text in ["23 apples", "\"Yes\" is the answer", "No.", "null and void", "Hello.", "]", "true\nfalse"] {
+        check_repair(RepairLevel::Guess, text, "malformed", "", &[]);
+    }
+    check_repair(RepairLevel::Guess, "1, \"a\"", "repaired", "[1, \"a\"]", &[RepairRule::LostBrackets; 2]);
+}
+
+#[test]
+fn what_ends_early_is_truncated() {
+    for text in ["", " \n", "<think>hm {\"a\": 1}", "```json\n", "// a"] {
+        for level in ALL {
+            check_repair(level, text, "truncated", "", &[]);
+        }
+    }
+    for text in
+        ["[1, [2", "Here: [1, [2", "```json\n[1, [2", "```json\n[1, [2\n```\n", "```json\n[1, [2\n```\nBye [3]."]
+    {
+        let repaired = repair(text, &RepairOptions::new(RepairLevel::Strict));
+        assert_eq!(name(repaired.status), "truncated", "{text:?}");
+    }
+}
+
+#[test]
+fn what_follows_a_root() {
+    use RepairRule::{ExtraCloser, ExtraComma, LostBrackets};
+    for (text, json, rules) in [
+        ("{\"a\": 1}}", "{\"a\": 1}", &[ExtraCloser][..]),
+        ("{\"a\": 1 }  }  ]  }  ", "{\"a\": 1 }", &[ExtraCloser; 3]),
+        ("{},", "{}", &[ExtraComma]),
+        ("```json\n[1,2,3],\n```", "[1,2,3]", &[ExtraComma]),
+        ("{\"a\":1}, [2]", "[{\"a\":1}, [2]]", &[LostBrackets, LostBrackets]),
+        ("{\"a\":1},\n{\"b\":2},\n", "[{\"a\":1},\n{\"b\":2}]", &[LostBrackets, LostBrackets, ExtraComma]),
+        ("{\"a\":1}, 2, null", "[{\"a\":1}, 2, null]", &[LostBrackets, LostBrackets]),
+    ] {
+        check_repair(RepairLevel::Guess, text, "repaired", json, rules);
+        let repaired = repair(text, &RepairOptions::new(RepairLevel::Strict));
+        assert_eq!(name(repaired.status), "malformed", "{text:?}");
+    }
+    // Prose goes on as prose does.
+    check_repair(RepairLevel::Guess, "{\"a\":1}, and that is all", "valid", "{\"a\":1}", &[]);
+    check_repair(RepairLevel::Guess, "{\"a\":1}, 2 of them", "valid", "{\"a\":1}", &[]);
+    check_repair(RepairLevel::Strict, "[see {\"a\":1}]", "valid", "{\"a\":1}", &[]);
+}
+
+#[test]
+fn further_roots_are_in_the_report() {
+    let repaired = repair("{\"a\":1}\n{\"a\":2}\n[3]\n", &RepairOptions::default());
+    let others: Vec<_> = repaired.others.iter().map(|root| (&*root.json, root.range.clone())).collect();
+    assert_eq!((&*repaired.json, others), ("{\"a\":1}", vec![("{\"a\":2}", 8..15), ("[3]", 16..19)]));
+    // A root that can't be repaired stays the root: nothing inside it is taken for another.
+    let repaired = repair("{\"a\": [1, 01], \"b\": {\"c\": 1}}\n{\"d\": 1}", &RepairOptions::new(RepairLevel::Strict));
+    assert_eq!((name(repaired.status), &*repaired.json), ("malformed", "{\"a\": [1]}"));
+    assert_eq!(repaired.others.len(), 1);
+}
+
+#[track_caller]
+fn parsed<'t>(text: &'t str, expect: &Expect) -> Parsed<'t> {
+    parse(text, expect).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+}
+
+fn stage(name: &str) -> Expect {
+    Expect::shape(Shape::stage(name).unwrap())
+}
+
+const ULTIMATE: &str =
+    r#"{"article_structure": [{"section_title": "One"}], "writing_guidelines": {"target_audience": "all"}}"#;
+
+#[track_caller]
+fn check(text: &str, expect: &Expect, json: &str, shape: Option<&str>) {
+    let parsed = parsed(text, expect);
+    assert_eq!((&*parsed.json, parsed.shape.as_deref()), (json, shape), "{text:?}");
+}
+
+#[test]
+fn ultimate_structure_is_not_wrapped() {
+    for expect in [Expect::any(), stage("ultimate_structure"), stage("extract_prompts"), stage("link_processing")] {
+        check(ULTIMATE, &expect, ULTIMATE, Some("ultimate_structure"));
+    }
+    let wrapped = format!("{{\"data\": {ULTIMATE}}}");
+    check(&wrapped, &stage("ultimate_structure"), ULTIMATE, Some("ultimate_structure"));
+}
+
+#[test]
+fn an_array_of_structures_is_as_it_is() {
+    let text = r#"[{"section_title": "One"}, {"section_title": "Two"}]"#;
+    for expect in [Expect::any(), stage("extract_prompts")] {
+        check(text, &expect, text, Some("extract_prompts"));
+    }
+    check("[1, 2]", &Expect::any(), "[1, 2]", None);
+    check("[1, 2]", &stage("extract_prompts"), "[1, 2]", Some("extract_prompts"));
+}
+
+#[test]
+fn a_single_structure_is_wrapped_if_a_stage_was_chosen() {
+    let text = r#"{"section_title": "One"}"#;
+    check(text, &stage("extract_prompts"), r#"[{"section_title": "One"}]"#, Some("extract_prompts"));
+    check(text, &Expect::any(), text, None);
+    check(r#"{"a": 1}"#, &stage("link_processing"), r#"[{"a": 1}]"#, Some("link_processing"));
+}
+
+#[test]
+fn a_data_wrapper_is_taken_off() {
+    let text = r#"{"data": [{"section_title": "One"}], "model": {"a": [1]}}"#;
+    for expect in [Expect::any(), stage("extract_prompts")] {
+        check(text, &expect, r#"[{"section_title": "One"}]"#, Some("extract_prompts"));
+        let dropped = parsed(text, &expect).dropped;
+        assert_eq!((dropped.len(), dropped[0].path.as_str(), dropped[0].json.as_str()), (1, "/model", r#"{"a": [1]}"#));
+    }
+    check(
+        r#"{"data": {"section_title": "One"}}"#,
+        &stage("extract_prompts"),
+        r#"[{"section_title": "One"}]"#,
+        Some("extract_prompts"),
+    );
+    check(r#"{"data": 1}"#, &Expect::any(), "1", None);
+}
+
+#[test]
+fn a_link_plan_is_taken_out() {
+    let text = r#"{"link_plan": [{"anchor_text": "a", "query": "q", "section": "s", "ref_id": "r"}], "notes": "n"}"#;
+    for expect in [Expect::any(), stage("link_processing"), stage("link-processing")] {
+        let parsed = parsed(text, &expect);
+        let json = r#"[{"anchor_text": "a", "query": "q", "section": "s", "ref_id": "r"}]"#;
+        assert_eq!((&*parsed.json, parsed.shape.as_deref()), (json, Some("link_processing")));
+        assert_eq!((parsed.dropped[0].path.as_str(), parsed.dropped[0].json.as_str()), ("/notes", "\"n\""));
+    }
+    check(r#"{"link_plan": []}"#, &Expect::any(), "[]", Some("link_processing"));
+}
+
+#[test]
+fn editorial_review_is_as_it_is() {
+    for key in ["title", "excerpt", "slug"] {
+        let text = format!(r#"{{"content": "<p>x</p>", "{key}": "t", "data": {{"words": 1}}}}"#);
+        for expect in [Expect::any(), stage("editorial_review"), stage("extract_prompts")] {
+            check(&text, &expect, &text, Some("editorial_review"));
+        }
+    }
+    check(r#"{"content": "x"}"#, &Expect::any(), r#"{"content": "x"}"#, None);
+    let parsed = parsed(r#"{"content": "x"}"#, &stage("ultimate_structure"));
+    assert_eq!(parsed.violations.len(), 1);
+}
+
+#[test]
+fn fact_check_is_html_as_it_is() {
+    let html = "<h2>One</h2>\n<p>{\"a\": 1} <a href=\"https://a.b\">x</a></p>";
+    let expect = stage("fact_check");
+    for (text, attempt) in [
+        (html.to_owned(), "1"),
+        (format!("<think>[1]</think>\n{html}\n"), "2"),
+        (format!("```html\n{html}\n```"), "3"),
+        (format!("<think>\n</think>\n```html\n{html}\n```\n"), "3"),
+    ] {
+        let parsed = parsed(&text, &expect);
+        let said: String = serde_json::from_str(&parsed.json).unwrap();
+        assert_eq!((said.as_str(), parsed.attempt.as_str()), (html, attempt), "{text:?}");
+        assert_eq!((parsed.shape.as_deref(), &text[parsed.range]), (Some("fact_check"), html));
+    }
+    assert!(parse(" \n", &expect).is_err());
+}
+
+#[test]
+fn keys_with_backslashes_are_renamed_where_a_shape_has_them() {
+    let text = r#"[{"prompt\\_text": "a", "why\\_good": "b\\_c", "x\\_y": 1}, {"prompt\\_text": 2, "prompt_text": 3}]"#;
+    let json = r#"[{"prompt_text": "a", "why_good": "b\\_c", "x\\_y": 1}, {"prompt\\_text": 2, "prompt_text": 3}]"#;
+    for expect in [Expect::any(), stage("extract_prompts")] {
+        let parsed = parsed(text, &expect);
+        assert_eq!((&*parsed.json, parsed.status), (json, RepairStatus::Valid));
+        let renamed: Vec<_> = parsed.renamed.iter().map(|key| (key.path.as_str(), key.to.as_str())).collect();
+        assert_eq!(renamed, [("/0/prompt\\_text", "prompt_text"), ("/0/why\\_good", "why_good")]);
+    }
+    // No shape has the key.
+    check(r#"{"prompt\\_text": 1}"#, &Expect::any(), r#"{"prompt\\_text": 1}"#, None);
+    let text = r#"{"article\\_structure": [], "writing\\_guidelines": {}}"#;
+    check(text, &Expect::any(), r#"{"article_structure": [], "writing_guidelines": {}}"#, Some("ultimate_structure"));
+}
+
+#[test]
+fn attempts_are_the_highest_kind() {
+    for (text, attempt) in [
+        (" {\"a\": 1}\n", "1"),
+        ("{\"a\": 1", "1.5"),
+        ("Here it is: {\"a\": 1}", "2"),
+        ("\u{feff}{\"a\": 1}", "2"),
+        ("{\"a\": 1} Bye", "2"),
+        ("```json\n{\"a\": 1}\n```", "3"),
+        ("Here:\n```json\n{\"a\": 1}\n```\nBye", "3"),
+        ("See [1]: {\"a\": 1}", "4"),
+        ("{\"a\": 1} {\"b\": 1}", "4"),
+        ("See [1]:\n```json\n{\"a\": 1}\n```\nBye", "4"),
+    ] {
+        assert_eq!(parsed(text, &Expect::any()).attempt.as_str(), attempt, "{text:?}");
+    }
+    for text in ["", "Sorry, I can't.", "```\nplain\n```", "{\"a\": \u{1}}"] {
+        assert!(parse(text, &Expect::any().repairs(RepairOptions::new(RepairLevel::Strict))).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn of_several_roots_the_first_of_the_shape_is_taken() {
+    let text = "For {\"a\": 1} and {\"section_title\": \"One\"}:\n```json\n[{\"section_title\": \"Two\"}]\n```\n```json\n{\"b\": 1}\n```";
+    let parsed_as = |expect: &Expect| parsed(text, expect);
+    assert_eq!(&*parsed_as(&stage("extract_prompts")).json, "[{\"section_title\": \"Two\"}]");
+    assert_eq!(&*parsed_as(&Expect::any()).json, "[{\"section_title\": \"Two\"}]");
+    let mut shape = Shape::new("b", RootKind::Object);
+    shape.required = vec!["b".to_owned()];
+    let b = parsed_as(&Expect::shape(shape));
+    assert_eq!((&*b.json, b.shape.as_deref(), b.others.len()), ("{\"b\": 1}", Some("b"), 3));
+    let mut shape = Shape::new("a", RootKind::Object);
+    shape.required = vec!["a".to_owned()];
+    assert_eq!(&*parsed_as(&Expect::shape(shape)).json, "{\"a\": 1}");
+}
+
+#[cfg(feature = "schema")]
+#[test]
+fn a_schema_chooses_and_is_checked() {
+    use restitch::shape::Schema;
+
+    let schema: Schema =
+        r#"{"type": "object", "required": ["b"], "properties": {"b": {"type": "integer"}}}"#.parse().unwrap();
+    let expect = Expect::any().schema(schema);
+    let chosen = parsed("{\"a\": 1}\n{\"b\": 2}", &expect);
+    assert_eq!((&*chosen.json, chosen.violations.len()), ("{\"b\": 2}", 0));
+    let wrong = parsed("{\"b\": \"2\"}", &expect);
+    assert_eq!((&*wrong.json, wrong.violations[0].path.as_str()), ("{\"b\": \"2\"}", "/b"));
+    // Beside a schema no stage is recognised.
+    assert_eq!(&*parsed("{\"data\": 1}", &expect).json, "{\"data\": 1}");
+    assert!(r#"{"$ref": "https://example.org/a.json"}"#.parse::<Schema>().is_err());
+    assert!("{".parse::<Schema>().is_err());
+}
+
+/// Texts with many brackets that begin no root.
+#[test]
+fn the_search_is_linear() {
+    for text in
+        ["{\"a\" :x:x [\n", "[[", "{\"", "```json\n{", "[1](", "{a: ", "\n{\"a\": [1, 01", "[\"a\", ", "```", "{},"]
+    {
+        for level in ALL {
+            repair(&text.repeat(100_000), &RepairOptions::new(level));
+        }
+    }
+}
