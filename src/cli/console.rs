@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -17,7 +17,6 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::Exit;
 use super::output::Output;
-#[cfg(any(feature = "proxy", feature = "sim"))]
 use super::output::has_colors;
 use super::progress::{self, Watched};
 use crate::{Document, SyntaxError, clean_encoding};
@@ -81,6 +80,23 @@ impl Console {
     pub(super) fn detail(&self, words: impl fmt::Display) {
         if self.verbosity >= 0 {
             let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
+        }
+    }
+
+    /// Whether notes go to a terminal, and are written.
+    pub(super) fn notes_on_terminal(&self) -> bool {
+        self.verbosity >= 0 && io::stderr().is_terminal()
+    }
+
+    /// Writes a text that was replaced and the new one, below a note: in red and green where there are colors.
+    pub(super) fn change(&self, before: &str, after: &str) {
+        let (red, green, end) = match has_colors(&io::stderr()) {
+            true => ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m"),
+            false => ("", "", ""),
+        };
+        let (before, after) = (one_line(before), one_line(after));
+        if self.verbosity >= 0 {
+            let _ = writeln!(io::stderr(), "{red}  - {before}{end}\n{green}  + {after}{end}");
         }
     }
 

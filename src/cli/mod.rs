@@ -27,11 +27,14 @@ mod jsonl;
 mod live;
 mod output;
 pub mod pages;
+pub mod parse;
 mod parsed;
 pub mod paths;
 mod progress;
 #[cfg(feature = "proxy")]
 pub mod proxy;
+pub mod repair;
+mod repairs;
 #[cfg(feature = "proxy")]
 pub mod run;
 mod settings;
@@ -39,6 +42,7 @@ mod settings;
 pub mod sim;
 mod source;
 pub mod stitch;
+mod texts;
 mod tracker;
 mod version;
 
@@ -96,6 +100,10 @@ enum Command {
     Inspect(inspect::Args),
     /// Closes cut-off JSON: keeps what is certain, adds what must be closed.
     Close(close::Args),
+    /// Repairs the mistakes that models make in JSON, and lists every change.
+    Repair(repair::Args),
+    /// Reads the JSON of a response, and gives it the shape that is expected.
+    Parse(parse::Args),
     /// Validates JSON strictly, and tells a text that is cut from one that is wrong.
     Check(check::Args),
     /// Lists the parser's events of JSON text while the text arrives.
@@ -130,6 +138,8 @@ pub fn run(args: &Args) -> Exit {
         Command::Stitch(args) => stitch::run(args, &mut console),
         Command::Inspect(args) => inspect::run(args, &mut console),
         Command::Close(args) => close::run(args, &mut console),
+        Command::Repair(args) => repair::run(args, &mut console),
+        Command::Parse(args) => parse::run(args, &mut console),
         Command::Check(args) => check::run(args, &mut console),
         Command::Events(args) => events::run(args, &mut console),
         Command::Paths(args) => paths::run(args, &mut console),
@@ -155,6 +165,8 @@ pub enum Exit {
     /// 0: everything is complete.
     #[default]
     Complete,
+    /// 5: something would be repaired, and `--check` was given.
+    Changed,
     /// 3: something is cut, or was closed where it was cut.
     Cut,
     /// 4: something is invalid, or could not be used.
@@ -174,6 +186,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Cut => 3,
             Self::Invalid => 4,
+            Self::Changed => 5,
         }
     }
 }
@@ -191,12 +204,14 @@ Exit codes:
   2  the arguments are wrong
   3  cut, or closed where it was cut: not complete
   4  invalid, not UTF-8, or of no use
+  5  `repair --check`: something would be repaired
 
-Of several files or lines the worst counts: 0, 3, 4, 1 from best to worst.
+Of several files or lines the worst counts: 0, 5, 3, 4, 1 from best to worst.
 
 Examples:
   restitch check answer.json
   restitch close < cut.json | jq .
+  restitch repair --log answer.txt > answer.json
   curl -sN https://example.org/stream | restitch paths '/items/*'
   restitch decode first.sse > first.json
   restitch stitch first.json second.json

@@ -70,7 +70,6 @@ impl Write for Output {
 
 /// Returns whether a stream may have colors. `--color` decides. If it is `auto`, `NO_COLOR`, `CLICOLOR_FORCE` and
 /// `CLICOLOR` decide, then whether the stream is a terminal with colors (`TERM=dumb` has none).
-#[cfg(any(feature = "proxy", feature = "sim"))]
 pub(super) fn has_colors(stream: &impl anstream::stream::RawStream) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }

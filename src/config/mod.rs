@@ -1,5 +1,5 @@
-//! The configuration file: a TOML text with the limits, the words of the re-prompt, what models can be asked for, and
-//! how the proxy runs. docs/configuration.md describes it.
+//! The configuration file: a TOML text with the limits, the words of the re-prompt, what models can be asked for, the
+//! shapes of responses, and how the proxy runs. docs/configuration.md describes it.
 //!
 //! ```
 //! use restitch::internal::config::Config;
@@ -30,6 +30,7 @@ mod capability;
 mod limits;
 mod prompt;
 mod proxy;
+mod shape;
 
 use std::fmt;
 
@@ -40,6 +41,7 @@ pub use proxy::Proxy;
 use crate::Limits;
 use crate::provider::capability::{Row, Table};
 use crate::session::Prompt;
+use crate::shape::Shape;
 
 /// What a configuration file says, and the defaults for what it does not say.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,6 +53,8 @@ pub struct Config {
     pub prompt: Prompt,
     /// `[[capability]]`, in the order of the file.
     pub capabilities: Vec<Row>,
+    /// `[shape.NAME]`, in the order of the names.
+    pub shapes: Vec<Shape>,
     /// `[proxy]`.
     pub proxy: Proxy,
 }
@@ -63,6 +67,7 @@ struct File {
     limits: limits::Limits,
     prompt: prompt::Prompt,
     capability: Vec<capability::Row>,
+    shape: shape::Shapes,
 }
 
 impl Config {
@@ -76,6 +81,7 @@ impl Config {
             limits: file.limits.into(),
             prompt: file.prompt.into(),
             capabilities: file.capability.into_iter().map(Row::from).collect(),
+            shapes: file.shape.into(),
             proxy: file.proxy,
         })
     }
@@ -118,6 +124,9 @@ impl Config {
         }
         text += &format!("\n[limits]\n{}", written(&limits::Limits::from(&self.limits)));
         text += &format!("\n[prompt]\n{}", written(&prompt::Prompt::from(&self.prompt)));
+        if !self.shapes.is_empty() {
+            text += &format!("\n{}", written(&Shapes { shape: shape::Shapes::from(&self.shapes[..]) }));
+        }
         text + &written_rows(&self.capabilities)
     }
 
@@ -132,6 +141,12 @@ impl Config {
 #[derive(Debug, Serialize)]
 struct Rows {
     capability: Vec<capability::Row>,
+}
+
+/// `[shape.NAME]`, as a file has them.
+#[derive(Debug, Serialize)]
+struct Shapes {
+    shape: shape::Shapes,
 }
 
 /// Returns an empty line and the rows as a file has them. Empty if there are no rows.

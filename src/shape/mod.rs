@@ -28,6 +28,8 @@ use std::borrow::Cow;
 
 pub use attempt::Attempt;
 pub use expect::Expect;
+#[cfg(feature = "cli")]
+pub(crate) use report::status_name;
 pub use report::{Dropped, ParseError, Parsed, Renamed, Repaired, Root, Violation};
 #[cfg(feature = "schema")]
 pub use schema::{Schema, SchemaError};
@@ -69,11 +71,8 @@ pub fn parse<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErro
     }
     let found = search::find(text, expect.options());
     let (mut repaired, is_fenced) = found.choose(|root| apply::fits(&root.json, expect));
-    if let RepairStatus::Malformed(error) = repaired.status {
-        return Err(ParseError::malformed(error, repaired.range));
-    }
-    if repaired.json.is_empty() {
-        return Err(ParseError::nothing(text.len()));
+    if matches!(repaired.status, RepairStatus::Malformed(_)) || repaired.json.is_empty() {
+        return Err(ParseError { status: repaired.status, range: repaired.range });
     }
     let attempt = Attempt::of(text, &repaired, is_fenced);
     let applied = apply::apply(std::mem::take(&mut repaired.json), expect);
@@ -97,7 +96,7 @@ fn parse_text<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErr
     let (range, is_fenced) = search::body(text);
     let body = text.get(range.clone()).unwrap_or_default();
     if body.is_empty() {
-        return Err(ParseError::nothing(text.len()));
+        return Err(ParseError { status: RepairStatus::Truncated, range });
     }
     // A string that is JSON is written as it is.
     let is_json = body.starts_with('"') && crate::json::walk::is_valid(body);

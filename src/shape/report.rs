@@ -7,7 +7,6 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::Attempt;
-use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::repair::{Repair, RepairStatus};
 
 /// A whole text whose root was found and repaired.
@@ -123,30 +122,48 @@ pub(crate) fn status_name(status: RepairStatus) -> &'static str {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParseError {
-    /// Where the text stops being JSON. `None` where nothing in it looks like JSON, or it ends before that.
-    pub syntax: Option<SyntaxError>,
-    /// The bytes of the text that were read as a root.
+    /// Where the text stops being JSON, or that it ends before its JSON begins.
+    pub status: RepairStatus,
+    /// The bytes of the text that were read as a root. Empty where nothing looks like one.
     pub range: Range<usize>,
-}
-
-impl ParseError {
-    pub(super) fn malformed(error: SyntaxError, range: Range<usize>) -> Self {
-        let is_prose = range.is_empty() && !matches!(error.kind, SyntaxErrorKind::TooDeep(_));
-        Self { syntax: Some(error).filter(|_| !is_prose), range }
-    }
-
-    pub(super) fn nothing(end: usize) -> Self {
-        Self { syntax: None, range: end..end }
-    }
 }
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.syntax {
-            Some(error) => write!(f, "the JSON can't be repaired: {error}"),
-            None => f.write_str("there is no JSON in the text"),
+        match self.status {
+            RepairStatus::Malformed(error) if !self.range.is_empty() => {
+                write!(f, "the JSON can't be repaired: {error}")
+            }
+            RepairStatus::Truncated => f.write_str("the text ends before its JSON begins"),
+            _ => f.write_str("there is no JSON in the text"),
         }
     }
 }
 
 impl std::error::Error for ParseError {}
+
+impl Repaired<'_> {
+    /// Copies what was borrowed from the text.
+    #[cfg(feature = "cli")]
+    pub(crate) fn into_owned(self) -> Repaired<'static> {
+        let Self { status, json, range, repairs, others } = self;
+        Repaired { status, json: json.into_owned().into(), range, repairs, others: owned(others) }
+    }
+}
+
+impl Parsed<'_> {
+    /// Copies what was borrowed from the text.
+    #[cfg(feature = "cli")]
+    pub(crate) fn into_owned(self) -> Parsed<'static> {
+        let others = owned(self.others);
+        let Parsed { attempt, status, shape, range, repairs, renamed, dropped, violations, .. } = self;
+        let json = self.json.into_owned().into();
+        Parsed { attempt, status, json, shape, range, repairs, renamed, dropped, others, violations }
+    }
+}
+
+#[cfg(feature = "cli")]
+fn owned(roots: Vec<Root<'_>>) -> Vec<Root<'static>> {
+    let owned = |root: Root<'_>| Root { status: root.status, json: root.json.into_owned().into(), range: root.range };
+    roots.into_iter().map(owned).collect()
+}
