@@ -82,14 +82,8 @@ fn describe(shape: &Shape) -> String {
         false => format!("; {before} {}", words.join(", ")),
     };
     let wraps = if shape.wrap { "; a single object is wrapped" } else { "" };
-    format!(
-        "{:20} {:6}{}{}{}{wraps}",
-        shape.name,
-        shape.root.as_str(),
-        words(&shape.required, "has"),
-        words(&shape.any_of, "has one of"),
-        words(&shape.unwrap, "is taken out of"),
-    )
+    let keys = words(&shape.required, "has") + &words(&shape.any_of, "has one of");
+    format!("{}: {}{keys}{}{wraps}", shape.name, shape.root.as_str(), words(&shape.unwrap, "is taken out of"))
 }
 
 struct Parser<'a> {

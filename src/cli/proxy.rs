@@ -102,6 +102,7 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .limits(config.limits.clone())
         .prompt(config.prompt.clone())
         .capabilities(config.table())
+        .shapes(config.shapes.iter().cloned())
         .adapt(config.proxy.adapt.unwrap_or_default())
         .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
         .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))

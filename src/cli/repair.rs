@@ -154,9 +154,14 @@ impl Reads for Repairer<'_> {
     }
 
     fn note(&self, name: &str, text: &str, answer: &Answer<'_>, console: &Console) {
-        let Repaired { status, repairs, others, .. } = &answer.repaired;
+        let Repaired { status, repairs, others, range, .. } = &answer.repaired;
         repairs::print(name, text, repairs, self.args.log, console);
-        repairs::note_status(name, text, *status, others, console);
+        match status {
+            RepairStatus::Malformed(_) if range.is_empty() => {
+                console.note(format_args!("{name}: there is no JSON in the text"));
+            }
+            _ => repairs::note_status(name, text, *status, others, console),
+        }
         repairs::note_violations(name, &answer.violations, console);
     }
 

@@ -1091,3 +1091,118 @@ fn sim_serves_until_it_is_told_to_end() {
     assert_eq!(run(&folder, &["sim", "--document", "missing"], b"").code, 1);
     assert_eq!(run(&folder, &["sim", "--script", "dance"], b"").code, 2);
 }
+
+/// Runs one command on standard input, and compares its exit code, its answer and its notes.
+fn check_all(args: &[&str], stdin: &str, code: i32, out: &str, err: &str) {
+    let ran = run(Path::new("."), args, stdin.as_bytes());
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (code, out, err), "{args:?} {stdin:?}");
+}
+
+#[test]
+fn repair_writes_the_json() {
+    check_all(&["repair"], "{\"a\": 1}\n", 0, "{\"a\": 1}", "");
+    check_all(&["repair"], "Here: {\"a\": 1}.", 0, "{\"a\": 1}", "");
+    check_all(&["repair"], "{\"a\": 1},", 0, "{\"a\": 1}", "");
+    check_all(
+        &["repair", "--log"],
+        "{\"a\": 1},",
+        0,
+        "{\"a\": 1}",
+        "restitch: -: line 1, column 9: extra_comma: `,` -> ``\n",
+    );
+    check_all(&["repair"], "[1, [2", 3, "[1, []]", "restitch: -: the text ends before its root is closed\n");
+    check_all(&["repair"], "", 3, "", "restitch: -: the text ends before its root is closed\n");
+    check_all(&["repair"], "No.", 4, "", "restitch: -: there is no JSON in the text\n");
+    let ran = run(Path::new("."), &["repair", "--level", "strict", "-q"], b"[1, 01]");
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (4, "[1]", ""));
+    check_all(&["repair", "--without", "extra_comma", "-q"], "{},", 4, "{}", "");
+    assert_eq!(run(Path::new("."), &["repair", "--without", "commas"], b"").code, 2);
+}
+
+#[test]
+fn repair_only_checks() {
+    for (text, code) in [("{}", 0), ("```\n{}\n```", 0), ("{},", 5), ("[1, 2", 3), ("No.", 4), ("", 3)] {
+        let ran = run(Path::new("."), &["repair", "--check"], text.as_bytes());
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{text:?}");
+    }
+    let folder = folder("repair-check", &[("a", b"{},"), ("b", b"{}")]);
+    assert_eq!(run(&folder, &["repair", "--check", "a", "b"], b"").code, 5);
+    assert_eq!(run(&folder, &["repair", "a", "b"], b"").out, "{}\n{}\n");
+}
+
+#[test]
+fn repair_answers_in_json() {
+    let row = r#"{"status":"repaired","json":"{}","repairs":[{"rule":"extra_comma","level":"syntax","range":[2,3],"original":",","replacement":"","path":""}],"others":[]}"#;
+    check_all(&["repair", "--json"], "{},", 0, &format!("{row}\n"), "");
+    let lines = "{\"id\":\"a\",\"text\":\"{},\"}\n{\"id\":2,\"text\":\"[1] [2]\"}\n";
+    let second = r#"{"id":2,"status":"valid","json":"[1]","repairs":[],"others":[{"status":"valid","json":"[2]","range":[4,7]}]}"#;
+    check(&["repair", "--jsonl"], lines, 0, &format!("{}\n{second}\n", row.replacen('{', "{\"id\":\"a\",", 1)));
+    check(
+        &["repair", "--json"],
+        "x",
+        4,
+        "{\"status\":\"malformed\",\"json\":\"\",\"repairs\":[],\"others\":[],\"error\":\"unexpected `x` (byte 0)\"}\n",
+    );
+}
+
+#[test]
+fn a_schema_is_checked() {
+    let folder = folder(
+        "schema",
+        &[("schema", b"{\"type\": \"array\"}"), ("bad", b"{\"type\": 1}"), ("text", b"{\"a\": 1}\n[2]")],
+    );
+    for command in ["repair", "parse"] {
+        let ran = run(&folder, &[command, "--schema", "schema", "-q", "text"], b"");
+        assert_eq!((ran.code, ran.out.as_str()), (0, "[2]"), "{command}");
+        let ran = run(&folder, &[command, "--schema", "schema", "--json"], b"{\"a\": 1}");
+        assert_eq!((ran.code, &ran.answers()[0]["violations"][0]["path"]), (4, &json!("")), "{command}");
+        assert_eq!(run(&folder, &[command, "--schema", "bad"], b"[]").code, 2);
+        assert_eq!(run(&folder, &[command, "--schema", "none"], b"[]").code, 1);
+    }
+}
+
+#[test]
+fn parse_gives_the_shape() {
+    check_all(&["parse", "--stage", "extract_prompts"], "{\"a\": 1}", 0, "[{\"a\": 1}]", "");
+    check_all(&["parse", "--stage", "fact-check"], "<p>\"x\"</p>\n", 0, "<p>\"x\"</p>", "");
+    check_all(&["parse"], "{\"data\": [1], \"n\": 2}", 0, "[1]", "restitch: -: /n: left out\n");
+    check_all(&["parse"], "No.", 4, "", "restitch: -: there is no JSON in the text\n");
+    check_all(&["parse", "--or-empty", "-q"], "No.", 4, "[]", "");
+    check_all(&["parse", "--or-empty", "-q"], "", 3, "[]", "");
+    check(
+        &["parse", "--json"],
+        "Here: {\"link_plan\": []}",
+        0,
+        "{\"attempt\":\"2\",\"status\":\"valid\",\"json\":\"[]\",\"shape\":\"link_processing\",\"repairs\":[],\"others\":[]}\n",
+    );
+    let lines = "{\"id\":1,\"text\":\"{}\",\"stage\":\"extract_prompts\"}\n{\"id\":2,\"text\":\"{}\"}\n{\"id\":3,\"text\":\"{}\",\"stage\":\"x\"}\n";
+    let ran = run(Path::new("."), &["parse", "--jsonl"], lines.as_bytes());
+    let answers = ran.answers();
+    assert_eq!((ran.code, &answers[0]["json"], &answers[1]["json"]), (4, &json!("[{}]"), &json!("{}")));
+    assert_eq!((&answers[2]["id"], answers[2]["error"].is_string()), (&json!(3), true));
+    let ran = run(Path::new("."), &["parse", "--stage", "list"], b"");
+    assert_eq!((ran.code, ran.out.lines().count(), ran.out.ends_with("fact_check: text\n")), (0, 5, true));
+    assert_eq!(run(Path::new("."), &["parse", "--stage", "none"], b"").code, 2);
+}
+
+#[test]
+fn parse_knows_shapes_of_the_configuration() {
+    let config = b"[shape.reviews]\nroot = \"array\"\nrequired = [\"score\"]\nunwrap = [\"reviews\"]\nwrap = true\n";
+    let folder = folder("shapes", &[("restitch.toml", config)]);
+    let args = ["parse", "--config", "restitch.toml", "--stage", "reviews", "--json"];
+    let ran = run(&folder, &args, b"{\"reviews\": {\"score\": 1}, \"data\": 2}");
+    let answer = &ran.answers()[0];
+    assert_eq!((ran.code, &answer["json"], &answer["shape"]), (0, &json!("[{\"score\": 1}]"), &json!("reviews")));
+    assert_eq!(answer["dropped"], json!([{"path": "/data", "json": "2"}]));
+    let shown = run(&folder, &["config", "show", "--config", "restitch.toml"], b"").out;
+    assert!(shown.contains(std::str::from_utf8(config).unwrap()), "{shown}");
+    assert_eq!(run(&folder, &["config", "check", "-"], shown.as_bytes()).code, 0);
+    for wrong in [
+        "[shape.extract_prompts]\n",
+        "[shape.a]\nroot = \"arr\"\n",
+        "[shape.a]\nwrap = true\n",
+        "[shape.a]\nroots = 1\n",
+    ] {
+        assert_eq!(run(&folder, &["config", "check", "-"], wrong.as_bytes()).code, 4, "{wrong}");
+    }
+}
