@@ -35,6 +35,10 @@ pub(super) struct Conversation {
     /// The request's body as it came. It is JSON, so it is UTF-8.
     pub(super) body: Bytes,
     pub(super) request: chat::Request,
+    /// The stage that the request names expects JSON.
+    pub(super) expects_json: bool,
+    /// The proxy has added `response_format` to the body.
+    pub(super) adds_json_mode: bool,
 }
 
 /// Why a further call brought no stream.

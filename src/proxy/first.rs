@@ -10,7 +10,7 @@ use super::serve::{error, unreachable};
 use super::upstream;
 use crate::client::Body;
 use crate::provider::capability::CapabilityHint;
-use crate::provider::chat;
+use crate::provider::chat::{self, Adaptation};
 
 /// Makes the first call and answers with its response, continued if it is cut.
 pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
@@ -32,7 +32,10 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
         Err(_) => return error(StatusCode::BAD_GATEWAY, "the upstream broke off"),
     };
     conversation.show_refusal(&body);
-    if !conversation.records_refusal(&body) {
+    let is_known = conversation.records_refusal(&body);
+    // What the proxy has added may be refused for another reason: OpenAI wants the word "json" in a message.
+    let is_withdrawn = conversation.withdraw_json_mode();
+    if !is_known && !is_withdrawn {
         return Response::from_parts(parts, Body::full(body));
     }
     conversation.adapt();
@@ -53,7 +56,7 @@ async fn send(conversation: &Conversation) -> Result<Response<Incoming>, Respons
 const REFUSAL: usize = 64 << 10;
 
 impl Conversation {
-    /// Removes a member that the model refuses, and adds the suffix to its name with which it searches the web. A body
+    /// Removes or adds `response_format`, and adds the suffix to the model's name with which it searches the web. A body
     /// that fits its model stays as it is, to the byte.
     fn adapt(&mut self) {
         let capability = self.proxy.capability(&self.request.model);
@@ -64,15 +67,31 @@ impl Conversation {
         let takes = capability.response_format
             && model.as_ref().is_none_or(|model| self.proxy.capability(model).response_format);
         let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
-        if !refused && model.is_none() {
+        let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
+        if !refused && !adds_json_mode && model.is_none() {
             return;
         }
-        let adapted = chat::adapt(body, refused.then_some(RESPONSE_FORMAT), model.as_deref()).map(Bytes::from);
-        if let Some(body) = adapted {
-            tracing::debug!(refused, searches = model.is_some(), "adapted a request to its model");
+        let without = refused.then_some(RESPONSE_FORMAT);
+        let adaptation = Adaptation { without, model: model.as_deref(), adds_json_mode };
+        if let Some(body) = chat::adapt(body, &adaptation).map(Bytes::from) {
+            tracing::debug!(refused, adds_json_mode, searches = model.is_some(), "adapted a request to its model");
             self.body = body;
+            self.request.has_json_mode = adds_json_mode || (self.request.has_json_mode && !refused);
+            self.adds_json_mode = adds_json_mode;
         }
         self.request.model = model.unwrap_or(std::mem::take(&mut self.request.model));
+    }
+
+    /// Removes the `response_format` that the proxy has added. Returns whether there was one.
+    fn withdraw_json_mode(&mut self) -> bool {
+        if !std::mem::take(&mut self.adds_json_mode) {
+            return false;
+        }
+        (self.expects_json, self.request.has_json_mode) = (false, false);
+        let adaptation = Adaptation { without: Some(RESPONSE_FORMAT), ..Adaptation::default() };
+        let body = std::str::from_utf8(&self.body).ok().and_then(|body| chat::adapt(body, &adaptation));
+        self.body = body.map_or_else(|| self.body.clone(), Bytes::from);
+        true
     }
 
     /// Records that the model refuses `response_format`. Returns whether the refusal says so and the request had that

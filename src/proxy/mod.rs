@@ -30,6 +30,7 @@ use crate::provider::capability::cache::CapabilityCache;
 use crate::provider::capability::{Capability, CapabilityHint, Table};
 use crate::session::relay::Output;
 use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, SessionEvent};
+use crate::shape::{RootKind, Shape};
 
 /// A proxy in front of one upstream.
 ///
@@ -52,6 +53,7 @@ pub struct Proxy {
     prompt: Arc<Prompt>,
     capabilities: Table,
     adapts: bool,
+    shapes: Vec<Shape>,
     token_factor: u32,
     give_up: GiveUp,
     /// What refusals have said about models.
@@ -82,6 +84,7 @@ impl Proxy {
             prompt: Arc::default(),
             capabilities: Table::default(),
             adapts: false,
+            shapes: Shape::stages(),
             token_factor: 1,
             give_up: GiveUp::Leave,
             cache: Arc::default(),
@@ -125,6 +128,22 @@ impl Proxy {
     pub fn adapt(mut self, adapts: bool) -> Self {
         self.adapts = adapts;
         self
+    }
+
+    /// Adds shapes to the built-in stages, for requests that name one.
+    #[must_use]
+    pub fn shapes(mut self, shapes: impl IntoIterator<Item = Shape>) -> Self {
+        self.shapes.extend(shapes);
+        self
+    }
+
+    /// Returns whether the stage with this name expects JSON. An error is a message for the client.
+    fn expects_json(&self, stage: &str) -> Result<bool, String> {
+        let name = stage.replace('-', "_");
+        let shape = self.shapes.iter().find(|shape| shape.name == stage || shape.name == name);
+        shape
+            .map(|shape| shape.root != RootKind::Text)
+            .ok_or_else(|| format!("`x-restitch-stage`: `{stage}` is no stage"))
     }
 
     /// Sets by what factor each further call of an answer may be longer than the one before, where the request limits

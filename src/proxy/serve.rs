@@ -173,12 +173,19 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
         Ok(Collected::Larger(body)) => return pass(&proxy, &head, body).await,
         Err(_) => return error(StatusCode::BAD_REQUEST, "the request's body broke off"),
     };
+    let expects_json = match directives.stage.as_deref().map(|stage| proxy.expects_json(stage)).transpose() {
+        Ok(expects_json) => expects_json.unwrap_or_default(),
+        Err(mistake) => return error(StatusCode::BAD_REQUEST, &mistake),
+    };
     match provider::chat::Request::parse(&body) {
         Some(request) if request.n <= 1 => {
             let mut limits = proxy.limits.clone();
             directives.lower(&mut limits.continuation);
             let give_up = directives.give_up.unwrap_or(proxy.give_up);
-            let conversation = Conversation { proxy, limits, give_up, head: head.uncompressed(), body, request };
+            let adds_json_mode = false;
+            let head = head.uncompressed();
+            let conversation =
+                Conversation { proxy, limits, give_up, head, body, request, expects_json, adds_json_mode };
             first::answer(conversation).await
         }
         _ => pass(&proxy, &head, Body::full(body)).await,
@@ -191,7 +198,10 @@ pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<
     match provider::chat::Request::parse(&body) {
         Some(request) => {
             let (limits, give_up, head) = (proxy.limits.clone(), proxy.give_up, Head::new(parts).uncompressed());
-            first::answer(Conversation { proxy, limits, give_up, head, body, request }).await
+            let (expects_json, adds_json_mode) = (false, false);
+            let conversation =
+                Conversation { proxy, limits, give_up, head, body, request, expects_json, adds_json_mode };
+            first::answer(conversation).await
         }
         None => error(StatusCode::BAD_REQUEST, "the request is no chat completion"),
     }

@@ -80,7 +80,7 @@ const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"]
 const OWN_HEADERS: &str = "x-restitch";
 
 /// What a request's headers ask of the proxy itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RequestDirectives {
     /// `x-restitch: off`: the request and its answer pass unchanged.
     pub(super) off: bool,
@@ -91,6 +91,8 @@ pub(super) struct RequestDirectives {
     pub(super) max_risk: Option<f64>,
     /// `x-restitch-give-up`: what becomes of the answer if its rest can't be had.
     pub(super) give_up: Option<GiveUp>,
+    /// `x-restitch-stage`: the shape that the answer is to have.
+    pub(super) stage: Option<String>,
 }
 
 impl RequestDirectives {
@@ -115,6 +117,7 @@ impl RequestDirectives {
             continuations,
             max_risk,
             give_up,
+            stage: text("x-restitch-stage").map(str::to_owned),
         })
     }
 

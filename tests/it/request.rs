@@ -468,12 +468,11 @@ fn thinking_is_turned_off_and_limits_are_raised() {
 #[test]
 fn first_requests_are_adapted() {
     let body = r#"{"model":"perplexity/sonar","response_format":{"type":"json_object"},"messages":[]}"#;
-    assert_eq!(
-        chat::adapt(body, Some("response_format"), Some("perplexity/sonar:online")).as_deref(),
-        Some(r#"{"model":"perplexity/sonar:online","messages":[]}"#)
-    );
-    assert_eq!(chat::adapt(body, None, None).as_deref(), Some(body));
-    assert_eq!(chat::adapt("[]", None, None), None);
+    let (without, model) = (Some("response_format"), Some("perplexity/sonar:online"));
+    let adaptation = chat::Adaptation { without, model, adds_json_mode: false };
+    assert_eq!(chat::adapt(body, &adaptation).as_deref(), Some(r#"{"model":"perplexity/sonar:online","messages":[]}"#));
+    assert_eq!(chat::adapt(body, &chat::Adaptation::default()).as_deref(), Some(body));
+    assert_eq!(chat::adapt("[]", &chat::Adaptation::default()), None);
     assert!(chat::has_member(body, "response_format") && !chat::has_member(body, "tools"));
 }
 

@@ -35,5 +35,5 @@ mod writer;
 
 pub use body::{read_body, write_body};
 pub use reader::Reader;
-pub use request::{Changes, Request, Rest, adapt, ask, continuation, has_member};
+pub use request::{Adaptation, Changes, Request, Rest, adapt, ask, continuation, has_form, has_member};
 pub use writer::Writer;

@@ -129,15 +129,43 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
     Some(edits.apply(body))
 }
 
-/// Returns a request without one of its members, or with another model. Every other byte is kept. Returns `None` if
-/// [`Request::parse`] does.
-pub fn adapt(body: &str, without: Option<&str>, model: Option<&str>) -> Option<String> {
+/// What is changed in a first request, so that its model takes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adaptation<'a> {
+    /// The member that is removed.
+    pub without: Option<&'a str>,
+    /// Another name of the model.
+    pub model: Option<&'a str>,
+    /// Asks for JSON: `"response_format": {"type": "json_object"}`.
+    pub adds_json_mode: bool,
+}
+
+/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if [`Request::parse`] does.
+///
+/// ```
+/// use restitch::internal::chat::{Adaptation, adapt};
+///
+/// let body = r#"{"model":"m","messages":[]}"#;
+/// let adaptation = Adaptation { model: Some("m:online"), adds_json_mode: true, ..Adaptation::default() };
+/// let adapted = r#"{"model":"m:online","messages":[],"response_format":{"type":"json_object"}}"#;
+/// assert_eq!(adapt(body, &adaptation).unwrap(), adapted);
+/// ```
+pub fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let root = chat_request(body)?;
-    let model = model.map(quoted);
-    let set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
+    let model = adaptation.model.map(quoted);
+    let mut set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
+    if adaptation.adds_json_mode {
+        set.push((RESPONSE_FORMAT, r#"{"type":"json_object"}"#));
+    }
     let mut edits = Edits::default();
-    edits.object(root, without.as_slice(), &set);
+    edits.object(root, adaptation.without.as_slice(), &set);
     Some(edits.apply(body))
+}
+
+/// Returns whether a request's body asks for a form of the answer, or declares tools: JSON mode would be another form.
+pub fn has_form(body: &str) -> bool {
+    let forms = FORMS.iter().filter(|form| **form != "n").chain(&["tools", "functions"]);
+    Raw::root(body).is_some_and(|root| forms.into_iter().any(|form| root.member(form).is_some()))
 }
 
 /// Returns whether a request's body has a member.

@@ -257,6 +257,88 @@ async fn first_requests_are_adapted_when_that_is_wanted() {
     assert!(raw.request(0).ends_with(&right));
 }
 
+/// Sends a request for a model and a stage through a proxy that adapts; returns the body that arrives upstream.
+async fn adapted(model: &str, stage: &str, members: &str) -> String {
+    let mut row = Row::of("perplexity/*");
+    row.web_search = Some(":online".to_owned());
+    let raw = Raw::new(vec![rest("[1]")]).await;
+    let server = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
+    let ask = format!(r#"{{"model":"{model}",{members}"stream":true,"messages":[{{"role":"user","content":"x"}}]}}"#);
+    let ask = post(&ask).replace("host: h\r\n", &format!("host: h\r\nx-restitch-stage: {stage}\r\n"));
+    told(&exchange(server.addr(), &ask).await);
+    let request = raw.request(0);
+    assert!(!request.contains("x-restitch"), "{request}");
+    request.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+const JSON_MODE: &str = r#""response_format":{"type":"json_object"}"#;
+
+#[tokio::test]
+async fn deepseek_and_gemini_get_json_mode_for_stages_that_expect_json() {
+    for model in ["deepseek/deepseek-chat-v3.1:free", "google/gemini-2.5-flash"] {
+        for stage in ["ultimate_structure", "extract-prompts", "editorial_review", "link_processing"] {
+            let body = adapted(model, stage, "").await;
+            let asked = format!(
+                r#"{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"x"}}],{JSON_MODE}}}"#
+            );
+            assert_eq!(body, asked, "{stage}");
+        }
+        // HTML is text.
+        assert!(!adapted(model, "fact_check", "").await.contains("response_format"));
+    }
+}
+
+#[tokio::test]
+async fn perplexity_gets_no_json_mode_and_searches_online() {
+    let asked =
+        r#"{"model":"perplexity/sonar-reasoning-pro:online","stream":true,"messages":[{"role":"user","content":"x"}]}"#;
+    for model in ["perplexity/sonar-reasoning-pro", "perplexity/sonar-reasoning-pro:online"] {
+        for stage in ["fact_check", "editorial_review"] {
+            for members in ["", r#""response_format":{"type":"json_object"},"#] {
+                assert_eq!(adapted(model, stage, members).await, asked, "{model} {stage} {members}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_the_request_has_stays() {
+    for members in [
+        r#""response_format":{"type":"text"},"#,
+        r#""grammar":"root ::= x","#,
+        r#""tools":[{"type":"function","function":{"name":"f"}}],"#,
+    ] {
+        let body = adapted("deepseek/deepseek-chat", "editorial_review", members).await;
+        assert!(body.contains(members) && !body.contains(JSON_MODE), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn json_mode_that_was_added_is_withdrawn_where_it_is_refused() {
+    let refused = r#"{"error":{"message":"'messages' must contain the word 'json' in some form","type":"invalid_request_error"}}"#;
+    for body in [refused, NO_FORMAT] {
+        let raw = Raw::new(vec![refusal("400 Bad Request", body), rest("[1]")]).await;
+        let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
+        let ask = post(ASK).replace("host: h\r\n", "host: h\r\nx-restitch-stage: editorial_review\r\n");
+        assert_eq!(told(&exchange(server.addr(), &ask).await).0, "[1]");
+        assert!(raw.request(0).contains(JSON_MODE));
+        assert!(raw.request(1).ends_with(ASK), "{}", raw.request(1));
+    }
+}
+
+#[tokio::test]
+async fn a_stage_needs_a_known_name() {
+    let raw = Raw::new(vec![rest("[1]")]).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy).await;
+    let ask = post(ASK).replace("host: h\r\n", "host: h\r\nx-restitch-stage: reviews\r\n");
+    let answer = exchange(server.addr(), &ask).await;
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("`reviews` is no stage"), "{answer}");
+    // Without `adapt` a stage changes nothing.
+    let ask = ask.replace("reviews", "editorial_review");
+    told(&exchange(server.addr(), &ask).await);
+    assert!(raw.request(0).ends_with(ASK));
+}
+
 const NO_FORMAT: &str = r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\"]","type":"bad_request","code":400}}"#;
 
 #[tokio::test]
