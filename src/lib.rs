@@ -188,4 +188,6 @@ mod guides {
     struct Live;
     #[doc = include_str!("../docs/contexts.md")]
     struct Contexts;
+    #[doc = include_str!("../docs/shapes.md")]
+    struct Shapes;
 }

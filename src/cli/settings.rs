@@ -39,8 +39,9 @@ pub(super) struct Settings {
     /// 33554432]
     #[arg(long, value_name = "BYTES", env = "RESTITCH_BODY")]
     body: Option<usize>,
-    /// Adapt first requests to their model: remove a `response_format` that the model rejects, and add the suffix to
-    /// the model's name without which it does not search the web. [default: false]
+    /// Adapt first requests to their model: remove a `response_format` that the model rejects, add one where the stage
+    /// of the request expects JSON, and add the suffix to the model's name without which it does not search the web.
+    /// [default: false]
     #[arg(long, value_name = "BOOL", env = "RESTITCH_ADAPT", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     adapt: Option<bool>,

@@ -122,7 +122,7 @@ impl Proxy {
         self
     }
 
-    /// Sets whether first requests are adapted to their model. Default: they are not, so that a client gets what it
+    /// Sets whether first requests are adapted to their model and stage. Default: they are not, so that a client gets what it
     /// asks for, and its error.
     #[must_use]
     pub fn adapt(mut self, adapts: bool) -> Self {

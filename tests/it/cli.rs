@@ -635,8 +635,11 @@ fn stitch_explains_in_json() {
 /// What the pages show is what the commands say.
 #[test]
 fn the_pages_show_what_is_said() {
-    let pages =
-        [("seam", include_str!("../../docs/seam.md"), 5), ("contexts", include_str!("../../docs/contexts.md"), 1)];
+    let pages = [
+        ("seam", include_str!("../../docs/seam.md"), 5),
+        ("contexts", include_str!("../../docs/contexts.md"), 1),
+        ("shapes", include_str!("../../docs/shapes.md"), 3),
+    ];
     for (name, page, count) in pages {
         let folder = folder(&format!("{name}-page"), &[]);
         let mut shown = 0;
