@@ -191,6 +191,10 @@ impl Reads for Parser<'_> {
         }
     }
 
+    fn is_logged(&self) -> bool {
+        false
+    }
+
     fn note(&self, name: &str, text: &str, answer: &Answer<'_>, console: &Console) {
         let parsed = match &answer.parsed {
             Ok(parsed) => parsed,

@@ -153,6 +153,10 @@ impl Reads for Repairer<'_> {
         }
     }
 
+    fn is_logged(&self) -> bool {
+        self.args.log
+    }
+
     fn note(&self, name: &str, text: &str, answer: &Answer<'_>, console: &Console) {
         let Repaired { status, repairs, others, range, .. } = &answer.repaired;
         repairs::print(name, text, repairs, self.args.log, console);

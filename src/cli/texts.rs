@@ -37,6 +37,9 @@ pub(super) trait Reads {
 
     fn exit(&self, answer: &Self::Answer<'_>) -> Exit;
 
+    /// Whether notes are written beside answers in JSON, which say the same.
+    fn is_logged(&self) -> bool;
+
     /// Writes notes on one text to standard error.
     fn note(&self, name: &str, text: &str, answer: &Self::Answer<'_>, console: &Console);
 
@@ -73,7 +76,9 @@ impl Texts {
             return jsonl::serve(console, |request, console| {
                 let text = request.text(console)?;
                 let answer = reads.read_line(request, &text)?;
-                reads.note(&request.name, &text, &answer, console);
+                if reads.is_logged() {
+                    reads.note(&request.name, &text, &answer, console);
+                }
                 console.verdict(reads.exit(&answer));
                 Ok(answer)
             });
@@ -91,7 +96,9 @@ impl Texts {
                 continue;
             };
             let answer = reads.read(&text);
-            reads.note(&file, &text, &answer, console);
+            if !self.json || reads.is_logged() {
+                reads.note(&file, &text, &answer, console);
+            }
             console.verdict(reads.exit(&answer));
             if self.json {
                 let file = are_several.then_some(file.as_str());

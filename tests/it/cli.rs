@@ -1113,7 +1113,7 @@ fn repair_writes_the_json() {
         "{\"a\": 1}",
         "restitch: -: line 1, column 9: extra_comma: `,` -> ``\n",
     );
-    check_all(&["repair"], "[1, [2", 3, "[1, []]", "restitch: -: the text ends before its root is closed\n");
+    check_all(&["repair"], "[1, [2", 3, "[1, [2]]", "restitch: -: the text ends before its root is closed\n");
     check_all(&["repair"], "", 3, "", "restitch: -: the text ends before its root is closed\n");
     check_all(&["repair"], "No.", 4, "", "restitch: -: there is no JSON in the text\n");
     let ran = run(Path::new("."), &["repair", "--level", "strict", "-q"], b"[1, 01]");
