@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use super::texts::{Reads, Texts};
 use super::{Console, Exit, epilogue, jsonl, repair, repairs, settings};
 use crate::json::walk::Raw;
-use crate::repair::RepairStatus;
+use crate::repair::{RepairOptions, RepairStatus};
 use crate::shape::{self, Attempt, Expect, ParseError, Parsed, RootKind, Shape};
 
 /// Arguments of `restitch parse`.
@@ -58,7 +58,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     if args.stage.as_deref() == Some("list") {
         return shapes.iter().try_for_each(|shape| console.line(describe(shape)));
     }
-    let mut parser = Parser { args, shapes, expect: Expect::any() };
+    let options = RepairOptions::default().within(&config.limits);
+    let mut parser = Parser { args, shapes, expect: Expect::any().repairs(options.clone()), options };
     if let Some(name) = &args.stage {
         match parser.expected(name) {
             Ok(expect) => parser.expect = expect,
@@ -90,13 +91,15 @@ struct Parser<'a> {
     args: &'a Args,
     shapes: Vec<Shape>,
     expect: Expect,
+    options: RepairOptions,
 }
 
 impl Parser<'_> {
     fn expected(&self, name: &str) -> Result<Expect, String> {
         let found = self.shapes.iter().find(|shape| shape.name == name || shape.name == name.replace('-', "_"));
         let known = || self.shapes.iter().map(|shape| shape.name.as_str()).collect::<Vec<_>>().join(", ");
-        found.cloned().map(Expect::shape).ok_or_else(|| format!("`{name}` is no stage: there are {}", known()))
+        let expect = |shape: &Shape| Expect::shape(shape.clone()).repairs(self.options.clone());
+        found.map(expect).ok_or_else(|| format!("`{name}` is no stage: there are {}", known()))
     }
 
     fn parse<'t>(&self, text: &'t str, expect: &Expect) -> Answer<'t> {

@@ -22,7 +22,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 #[test]
 fn every_example_of_the_page_is_right() {
     let examples = blocks("toml");
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     // Each example is valid alone, and all of them are valid as one file.
     for example in &examples {
         assert_ne!(parse(example), Config::default(), "it says nothing: {example}");
