@@ -4,6 +4,7 @@
 //! what is not certain to stay.
 
 mod parser;
+mod repair;
 mod rewind;
 mod utf8;
 
@@ -14,6 +15,7 @@ use crate::error::{Place, SyntaxError};
 use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
 use parser::Parser;
 pub use parser::Trailing;
+use repair::Tolerance;
 pub use utf8::{Utf8, Utf8Error};
 
 /// The text of one answer while it comes.
@@ -44,6 +46,8 @@ pub struct Document {
     /// a byte that was rejected. The offsets rise.
     ended: Vec<usize>,
     dropped: Dropped,
+    /// `None` in a strict document.
+    tolerance: Option<Box<Tolerance>>,
 }
 
 /// What [`Document::forget_roots`] has dropped.
@@ -75,6 +79,7 @@ pub struct Checkpoint {
     /// The bytes that were dropped before the text.
     base: usize,
     parser: Parser,
+    tolerance: Option<Box<Tolerance>>,
 }
 
 impl Document {
@@ -99,6 +104,7 @@ impl Document {
             forgotten: Vec::new(),
             ended: Vec::new(),
             dropped: Dropped::default(),
+            tolerance: None,
         }
     }
 
@@ -118,6 +124,13 @@ impl Document {
     /// # Errors
     /// Those of [`push`](Self::push); what precedes the deviation was emitted.
     pub fn push_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
+        if self.tolerance.is_some() {
+            let mut rest = self.push_repaired(text, sink)?;
+            while let Some(tail) = rest.filter(|tail| !tail.is_empty()) {
+                rest = self.push_repaired(&tail, sink)?;
+            }
+            return Ok(());
+        }
         let before = self.text.len();
         self.text.push_str(text);
         let result = self.parser.run(&self.text, before, sink);
@@ -159,6 +172,16 @@ impl Document {
         while let Some(rest) = text.get(taken..).filter(|rest| !rest.is_empty()) {
             let length = (1..=PIECE.min(rest.len())).rev().find(|&end| rest.is_char_boundary(end));
             let piece = rest.get(..length.unwrap_or(rest.len())).unwrap_or(rest);
+            if self.tolerance.is_some() {
+                taken += piece.len();
+                if let Some(tail) = self.push_repaired(piece, sink)? {
+                    // What was pushed before is not taken twice.
+                    let known = tail.len().saturating_sub(piece.len());
+                    self.text.push_str(tail.get(..known).unwrap_or_default());
+                    return Ok(taken - (tail.len() - known));
+                }
+                continue;
+            }
             let before = self.text.len();
             self.text.push_str(piece);
             match self.parser.run_root(&self.text, before, sink) {
@@ -236,6 +259,7 @@ impl Document {
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
         self.rejected.clear();
+        while self.finish_repaired(sink)? {}
         let result = self.parser.machine.finish_text(&self.text, sink);
         self.mark_end();
         match result {
@@ -311,8 +335,12 @@ impl Document {
 
     /// Forgets what follows the end of a closed root. No checkpoint is made between its arrival and this call.
     pub(crate) fn drop_tail(&mut self) {
-        self.text.truncate(self.end());
+        let end = self.end();
+        self.text.truncate(end);
         self.parser.forget_tail();
+        if let Some(tolerance) = &mut self.tolerance {
+            tolerance.set_back(end + self.dropped.bytes);
+        }
     }
 
     /// Whether the root is closed.
@@ -428,6 +456,7 @@ impl Document {
             restored: self.restored,
             base: self.dropped.bytes,
             parser: self.parser.clone(),
+            tolerance: self.tolerance.clone(),
         }
     }
 
@@ -445,6 +474,7 @@ impl Document {
         }
         self.forget(checkpoint.length, checkpoint.parser.machine.is_done());
         self.parser.clone_from(&checkpoint.parser);
+        self.tolerance.clone_from(&checkpoint.tolerance);
         true
     }
 
@@ -456,6 +486,9 @@ impl Document {
         self.forgotten.push((self.restored, length));
         while self.ended.pop_if(|&mut end| end > length || end == length && !is_ended).is_some() {}
         self.text.truncate(length);
+        if let Some(tolerance) = &mut self.tolerance {
+            tolerance.set_back(length + self.dropped.bytes);
+        }
     }
 }
 

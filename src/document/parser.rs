@@ -62,18 +62,29 @@ impl Parser {
         from: usize,
         sink: &mut S,
     ) -> Result<bool, SyntaxError> {
-        if self.start.is_none() {
-            match self.finder.feed(text.get(from..).unwrap_or_default()) {
-                Some(start) => self.start_root(text, start)?,
-                None => return Ok(false),
-            }
-        } else if self.machine.is_done() {
-            let Some(start) = self.next_root(text, from)? else { return Ok(false) };
-            self.start_root(text, start)?;
-            self.before += 1;
+        if !self.is_in_root() && self.find_root(text, from)?.is_none() {
+            return Ok(false);
         }
         self.machine.feed_text(text, sink)?;
         Ok(self.machine.is_done())
+    }
+
+    /// Whether a root is open.
+    pub(super) fn is_in_root(&self) -> bool {
+        self.start.is_some() && !self.machine.is_done()
+    }
+
+    /// Consumes `text` from `from` on up to the start of the next root, if that is in it; returns where it begins.
+    pub(super) fn find_root(&mut self, text: &str, from: usize) -> Result<Option<usize>, SyntaxError> {
+        if self.start.is_none() {
+            let Some(start) = self.finder.feed(text.get(from..).unwrap_or_default()) else { return Ok(None) };
+            self.start_root(text, start)?;
+            return Ok(Some(start));
+        }
+        let Some(start) = self.next_root(text, from)? else { return Ok(None) };
+        self.start_root(text, start)?;
+        self.before += 1;
+        Ok(Some(start))
     }
 
     /// Returns where the next root begins after one that has ended, in text from `from` on.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use super::repair::Repair;
 use super::stack::{Frame, Kind, Path};
 use super::string;
 
@@ -175,6 +176,11 @@ pub trait Sink {
     /// Takes the next event.
     fn event(&mut self, event: Event, live: &Live<'_>);
 
+    /// Takes the next change of the text, once it is final. The spans of events are in the text after it.
+    fn repaired(&mut self, repair: &Repair) {
+        let _ = repair;
+    }
+
     /// Whether the sink ignores all events, so that the machine need not compute them.
     fn is_idle(&self) -> bool {
         false
@@ -195,6 +201,10 @@ impl<S: Sink + ?Sized> Sink for &mut S {
         (**self).event(event, live);
     }
 
+    fn repaired(&mut self, repair: &Repair) {
+        (**self).repaired(repair);
+    }
+
     #[inline]
     fn is_idle(&self) -> bool {
         (**self).is_idle()
@@ -205,6 +215,12 @@ impl<S: Sink> Sink for Option<S> {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         if let Some(sink) = self {
             sink.event(event, live);
+        }
+    }
+
+    fn repaired(&mut self, repair: &Repair) {
+        if let Some(sink) = self {
+            sink.repaired(repair);
         }
     }
 
@@ -220,6 +236,11 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
         self.1.event(event, live);
     }
 
+    fn repaired(&mut self, repair: &Repair) {
+        self.0.repaired(repair);
+        self.1.repaired(repair);
+    }
+
     #[inline]
     fn is_idle(&self) -> bool {
         self.0.is_idle() && self.1.is_idle()
@@ -231,6 +252,12 @@ impl<A: Sink, B: Sink, C: Sink> Sink for (A, B, C) {
         self.0.event(event, live);
         self.1.event(event, live);
         self.2.event(event, live);
+    }
+
+    fn repaired(&mut self, repair: &Repair) {
+        self.0.repaired(repair);
+        self.1.repaired(repair);
+        self.2.repaired(repair);
     }
 
     #[inline]

@@ -538,9 +538,12 @@ impl Machine {
         self.take(bytes, &mut Out { text: "", sink })
     }
 
-    /// Ends the open number before a byte that the grammar rejects after it.
-    pub(super) fn end_number<S: Sink>(&mut self, sink: &mut S) {
-        self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text: "", sink });
+    /// Ends the open number, although no byte has come that ends it. `text` is as in [`feed_text`](Self::feed_text); a sink
+    /// that needs no text may be given none.
+    pub(crate) fn end_number<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
+        if self.number_may_end() {
+            self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
+        }
     }
 
     /// Sets the machine back to `offset`: to the start of the open number or literal, to a place in the open string, or

@@ -11,6 +11,7 @@ use super::piece::{AsText, Piece, Text};
 use super::{LiveError, LiveExt};
 use crate::envelope::AllowedRoots;
 use crate::json::Sink;
+use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::{Document, Limits, SyntaxError, Trailing, Utf8, Utf8Error};
 
 /// The error type of a stream's pieces.
@@ -77,11 +78,14 @@ pub(super) struct Options {
     pub(super) depth: usize,
     pub(super) roots: AllowedRoots,
     pub(super) trailing: Trailing,
+    pub(super) repair: RepairLevel,
 }
 
 impl Options {
     fn document(self) -> Document {
-        Document::with_options(self.depth, self.roots, self.trailing)
+        let limits = Limits::default().with_max_depth(self.depth);
+        let repair = RepairOptions::new(self.repair).within(&limits);
+        Document::with_options(self.depth, self.roots, self.trailing).repairing(repair)
     }
 
     /// With `Trailing::Stop`, text after the root is not read. It may even be invalid UTF-8.
@@ -96,6 +100,7 @@ impl<S: LiveExt> Feed<S> {
             depth: Limits::default().parser.max_depth,
             roots: AllowedRoots::Containers,
             trailing: Trailing::default(),
+            repair: RepairLevel::Syntax,
         };
         Self {
             stream: Box::pin(stream),
@@ -177,7 +182,10 @@ impl<S: LiveExt> Feed<S> {
     }
 
     fn finish<K: Items>(&mut self, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
-        if self.document.finish_with(items).is_err() {
+        if let Err(error) = self.document.finish_with(items) {
+            if !error.is_truncated() {
+                return Err(syntax(&self.document, error));
+            }
             let mut cut = self.document.cut();
             cut.offset += self.document.base();
             return Err(LiveError::Truncated(cut));
@@ -234,6 +242,15 @@ macro_rules! adapter_methods {
             /// the stream again. Has no effect once text was read.
             pub fn trailing(mut self, trailing: $crate::Trailing) -> Self {
                 self.0.feed.set(|options| options.trailing = trailing);
+                self
+            }
+
+            /// Sets how much of the text inside a root may be changed. Default: [`Syntax`]($crate::repair::RepairLevel),
+            /// which holds back a comma and white space after a value, but no text of a string. `Guess` holds back up to
+            /// `max_lookahead` bytes. [`Document::repairs`]($crate::Document::repairs) has the changes. Has no effect once
+            /// text was read.
+            pub fn repair(mut self, level: $crate::repair::RepairLevel) -> Self {
+                self.0.feed.set(|options| options.repair = level);
                 self
             }
 

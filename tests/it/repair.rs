@@ -5,6 +5,7 @@
 mod agreed;
 mod bounds;
 mod cases;
+mod document;
 mod documents;
 mod mistake;
 mod properties;

@@ -141,13 +141,14 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    pub(super) fn new(depth: usize) -> Self {
+    /// Creates an attempt after text that is final, up to the offset `written` in the text as written.
+    pub(super) fn after(machine: &Machine, written: usize) -> Self {
         Self {
-            machine: Machine::new(depth),
+            machine: machine.clone(),
             out: String::new(),
-            origin: 0,
-            origin_in: 0,
-            at: 0,
+            origin: machine.offset(),
+            origin_in: written,
+            at: written,
             edits: Vec::new(),
             mode: Mode::Json,
             recorder: Recorder::default(),
@@ -256,7 +257,7 @@ impl Attempt {
         let next = source.rest(self.at).chars().next()?;
         if self.machine.state().number_may_end() && !(next.is_alphanumeric() || matches!(next, '.' | '+' | '-' | '_')) {
             // What follows is no part of the number.
-            self.machine.end_number(&mut self.recorder);
+            self.machine.end_number("", &mut self.recorder);
         }
         let open = self.open_start();
         let place = Place {
@@ -412,12 +413,12 @@ impl Attempt {
     fn path(&self, source: &Source<'_>) -> String {
         let mut path = String::new();
         for frame in self.machine.path("").frames {
-            if frame.key.start >= self.origin {
-                let key = Span { start: frame.key.start - self.origin, end: frame.key.end - self.origin };
-                stack::push_token(&mut path, &Frame { key, ..*frame }, &self.out);
-            } else {
-                stack::push_token(&mut path, frame, source.released);
-            }
+            // A key may be final in part.
+            let before = source.released.get(frame.key.start..frame.key.end.min(self.origin)).unwrap_or_default();
+            let from = frame.key.start.max(self.origin) - self.origin;
+            let after = self.out.get(from..frame.key.end.saturating_sub(self.origin)).unwrap_or_default();
+            let text = [before, after].concat();
+            stack::push_token(&mut path, &Frame { key: Span { start: 0, end: text.len() }, ..*frame }, &text);
         }
         path
     }

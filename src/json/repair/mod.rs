@@ -136,7 +136,7 @@ fn close(text: &str, machine: &Machine, json: &mut String, repairs: &mut Vec<Rep
 }
 
 /// Returns the offset in the text as written of an offset in the repaired text.
-fn written(repairs: &[Repair], at: usize) -> usize {
+pub(crate) fn written(repairs: &[Repair], at: usize) -> usize {
     let (mut out, mut start) = (0, 0);
     for repair in repairs {
         let next = out + (repair.range.start - start);

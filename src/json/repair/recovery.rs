@@ -198,10 +198,12 @@ pub(super) fn begins_value(c: char) -> bool {
 fn literal(place: &Place<'_>) -> Recovery {
     let word = |c: &char| c.is_alphanumeric() || *c == '_';
     let rest: String = place.rest.chars().take_while(word).take(LITERAL).collect();
-    if rest.len() == place.rest.len() && !place.is_end {
+    let start = format!("{}{rest}", place.open).to_ascii_lowercase();
+    let may_go_on = ["true", "false", "null", "none"].iter().any(|literal| literal.starts_with(&start));
+    if rest.len() == place.rest.len() && !place.is_end && may_go_on {
         return Recovery::Wait;
     }
-    let by = match format!("{}{rest}", place.open).to_ascii_lowercase().as_str() {
+    let by = match start.as_str() {
         "true" => "true",
         "false" => "false",
         "null" | "none" => "null",

@@ -37,16 +37,22 @@ pub struct Repairer {
 impl Repairer {
     /// Creates a repairer before the first byte of a root.
     pub fn new(options: RepairOptions) -> Self {
-        let depth = options.caps.depth;
+        let machine = Machine::new(options.caps.depth);
+        Self::after(options, &machine, 0)
+    }
+
+    /// Creates a repairer that goes on after text that is final: up to where `machine` is, which is the offset `written`
+    /// in the text as written. All offsets count as those of the machine do.
+    pub(crate) fn after(options: RepairOptions, machine: &Machine, written: usize) -> Self {
         Self {
             options,
             window: String::new(),
-            from: 0,
-            trunk: Attempt::new(depth),
-            settled: Machine::new(depth),
+            from: written,
+            trunk: Attempt::after(machine, written),
+            settled: machine.clone(),
             search: Search::default(),
             log: Vec::new(),
-            accepted: 0,
+            accepted: machine.offset(),
             is_closed: false,
             error: None,
         }
@@ -83,6 +89,32 @@ impl Repairer {
         self.trunk.at
     }
 
+    /// Takes what follows the root, as written, once the root is closed for good.
+    pub(crate) fn take_tail(&mut self) -> Option<String> {
+        if !self.is_closed {
+            return None;
+        }
+        let tail = self.window.split_off(self.trunk.at.saturating_sub(self.from).min(self.window.len()));
+        Some(tail)
+    }
+
+    /// Whether the final text ends with a whole value: of a number it does not show.
+    pub(crate) fn ends_with_value(&self) -> bool {
+        let machine = &self.trunk.machine;
+        let end = machine.frames().last().map(|frame| frame.end);
+        !machine.state().in_token() && end == Some(self.trunk.origin)
+    }
+
+    /// Returns the offset in the text as written up to which the text is final.
+    pub(crate) fn written(&self) -> usize {
+        self.trunk.origin_in
+    }
+
+    /// Returns the text as written that is held back.
+    pub(crate) fn pending(&self) -> &str {
+        self.window.get(self.trunk.origin_in.saturating_sub(self.from)..).unwrap_or_default()
+    }
+
     /// Returns the changes so far that are final.
     pub fn repairs(&self) -> &[Repair] {
         &self.log
@@ -98,7 +130,7 @@ impl Repairer {
                 return Err(error);
             }
             let next = if self.search.is_empty() {
-                let mut trunk = std::mem::replace(&mut self.trunk, Attempt::new(0));
+                let mut trunk = std::mem::replace(&mut self.trunk, Attempt::after(&Machine::new(0), 0));
                 let stop = trunk.run(&self.source(is_end, root));
                 self.trunk = trunk;
                 self.release(false, root);
@@ -108,7 +140,10 @@ impl Repairer {
             };
             match next {
                 Next::Wait => return Ok(()),
-                Next::Close => self.is_closed = true,
+                Next::Close => {
+                    self.is_closed = true;
+                    self.release(true, root);
+                }
                 Next::Fail(error) => self.error = Some(error),
                 Next::Guess => {}
             }
@@ -250,11 +285,11 @@ impl Repairer {
     }
 
     /// Makes all that was read final.
-    pub(super) fn settle_all(&mut self, root: &mut String) {
+    pub(crate) fn settle_all(&mut self, root: &mut String) {
         self.release(true, root);
     }
 
-    pub(super) fn into_repairs(self) -> Vec<Repair> {
+    pub(crate) fn into_repairs(self) -> Vec<Repair> {
         self.log
     }
 }

@@ -1,5 +1,7 @@
 //! Streams of the live adapters: their items, how they are polled, and several roots in one stream.
 
+use restitch::repair::RepairLevel;
+
 use super::*;
 
 #[test]
@@ -186,7 +188,10 @@ fn memory_does_not_grow_with_the_roots() {
 /// Places in errors count from the start of the stream.
 #[test]
 fn places_count_from_the_start_of_the_stream() {
-    let next = |text: &'static str| lines(Source::of([text]).completed::<u8>("/*").trailing(Trailing::Next));
+    let next = |text: &'static str| {
+        let found = Source::of([text]).completed::<u8>("/*").trailing(Trailing::Next);
+        lines(found.repair(RepairLevel::Strict))
+    };
     let place = "! unexpected `]`, line 3, column 4 (byte 12), at /1: `[3,→]`";
     assert_eq!(next("[1]\n [2]\n[3,]\n")[..], ["1", "2", "3", place]);
     let text = "[1]\n [2]\n[3, ";

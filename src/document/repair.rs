@@ -1,0 +1,182 @@
+//! A document that repairs its text: between the pushes and the parser stands a [`Repairer`] for each root.
+
+use super::Document;
+use crate::error::SyntaxError;
+use crate::json::Sink;
+use crate::json::repair::{self, Repair, RepairOptions, Repairer};
+
+/// What a document keeps to repair its text.
+#[derive(Clone, Debug)]
+pub(super) struct Tolerance {
+    options: RepairOptions,
+    /// Reads the open root. `None` outside of roots, and after text that was rejected or set back.
+    repairer: Option<Repairer>,
+    /// The changes in roots that have ended, and before text that was set back.
+    log: Vec<Repair>,
+    /// How many changes of the open root the sinks have seen.
+    shown: usize,
+    /// The offset in the text as written up to which the text is final, but for the open root's repairer.
+    written: usize,
+}
+
+impl Tolerance {
+    pub(super) fn new(options: RepairOptions) -> Self {
+        Self { options, repairer: None, log: Vec::new(), shown: 0, written: 0 }
+    }
+
+    fn repairs(&self) -> impl Iterator<Item = &Repair> {
+        self.log.iter().chain(self.repairer.iter().flat_map(Repairer::repairs))
+    }
+
+    /// Ends the work on a root, or on the part of one before text that is set back.
+    fn close(&mut self) {
+        if let Some(repairer) = self.repairer.take() {
+            self.written = repairer.written();
+            self.log.extend(repairer.into_repairs());
+        }
+        self.shown = 0;
+    }
+
+    /// Forgets what follows the offset `end` of the text, all dropped text counted.
+    pub(super) fn set_back(&mut self, end: usize) {
+        self.close();
+        self.written = repair::written(&self.log, end);
+        let written = self.written;
+        self.log.retain(|repair| repair.range.start < written || repair.range.end <= written);
+    }
+}
+
+impl Document {
+    /// Makes an empty document repair the text of its roots; their envelope is read as always. The text, the events and
+    /// all offsets are those of the repaired text; [`repairs`](Self::repairs) has the changes. Has no effect once text was
+    /// pushed, or at the level [`Strict`](crate::repair::RepairLevel::Strict).
+    ///
+    /// ```
+    /// use restitch::Document;
+    /// use restitch::repair::{RepairLevel, RepairOptions};
+    ///
+    /// let mut document = Document::new(16).repairing(RepairOptions::new(RepairLevel::Syntax));
+    /// for delta in ["{'a': [1, ", "2,], // two", "\n'b': True}"] {
+    ///     document.push(delta)?;
+    /// }
+    /// assert_eq!(document.root(), Some("{\"a\": [1, 2], \n\"b\": true}"));
+    /// assert_eq!(document.repairs().count(), 7);
+    /// # Ok::<(), restitch::SyntaxError>(())
+    /// ```
+    #[must_use]
+    pub fn repairing(mut self, options: RepairOptions) -> Self {
+        let is_strict = options.level() == repair::RepairLevel::Strict;
+        if self.text.is_empty() && self.dropped.bytes == 0 {
+            self.tolerance = (!is_strict).then(|| Box::new(Tolerance::new(options)));
+        }
+        self
+    }
+
+    /// Returns the changes of the text so far that are final. Their ranges are in the text as it was pushed.
+    pub fn repairs(&self) -> impl Iterator<Item = &Repair> {
+        self.tolerance.iter().flat_map(|tolerance| tolerance.repairs())
+    }
+
+    /// Returns the text as pushed that is held back, since what follows may change it. At the end of the text
+    /// [`finish`](Self::finish) appends it.
+    pub fn pending(&self) -> &str {
+        let repairer = self.tolerance.as_ref().and_then(|tolerance| tolerance.repairer.as_ref());
+        repairer.map_or("", Repairer::pending)
+    }
+
+    /// Appends text up to the end of a root; returns the rest.
+    pub(super) fn push_repaired<S: Sink + ?Sized>(
+        &mut self,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<Option<String>, SyntaxError> {
+        let Some(mut tolerance) = self.tolerance.take() else { return Ok(None) };
+        let result = self.push_tolerant(&mut tolerance, text, sink);
+        self.tolerance = Some(tolerance);
+        result
+    }
+
+    fn push_tolerant<S: Sink + ?Sized>(
+        &mut self,
+        tolerance: &mut Tolerance,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<Option<String>, SyntaxError> {
+        let mut root = String::new();
+        let mut text = text;
+        if tolerance.repairer.is_none() {
+            if !self.parser.is_in_root() {
+                let before = self.text.len();
+                self.text.push_str(text);
+                let found = self.parser.find_root(&self.text, before);
+                let found = found.inspect_err(|error| self.reject(error.offset))?;
+                tolerance.written += found.unwrap_or(self.text.len()) - before;
+                let Some(start) = found else { return Ok(None) };
+                root = self.text.split_off(start);
+                text = &root;
+            }
+            tolerance.repairer =
+                Some(Repairer::after(tolerance.options.clone(), &self.parser.machine, tolerance.written));
+        }
+        let Some(repairer) = &mut tolerance.repairer else { return Ok(None) };
+        let result = repairer.feed(text, &mut self.text);
+        drop(root);
+        self.take_final(tolerance, result, sink)
+    }
+
+    /// Reads what the repairer has made final; returns what follows the root, if that has ended.
+    fn take_final<S: Sink + ?Sized>(
+        &mut self,
+        tolerance: &mut Tolerance,
+        result: Result<(), SyntaxError>,
+        sink: &mut S,
+    ) -> Result<Option<String>, SyntaxError> {
+        let Some(repairer) = &mut tolerance.repairer else { return Ok(None) };
+        if result.is_err() {
+            repairer.settle_all(&mut self.text);
+        }
+        for repair in repairer.repairs().iter().skip(tolerance.shown) {
+            sink.repaired(repair);
+        }
+        tolerance.shown = repairer.repairs().len();
+        let read = self.parser.machine.feed_text(&self.text, sink);
+        debug_assert!(read.is_ok(), "repaired text is valid: {read:?}");
+        if repairer.ends_with_value() {
+            // The comma that ends a number may be held back.
+            self.parser.machine.end_number(&self.text, sink);
+        }
+        let tail = repairer.take_tail();
+        match result {
+            Err(error) => {
+                let rejected = repairer.pending().to_owned();
+                tolerance.close();
+                let offset = self.text.len();
+                self.text.push_str(&rejected);
+                self.reject(offset);
+                Err(SyntaxError { offset, ..error })
+            }
+            Ok(()) => {
+                if tail.is_some() {
+                    tolerance.close();
+                }
+                Ok(tail)
+            }
+        }
+    }
+
+    /// Ends the repair of the open root: what is held back is appended, as far as it is certain. Returns whether text
+    /// follows in which another root may have begun.
+    pub(super) fn finish_repaired<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<bool, SyntaxError> {
+        let Some(mut tolerance) = self.tolerance.take() else { return Ok(false) };
+        let mut result = Ok(None);
+        if let Some(repairer) = &mut tolerance.repairer {
+            let end = repairer.finish(&mut self.text);
+            let end = end.or_else(|error| if error.is_truncated() { Ok(()) } else { Err(error) });
+            result = self.take_final(&mut tolerance, end, sink);
+        }
+        self.tolerance = Some(tolerance);
+        let Some(tail) = result?.filter(|tail| !tail.is_empty()) else { return Ok(false) };
+        self.push_with(&tail, sink)?;
+        Ok(true)
+    }
+}

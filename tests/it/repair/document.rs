@@ -1,0 +1,200 @@
+//! A document that repairs its text: pushes of any size, what is shown before the end, and what is taken back.
+
+use restitch::internal::json::each;
+use restitch::repair::{RepairLevel, RepairOptions, repair_root, undo};
+use restitch::value::LiveValue;
+use restitch::{AllowedRoots, Document, Trailing};
+use serde_json::Value;
+
+use crate::support::{chunks, splits};
+
+const TEXTS: [&str; 9] = [
+    r#"{"a": [1, 2,], 'b': True, /* c */ "c": {"d": "x\_y" "e": 1}}"#,
+    "```json\n{\"a\": \"one\ntwo\", \"b\": [1 2 3,,],}\n```\nBye",
+    r#"Here: it is"#,
+    r#"{"a": "tabs	and C:\x", "list": [None, 'it\'s', "two"]} and more"#,
+    r#"[1, 2, {"a": "b"#,
+    r#"[{"a": 1}, {"b": [[[]]], } ] "#,
+    "{\u{a0}\"a\":\u{feff} 1 // one\n, \"b\": 'say \"no\"'}",
+    r#"[1, x]"#,
+    r#"{"a": 12, "b": nULL, "c": -0.5e3 "d": [ ]}"#,
+];
+
+fn document(level: RepairLevel) -> Document {
+    Document::new(64).repairing(RepairOptions::new(level))
+}
+
+/// What a document and its sinks make of some pushes.
+fn read(level: RepairLevel, pushes: &[&str]) -> (String, Vec<String>, Vec<String>, bool) {
+    let mut document = document(level);
+    let mut events: Vec<String> = Vec::new();
+    let mut sink = each(|event, live| {
+        let name = event.name();
+        let text = event.span().of(live.text);
+        match events.last_mut().filter(|last| name == "fragment" && last.starts_with("fragment")) {
+            Some(last) => last.push_str(text),
+            None => events.push(format!("{name} at {}: {text}", live.path())),
+        }
+    });
+    let mut is_right = true;
+    for push in pushes {
+        is_right = is_right && document.push_with(push, &mut sink).is_ok();
+    }
+    let is_whole = is_right && document.finish_with(&mut sink).is_ok();
+    let log = document.repairs().map(|repair| format!("{repair:?}")).collect();
+    (document.text().to_owned(), events, log, is_whole)
+}
+
+#[test]
+fn chunks_make_no_difference() {
+    for level in [RepairLevel::Syntax, RepairLevel::Guess] {
+        for text in TEXTS {
+            let whole = read(level, &[text]);
+            for cuts in splits(text.len()) {
+                let cuts: Vec<_> = cuts.into_iter().filter(|&cut| text.is_char_boundary(cut)).collect();
+                let pushes: Vec<_> =
+                    chunks(text.as_bytes(), &cuts).into_iter().map(|push| std::str::from_utf8(push).unwrap()).collect();
+                assert_eq!(read(level, &pushes), whole, "{level} {pushes:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_log_undoes_the_changes() {
+    for level in [RepairLevel::Syntax, RepairLevel::Guess] {
+        for text in TEXTS {
+            let mut document = document(level);
+            let _ = document.push(text);
+            let _ = document.finish();
+            let log: Vec<_> = document.repairs().cloned().collect();
+            let written = undo(document.text(), &log);
+            assert!(text.starts_with(&written), "{level}: {written:?} is not the start of {text:?}");
+        }
+    }
+}
+
+/// Whether a partial value may become `whole`: members and elements come at the end, and only the last string grows.
+fn may_become(part: &Value, whole: &Value, is_last: bool) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => {
+            // `serde_json` sorts keys, so any of them may be the last one.
+            part.iter().all(|(key, value)| whole.get(key).is_some_and(|whole| may_become(value, whole, is_last)))
+        }
+        (Value::Array(part), Value::Array(whole)) => {
+            part.len() <= whole.len()
+                && part
+                    .iter()
+                    .zip(whole)
+                    .enumerate()
+                    .all(|(at, (value, whole))| may_become(value, whole, is_last && at + 1 == part.len()))
+        }
+        (Value::String(part), Value::String(whole)) => part == whole || is_last && whole.starts_with(part.as_str()),
+        _ => part == whole,
+    }
+}
+
+#[test]
+fn what_is_shown_of_a_prefix_stays() {
+    for level in [RepairLevel::Syntax, RepairLevel::Guess] {
+        for text in TEXTS {
+            let mut whole = document(level);
+            let _ = whole.push(text);
+            let _ = whole.finish();
+            let Some(whole) = whole.complete() else { continue };
+            let whole: Value = serde_json::from_str(&whole).unwrap();
+            let (mut document, mut live) = (document(level), LiveValue::new());
+            for (at, c) in text.char_indices() {
+                if document.push_with(c.encode_utf8(&mut [0; 4]), &mut live).is_err() {
+                    break;
+                }
+                for part in [document.complete(), live.view().map(|view| view.to_string())].into_iter().flatten() {
+                    let part: Value = serde_json::from_str(&part).unwrap();
+                    assert!(may_become(&part, &whole, true), "{level}: {part} of {whole} after {:?}", &text[..=at]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_document_is_set_back_with_what_it_held_back() {
+    for text in TEXTS {
+        let whole = read(RepairLevel::Syntax, &[text]);
+        for (at, _) in text.char_indices() {
+            let mut document = document(RepairLevel::Syntax);
+            if document.push(&text[..at]).is_err() {
+                break;
+            }
+            let checkpoint = document.checkpoint();
+            let _ = document.push(", \"else\": 'where'");
+            assert!(document.restore(&checkpoint));
+            let _ = document.push(&text[at..]);
+            let _ = document.finish();
+            assert_eq!(document.text(), whole.0, "{:?}", &text[..at]);
+            let log: Vec<_> = document.repairs().map(|repair| format!("{repair:?}")).collect();
+            assert_eq!(log, whole.2, "{:?}", &text[..at]);
+        }
+    }
+}
+
+#[test]
+fn other_text_may_follow_where_text_was_rejected() {
+    let mut document = document(RepairLevel::Syntax);
+    let error = document.push(r#"{'a': 1, 'b': x}"#).unwrap_err();
+    assert_eq!(document.text(), r#"{"a": 1, "b": "#);
+    let place = document.explain(&error);
+    assert_eq!((place.path.as_str(), place.excerpt.as_str()), ("/b", r#"{"a": 1, "b": →x}"#));
+    document.push("[2,],}").unwrap();
+    assert_eq!(document.root(), Some(r#"{"a": 1, "b": [2]}"#));
+    let log: Vec<_> = document.repairs().map(|repair| repair.rule.as_str()).collect();
+    assert_eq!(log, ["quotes", "quotes", "quotes", "quotes", "extra_comma", "extra_comma"]);
+}
+
+#[test]
+fn roots_come_one_at_a_time() {
+    let text = "{'a': 1,}\n{\"b\": [1 2]}\n[3,]\n";
+    for step in [1, 2, 5, 100] {
+        let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next)
+            .repairing(RepairOptions::new(RepairLevel::Syntax));
+        let mut roots = Vec::new();
+        for piece in text.as_bytes().chunks(step) {
+            let mut rest = std::str::from_utf8(piece).unwrap();
+            while !rest.is_empty() {
+                let taken = document.push_root_with(rest, &mut ()).unwrap();
+                rest = &rest[taken..];
+                if document.roots() > roots.len() {
+                    roots.push(document.root().unwrap().to_owned());
+                    document.forget_roots();
+                }
+            }
+        }
+        assert_eq!(roots, ["{\"a\": 1}", "{\"b\": [1, 2]}", "[3]"], "{step}");
+    }
+}
+
+#[test]
+fn a_document_and_a_whole_text_agree() {
+    for level in [RepairLevel::Syntax, RepairLevel::Guess] {
+        for text in TEXTS.into_iter().filter(|text| text.starts_with(['{', '['])) {
+            let options = RepairOptions::new(level);
+            let whole = repair_root(text, &options);
+            let mut document = document(level);
+            if document.push(text).and_then(|()| document.finish()).is_ok() {
+                assert_eq!(document.root(), Some(whole.json.as_str()), "{level} {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn strings_are_shown_while_they_come() {
+    let mut document = document(RepairLevel::Syntax);
+    document.push(r#"{'text': "He said"#).unwrap();
+    assert_eq!((document.text(), document.pending()), (r#"{"text": "He said"#, ""));
+    document.push(r" \").unwrap();
+    assert_eq!((document.text(), document.pending()), (r#"{"text": "He said "#, r"\"));
+    document.push(r#"_no\_", "#).unwrap();
+    assert_eq!((document.text(), document.pending()), (r#"{"text": "He said _no_""#, ", "));
+    assert_eq!(document.repairs().count(), 4);
+}
