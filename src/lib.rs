@@ -188,6 +188,8 @@ mod guides {
     struct Live;
     #[doc = include_str!("../docs/contexts.md")]
     struct Contexts;
+    #[doc = include_str!("../docs/repair.md")]
+    struct Repair;
     #[doc = include_str!("../docs/shapes.md")]
     struct Shapes;
 }

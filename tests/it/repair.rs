@@ -8,6 +8,7 @@ mod cases;
 mod document;
 mod documents;
 mod mistake;
+mod page;
 mod properties;
 mod quote_mistakes;
 mod settings;
