@@ -1,5 +1,7 @@
 //! Streams of the live adapters: their items, how they are polled, and several roots in one stream.
 
+use std::collections::BTreeMap;
+
 use restitch::repair::RepairLevel;
 
 use super::*;
@@ -282,4 +284,20 @@ fn adapters_can_be_sent_moved_and_printed() {
         stream.events()
     }
     assert_eq!(named(Source::of(["["])).get_ref().polls.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn broken_streams_are_repaired_on_the_level_that_is_asked_for() {
+    let pieces = ["{'items': [{\"id\": 1,}, ", "{'id': 2} {id: 3}, // three\n", "]", "}"];
+    let items = || Source::of(pieces).completed::<BTreeMap<String, u8>>("/items/*");
+    let first = ["{\"id\": 1}", "{\"id\": 2}"];
+    let place = |at: &str| format!("! unexpected `{at}");
+    let all = lines(items().repair(RepairLevel::Guess));
+    assert_eq!(all, ["{\"id\": 1}", "{\"id\": 2}", "{\"id\": 3}"]);
+    // Places are those of the repaired text.
+    let some = lines(items());
+    assert_eq!(some[..2], first);
+    assert!(some.len() == 3 && some[2].starts_with(&place("i`, line 1, column 35")), "{some:?}");
+    let none = lines(items().repair(RepairLevel::Strict));
+    assert!(none.len() == 1 && none[0].starts_with(&place("'`, line 1, column 2")), "{none:?}");
 }
