@@ -41,6 +41,8 @@ pub(super) struct Edit {
     pub(super) out: usize,
     /// A separator between tokens that nothing separates as written.
     pub(super) is_tight: bool,
+    /// A guess: its cost is that of the plan.
+    pub(super) is_guess: bool,
 }
 
 impl Edit {
@@ -343,7 +345,12 @@ impl Attempt {
         let range = self.at..self.at + len;
         let original = source.part(range.start, range.end).to_owned();
         self.at = range.end;
-        self.edits.push(Edit { repair: Repair { rule, range, original, replacement: by, path }, out, is_tight: false });
+        self.edits.push(Edit {
+            repair: Repair { rule, range, original, replacement: by, path },
+            out,
+            is_tight: false,
+            is_guess: false,
+        });
         true
     }
 
@@ -385,7 +392,7 @@ impl Attempt {
         let replacement = if rule == RepairRule::MissingComma { "," } else { "" }.to_owned();
         let original = source.part(start, start + len).to_owned();
         let repair = Repair { rule, range: start..start + len, original, replacement, path };
-        self.edits.insert(at, Edit { repair, out, is_tight: tail.is_empty() });
+        self.edits.insert(at, Edit { repair, out, is_tight: tail.is_empty(), is_guess: false });
         Some(true)
     }
 

@@ -3,10 +3,15 @@
 
 use std::collections::HashMap;
 
+use super::RepairRule;
 use super::attempt::{Attempt, TokenKind};
+use super::content;
+use super::guess::CHANGE;
 
 /// The most contradictions that count: more than one mistake in the counting of brackets makes all that follows wrong.
 const MOST: u32 = 8;
+/// What it costs that a string has an odd number of quotes in it, one of them repaired.
+const ODD_QUOTES: u32 = 2 * CHANGE;
 
 /// Counts what in the text that is not final contradicts what comes before it.
 pub(super) fn contradictions(attempt: &Attempt) -> u32 {
@@ -30,4 +35,42 @@ pub(super) fn contradictions(attempt: &Attempt) -> u32 {
 fn column(before: &str) -> Option<usize> {
     let blank = before.len() - before.trim_end_matches([' ', '\t']).len();
     before.get(..before.len() - blank)?.ends_with('\n').then_some(blank)
+}
+
+/// Returns what it costs that quotes inside a string do not come in pairs, where one of them was repaired.
+pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
+    let inner = |from: usize, to: usize| {
+        let mut edits = attempt.edits.iter();
+        edits.any(|edit| edit.repair.rule == RepairRule::InnerQuote && (from..to).contains(&edit.out))
+    };
+    let is_odd = |from: usize, to: usize| {
+        let from = from.saturating_sub(attempt.origin);
+        let text = attempt.out.get(from..to - attempt.origin).unwrap_or_default();
+        text.matches("\\\"").count() % 2 == 1
+    };
+    let machine = &attempt.machine;
+    let open = machine.in_string().then(|| (machine.token_start(), machine.offset()));
+    let strings = attempt.recorder.tokens.iter().filter(|token| token.kind.is_string());
+    let strings = strings.map(|token| (token.start, token.end)).chain(open);
+    strings.filter(|&(start, end)| inner(start, end) && is_odd(start, end)).map(|_| ODD_QUOTES).sum()
+}
+
+/// Returns what it costs that strings hold what looks like structure: a key with a member or a line in it, and repaired
+/// quotes around a comma, which look like the end of one string and the start of the next.
+pub(super) fn texts(attempt: &Attempt) -> u32 {
+    let mut cost = 0;
+    for token in attempt.recorder.tokens.iter().filter(|token| token.kind.is_string()) {
+        let Some(start) = token.start.checked_sub(attempt.origin) else { continue };
+        let text = attempt.out.get(start + 1..token.end - 1 - attempt.origin).unwrap_or_default();
+        let is_repaired = || {
+            let mut edits = attempt.edits.iter().filter(|edit| (token.start..token.end).contains(&edit.out));
+            edits.any(|edit| edit.repair.rule == RepairRule::InnerQuote)
+        };
+        if token.kind == TokenKind::Key {
+            cost += content::in_key(text) * CHANGE;
+        } else if text.contains("\\\"") && is_repaired() {
+            cost += content::joints(text) * CHANGE;
+        }
+    }
+    cost
 }

@@ -7,6 +7,7 @@ use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::RepairRule;
 use super::attempt::{Attempt, Mode, Source, Token, TokenKind};
+use super::content::{MEMBER_IN_TEXT, escaped, opens_in, structure};
 use super::recovery::Quote;
 
 /// A change of the text from a place on.
@@ -37,8 +38,6 @@ const PLACES: usize = 16;
 const CLOSERS: usize = 4;
 /// The most characters of a key without quotes.
 const KEY: usize = 64;
-/// What it costs that a text holds a member, or that a key is none.
-const MEMBER_IN_TEXT: u32 = 3;
 
 /// Lists plans for one deviation.
 pub(super) struct Guesses<'a> {
@@ -125,8 +124,17 @@ impl<'a> Guesses<'a> {
         }
         let dots = if rest.starts_with('\u{2026}') { 3 } else { rest.len() - rest.trim_start_matches('.').len() };
         if dots >= 3 && !self.state.in_token() {
-            self.add(out, (at, at + dots), "", RepairRule::Ellipsis, 0);
+            // The comma before the dots goes with them.
+            let is_listed =
+                matches!(self.state, State::Value | State::Key) && !self.attempt.machine.frames().is_empty();
+            let (out, start) = self.child_end().filter(|_| is_listed && self.is_after_comma()).unwrap_or((out, at));
+            self.add(out, (start, at + dots), "", RepairRule::Ellipsis, 0);
         }
+    }
+
+    /// Whether the last token is a comma.
+    fn is_after_comma(&self) -> bool {
+        self.attempt.out.trim_ascii_end().ends_with(',')
     }
 
     /// No colon after a key, or a colon before its closing quote.
@@ -138,6 +146,7 @@ impl<'a> Guesses<'a> {
         if is_inside {
             self.add(end, (start, start + 2), "\":", RepairRule::KeyQuote, 0);
         }
+        let (out, at) = key.map_or((out, at), |key| (key.end, self.attempt.in_offset(key.end)));
         self.add(out, (at, at), ":", RepairRule::MissingColon, u32::from(is_inside));
     }
 
@@ -233,7 +242,7 @@ impl<'a> Guesses<'a> {
                 }
                 let at = start + content.len();
                 let out = self.attempt.out_offset(at);
-                let extra = if holds_structure(content) { MEMBER_IN_TEXT } else { 0 };
+                let extra = structure(content);
                 self.add(out, (at, at), "\"", rule, extra);
             }
         }
@@ -352,7 +361,7 @@ impl<'a> Guesses<'a> {
             let content = self.attempt.out.get(start..=out - self.attempt.origin).unwrap_or_default();
             let after = self.attempt.out.get(token.end - self.attempt.origin..).unwrap_or_default();
             let is_named = token.kind == TokenKind::Key && after.trim_ascii_start().starts_with(':');
-            let extra = if holds_structure(content) || is_named { MEMBER_IN_TEXT } else { 0 };
+            let extra = if is_named { MEMBER_IN_TEXT } else { structure(content) };
             let first = if is_first { RepairRule::InnerQuote.cost() * CHANGE } else { NEXT_QUOTE };
             let cost = first + extra * CHANGE;
             let plan = |len: usize, by: String, mode: Mode| Plan {
@@ -384,45 +393,5 @@ impl<'a> Guesses<'a> {
 /// Returns what it costs that the open string is a string up to the end of the text.
 pub(super) fn cost_of_open_string(attempt: &Attempt) -> u32 {
     let from = (attempt.machine.token_start() + 1).saturating_sub(attempt.origin);
-    if holds_structure(attempt.out.get(from..).unwrap_or_default()) { MEMBER_IN_TEXT * CHANGE } else { 0 }
-}
-
-/// Whether `content` opens a bracket that `rest` closes with its first character.
-fn opens_in(content: &str, rest: &str) -> bool {
-    let opener = match rest.chars().next() {
-        Some('}') => '{',
-        Some(']') => '[',
-        _ => return false,
-    };
-    let closer = if opener == '{' { '}' } else { ']' };
-    content.matches(opener).count() > content.matches(closer).count()
-}
-
-/// Whether `text` holds what looks like an element that is a container, `, [1]`, or a member with a container or a string,
-/// `, b: [1]`.
-fn holds_structure(text: &str) -> bool {
-    let mut commas = text.match_indices(',').filter_map(|(at, _)| text.get(at + 1..));
-    commas.any(|after| after.trim_start().starts_with(['[', '{']))
-        || text.match_indices(':').any(|(at, _)| {
-            let (before, after) = text.split_at(at);
-            let key = before.trim_end().trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
-            let value = after.trim_start_matches(':').trim_start();
-            key.len() < before.trim_end().len()
-                && key.trim_end().ends_with([',', '{'])
-                && value.starts_with(['[', '{', '"'])
-        })
-}
-
-/// Returns a word as the text of a JSON string.
-fn escaped(word: &str) -> String {
-    let mut text = String::with_capacity(word.len());
-    for c in word.chars() {
-        match c {
-            '"' | '\\' => text.extend(['\\', c]),
-            '\t' => text.push_str("\\t"),
-            c if c < ' ' => text.push(' '),
-            c => text.push(c),
-        }
-    }
-    text
+    structure(attempt.out.get(from..).unwrap_or_default()) * CHANGE
 }

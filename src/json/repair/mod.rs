@@ -1,6 +1,7 @@
 //! The tolerant dialect: what models get wrong in JSON, and how it is put right.
 
 mod attempt;
+mod content;
 mod fit;
 mod guess;
 mod recovery;
@@ -132,7 +133,15 @@ fn close(text: &str, machine: &Machine, json: &mut String, repairs: &mut Vec<Rep
     json.truncate(end);
     json.push_str(&suffix);
     let original = text.get(start..).unwrap_or_default().to_owned();
-    repairs.push(Repair { rule: RepairRule::Closed, range: start..text.len(), original, replacement: suffix, path });
+    if original != suffix {
+        repairs.push(Repair {
+            rule: RepairRule::Closed,
+            range: start..text.len(),
+            original,
+            replacement: suffix,
+            path,
+        });
+    }
 }
 
 /// Returns the offset in the text as written of an offset in the repaired text.

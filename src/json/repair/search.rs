@@ -67,6 +67,10 @@ struct Read {
     is_confirmed: bool,
     /// The root is closed before text that belongs to it.
     loses_text: bool,
+    /// The open string at the end of the text is one: other readings of it were added.
+    is_cut: bool,
+    /// The cost of what is left as it is.
+    rest: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,14 +84,11 @@ pub(super) struct Places {
 /// The most readings that are replaced by others in one search: a bound of the work.
 const REPLACED: usize = 1000;
 /// Values that must end after a guess: the one that it is in, and the next.
-const VALUES: usize = 2;
+const VALUES: usize = 4;
 /// What it costs that members or elements follow the end of a root that is not changed.
 pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 /// What it costs that a root is not closed at the end of the text, or that more structure follows its end.
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
-/// What it costs that a string has an odd number of quotes in it, one of them repaired.
-const ODD_QUOTES: u32 = 2 * CHANGE;
-
 impl Search {
     pub(super) fn is_empty(&self) -> bool {
         self.readings.is_empty()
@@ -96,7 +97,17 @@ impl Search {
     /// Adds the reading of the text as it is.
     pub(super) fn add_as_it_is(&mut self, attempt: Attempt, stop: Stop, cost: u32) {
         let places = Places { first: attempt.machine.offset(), deviation: attempt.at };
-        let read = Read { attempt, stop, last: 0, places, seen: (0, false), is_confirmed: true, loses_text: false };
+        let read = Read {
+            attempt,
+            stop,
+            last: 0,
+            places,
+            seen: (0, false),
+            is_confirmed: true,
+            loses_text: false,
+            is_cut: true,
+            rest: 0,
+        };
         self.push(cost, State::Read(Box::new(read)));
     }
 
@@ -131,6 +142,8 @@ impl Search {
                         seen: (0, false),
                         is_confirmed: false,
                         loses_text: false,
+                        is_cut: false,
+                        rest: 0,
                     })
                 }
                 State::Read(read) if read.is_confirmed => {
@@ -160,26 +173,32 @@ impl Search {
         if read.seen != seen {
             read.seen = seen;
             let rest = read.run(source);
-            if read.loses_text {
-                return None;
-            }
+            read.rest = rest;
             self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(read) }));
             return None;
         }
         match read.stop {
-            Stop::Deviation(_) => match Guesses::list(&read.attempt, source) {
+            _ if read.is_unexplained(source) => match Guesses::list(&read.attempt, source) {
                 Some(plans) => {
                     self.replaced += 1;
                     if self.replaced <= REPLACED {
-                        let last = read.last;
-                        let plans = plans.into_iter().filter(|plan| plan.out >= last).collect();
-                        self.add(read.attempt, Some(read.places), cost, plans);
+                        let (last, is_done) = (read.last, read.stop == Stop::Done);
+                        let fits = |plan: &Plan| plan.out >= last && (!is_done || plan.rule == RepairRule::ExtraCloser);
+                        let plans = plans.into_iter().filter(fits).collect();
+                        self.add(read.attempt.clone(), Some(read.places), cost, plans);
+                    }
+                    if read.stop == Stop::End {
+                        // The text may as well be cut here.
+                        read.is_cut = true;
+                        let rest = read.rest;
+                        self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(read) }));
                     }
                     None
                 }
                 None if is_cut => None,
                 None => self.keep(cost, number, read),
             },
+            Stop::Deviation(_) => None,
             stop @ (Stop::End | Stop::Done) if source.is_end => {
                 Some(Found::Reading { attempt: Box::new(read.attempt), stop, last: read.last })
             }
@@ -196,6 +215,16 @@ impl Search {
 }
 
 impl Read {
+    /// Whether a guess could explain where the reading stopped: at a deviation, in a string that is open at the end of
+    /// the text, or at the end of a root that text belonging to it follows.
+    fn is_unexplained(&self, source: &Source<'_>) -> bool {
+        match self.stop {
+            Stop::Deviation(_) => true,
+            Stop::Done => self.loses_text,
+            Stop::End => source.is_end && !self.is_cut && self.attempt.machine.in_string(),
+        }
+    }
+
     /// Reads on; returns the cost of what is left as it is.
     fn run(&mut self, source: &Source<'_>) -> u32 {
         self.stop = self.attempt.run(source);
@@ -208,19 +237,26 @@ impl Read {
         });
         let after = source.rest(attempt.at).trim_ascii_start();
         let comma = after.strip_prefix(',').map(str::trim_ascii_start);
-        let is_end_known = source.is_end || !comma.unwrap_or(after).is_empty();
+        // Closing brackets after the root may be too many; what follows them may be a part of it.
+        let beyond = after.trim_start_matches(|c: char| matches!(c, '}' | ']') || c.is_ascii_whitespace());
+        let is_end_known = source.is_end || !comma.unwrap_or(beyond).is_empty();
         self.loses_text =
             self.stop == Stop::Done && comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty());
-        self.is_confirmed = is_followed || self.stop == Stop::Done && is_end_known;
+        self.is_confirmed = is_followed || self.stop == Stop::Done && is_end_known && !self.loses_text;
+        // Prose after a root begins after white space.
+        let is_joined = source.rest(attempt.at).starts_with(|c: char| !c.is_whitespace() && c != '`');
         let open = match self.stop {
+            Stop::Done if beyond.len() < after.len() && beyond.starts_with([',', ':', '"']) => LOST_TEXT,
             Stop::Done if after.starts_with(['{', '}', '[', ']']) => OPEN_ROOT,
+            Stop::Done if is_joined => OPEN_ROOT,
             Stop::End if source.is_end => OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string()),
             _ => 0,
         };
-        let certain = attempt.edits.iter().filter(|edit| edit.out >= self.last).map(certain_cost).sum::<u32>();
+        let certain = attempt.edits.iter().map(certain_cost).sum::<u32>();
         // What is still to be explained may change the rest.
         let is_final = self.is_confirmed || source.is_end && !matches!(self.stop, Stop::Deviation(_));
-        let form = if is_final { odd_quotes(attempt) + fit::contradictions(attempt) } else { 0 };
+        let form =
+            if is_final { fit::odd_quotes(attempt) + fit::texts(attempt) + fit::contradictions(attempt) } else { 0 };
         open + certain + form
     }
 }
@@ -245,33 +281,19 @@ fn apply(parent: &Attempt, plan: &Plan, settled: &Machine, source: &Source<'_>) 
     if !attempt.replace(source, plan.end - plan.start, plan.by.clone(), plan.rule) {
         return None;
     }
+    if let Some(edit) = attempt.edits.last_mut() {
+        edit.is_guess = true;
+    }
     // A closing quote that is read as text stays as it is.
     attempt.edits.pop_if(|edit| edit.repair.original == edit.repair.replacement);
     let last = attempt.machine.offset();
     Some((attempt, last))
 }
 
-/// Returns what it costs that quotes inside a string do not come in pairs, where one of them was repaired.
-fn odd_quotes(attempt: &Attempt) -> u32 {
-    let inner = |from: usize, to: usize| {
-        let mut edits = attempt.edits.iter();
-        edits.any(|edit| edit.repair.rule == RepairRule::InnerQuote && (from..to).contains(&edit.out))
-    };
-    let is_odd = |from: usize, to: usize| {
-        let from = from.saturating_sub(attempt.origin);
-        let text = attempt.out.get(from..to - attempt.origin).unwrap_or_default();
-        text.matches("\\\"").count() % 2 == 1
-    };
-    let machine = &attempt.machine;
-    let open = machine.in_string().then(|| (machine.token_start(), machine.offset()));
-    let strings = attempt.recorder.tokens.iter().filter(|token| token.kind.is_string());
-    let strings = strings.map(|token| (token.start, token.end)).chain(open);
-    strings.filter(|&(start, end)| inner(start, end) && is_odd(start, end)).map(|_| ODD_QUOTES).sum()
-}
-
 /// Returns the cost of a change that is no guess.
 fn certain_cost(edit: &Edit) -> u32 {
     match edit.repair.rule {
+        _ if edit.is_guess => 0,
         rule if rule.level() == RepairLevel::Guess => 0,
         RepairRule::MissingComma if edit.is_tight => 2 * CHANGE,
         rule => rule.cost() * CHANGE,
