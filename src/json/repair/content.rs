@@ -10,22 +10,16 @@ const JOINTS: usize = 3;
 /// Returns how much `text` looks like structure, in changes.
 pub(super) fn structure(text: &str) -> u32 {
     if holds_member(text) {
-        MEMBER_IN_TEXT
-    } else if holds_element(text) || closes_more(text) {
-        ELEMENT_IN_TEXT
-    } else {
-        0
+        return MEMBER_IN_TEXT;
     }
+    (u32::from(holds_element(text)) + u32::from(closes_more(text))) * ELEMENT_IN_TEXT
 }
 
-/// Returns how much a key looks like structure, in changes: no key holds a member, a bracket after a colon, or a line.
+/// Returns how much a key looks like structure, in changes: no key holds a member, or a line.
 pub(super) fn in_key(text: &str) -> u32 {
-    let is_structure = text.contains("\\n ")
-        || holds_member(text)
-        || closes_more(text)
-        || text.contains(": [")
-        || text.contains(": {");
-    if is_structure { MEMBER_IN_TEXT } else { 0 }
+    let after = text.find(':').and_then(|at| text.get(at + 1..)).unwrap_or_default();
+    let is_member = after.contains(',') || after.trim_start().starts_with(['[', '{']);
+    if is_member || text.contains("\\n ") || closes_more(text) { MEMBER_IN_TEXT } else { 0 }
 }
 
 /// Counts escaped quotes on both sides of a comma, and before a colon, as between two strings.

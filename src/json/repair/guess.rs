@@ -183,7 +183,7 @@ impl<'a> Guesses<'a> {
             return;
         }
         let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
-        let is_quoted = after.starts_with('"') && !word.ends_with([' ', '\t', '\r']);
+        let is_quoted = after.starts_with('"') && !word.ends_with(char::is_whitespace);
         let word = word.trim_end();
         let mut chars = word.chars();
         let starts = !word.starts_with("..")

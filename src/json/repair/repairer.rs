@@ -220,8 +220,13 @@ impl Repairer {
     /// Takes the likeliest guess, once nothing likelier can come.
     fn decide(&mut self, is_end: bool, root: &str) -> Next {
         let mut search = std::mem::take(&mut self.search);
-        let whole = self.source(is_end, root);
+        let whole = Source { window: &self.window, from: self.from, is_end, options: &self.options, released: root };
         let limit = self.trunk.at.saturating_add(self.options.caps.lookahead).saturating_sub(self.from);
+        if limit > whole.window.len() && !is_end {
+            // The answer depends on the text alone, not on the pieces that it comes in.
+            self.search = search;
+            return Next::Wait;
+        }
         let limit = limit.min(whole.window.len());
         let limit = (0..=limit).rev().find(|&at| whole.window.is_char_boundary(at)).unwrap_or(0);
         let is_cut = limit < whole.window.len();

@@ -83,8 +83,13 @@ pub(super) struct Places {
 
 /// The most readings that are replaced by others in one search: a bound of the work.
 const REPLACED: usize = 1000;
-/// Values that must end after a guess: the one that it is in, and the next.
-const VALUES: usize = 4;
+/// Values that must end after a guess. Two mistakes within them are explained together, so that the first one is not
+/// explained in a way that makes the second.
+const VALUES: usize = 10;
+/// What a deviation costs that comes soon after a guess, and is still to be explained.
+const NEXT: u32 = 2 * CHANGE;
+/// What it costs that nothing but closing brackets follows the end of a root.
+const CLOSERS_AFTER: u32 = 2 * CHANGE;
 /// What it costs that members or elements follow the end of a root that is not changed.
 pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 /// What it costs that a root is not closed at the end of the text, or that more structure follows its end.
@@ -247,12 +252,14 @@ impl Read {
         let is_joined = source.rest(attempt.at).starts_with(|c: char| !c.is_whitespace() && c != '`');
         let open = match self.stop {
             Stop::Done if beyond.len() < after.len() && beyond.starts_with([',', ':', '"']) => LOST_TEXT,
-            Stop::Done if after.starts_with(['{', '}', '[', ']']) => OPEN_ROOT,
+            Stop::Done if after.starts_with(['}', ']']) => CLOSERS_AFTER,
+            Stop::Deviation(_) if self.is_confirmed => NEXT,
+            Stop::Done if after.starts_with(['{', '[']) => OPEN_ROOT,
             Stop::Done if is_joined => OPEN_ROOT,
             Stop::End if source.is_end => OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string()),
             _ => 0,
         };
-        let certain = attempt.edits.iter().map(certain_cost).sum::<u32>();
+        let certain = certain_costs(&attempt.edits);
         // What is still to be explained may change the rest.
         let is_final = self.is_confirmed || source.is_end && !matches!(self.stop, Stop::Deviation(_));
         let form =
@@ -290,14 +297,16 @@ fn apply(parent: &Attempt, plan: &Plan, settled: &Machine, source: &Source<'_>) 
     Some((attempt, last))
 }
 
-/// Returns the cost of a change that is no guess.
-fn certain_cost(edit: &Edit) -> u32 {
-    match edit.repair.rule {
-        _ if edit.is_guess => 0,
-        rule if rule.level() == RepairLevel::Guess => 0,
-        RepairRule::MissingComma if edit.is_tight => 2 * CHANGE,
-        rule => rule.cost() * CHANGE,
-    }
+/// Returns the cost of the changes that are no guesses. A writer that has other quotes or literals has them everywhere:
+/// they count once.
+fn certain_costs(edits: &[Edit]) -> u32 {
+    let certain = || edits.iter().filter(|edit| !edit.is_guess && edit.repair.rule.level() < RepairLevel::Guess);
+    let is_habit = |rule: RepairRule| matches!(rule, RepairRule::Quotes | RepairRule::Literal);
+    let habits = [RepairRule::Quotes, RepairRule::Literal].into_iter();
+    let habits = habits.filter(|habit| certain().any(|edit| edit.repair.rule == *habit)).map(RepairRule::cost);
+    let cost = |edit: &Edit| if edit.is_tight { 2 } else { edit.repair.rule.cost() };
+    let others = certain().filter(|edit| !is_habit(edit.repair.rule)).map(cost);
+    habits.chain(others).sum::<u32>() * CHANGE
 }
 
 impl Reading {
