@@ -70,6 +70,11 @@ fn holds_member(text: &str) -> bool {
         })
 }
 
+/// Whether the last backslash of `text` escapes what follows.
+pub(super) fn ends_in_escape(text: &str) -> bool {
+    (text.len() - text.trim_end_matches('\\').len()) % 2 == 1
+}
+
 /// Returns a word as the text of a JSON string.
 pub(super) fn escaped(word: &str) -> String {
     let mut text = String::with_capacity(word.len());

@@ -7,7 +7,7 @@ use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::RepairRule;
 use super::attempt::{Attempt, Mode, Source, Token, TokenKind};
-use super::content::{MEMBER_IN_TEXT, escaped, opens_in, structure};
+use super::content::{MEMBER_IN_TEXT, ends_in_escape, escaped, opens_in, structure};
 use super::recovery::Quote;
 
 /// A change of the text from a place on.
@@ -237,7 +237,7 @@ impl<'a> Guesses<'a> {
             };
             for place in places {
                 let content = text.get(..place).unwrap_or_default().trim_end();
-                if content.ends_with('\\') || (!is_key && opens_in(content, text.get(place..).unwrap_or_default())) {
+                if ends_in_escape(content) || (!is_key && opens_in(content, text.get(place..).unwrap_or_default())) {
                     continue;
                 }
                 let at = start + content.len();

@@ -6,7 +6,7 @@ use super::super::stack::Kind;
 use super::attempt::{Attempt, Recorder, Source, Stop};
 use super::guess::{self, Guesses, Plan};
 use super::search::{Found, LOST_TEXT, OPEN_ROOT, Search};
-use super::{Repair, RepairLevel, RepairOptions, RepairRule};
+use super::{Repair, RepairLevel, RepairOptions};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
 /// A push parser that repairs the text of one root, from its first byte on.
@@ -179,9 +179,7 @@ impl Repairer {
         trunk.recorder = Recorder { is_on: true, tokens: Vec::new() };
         let _ = self.settled.clone().feed_with(trunk.out.as_bytes(), &mut trunk.recorder);
         let Some(plans) = Guesses::list(&trunk, &source) else { return Next::Wait };
-        // After a root that is closed, only its closers are in question.
-        let is_open = stop != Stop::Done;
-        let fits = |plan: &Plan| plan.out >= self.accepted && (is_open || plan.rule == RepairRule::ExtraCloser);
+        let fits = |plan: &Plan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
         if plans.is_empty() {
             return otherwise;

@@ -151,7 +151,7 @@ impl Search {
                         rest: 0,
                     })
                 }
-                State::Read(read) if read.is_confirmed => {
+                State::Read(read) if read.is_confirmed && !(read.stop == Stop::End && read.is_unexplained(source)) => {
                     let (attempt, stop, last) = (Box::new(read.attempt.clone()), read.stop, read.last);
                     return Found::Reading { attempt, stop, last };
                 }
@@ -187,9 +187,8 @@ impl Search {
                 Some(plans) => {
                     self.replaced += 1;
                     if self.replaced <= REPLACED {
-                        let (last, is_done) = (read.last, read.stop == Stop::Done);
-                        let fits = |plan: &Plan| plan.out >= last && (!is_done || plan.rule == RepairRule::ExtraCloser);
-                        let plans = plans.into_iter().filter(fits).collect();
+                        let last = read.last;
+                        let plans = plans.into_iter().filter(|plan| plan.out >= last).collect();
                         self.add(read.attempt.clone(), Some(read.places), cost, plans);
                     }
                     if read.stop == Stop::End {
