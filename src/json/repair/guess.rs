@@ -311,8 +311,13 @@ impl<'a> Guesses<'a> {
             let tokens = self.attempt.recorder.tokens.iter().rev();
             tokens.filter(|token| token.kind == TokenKind::Close).take(PLACES).map(|token| token.start).collect()
         };
+        let top = self.attempt.machine.frames().last();
+        // A bracket in the place of a value ends an object whose value is missing: nobody knows it.
+        let lacks_value = self.state == State::Colon
+            || self.state == State::Value && top.is_some_and(|frame| frame.kind == Kind::Object);
         if let Some(next @ ('}' | ']')) = self.next
             && !self.state.in_string()
+            && !lacks_value
         {
             self.add(out, (at, at + 1), "", RepairRule::ExtraCloser, 0);
             if let Some(top) = self.attempt.machine.frames().last()

@@ -83,17 +83,18 @@ pub struct RepairedRoot {
 
 /// Repairs the root that `text` begins with. What follows the root is not read, but for text that belongs to it.
 pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
-    let mut machine = Machine::new(options.caps.depth);
-    let result = machine.feed(text.as_bytes()).and_then(|_| machine.finish());
+    let (result, machine, before) = read_strictly(text, &options.caps);
     let end = machine.offset();
     let goes_on = text.get(end..).is_some_and(|rest| rest.trim_ascii_start().starts_with(','));
     if result.is_ok() && !(goes_on && options.level == RepairLevel::Guess) {
         let json = text.get(..end).unwrap_or_default().to_owned();
         return RepairedRoot { status: RepairStatus::Valid, json, end, repairs: Vec::new() };
     }
+    let (valid, rest) = text.split_at_checked(before.offset()).unwrap_or(("", text));
     let mut json = String::with_capacity(text.len());
-    let mut repairer = Repairer::new(options.clone());
-    let result = repairer.feed(text, &mut json).and_then(|()| repairer.finish(&mut json));
+    json.push_str(valid);
+    let mut repairer = Repairer::after(options.clone(), &before, valid.len());
+    let result = repairer.feed(rest, &mut json).and_then(|()| repairer.finish(&mut json));
     let mut end = repairer.end();
     let status = match result {
         Ok(()) if repairer.repairs().is_empty() => RepairStatus::Valid,
@@ -114,6 +115,29 @@ pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
     }
     RepairedRoot { status, json, end, repairs }
 }
+
+/// Reads a root as the grammar has it. Returns how that ended, and the machine there; and a machine so far before that no
+/// recovery reaches back to it, so that only the text after it is read again.
+fn read_strictly(text: &str, caps: &rule::RepairCaps) -> (Result<(), SyntaxError>, Machine, Machine) {
+    let block = caps.lookahead.max(BLOCK);
+    let mut machine = Machine::new(caps.depth);
+    let (mut before, mut last) = (machine.clone(), machine.clone());
+    loop {
+        let start = machine.offset();
+        let rest = text.get(start..).unwrap_or_default();
+        let end = (0..=block.min(rest.len())).rev().find(|&at| rest.is_char_boundary(at)).unwrap_or(rest.len());
+        let part = rest.get(..end).unwrap_or_default();
+        match machine.feed(part.as_bytes()) {
+            Ok(read) if read == part.len() && end < rest.len() && !machine.is_done() => {
+                before = std::mem::replace(&mut last, machine.clone());
+            }
+            result => return (result.and_then(|_| machine.finish()), machine, before),
+        }
+    }
+}
+
+/// The fewest bytes between two machines that are kept.
+const BLOCK: usize = 64 << 10;
 
 /// Closes a root where its text ended: what is not certain is left out, and stands in the log.
 fn close(text: &str, machine: &Machine, json: &mut String, repairs: &mut Vec<Repair>) {

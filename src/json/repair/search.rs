@@ -203,6 +203,7 @@ impl Search {
                 None => self.keep(cost, number, read),
             },
             Stop::Deviation(_) => None,
+            Stop::End if source.is_end && read.is_in_reopened_key() => None,
             stop @ (Stop::End | Stop::Done) if source.is_end => {
                 Some(Found::Reading { attempt: Box::new(read.attempt), stop, last: read.last })
             }
@@ -227,6 +228,13 @@ impl Read {
             Stop::Done => self.loses_text,
             Stop::End => source.is_end && !self.is_cut && self.attempt.machine.in_string(),
         }
+    }
+
+    /// Whether the text ends in a key that a guess has opened again: a value that is missing would become a part of it.
+    fn is_in_reopened_key(&self) -> bool {
+        let machine = &self.attempt.machine;
+        let is_inner = |edit: &Edit| edit.repair.rule == RepairRule::InnerQuote && edit.out > machine.token_start();
+        machine.in_string() && machine.in_key() && self.attempt.edits.iter().any(is_inner)
     }
 
     /// Reads on; returns the cost of what is left as it is.
