@@ -180,78 +180,13 @@ impl Attempt {
     }
 
     /// Feeds text as it is, up to a deviation. Returns whether there may be more to read.
-    fn feed(&mut self, text: &str) -> Result<bool, SyntaxError> {
+    pub(super) fn feed(&mut self, text: &str) -> Result<bool, SyntaxError> {
         let before = self.machine.offset();
         let result = self.machine.feed_with(text.as_bytes(), &mut self.recorder);
         let read = self.machine.offset() - before;
         self.out.push_str(text.get(..read).unwrap_or_default());
         self.at += read;
         result.map(|_| false)
-    }
-
-    /// Reads a string whose quotes are not `"`.
-    fn quoted(&mut self, quote: Quote, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
-        let special = |c: char| matches!(c, '"' | '\\') || quote.ends(c);
-        let plain = rest.find(special).unwrap_or(rest.len());
-        if plain > 0 {
-            return self.feed(rest.get(..plain).unwrap_or_default()).map(|_| true);
-        }
-        let Some(c) = rest.chars().next() else { return Ok(false) };
-        let slashes = rest.len() - rest.trim_start_matches('\\').len();
-        let after = rest.get(slashes..).and_then(|rest| rest.chars().next());
-        match (quote, c) {
-            (_, '\\') if after.is_none() && !source.is_end => Ok(false),
-            (Quote::Until(_), '\\') if slashes == 1 && after.is_some_and(|c| quote.ends(c)) => {
-                let close: String = after.into_iter().collect();
-                Ok(self.replace(source, 1 + close.len(), close, RepairRule::InvalidEscape))
-            }
-            (Quote::Escaped, '\\') if after == Some('"') && slashes == 1 => {
-                self.mode = Mode::Json;
-                Ok(self.replace(source, 2, "\"".to_owned(), RepairRule::EscapedQuotes))
-            }
-            (Quote::Escaped, '\\') if after == Some('"') => {
-                Ok(self.replace(source, slashes + 1, "\\\"".to_owned(), RepairRule::EscapedQuotes))
-            }
-            (Quote::Escaped, '\\') if slashes > 1 => {
-                let escape: String = "\\".repeat(slashes / 2).chars().chain(after).collect();
-                let len = slashes + after.map_or(0, char::len_utf8);
-                Ok(self.replace(source, len, escape, RepairRule::EscapedQuotes))
-            }
-            (_, '\\') => {
-                let escape = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
-                self.feed(rest.get(..escape).unwrap_or_default()).map(|_| true)
-            }
-            (Quote::Until(_), '"') => Ok(self.replace(source, 1, "\\\"".to_owned(), RepairRule::Quotes)),
-            (Quote::Escaped, _) => {
-                self.mode = Mode::Json;
-                self.feed("\"").map(|_| true)
-            }
-            (Quote::Until(_), _) => {
-                self.mode = Mode::Json;
-                Ok(self.replace(source, c.len_utf8(), "\"".to_owned(), RepairRule::Quotes))
-            }
-        }
-    }
-
-    /// Reads a comment that began at `start`.
-    fn comment(&mut self, start: usize, kind: Comment, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
-        let end = match kind {
-            Comment::Line => rest.find('\n'),
-            Comment::Block => {
-                // The opening `/*` is no end, and a star may be the last byte of the push before.
-                let from = self.at.saturating_sub(1).max(start + 2);
-                source.rest(from).find("*/").map(|at| from + at + 2 - self.at)
-            }
-        };
-        let is_over = end.is_some() || source.is_end;
-        self.at += end.unwrap_or(rest.len());
-        if is_over {
-            let len = self.at - start;
-            self.mode = Mode::Json;
-            self.at = start;
-            self.replace(source, len, String::new(), RepairRule::Comment);
-        }
-        Ok(end.is_some())
     }
 
     /// Applies the recovery of the deviation here. `None`: there is none; false: the text that follows decides.

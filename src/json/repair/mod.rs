@@ -3,6 +3,7 @@
 mod attempt;
 mod content;
 mod fit;
+mod foreign;
 mod guess;
 mod recovery;
 mod repairer;
