@@ -7,7 +7,7 @@ use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::RepairRule;
 use super::attempt::{Attempt, Mode, Source, Token, TokenKind};
-use super::content::{MEMBER_IN_TEXT, ends_in_escape, escaped, opens_in, structure};
+use super::content::{ends_in_escape, escaped, opens_in, structure};
 use super::recovery::Quote;
 
 /// A change of the text from a place on.
@@ -365,8 +365,11 @@ impl<'a> Guesses<'a> {
             let start = (token.start + 1).saturating_sub(self.attempt.origin);
             let content = self.attempt.out.get(start..=out - self.attempt.origin).unwrap_or_default();
             let after = self.attempt.out.get(token.end - self.attempt.origin..).unwrap_or_default();
-            let is_named = token.kind == TokenKind::Key && after.trim_ascii_start().starts_with(':');
-            let extra = if is_named { MEMBER_IN_TEXT } else { structure(content) };
+            if token.kind == TokenKind::Key && after.trim_ascii_start().starts_with(':') {
+                // A colon follows: the quote ends a key.
+                continue;
+            }
+            let extra = structure(content);
             let first = if is_first { RepairRule::InnerQuote.cost() * CHANGE } else { NEXT_QUOTE };
             let cost = first + extra * CHANGE;
             let plan = |len: usize, by: String, mode: Mode| Plan {
