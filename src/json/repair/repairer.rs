@@ -188,7 +188,10 @@ impl Repairer {
         if !matches!(otherwise, Next::Fail(_)) {
             // The text may as well be as it is.
             let open = || OPEN_ROOT + guess::cost_of_open_string(&trunk);
-            let cost = if stop == Stop::End { open() } else { LOST_TEXT };
+            // Objects may be listed, but a string or a member after a root belongs to it.
+            let rest = source.rest(trunk.at).trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
+            let lost = if rest.starts_with('"') { 2 * LOST_TEXT } else { LOST_TEXT };
+            let cost = if stop == Stop::End { open() } else { lost };
             search.add_as_it_is(trunk.clone(), stop, cost);
         }
         search.add(trunk, None, 0, plans);
