@@ -5,6 +5,7 @@ mod content;
 mod fit;
 mod foreign;
 mod guess;
+mod habit;
 mod recovery;
 mod repairer;
 mod rule;

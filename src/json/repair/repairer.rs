@@ -5,6 +5,7 @@ use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::attempt::{Attempt, Recorder, Source, Stop};
 use super::guess::{self, Guesses, Plan};
+use super::habit::Habits;
 use super::search::{Found, LOST_TEXT, OPEN_ROOT, Search};
 use super::{Repair, RepairLevel, RepairOptions};
 use crate::error::{SyntaxError, SyntaxErrorKind};
@@ -26,6 +27,7 @@ pub struct Repairer {
     /// The guesses about a deviation; empty where there is none.
     search: Search,
     log: Vec<Repair>,
+    habits: Habits,
     /// The end of the last guess that was accepted, in the repaired text. It is not taken back.
     accepted: usize,
     /// The root has ended, and nothing after it can change that.
@@ -52,6 +54,7 @@ impl Repairer {
             settled: machine.clone(),
             search: Search::default(),
             log: Vec::new(),
+            habits: Habits::default(),
             accepted: machine.offset(),
             is_closed: false,
             error: None,
@@ -184,7 +187,7 @@ impl Repairer {
         if plans.is_empty() {
             return otherwise;
         }
-        let mut search = Search::default();
+        let mut search = Search::new(self.habits);
         if !matches!(otherwise, Next::Fail(_)) {
             // The text may as well be as it is.
             let open = || OPEN_ROOT + guess::cost_of_open_string(&trunk);
@@ -244,6 +247,7 @@ impl Repairer {
                 self.accepted = self.accepted.max(last);
                 let before = std::mem::replace(&mut self.trunk, *attempt);
                 self.trunk.recorder = Recorder::default();
+                self.habits.learn(&self.trunk.edits);
                 match stop {
                     Stop::Done if self.trunk.at <= before.at => Next::Close,
                     Stop::End if at_end => Next::Wait,

@@ -12,6 +12,7 @@ use super::super::Machine;
 use super::attempt::{Attempt, Edit, Recorder, Source, Stop};
 use super::fit;
 use super::guess::{CHANGE, Guesses, Plan};
+use super::habit::Habits;
 use super::{RepairLevel, RepairRule};
 
 /// The readings of one deviation that are left.
@@ -21,6 +22,8 @@ pub(super) struct Search {
     /// How many readings were planned, and how many were replaced by others.
     planned: usize,
     replaced: usize,
+    /// The mistakes of the text before the deviation.
+    habits: Habits,
 }
 
 /// What a search came to.
@@ -75,17 +78,18 @@ struct Read {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
-    /// The start of the first guess in the repaired text.
+    /// The first and the farthest deviation in the text as written.
     first: usize,
-    /// The farthest deviation in the text as written.
     deviation: usize,
 }
 
 /// The most readings that are replaced by others in one search: a bound of the work.
 const REPLACED: usize = 1000;
-/// Values that must end after a guess. Two mistakes within them are explained together, so that the first one is not
-/// explained in a way that makes the second.
+/// Values that must end after the first deviation: mistakes within them are explained together, so that the first one is
+/// not explained in a way that makes the second.
 const VALUES: usize = 10;
+/// Values that must end after the last guess: the one that it is in, and the next.
+const LAST_VALUES: usize = 2;
 /// What a deviation costs that comes soon after a guess, and is still to be explained.
 const NEXT: u32 = 2 * CHANGE;
 /// What it costs that nothing but closing brackets follows the end of a root.
@@ -95,13 +99,18 @@ pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 /// What it costs that a root is not closed at the end of the text, or that more structure follows its end.
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 impl Search {
+    /// Creates a search in a text with known mistakes.
+    pub(super) fn new(habits: Habits) -> Self {
+        Self { habits, ..Self::default() }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.readings.is_empty()
     }
 
     /// Adds the reading of the text as it is.
     pub(super) fn add_as_it_is(&mut self, attempt: Attempt, stop: Stop, cost: u32) {
-        let places = Places { first: attempt.machine.offset(), deviation: attempt.at };
+        let places = Places { first: attempt.at, deviation: attempt.at };
         let read = Read {
             attempt,
             stop,
@@ -121,8 +130,9 @@ impl Search {
         let deviation = places.map_or(0, |places| places.deviation).max(parent.at);
         let parent = Arc::new(parent);
         for plan in plans {
-            let places = Places { first: places.map_or(plan.out, |places| places.first), deviation };
-            self.push(cost + plan.cost, State::Planned { parent: Arc::clone(&parent), places, plan });
+            let places = Places { first: places.map_or(deviation, |places| places.first), deviation };
+            let cost = cost + self.habits.cost(&plan, &parent.edits);
+            self.push(cost, State::Planned { parent: Arc::clone(&parent), places, plan });
         }
     }
 
@@ -242,11 +252,15 @@ impl Read {
         self.stop = self.attempt.run(source);
         let attempt = &self.attempt;
         let from = self.last.max(attempt.out_offset(self.places.deviation));
-        let mut ended = attempt.recorder.tokens.iter().filter(|t| t.kind.ends_value() && t.end > from);
-        let is_followed = ended.nth(VALUES - 1).is_some_and(|token| {
-            let after = attempt.out.get(token.end - attempt.origin..).unwrap_or_default();
-            !after.trim_ascii_start().is_empty()
-        });
+        let has_values = |from: usize, count: usize| {
+            let mut ended = attempt.recorder.tokens.iter().filter(|t| t.kind.ends_value() && t.end > from);
+            ended.nth(count - 1).is_some_and(|token| {
+                let after = attempt.out.get(token.end - attempt.origin..).unwrap_or_default();
+                !after.trim_ascii_start().is_empty()
+            })
+        };
+        let first = attempt.out_offset(self.places.first);
+        let is_followed = has_values(first, VALUES) && has_values(from, LAST_VALUES);
         let after = source.rest(attempt.at).trim_ascii_start();
         let comma = after.strip_prefix(',').map(str::trim_ascii_start);
         // Closing brackets after the root may be too many; what follows them may be a part of it.
