@@ -5,6 +5,7 @@
 mod agreed;
 mod bounds;
 mod cases;
+mod dense;
 mod document;
 mod documents;
 mod mistake;

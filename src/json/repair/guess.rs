@@ -29,7 +29,7 @@ pub(super) struct Plan {
 /// What a change costs, in contradictions to the text around it.
 pub(super) const CHANGE: u32 = 4;
 /// What a further quote inside the same string costs.
-const NEXT_QUOTE: u32 = CHANGE / 2;
+pub(super) const NEXT_QUOTE: u32 = CHANGE / 2;
 
 /// The most tokens that are looked at again, and the most places in one of them.
 const TOKENS: usize = 6;

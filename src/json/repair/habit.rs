@@ -2,14 +2,14 @@
 
 use super::RepairRule;
 use super::attempt::Edit;
-use super::guess::Plan;
+use super::guess::{NEXT_QUOTE, Plan};
 
 /// The guesses that were accepted in a text so far, as one bit a rule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Habits(u32);
 
 /// What a mistake costs that the text has already.
-const AGAIN: u32 = 1;
+const AGAIN: u32 = 4;
 
 impl Habits {
     /// Records the guesses that were accepted.
@@ -19,24 +19,24 @@ impl Habits {
         }
     }
 
-    /// Returns the cost of a plan after the guesses of a reading.
-    pub(super) fn cost(self, plan: &Plan, edits: &[Edit]) -> u32 {
+    /// Returns what a plan costs whose mistake was made before: in the text, or in the guesses of a reading. `None` where it
+    /// was not; a further quote in the same string is the same mistake.
+    pub(super) fn cost_again(self, plan: &Plan, edits: &[Edit]) -> Option<u32> {
         let mut known = self;
         known.learn(edits);
-        if known.0 & bit(plan.rule) > 0 { plan.cost.min(AGAIN) } else { plan.cost }
+        (known.0 & bit(plan.rule) > 0 && plan.cost > NEXT_QUOTE).then_some(AGAIN)
     }
 }
 
-/// Only how tokens are written is a habit. Brackets are miscounted now and then.
+/// Only how tokens are written is a habit. Brackets are miscounted now and then; commas and quotes inside strings were
+/// measured: expecting them again makes more texts other documents than it restores.
 fn bit(rule: RepairRule) -> u32 {
     match rule {
         RepairRule::KeyQuote
         | RepairRule::MissingQuote
         | RepairRule::MissingColon
-        | RepairRule::MissingComma
         | RepairRule::BareKey
         | RepairRule::BareWord
-        | RepairRule::InnerQuote
         | RepairRule::EscapedQuotes => 1 << rule as u32,
         _ => 0,
     }

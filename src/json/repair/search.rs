@@ -81,14 +81,16 @@ pub(super) struct Places {
     /// The first and the farthest deviation in the text as written.
     first: usize,
     deviation: usize,
+    /// The mistake of the last guess was made before.
+    is_again: bool,
 }
 
 /// The most readings that are replaced by others in one search: a bound of the work.
 const REPLACED: usize = 1000;
-/// Values that must end after the first deviation: mistakes within them are explained together, so that the first one is
+/// Values that must end after the first deviation, and after the last guess: mistakes within them are explained together, so that the first one is
 /// not explained in a way that makes the second.
 const VALUES: usize = 10;
-/// Values that must end after the last guess: the one that it is in, and the next.
+/// Values that must end after the last guess where its mistake was made before: the one that it is in, and the next.
 const LAST_VALUES: usize = 2;
 /// What a deviation costs that comes soon after a guess, and is still to be explained.
 const NEXT: u32 = 2 * CHANGE;
@@ -110,7 +112,7 @@ impl Search {
 
     /// Adds the reading of the text as it is.
     pub(super) fn add_as_it_is(&mut self, attempt: Attempt, stop: Stop, cost: u32) {
-        let places = Places { first: attempt.at, deviation: attempt.at };
+        let places = Places { first: attempt.at, deviation: attempt.at, is_again: false };
         let read = Read {
             attempt,
             stop,
@@ -130,8 +132,10 @@ impl Search {
         let deviation = places.map_or(0, |places| places.deviation).max(parent.at);
         let parent = Arc::new(parent);
         for plan in plans {
-            let places = Places { first: places.map_or(deviation, |places| places.first), deviation };
-            let cost = cost + self.habits.cost(&plan, &parent.edits);
+            let again = self.habits.cost_again(&plan, &parent.edits);
+            let first = places.map_or(deviation, |places| places.first);
+            let places = Places { first, deviation, is_again: again.is_some() };
+            let cost = cost + again.unwrap_or(plan.cost);
             self.push(cost, State::Planned { parent: Arc::clone(&parent), places, plan });
         }
     }
@@ -260,7 +264,8 @@ impl Read {
             })
         };
         let first = attempt.out_offset(self.places.first);
-        let is_followed = has_values(first, VALUES) && has_values(from, LAST_VALUES);
+        let last_values = if self.places.is_again { LAST_VALUES } else { VALUES };
+        let is_followed = has_values(first, VALUES) && has_values(from, last_values);
         let after = source.rest(attempt.at).trim_ascii_start();
         let comma = after.strip_prefix(',').map(str::trim_ascii_start);
         // Closing brackets after the root may be too many; what follows them may be a part of it.

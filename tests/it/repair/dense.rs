@@ -1,0 +1,47 @@
+//! A mistake in every row, as one model makes it: the text is restored, and in pieces as well.
+
+use restitch::repair::{RepairOptions, RepairStatus, repair_root};
+
+use crate::fuzz::repair::fed;
+
+fn rows() -> String {
+    let rows: Vec<_> = (0..60)
+        .map(|n| {
+            format!(
+                r#"{{"context_before": "Some words before, and more", "context_after": "the rest", "query": "how", "n": {n}}}"#
+            )
+        })
+        .collect();
+    format!("[{}]", rows.join(", "))
+}
+
+#[test]
+fn a_mistake_in_every_row_is_repaired() {
+    let whole = rows();
+    let lost_quotes = |text: &str, key: &str| text.replace(&format!("\"{key}\": \""), &format!("\"{key}: \""));
+    let texts = [
+        lost_quotes(&whole, "context_after"),
+        lost_quotes(&lost_quotes(&whole, "context_after"), "query"),
+        whole.replace("\"n\"", "n"),
+        whole.replace("\"query\": ", "\"query\" "),
+        whole.replace("\"query\"", "query\""),
+        whole.replace("\"how\"", "how"),
+    ];
+    for text in texts {
+        let options = RepairOptions::default();
+        let answer = repair_root(&text, &options);
+        assert_eq!(answer.status, RepairStatus::Repaired, "{text}");
+        let value = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
+        assert_eq!(value(&answer.json), value(&whole), "{text}");
+        let (result, pieces, _) =
+            fed(text.as_bytes().chunks(3).map(|part| std::str::from_utf8(part).unwrap()), &options);
+        assert_eq!((result, pieces), (Ok(()), answer.json), "{text}");
+    }
+}
+
+#[test]
+fn quotes_in_every_row_are_never_another_document() {
+    let text = rows().replace("words before", "\"words\" before");
+    let answer = repair_root(&text, &RepairOptions::default());
+    assert!(matches!(answer.status, RepairStatus::Malformed(_)), "it is restored: expect that here");
+}
