@@ -109,7 +109,7 @@ impl Arguments<'_> {
 fn print_table(arguments: &Arguments<'_>) {
     let seeds = if arguments.after("--seeds") == Some("report") { documents::REPORT } else { documents::TUNING };
     let mut all = documents::generated(seeds.clone(), arguments.number("--documents", 160));
-    let corpus = documents::corpus();
+    let corpus = [documents::corpus(), documents::recorded()].concat();
     println!("{} generated documents, {} of the test data, seeds from {}", all.len(), corpus.len(), seeds.start);
     all.extend(corpus);
     let level = if arguments.after("--level") == Some("syntax") { RepairLevel::Syntax } else { RepairLevel::Guess };

@@ -51,6 +51,21 @@ fn documents_with_seeded_mistakes_are_restored() {
 }
 
 #[test]
+fn recorded_documents_with_seeded_mistakes_are_restored() {
+    let mut documents = documents::recorded();
+    documents.retain(|(_, source)| source.text.len() <= bounds::RECORDED_BYTES);
+    if documents.is_empty() {
+        println!("skipped: RESTITCH_CORPUS is not set");
+        return;
+    }
+    let seeds = documents::REPORT.start..documents::REPORT.start + 1;
+    let plan = Plan { seeds, mistakes: 1, kind: String::new(), options: RepairOptions::default() };
+    let table = table::measure(&documents, &plan, true);
+    println!("covered: {} documents\n{}", documents.len(), table.print());
+    assert_eq!(bounds::recorded(&table), None);
+}
+
+#[test]
 fn mistakes_of_the_level_syntax_need_no_guess() {
     let seeds = documents::TUNING.start..documents::TUNING.start + 1;
     let options = RepairOptions::new(RepairLevel::Syntax);

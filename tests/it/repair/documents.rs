@@ -25,7 +25,18 @@ pub(crate) fn generated(seeds: Range<u64>, count: u64) -> Vec<(String, Source)> 
 
 /// Returns the documents of the test data whose root is a container, the short ones first.
 pub(crate) fn corpus() -> Vec<(String, Source)> {
-    let all = corpus_documents("docs").into_iter().filter(|(_, text)| text.len() <= MAX_BYTES);
+    let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/docs");
+    from(|name| own.join(name).is_file())
+}
+
+/// Returns the recorded documents, which are there where `RESTITCH_CORPUS` is set.
+pub(crate) fn recorded() -> Vec<(String, Source)> {
+    let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/docs");
+    from(|name| !own.join(name).is_file())
+}
+
+fn from(takes: impl Fn(&str) -> bool) -> Vec<(String, Source)> {
+    let all = corpus_documents("docs").into_iter().filter(|(name, text)| takes(name) && text.len() <= MAX_BYTES);
     let mut all: Vec<_> = all.filter_map(|(name, text)| Some((name, Source::new(&text)?))).collect();
     all.retain(|(_, source)| source.tokens.len() > 2);
     all.sort_by_key(|(_, source)| source.text.len());
