@@ -291,44 +291,57 @@ impl Attempt {
 
     /// Adds a comma after the last whole child.
     pub(super) fn add_comma(&mut self, source: &Source<'_>) -> Option<bool> {
-        self.change_separator(source, |tail| (0, 0, format!(",{tail}"), RepairRule::MissingComma))
+        let (end, tail) = self.after_child()?;
+        let (path, start) = (self.path(source), self.in_offset(end));
+        self.rewrite_after(end, &format!(",{tail}"))?;
+        let at = self.edits.partition_point(|edit| edit.repair.range.end <= start && edit.out <= end);
+        for edit in self.edits.iter_mut().skip(at) {
+            edit.out += 1;
+        }
+        let (rule, range, replacement) = (RepairRule::MissingComma, start..start, ",".to_owned());
+        let repair = Repair { rule, range, original: String::new(), replacement, path };
+        self.edits.insert(at, Edit { repair, out: end, is_tight: tail.is_empty(), is_guess: false });
+        Some(true)
     }
 
     /// Removes the comma after the last whole child.
     fn drop_comma(&mut self, source: &Source<'_>) -> Option<bool> {
-        self.change_separator(source, |tail| {
-            let at = tail.find(',').unwrap_or(0);
-            (at, 1, tail.replacen(',', "", 1), RepairRule::ExtraComma)
-        })
-    }
-
-    /// Changes what follows the last whole child. `change` gets that text, and returns where it is changed, how many
-    /// bytes go, and the new text.
-    fn change_separator(
-        &mut self,
-        source: &Source<'_>,
-        change: impl FnOnce(&str) -> (usize, usize, String, RepairRule),
-    ) -> Option<bool> {
-        let end = self.machine.frames().last().map(|frame| frame.end).filter(|&end| end >= self.origin)?;
-        let tail = self.out.get(end - self.origin..)?.to_owned();
-        let (place, len, new, rule) = change(&tail);
-        let path = self.path(source);
-        let (out, start) = (end + place, self.in_offset(end + place));
-        let mut machine = self.machine.clone();
-        machine.set_back(end);
-        machine.feed_with(new.as_bytes(), &mut ()).ok()?;
-        self.machine = machine;
-        self.out.truncate(end - self.origin);
-        self.out.push_str(&new);
+        let (end, tail) = self.after_child()?;
+        let out = end + tail.find(',')?;
+        let (path, start) = (self.path(source), self.in_offset(out));
+        self.rewrite_after(end, &tail.replacen(',', "", 1))?;
         let at = self.edits.partition_point(|edit| edit.repair.range.end <= start && edit.out <= out);
         for edit in self.edits.iter_mut().skip(at) {
-            edit.out = edit.out + new.len() - tail.len();
+            edit.out -= 1;
         }
-        let replacement = if rule == RepairRule::MissingComma { "," } else { "" }.to_owned();
-        let original = source.part(start, start + len).to_owned();
-        let repair = Repair { rule, range: start..start + len, original, replacement, path };
-        self.edits.insert(at, Edit { repair, out, is_tight: tail.is_empty(), is_guess: false });
+        // A comma that was added is not in the text: the change that added it goes.
+        let added = self.edits.iter().position(|edit| edit.out == out && edit.out_end() > out);
+        if let Some(added) = added {
+            self.edits.remove(added);
+            return Some(true);
+        }
+        let (rule, range) = (RepairRule::ExtraComma, start..start + 1);
+        let original = source.part(start, start + 1).to_owned();
+        let repair = Repair { rule, range, original, replacement: String::new(), path };
+        self.edits.insert(at, Edit { repair, out, is_tight: false, is_guess: false });
         Some(true)
+    }
+
+    /// Returns where the last whole child ends, and the repaired text after it.
+    fn after_child(&self) -> Option<(usize, String)> {
+        let end = self.machine.frames().last().map(|frame| frame.end).filter(|&end| end >= self.origin)?;
+        Some((end, self.out.get(end - self.origin..)?.to_owned()))
+    }
+
+    /// Replaces the repaired text after a child that ends at `end`, if the grammar takes that.
+    fn rewrite_after(&mut self, end: usize, tail: &str) -> Option<()> {
+        let mut machine = self.machine.clone();
+        machine.set_back(end);
+        machine.feed_with(tail.as_bytes(), &mut ()).ok()?;
+        self.machine = machine;
+        self.out.truncate(end - self.origin);
+        self.out.push_str(tail);
+        Some(())
     }
 
     /// Returns the offset in the text as written of an offset in the repaired text.
