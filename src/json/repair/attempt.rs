@@ -1,5 +1,7 @@
 //! One reading of the text: a machine, the repaired text that it accepts, and the changes that led there.
 
+use std::borrow::Cow;
+
 use super::super::event::{Event, Live, Sink};
 use super::super::stack::{self, Frame};
 use super::super::{Machine, Span};
@@ -189,7 +191,8 @@ impl Attempt {
         result.map(|_| false)
     }
 
-    /// Applies the recovery of the deviation here. `None`: there is none; false: the text that follows decides.
+    /// Applies the recovery of the deviation here. Returns `None` if the table has no recovery, and false if the text that
+    /// follows decides.
     fn recover(&mut self, source: &Source<'_>) -> Option<bool> {
         let next = source.rest(self.at).chars().next()?;
         if self.machine.state().number_may_end() && !(next.is_alphanumeric() || matches!(next, '.' | '+' | '-' | '_')) {
@@ -257,17 +260,16 @@ impl Attempt {
     }
 
     /// Sets the repaired text and the machine back to `offset`, where the machine knows its state.
-    pub(super) fn take_back(&mut self, offset: usize) {
+    fn take_back(&mut self, offset: usize) {
         if offset < self.machine.offset() {
             self.machine.set_back(offset);
         }
         self.out.truncate(offset.saturating_sub(self.origin));
     }
 
-    /// Replaces so many bytes at the end of what was read. Returns false, and changes nothing, if the grammar rejects
+    /// Replaces the next `len` bytes of the text as written by `by`. Returns false, and changes nothing, if the grammar rejects
     /// the replacement.
     pub(super) fn replace(&mut self, source: &Source<'_>, len: usize, by: String, rule: RepairRule) -> bool {
-        let path = self.path(source);
         let out = self.machine.offset();
         let mut machine = self.machine.clone();
         let recorded = self.recorder.tokens.len();
@@ -275,6 +277,7 @@ impl Attempt {
             self.recorder.tokens.truncate(recorded);
             return false;
         }
+        let path = self.path(source);
         self.machine = machine;
         self.out.push_str(&by);
         let range = self.at..self.at + len;
@@ -290,7 +293,7 @@ impl Attempt {
     }
 
     /// Adds a comma after the last whole child.
-    pub(super) fn add_comma(&mut self, source: &Source<'_>) -> Option<bool> {
+    fn add_comma(&mut self, source: &Source<'_>) -> Option<bool> {
         let (end, tail) = self.after_child()?;
         let (path, start) = (self.path(source), self.in_offset(end));
         self.rewrite_after(end, &format!(",{tail}"))?;
@@ -314,10 +317,10 @@ impl Attempt {
         for edit in self.edits.iter_mut().skip(at) {
             edit.out -= 1;
         }
-        // A comma that was added is not in the text: the change that added it goes.
-        let added = self.edits.iter().position(|edit| edit.out == out && edit.out_end() > out);
-        if let Some(added) = added {
-            self.edits.remove(added);
+        let last = at.checked_sub(1).and_then(|last| self.edits.get(last));
+        if last.is_some_and(|edit| edit.out == out && edit.out_end() > out) {
+            // The comma was added: it is not in the text as written.
+            self.edits.remove(at - 1);
             return Some(true);
         }
         let (rule, range) = (RepairRule::ExtraComma, start..start + 1);
@@ -372,7 +375,7 @@ impl Attempt {
             let before = source.released.get(frame.key.start..frame.key.end.min(self.origin)).unwrap_or_default();
             let from = frame.key.start.max(self.origin) - self.origin;
             let after = self.out.get(from..frame.key.end.saturating_sub(self.origin)).unwrap_or_default();
-            let text = [before, after].concat();
+            let text = if before.is_empty() { Cow::Borrowed(after) } else { Cow::Owned([before, after].concat()) };
             stack::push_token(&mut path, &Frame { key: Span { start: 0, end: text.len() }, ..*frame }, &text);
         }
         path
