@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use super::texts::{Reads, Texts};
 use super::{Console, Exit, epilogue, jsonl, repair, repairs, settings};
 use crate::json::walk::Raw;
-use crate::repair::{RepairOptions, RepairStatus};
+use crate::repair::RepairOptions;
 use crate::shape::{self, Attempt, Expect, ParseError, Parsed, RootKind, Shape};
 
 /// Arguments of `restitch parse`.
@@ -187,11 +187,7 @@ impl Reads for Parser<'_> {
             Ok(parsed) => parsed.status,
             Err(error) => error.status,
         };
-        match status {
-            RepairStatus::Valid | RepairStatus::Repaired => Exit::Complete,
-            RepairStatus::Truncated => Exit::Cut,
-            RepairStatus::Malformed(_) => Exit::Invalid,
-        }
+        repairs::exit(status)
     }
 
     fn is_logged(&self) -> bool {

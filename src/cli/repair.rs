@@ -147,9 +147,7 @@ impl Reads for Repairer<'_> {
         match answer.repaired.status {
             _ if !answer.violations.is_empty() => Exit::Invalid,
             RepairStatus::Repaired if self.args.check => Exit::Changed,
-            RepairStatus::Valid | RepairStatus::Repaired => Exit::Complete,
-            RepairStatus::Truncated => Exit::Cut,
-            RepairStatus::Malformed(_) => Exit::Invalid,
+            status => repairs::exit(status),
         }
     }
 

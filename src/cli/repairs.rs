@@ -1,7 +1,7 @@
 //! Shows repairs to people: a line each, or as changes of the text.
 
-use super::Console;
 use super::console::{count, short};
+use super::{Console, Exit};
 use crate::error::Place;
 use crate::repair::{Repair, RepairStatus};
 use crate::shape::{Root, Violation};
@@ -32,6 +32,15 @@ pub(super) fn print(name: &str, text: &str, repairs: &[Repair], in_lines: bool, 
     }
     if repairs.len() > most {
         console.note(format_args!("{name}: {} more: --log lists all", count(repairs.len() - most, "repair")));
+    }
+}
+
+/// Returns the exit code for how a text ended.
+pub(super) fn exit(status: RepairStatus) -> Exit {
+    match status {
+        RepairStatus::Valid | RepairStatus::Repaired => Exit::Complete,
+        RepairStatus::Truncated => Exit::Cut,
+        RepairStatus::Malformed(_) => Exit::Invalid,
     }
 }
 

@@ -102,7 +102,7 @@ impl Document {
         text: &str,
         sink: &mut S,
     ) -> Result<Option<String>, SyntaxError> {
-        let mut root = String::new();
+        let root;
         let mut text = text;
         if tolerance.repairer.is_none() {
             if !self.parser.is_in_root() {
@@ -120,7 +120,6 @@ impl Document {
         }
         let Some(repairer) = &mut tolerance.repairer else { return Ok(None) };
         let result = repairer.feed(text, &mut self.text);
-        drop(root);
         self.take_final(tolerance, result, sink)
     }
 

@@ -15,7 +15,7 @@ use crate::json::repair::{Repair, RepairStatus};
 pub struct Repaired<'t> {
     /// What the text turned out to be.
     pub status: RepairStatus,
-    /// The repaired root; of a malformed one, the complete part. Empty where there is none.
+    /// The repaired root; of a malformed one, the complete part. Empty if the text holds no root.
     pub json: Cow<'t, str>,
     /// The bytes of the text that belong to the root.
     pub range: Range<usize>,

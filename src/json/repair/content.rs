@@ -1,6 +1,6 @@
 //! What the text of a string looks like: prose, or members and elements that a lost quote made a part of it.
 
-/// What it costs that a text holds a member, or that a key is none.
+/// What it costs that a text holds a member, or that a key cannot be one.
 pub(super) const MEMBER_IN_TEXT: u32 = 3;
 /// What it costs that a text holds an element, or a closing bracket that it does not open.
 const ELEMENT_IN_TEXT: u32 = 1;
@@ -73,18 +73,4 @@ fn holds_member(text: &str) -> bool {
 /// Whether the last backslash of `text` escapes what follows.
 pub(super) fn ends_in_escape(text: &str) -> bool {
     (text.len() - text.trim_end_matches('\\').len()) % 2 == 1
-}
-
-/// Returns a word as the text of a JSON string.
-pub(super) fn escaped(word: &str) -> String {
-    let mut text = String::with_capacity(word.len());
-    for c in word.chars() {
-        match c {
-            '"' | '\\' => text.extend(['\\', c]),
-            '\t' => text.push_str("\\t"),
-            c if c < ' ' => text.push(' '),
-            c => text.push(c),
-        }
-    }
-    text
 }

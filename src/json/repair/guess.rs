@@ -1,13 +1,14 @@
 //! The table of guesses: which changes could explain a deviation that no certain recovery explains.
 //!
 //! Each guess is a plan: a place in the repaired text to go back to, and the changes from there on. Nothing here decides
-//! which plan is right; the beam tries them.
+//! which plan is right: the search tries them.
 
 use super::super::grammar::State;
 use super::super::stack::Kind;
+use super::super::string::quoted;
 use super::RepairRule;
 use super::attempt::{Attempt, Mode, Source, Token, TokenKind};
-use super::content::{ends_in_escape, escaped, opens_in, structure};
+use super::content::{ends_in_escape, opens_in, structure};
 use super::recovery::Quote;
 
 /// A change of the text from a place on.
@@ -170,9 +171,7 @@ impl<'a> Guesses<'a> {
         }
         at = at.min(self.attempt.in_offset(out));
         let rest = self.source.rest(at);
-        if let Some(c) = rest.chars().next()
-            && c == '\\'
-        {
+        if rest.starts_with('\\') {
             return self.escaped_quotes(out, at, rest);
         }
         let is_key = state.takes_key();
@@ -191,7 +190,7 @@ impl<'a> Guesses<'a> {
         if !starts || after.starts_with(['{', '[']) {
             return;
         }
-        let by = format!("\"{}\"", escaped(word));
+        let by = quoted(word);
         let end = at + word.len();
         match (is_key, is_quoted) {
             (_, true) => self.add(out, (at, end + 1), &by, RepairRule::MissingQuote, 0),
@@ -288,29 +287,19 @@ impl<'a> Guesses<'a> {
     /// An object inside an object that was not closed: its closer was missed only where the outer object ended.
     fn earlier_closers(&mut self) {
         let depth = self.attempt.machine.frames().len();
-        let ends: Vec<_> = self
-            .attempt
-            .recorder
-            .tokens
-            .iter()
-            .rev()
-            .filter(|token| token.kind.ends_value() && token.depth >= depth.max(2))
-            .take(PLACES)
-            .map(|token| token.end)
-            .collect();
-        for out in ends {
-            let at = self.attempt.in_offset(out);
-            self.add(out, (at, at), "}", RepairRule::MissingCloser, 0);
+        let tokens = self.attempt.recorder.tokens.iter().rev();
+        let ends = tokens.filter(|token| token.kind.ends_value() && token.depth >= depth.max(2));
+        for token in ends.take(PLACES) {
+            let at = self.attempt.in_offset(token.end);
+            self.add(token.end, (at, at), "}", RepairRule::MissingCloser, 0);
         }
     }
 
     /// Closing brackets that are too many, or of the other kind.
     fn wrong_closers(&mut self) {
         let (out, at) = self.here();
-        let closers: Vec<_> = {
-            let tokens = self.attempt.recorder.tokens.iter().rev();
-            tokens.filter(|token| token.kind == TokenKind::Close).take(PLACES).map(|token| token.start).collect()
-        };
+        let tokens = self.attempt.recorder.tokens.iter().rev();
+        let closers = tokens.filter(|token| token.kind == TokenKind::Close).take(PLACES).map(|token| token.start);
         let top = self.attempt.machine.frames().last();
         // A bracket in the place of a value ends an object whose value is missing: nobody knows it.
         let lacks_value = self.state == State::Colon
@@ -320,10 +309,8 @@ impl<'a> Guesses<'a> {
             && !lacks_value
         {
             self.add(out, (at, at + 1), "", RepairRule::ExtraCloser, 0);
-            if let Some(top) = self.attempt.machine.frames().last()
-                && top.kind.closer() != next
-            {
-                self.add(out, (at, at + 1), &top.kind.closer().to_string(), RepairRule::WrongCloser, 0);
+            if let Some(closer) = top.map(|frame| frame.kind.closer()).filter(|closer| *closer != next) {
+                self.add(out, (at, at + 1), &closer.to_string(), RepairRule::WrongCloser, 0);
             }
         }
         for place in closers {
@@ -357,11 +344,8 @@ impl<'a> Guesses<'a> {
             let out = token.end - 1;
             let at = self.attempt.in_offset(out);
             let covering = self.attempt.edits.iter().find(|edit| edit.out <= out && out < edit.out_end());
-            let is_first = !self
-                .attempt
-                .edits
-                .iter()
-                .any(|edit| edit.repair.rule == RepairRule::InnerQuote && (token.start..out).contains(&edit.out));
+            let mut inside = self.attempt.edits.iter().filter(|edit| (token.start..out).contains(&edit.out));
+            let is_first = inside.all(|edit| edit.repair.rule != RepairRule::InnerQuote);
             let start = (token.start + 1).saturating_sub(self.attempt.origin);
             let content = self.attempt.out.get(start..=out - self.attempt.origin).unwrap_or_default();
             let after = self.attempt.out.get(token.end - self.attempt.origin..).unwrap_or_default();

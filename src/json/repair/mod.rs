@@ -30,7 +30,7 @@ pub struct Repair {
     pub range: Range<usize>,
     /// The text as written in that range.
     pub original: String,
-    /// The text that stands in its place.
+    /// The text that replaces it.
     pub replacement: String,
     /// The JSON Pointer of the value that is open or due there, else of the innermost open container.
     pub path: String,
@@ -75,7 +75,7 @@ pub enum RepairStatus {
 pub struct RepairedRoot {
     /// What the text turned out to be.
     pub status: RepairStatus,
-    /// The repaired root; of a malformed one, the complete part. Empty where there is none.
+    /// The repaired root; of a malformed one, the complete part. Empty if the text holds no root.
     pub json: String,
     /// The number of bytes of the text as written that belong to the root.
     pub end: usize,
@@ -118,8 +118,8 @@ pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
     RepairedRoot { status, json, end, repairs }
 }
 
-/// Reads a root as the grammar has it. Returns how that ended, and the machine there; and a machine so far before that no
-/// recovery reaches back to it, so that only the text after it is read again.
+/// Reads a root as the grammar has it. Returns how that ended, and the machine there; and a machine before any place
+/// that a recovery reaches back to, so that only the text after it is read again.
 fn read_strictly(text: &str, caps: &rule::RepairCaps) -> (Result<(), SyntaxError>, Machine, Machine) {
     let block = caps.lookahead.max(BLOCK);
     let mut machine = Machine::new(caps.depth);
@@ -141,7 +141,7 @@ fn read_strictly(text: &str, caps: &rule::RepairCaps) -> (Result<(), SyntaxError
 /// The fewest bytes between two machines that are kept.
 const BLOCK: usize = 64 << 10;
 
-/// Closes a root where its text ended: what is not certain is left out, and stands in the log.
+/// Closes a root where its text ended: what is not certain is left out, and the log says so.
 fn close(text: &str, machine: &Machine, json: &mut String, repairs: &mut Vec<Repair>) {
     let path = machine.path(json).to_string();
     let mut suffix = String::new();
@@ -149,8 +149,7 @@ fn close(text: &str, machine: &Machine, json: &mut String, repairs: &mut Vec<Rep
     let mut end = machine.offset();
     if state.in_number() && !json.ends_with('-') {
         // The text has ended, and the number with it.
-        suffix.push_str(if state.number_may_end() { "" } else { "0" });
-        suffix.extend(machine.frames().iter().rev().map(|frame| frame.kind.closer()));
+        suffix = machine.completion(json).suffix;
     } else {
         end = machine.close_into(CloseOptions::default(), &mut suffix).unwrap_or(0);
     }

@@ -28,9 +28,9 @@ pub(super) enum Recovery {
     None,
     /// The text that follows decides, and has not come.
     Wait,
-    /// So many bytes at the deviation are replaced.
+    /// The `len` bytes at the deviation are replaced.
     Replace { len: usize, by: String, rule: RepairRule },
-    /// The open token, or the open escape, and so many bytes at the deviation are replaced.
+    /// The open token or escape is replaced, with the `len` bytes that follow it.
     ReplaceOpen { len: usize, by: String, rule: RepairRule },
     /// A comma is added after the last value.
     AddComma,
@@ -123,13 +123,11 @@ fn escape(place: &Place<'_>, c: char) -> Recovery {
         return Recovery::ReplaceOpen { len: 0, by: by.to_owned(), rule };
     }
     let given = place.open.strip_prefix("\\u").unwrap_or_default();
-    let mut word = given.chars().chain(place.rest.chars()).take(CODE).take_while(|c| c.is_ascii_alphanumeric());
-    let letters = word.by_ref().take_while(char::is_ascii_alphabetic).count();
-    let known = given.len() + place.rest.chars().take(CODE).count();
-    let has_digits = given.chars().chain(place.rest.chars()).take(CODE).take_while(|c| c.is_ascii_alphanumeric());
-    if has_digits.clone().any(|c| c.is_ascii_digit()) || letters == 0 {
+    let code: String = given.chars().chain(place.rest.chars()).take(CODE).collect();
+    let word = code.find(|c: char| !c.is_ascii_alphanumeric()).and_then(|end| code.get(..end)).unwrap_or(&code);
+    if word.is_empty() || word.contains(|c: char| c.is_ascii_digit()) {
         Recovery::None
-    } else if has_digits.count() == known && known < CODE && !place.is_end {
+    } else if word.len() < CODE && word.len() == code.len() && !place.is_end {
         Recovery::Wait
     } else {
         Recovery::ReplaceOpen { len: 0, by: format!("\\\\u{given}"), rule }

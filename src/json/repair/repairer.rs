@@ -24,7 +24,7 @@ pub struct Repairer {
     trunk: Attempt,
     /// A machine in the final text, at most at its end: guesses begin there.
     settled: Machine,
-    /// The guesses about a deviation; empty where there is none.
+    /// The guesses about a deviation; empty if no deviation is open.
     search: Search,
     log: Vec<Repair>,
     habits: Habits,
@@ -133,9 +133,8 @@ impl Repairer {
                 return Err(error);
             }
             let next = if self.search.is_empty() {
-                let mut trunk = std::mem::replace(&mut self.trunk, Attempt::after(&Machine::new(0), 0));
-                let stop = trunk.run(&self.source(is_end, root));
-                self.trunk = trunk;
+                let Self { window, from, options, trunk, .. } = self;
+                let stop = trunk.run(&Source { window, from: *from, is_end, options, released: root });
                 self.release(false, root);
                 self.branch(stop, is_end, root)
             } else {
@@ -221,36 +220,29 @@ impl Repairer {
         debug_assert!(read.is_ok(), "what is final is valid: {read:?}");
     }
 
-    /// Takes the likeliest guess, once nothing likelier can come.
+    /// Takes the likeliest guess, once the look-ahead or the end of the text has come: the answer depends on the text
+    /// alone, not on the pieces that it comes in.
     fn decide(&mut self, is_end: bool, root: &str) -> Next {
-        let mut search = std::mem::take(&mut self.search);
-        let whole = Source { window: &self.window, from: self.from, is_end, options: &self.options, released: root };
         let limit = self.trunk.at.saturating_add(self.options.caps.lookahead).saturating_sub(self.from);
-        if limit > whole.window.len() && !is_end {
-            // The answer depends on the text alone, not on the pieces that it comes in.
-            self.search = search;
+        let is_whole = limit >= self.window.len();
+        if is_whole && !is_end {
             return Next::Wait;
         }
-        let limit = limit.min(whole.window.len());
-        let limit = (0..=limit).rev().find(|&at| whole.window.is_char_boundary(at)).unwrap_or(0);
-        let is_cut = limit < whole.window.len();
-        let window = whole.window.get(..limit).unwrap_or_default();
-        let source = Source { window, is_end: is_end && !is_cut, ..whole };
-        match search.run(&self.settled, &source, is_cut) {
+        let limit = limit.min(self.window.len());
+        let limit = (0..=limit).rev().find(|&at| self.window.is_char_boundary(at)).unwrap_or(0);
+        let window = self.window.get(..limit).unwrap_or_default();
+        let source = Source { window, from: self.from, is_end: is_whole, options: &self.options, released: root };
+        let mut search = std::mem::take(&mut self.search);
+        match search.run(&self.settled, &source) {
             Found::Nothing => Next::Fail(self.failure(root)),
-            Found::Wait => {
-                self.search = search;
-                Next::Wait
-            }
             Found::Reading { attempt, stop, last } => {
-                let at_end = source.is_end;
                 self.accepted = self.accepted.max(last);
                 let before = std::mem::replace(&mut self.trunk, *attempt);
                 self.trunk.recorder = Recorder::default();
                 self.habits.learn(&self.trunk.edits);
                 match stop {
                     Stop::Done if self.trunk.at <= before.at => Next::Close,
-                    Stop::End if at_end => Next::Wait,
+                    Stop::End if is_whole => Next::Wait,
                     _ => Next::Guess,
                 }
             }
@@ -274,7 +266,8 @@ impl Repairer {
             RepairLevel::Guess => end.saturating_sub(self.options.caps.lookahead),
             _ => self.trunk.certain(),
         };
-        if let Some(edit) = self.trunk.edits.iter().find(|edit| edit.out < to && to < edit.out_end()) {
+        let before = self.trunk.edits.partition_point(|edit| edit.out_end() <= to);
+        if let Some(edit) = self.trunk.edits.get(before).filter(|edit| edit.out < to) {
             to = edit.out;
         }
         while to > self.trunk.origin && !self.trunk.out.is_char_boundary(to - self.trunk.origin) {

@@ -1,8 +1,7 @@
 //! The search among guesses: the cheapest reading that what follows confirms.
 //!
-//! Readings are tried in the order of their cost, and one is read only when no cheaper one is left. So the result depends
-//! on the text alone, not on the chunks that it comes in: where the cheapest reading needs text that has not come, the
-//! search waits.
+//! Readings are tried in the order of their cost, and one is read only when no cheaper one is left. A search begins once
+//! the whole look-ahead has come, so its result depends on the text alone, not on the chunks that it comes in.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -36,8 +35,6 @@ pub(super) enum Found {
         stop: Stop,
         last: usize,
     },
-    /// What follows decides, and has not come.
-    Wait,
     Nothing,
 }
 
@@ -64,16 +61,12 @@ struct Read {
     /// The end of the last guess in the repaired text: what comes before it stays.
     last: usize,
     places: Places,
-    /// The end of the text that was read, and whether it was the end.
-    seen: (usize, bool),
     /// What followed the last guess is as it should be.
     is_confirmed: bool,
     /// The root is closed before text that belongs to it.
     loses_text: bool,
     /// The open string at the end of the text is one: other readings of it were added.
-    is_cut: bool,
-    /// The cost of what is left as it is.
-    rest: u32,
+    is_open: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +80,8 @@ pub(super) struct Places {
 
 /// The most readings that are replaced by others in one search: a bound of the work.
 const REPLACED: usize = 1000;
-/// Values that must end after the first deviation, and after the last guess: mistakes within them are explained together, so that the first one is
-/// not explained in a way that makes the second.
+/// Values that must end after the first deviation, and after the last guess. Mistakes within them are explained together,
+/// so that the first one is not explained in a way that makes the second.
 const VALUES: usize = 10;
 /// Values that must end after the last guess where its mistake was made before: the one that it is in, and the next.
 const LAST_VALUES: usize = 2;
@@ -100,6 +93,7 @@ const CLOSERS_AFTER: u32 = 2 * CHANGE;
 pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 /// What it costs that a root is not closed at the end of the text, or that more structure follows its end.
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
+
 impl Search {
     /// Creates a search in a text with known mistakes.
     pub(super) fn new(habits: Habits) -> Self {
@@ -113,17 +107,7 @@ impl Search {
     /// Adds the reading of the text as it is.
     pub(super) fn add_as_it_is(&mut self, attempt: Attempt, stop: Stop, cost: u32) {
         let places = Places { first: attempt.at, deviation: attempt.at, is_again: false };
-        let read = Read {
-            attempt,
-            stop,
-            last: 0,
-            places,
-            seen: (0, false),
-            is_confirmed: true,
-            loses_text: false,
-            is_cut: true,
-            rest: 0,
-        };
+        let read = Read { attempt, stop, last: 0, places, is_confirmed: true, loses_text: false, is_open: true };
         self.push(cost, State::Read(Box::new(read)));
     }
 
@@ -145,91 +129,43 @@ impl Search {
         self.readings.push(Reverse(Reading { cost, rest: 0, number: self.planned, state }));
     }
 
-    /// Tries readings until one is confirmed. `settled` is the machine where the text that is not final begins; `is_cut`
-    /// says that nothing more is read.
-    pub(super) fn run(&mut self, settled: &Machine, source: &Source<'_>, is_cut: bool) -> Found {
-        let seen = (source.from + source.window.len(), source.is_end);
-        while let Some(Reverse(mut reading)) = self.readings.pop() {
-            let read = match &mut reading.state {
+    /// Tries readings until one is confirmed. `settled` is the machine where the text that is not final begins.
+    pub(super) fn run(&mut self, settled: &Machine, source: &Source<'_>) -> Found {
+        while let Some(Reverse(Reading { cost, rest, number, state })) = self.readings.pop() {
+            match state {
                 State::Planned { parent, places, plan } => {
-                    let Some((attempt, last)) = apply(parent, plan, settled, source) else { continue };
-                    Box::new(Read {
-                        attempt,
-                        stop: Stop::End,
-                        last,
-                        places: *places,
-                        seen: (0, false),
-                        is_confirmed: false,
-                        loses_text: false,
-                        is_cut: false,
-                        rest: 0,
-                    })
+                    let Some((attempt, last)) = apply(&parent, &plan, settled, source) else { continue };
+                    let read = Read::after_guess(attempt, last, places, source);
+                    let rest = read.rest(source);
+                    self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(Box::new(read)) }));
                 }
-                State::Read(read) if read.is_confirmed && !(read.stop == Stop::End && read.is_unexplained(source)) => {
-                    let (attempt, stop, last) = (Box::new(read.attempt.clone()), read.stop, read.last);
-                    return Found::Reading { attempt, stop, last };
+                State::Read(read) if read.is_answer(source) => {
+                    let Read { attempt, stop, last, .. } = *read;
+                    return Found::Reading { attempt: Box::new(attempt), stop, last };
                 }
-                State::Read(read) => read.clone(),
-            };
-            if let Some(found) = self.step(reading.cost, reading.number, read, seen, source, is_cut) {
-                return found;
+                State::Read(read) if read.is_unexplained(source) => {
+                    self.replace(cost, rest, number, *read, source);
+                }
+                State::Read(_) => {}
             }
         }
         Found::Nothing
     }
 
-    /// Reads on in the cheapest reading, or replaces it by what explains where it stopped.
-    #[allow(clippy::too_many_arguments, reason = "the parts of a reading are moved")]
-    fn step(
-        &mut self,
-        cost: u32,
-        number: usize,
-        mut read: Box<Read>,
-        seen: (usize, bool),
-        source: &Source<'_>,
-        is_cut: bool,
-    ) -> Option<Found> {
-        if read.seen != seen {
-            read.seen = seen;
-            let rest = read.run(source);
-            read.rest = rest;
-            self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(read) }));
-            return None;
+    /// Replaces a reading by those that explain where it stopped.
+    fn replace(&mut self, cost: u32, rest: u32, number: usize, read: Read, source: &Source<'_>) {
+        // Without plans more text would have to come, and none will.
+        let Some(plans) = Guesses::list(&read.attempt, source) else { return };
+        self.replaced += 1;
+        if self.replaced <= REPLACED {
+            let plans = plans.into_iter().filter(|plan| plan.out >= read.last).collect();
+            self.add(read.attempt.clone(), Some(read.places), cost, plans);
         }
-        match read.stop {
-            _ if read.is_unexplained(source) => match Guesses::list(&read.attempt, source) {
-                Some(plans) => {
-                    self.replaced += 1;
-                    if self.replaced <= REPLACED {
-                        let last = read.last;
-                        let plans = plans.into_iter().filter(|plan| plan.out >= last).collect();
-                        self.add(read.attempt.clone(), Some(read.places), cost, plans);
-                    }
-                    if read.stop == Stop::End {
-                        // The text may as well be cut here.
-                        read.is_cut = true;
-                        let rest = read.rest;
-                        self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(read) }));
-                    }
-                    None
-                }
-                None if is_cut => None,
-                None => self.keep(cost, number, read),
-            },
-            Stop::Deviation(_) => None,
-            Stop::End if source.is_end && read.is_in_reopened_key() => None,
-            stop @ (Stop::End | Stop::Done) if source.is_end => {
-                Some(Found::Reading { attempt: Box::new(read.attempt), stop, last: read.last })
-            }
-            Stop::End | Stop::Done if is_cut => None,
-            Stop::End | Stop::Done => self.keep(cost, number, read),
+        if read.stop == Stop::End {
+            // The text may as well be cut here.
+            let state = State::Read(Box::new(Read { is_open: true, ..read }));
+            self.readings.push(Reverse(Reading { cost, rest, number, state }));
         }
-    }
-
-    /// Puts a reading back that needs more text.
-    fn keep(&mut self, cost: u32, number: usize, read: Box<Read>) -> Option<Found> {
-        self.readings.push(Reverse(Reading { cost, rest: 0, number, state: State::Read(read) }));
-        Some(Found::Wait)
     }
 }
 
@@ -240,7 +176,7 @@ impl Read {
         match self.stop {
             Stop::Deviation(_) => true,
             Stop::Done => self.loses_text,
-            Stop::End => source.is_end && !self.is_cut && self.attempt.machine.in_string(),
+            Stop::End => source.is_end && !self.is_open && self.attempt.machine.in_string(),
         }
     }
 
@@ -251,47 +187,67 @@ impl Read {
         machine.in_string() && machine.in_key() && self.attempt.edits.iter().any(is_inner)
     }
 
-    /// Reads on; returns the cost of what is left as it is.
-    fn run(&mut self, source: &Source<'_>) -> u32 {
-        self.stop = self.attempt.run(source);
-        let attempt = &self.attempt;
-        let from = self.last.max(attempt.out_offset(self.places.deviation));
-        let has_values = |from: usize, count: usize| {
-            let mut ended = attempt.recorder.tokens.iter().filter(|t| t.kind.ends_value() && t.end > from);
-            ended.nth(count - 1).is_some_and(|token| {
-                let after = attempt.out.get(token.end - attempt.origin..).unwrap_or_default();
-                !after.trim_ascii_start().is_empty()
-            })
-        };
-        let first = attempt.out_offset(self.places.first);
-        let last_values = if self.places.is_again { LAST_VALUES } else { VALUES };
-        let is_followed = has_values(first, VALUES) && has_values(from, last_values);
+    /// Whether the reading is the answer, if it is the cheapest one.
+    fn is_answer(&self, source: &Source<'_>) -> bool {
+        match self.stop {
+            Stop::Deviation(_) => self.is_confirmed,
+            Stop::Done => self.is_confirmed || source.is_end && !self.loses_text,
+            Stop::End if self.is_unexplained(source) => false,
+            Stop::End => self.is_confirmed || source.is_end && !self.is_in_reopened_key(),
+        }
+    }
+
+    /// Reads all text after the last guess, which ends at `last`.
+    fn after_guess(mut attempt: Attempt, last: usize, places: Places, source: &Source<'_>) -> Self {
+        let stop = attempt.run(source);
         let after = source.rest(attempt.at).trim_ascii_start();
         let comma = after.strip_prefix(',').map(str::trim_ascii_start);
-        // Closing brackets after the root may be too many; what follows them may be a part of it.
-        let beyond = after.trim_start_matches(|c: char| matches!(c, '}' | ']') || c.is_ascii_whitespace());
-        let is_end_known = source.is_end || !comma.unwrap_or(beyond).is_empty();
-        self.loses_text =
-            self.stop == Stop::Done && comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty());
-        self.is_confirmed = is_followed || self.stop == Stop::Done && is_end_known && !self.loses_text;
+        let is_end_known = source.is_end || !comma.unwrap_or(beyond_closers(after)).is_empty();
+        let loses_text = stop == Stop::Done && comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty());
+        let is_confirmed = is_followed(&attempt, last, places) || stop == Stop::Done && is_end_known && !loses_text;
+        Self { attempt, stop, last, places, is_confirmed, loses_text, is_open: false }
+    }
+
+    /// Returns the cost of what is left as it is, and of changes that are no guesses.
+    fn rest(&self, source: &Source<'_>) -> u32 {
+        let attempt = &self.attempt;
+        let after = source.rest(attempt.at).trim_ascii_start();
+        let beyond = beyond_closers(after);
         // Prose after a root begins after white space.
         let is_joined = source.rest(attempt.at).starts_with(|c: char| !c.is_whitespace() && c != '`');
         let open = match self.stop {
             Stop::Done if beyond.len() < after.len() && beyond.starts_with([',', ':', '"']) => LOST_TEXT,
             Stop::Done if after.starts_with(['}', ']']) => CLOSERS_AFTER,
+            Stop::Done if is_joined || after.starts_with(['{', '[']) => OPEN_ROOT,
             Stop::Deviation(_) if self.is_confirmed => NEXT,
-            Stop::Done if after.starts_with(['{', '[']) => OPEN_ROOT,
-            Stop::Done if is_joined => OPEN_ROOT,
             Stop::End if source.is_end => OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string()),
             _ => 0,
         };
-        let certain = certain_costs(&attempt.edits);
         // What is still to be explained may change the rest.
         let is_final = self.is_confirmed || source.is_end && !matches!(self.stop, Stop::Deviation(_));
         let form =
             if is_final { fit::odd_quotes(attempt) + fit::texts(attempt) + fit::contradictions(attempt) } else { 0 };
-        open + certain + form
+        open + certain_costs(&attempt.edits) + form
     }
+}
+
+/// Whether enough values follow the guesses.
+fn is_followed(attempt: &Attempt, last: usize, places: Places) -> bool {
+    let has_values = |from: usize, count: usize| {
+        let mut ended = attempt.recorder.tokens.iter().filter(|token| token.kind.ends_value() && token.end > from);
+        ended.nth(count - 1).is_some_and(|token| {
+            let after = attempt.out.get(token.end - attempt.origin..).unwrap_or_default();
+            !after.trim_ascii_start().is_empty()
+        })
+    };
+    let last_values = if places.is_again { LAST_VALUES } else { VALUES };
+    let last = last.max(attempt.out_offset(places.deviation));
+    has_values(attempt.out_offset(places.first), VALUES) && has_values(last, last_values)
+}
+
+/// Returns what follows closing brackets: they may be too many, and what follows them a part of the root.
+fn beyond_closers(after: &str) -> &str {
+    after.trim_start_matches(|c: char| matches!(c, '}' | ']') || c.is_ascii_whitespace())
 }
 
 /// Returns the attempt that a plan leads to, and where its guess ends; `None` where the grammar rejects the plan.
