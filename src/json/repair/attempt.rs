@@ -383,7 +383,7 @@ impl Attempt {
 
     /// Moves the repaired text up to the offset `to`, and the changes in it, to what is final.
     pub(super) fn release(&mut self, to: usize, text: &mut String, log: &mut Vec<Repair>) {
-        if to <= self.origin {
+        if to < self.origin {
             return;
         }
         let origin_in = self.in_offset(to);
