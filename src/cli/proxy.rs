@@ -106,4 +106,5 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .adapt(config.proxy.adapt.unwrap_or_default())
         .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
         .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
+        .repair(config.proxy.repair.unwrap_or_default())
 }

@@ -57,9 +57,8 @@ Exit codes: 0 valid or repaired; 5 with --check: would be repaired; 3 truncated,
 the schema, or not UTF-8; 1 unreadable. Of several files the worst counts, in this order."#;
 
 /// Parses a level by its name. Help and completions list the names.
-fn level() -> impl TypedValueParser<Value = RepairLevel> {
-    let find = |name: String| RepairLevel::ALL.into_iter().find(|level| level.as_str() == name).ok_or("no such level");
-    PossibleValuesParser::new(RepairLevel::ALL.map(RepairLevel::as_str)).try_map(find)
+pub(super) fn level() -> impl TypedValueParser<Value = RepairLevel> {
+    PossibleValuesParser::new(RepairLevel::ALL.map(RepairLevel::as_str)).try_map(|name| RepairLevel::named(&name))
 }
 
 /// Parses a rule by its name.

@@ -8,9 +8,10 @@ use std::time::Duration;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use tracing_subscriber::filter::LevelFilter;
 
-use super::{Console, Exit};
+use super::{Console, Exit, repair};
 use crate::config::Config;
 use crate::limits::is_probability;
+use crate::repair::RepairLevel;
 use crate::session::GiveUp;
 
 /// The settings of the proxy.
@@ -49,6 +50,10 @@ pub(super) struct Settings {
     /// close its JSON, so that it parses. error: end it with an error. [default: leave]
     #[arg(long, value_name = "HOW", env = "RESTITCH_ON_GIVE_UP", value_parser = give_up())]
     on_give_up: Option<GiveUp>,
+    /// How much of the JSON in an answer may be changed. strict: nothing. syntax: what leaves every whole token as it is.
+    /// guess: also what is a guess; up to 4 KiB of a stream are held back. [default: strict]
+    #[arg(long, value_name = "LEVEL", env = "RESTITCH_REPAIR", value_parser = repair::level())]
+    repair: Option<RepairLevel>,
     /// The log on standard error: off, error, warn, info, debug or trace. It has neither text nor keys. -v and -q win
     /// over it. [default: info]
     #[arg(long, value_name = "LEVEL", env = "RESTITCH_LOG")]
@@ -91,6 +96,7 @@ impl Settings {
         proxy.upstream = self.upstream.clone().or(proxy.upstream.take());
         proxy.adapt = self.adapt.or(proxy.adapt);
         proxy.on_give_up = self.on_give_up.or(proxy.on_give_up);
+        proxy.repair = self.repair.or(proxy.repair);
         proxy.log = self.log.map(|level| level.to_string()).or(proxy.log.take());
         Some(config)
     }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::repair::RepairLevel;
 use crate::session::GiveUp;
 
 /// The settings that `restitch proxy` has flags for, too. A flag wins.
@@ -27,6 +28,9 @@ pub struct Proxy {
     /// What becomes of an answer whose rest can't be had.
     #[serde(skip_serializing_if = "Option::is_none", with = "give_up")]
     pub on_give_up: Option<GiveUp>,
+    /// How much of the JSON in an answer may be changed.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "repair")]
+    pub repair: Option<RepairLevel>,
     /// What is logged on standard error: one of [`LEVELS`](Self::LEVELS).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "level")]
     pub log: Option<String>,
@@ -51,6 +55,7 @@ impl Proxy {
             adapt: self.adapt.or(Some(false)),
             raise_max_tokens: self.raise_max_tokens.or(Some(1)),
             on_give_up: self.on_give_up.or(Some(Self::ON_GIVE_UP)),
+            repair: self.repair.or(Some(RepairLevel::Strict)),
             log: self.log.clone().or(Some("info".to_owned())),
         }
     }
@@ -77,6 +82,10 @@ fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D
         return Ok(Some(level));
     }
     Err(D::Error::custom(format!("`{level}` is no level: there are {}", Proxy::LEVELS.join(", "))))
+}
+
+fn repair<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RepairLevel>, D::Error> {
+    RepairLevel::named(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
 }
 
 /// Reads and writes the names of [`GiveUp`].

@@ -17,11 +17,23 @@ pub(super) struct Tolerance {
     shown: usize,
     /// The offset in the text as written up to which the text is final, but for the open root's repairer.
     written: usize,
+    /// The text as written from a deviation on.
+    rejected: String,
+    /// A number ends when the text shows that: with a comma, say, and not when the comma is held back.
+    ends_numbers_late: bool,
 }
 
 impl Tolerance {
     pub(super) fn new(options: RepairOptions) -> Self {
-        Self { options, repairer: None, log: Vec::new(), shown: 0, written: 0 }
+        Self {
+            options,
+            repairer: None,
+            log: Vec::new(),
+            shown: 0,
+            written: 0,
+            rejected: String::new(),
+            ends_numbers_late: false,
+        }
     }
 
     fn repairs(&self) -> impl Iterator<Item = &Repair> {
@@ -72,16 +84,49 @@ impl Document {
         self
     }
 
+    /// Makes the repaired text alone decide where a number ends, so that it can be cut anywhere.
+    pub(crate) fn ending_numbers_late(mut self) -> Self {
+        if let Some(tolerance) = &mut self.tolerance {
+            tolerance.ends_numbers_late = true;
+        }
+        self
+    }
+
     /// Returns the changes of the text so far that are final. Their ranges are in the text as it was pushed.
     pub fn repairs(&self) -> impl Iterator<Item = &Repair> {
         self.tolerance.iter().flat_map(|tolerance| tolerance.repairs())
     }
 
     /// Returns the text as pushed that is held back, since what follows may change it. At the end of the text
-    /// [`finish`](Self::finish) appends it.
+    /// [`finish`](Self::finish) appends it. After an error: the text from the deviation on, as far as it was pushed then.
     pub fn pending(&self) -> &str {
-        let repairer = self.tolerance.as_ref().and_then(|tolerance| tolerance.repairer.as_ref());
-        repairer.map_or("", Repairer::pending)
+        let Some(tolerance) = &self.tolerance else { return "" };
+        tolerance.repairer.as_ref().map_or(&tolerance.rejected, Repairer::pending)
+    }
+
+    /// Ends the open root if it is closed by what is held back. Otherwise nothing changes.
+    pub(crate) fn finish_whole<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+        let Some(mut tolerance) = self.tolerance.take() else { return };
+        let mut tail = None;
+        if let Some(repairer) = &mut tolerance.repairer {
+            repairer.finish_whole(&mut self.text);
+            tail = self.take_final(&mut tolerance, Ok(()), sink).ok().flatten();
+        }
+        self.tolerance = Some(tolerance);
+        if let Some(tail) = tail {
+            // What follows the root breaks no grammar of the root's.
+            let _ = self.push_with(&tail, sink);
+        }
+    }
+
+    /// Ends the repair where the text was cut, and appends what was read. From then on text is read as it is pushed.
+    pub(crate) fn end_repair<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+        let Some(mut tolerance) = self.tolerance.take() else { return };
+        if let Some(repairer) = &mut tolerance.repairer {
+            repairer.cut(&mut self.text);
+            let result = self.take_final(&mut tolerance, Ok(()), sink);
+            debug_assert!(result.is_ok(), "a cut rejects nothing: {result:?}");
+        }
     }
 
     /// Appends text up to the end of a root; returns the rest.
@@ -140,17 +185,17 @@ impl Document {
         tolerance.shown = repairer.repairs().len();
         let read = self.parser.machine.feed_text(&self.text, sink);
         debug_assert!(read.is_ok(), "repaired text is valid: {read:?}");
-        if repairer.ends_with_value() {
+        if repairer.ends_with_value() && !tolerance.ends_numbers_late {
             // The comma that ends a number may be held back.
             self.parser.machine.end_number(&self.text, sink);
         }
         let tail = repairer.take_tail();
         match result {
             Err(error) => {
-                let rejected = repairer.pending().to_owned();
+                tolerance.rejected = repairer.pending().to_owned();
                 tolerance.close();
                 let offset = self.text.len();
-                self.text.push_str(&rejected);
+                self.text.push_str(&tolerance.rejected);
                 self.reject(offset);
                 Err(SyntaxError { offset, ..error })
             }

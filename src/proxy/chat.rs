@@ -19,6 +19,7 @@ use crate::Limits;
 use crate::client::{Body, BodyError};
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::chat;
+use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
 use crate::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, PrefillOptions, Request, Retry, Status};
 use crate::stream::Stitcher;
@@ -31,6 +32,8 @@ pub(super) struct Conversation {
     pub(super) limits: Limits,
     /// What becomes of the answer if its rest can't be had.
     pub(super) give_up: GiveUp,
+    /// How much of the JSON in the answer may be changed.
+    pub(super) repair: RepairLevel,
     pub(super) head: Head,
     /// The request's body as it came. It is JSON, so it is UTF-8.
     pub(super) body: Bytes,
@@ -86,6 +89,7 @@ impl Conversation {
         tracing::debug!(
             continuations = self.limits.continuation.max_continuations,
             on_give_up = self.give_up.as_str(),
+            repair = self.repair.as_str(),
             "answering"
         );
         let expected = if self.request.stream { EVENT_STREAM } else { JSON };
@@ -110,7 +114,7 @@ impl Conversation {
         let first = self.frames(first);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
-        let give_up = self.give_up;
+        let (give_up, repair) = (self.give_up, self.repair);
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (limits, has_stop, strategy) = (self.limits.clone(), self.request.has_stop, self.strategy());
@@ -120,7 +124,7 @@ impl Conversation {
             let conversation = Arc::clone(&conversation);
             async move { conversation.reopen(retry.request()).await }
         };
-        let stitcher = Stitcher::new().limits(limits).strategy(strategy).give_up(give_up);
+        let stitcher = Stitcher::new().limits(limits).strategy(strategy).give_up(give_up).repair(repair);
         let stitcher = if has_stop { stitcher.trust_stop() } else { stitcher };
         let stitch = stitcher.stream(first, reopen).on_rejection(|refused: &CallError| refused.0.clone()).observe_all(
             move |output| {
@@ -145,7 +149,8 @@ impl Conversation {
     }
 
     fn body_relay(&self) -> BodyRelay {
-        let relay = BodyRelay::new(self.limits.clone()).strategy(self.strategy()).give_up(self.give_up);
+        let relay = BodyRelay::new(self.limits.clone()).strategy(self.strategy());
+        let relay = relay.give_up(self.give_up).repair(self.repair);
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 

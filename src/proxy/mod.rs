@@ -28,6 +28,7 @@ use crate::Limits;
 use crate::client::Client;
 use crate::provider::capability::cache::CapabilityCache;
 use crate::provider::capability::{Capability, CapabilityHint, Table};
+use crate::repair::RepairLevel;
 use crate::session::relay::Output;
 use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, SessionEvent};
 use crate::shape::{RootKind, Shape};
@@ -56,6 +57,7 @@ pub struct Proxy {
     shapes: Vec<Shape>,
     token_factor: u32,
     give_up: GiveUp,
+    repair: RepairLevel,
     /// What refusals have said about models.
     cache: Arc<Mutex<CapabilityCache>>,
     observer: Option<Observer>,
@@ -87,6 +89,7 @@ impl Proxy {
             shapes: Shape::stages(),
             token_factor: 1,
             give_up: GiveUp::Leave,
+            repair: RepairLevel::Strict,
             cache: Arc::default(),
             observer: None,
             tap: None,
@@ -105,6 +108,14 @@ impl Proxy {
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.give_up = give_up;
+        self
+    }
+
+    /// Sets how much of the JSON in an answer may be changed, where the request does not say. Default:
+    /// [`RepairLevel::Strict`], so that a healthy answer's bytes stay as they are.
+    #[must_use]
+    pub fn repair(mut self, level: RepairLevel) -> Self {
+        self.repair = level;
         self
     }
 

@@ -182,10 +182,11 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
             let mut limits = proxy.limits.clone();
             directives.lower(&mut limits.continuation);
             let give_up = directives.give_up.unwrap_or(proxy.give_up);
+            let repair = directives.repair.unwrap_or(proxy.repair);
             let adds_json_mode = false;
             let head = head.uncompressed();
             let conversation =
-                Conversation { proxy, limits, give_up, head, body, request, expects_json, adds_json_mode };
+                Conversation { proxy, limits, give_up, repair, head, body, request, expects_json, adds_json_mode };
             first::answer(conversation).await
         }
         _ => pass(&proxy, &head, Body::full(body)).await,
@@ -197,10 +198,11 @@ pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<
     let (parts, body) = request.into_parts();
     match provider::chat::Request::parse(&body) {
         Some(request) => {
-            let (limits, give_up, head) = (proxy.limits.clone(), proxy.give_up, Head::new(parts).uncompressed());
+            let (limits, head) = (proxy.limits.clone(), Head::new(parts).uncompressed());
+            let (give_up, repair) = (proxy.give_up, proxy.repair);
             let (expects_json, adds_json_mode) = (false, false);
             let conversation =
-                Conversation { proxy, limits, give_up, head, body, request, expects_json, adds_json_mode };
+                Conversation { proxy, limits, give_up, repair, head, body, request, expects_json, adds_json_mode };
             first::answer(conversation).await
         }
         None => error(StatusCode::BAD_REQUEST, "the request is no chat completion"),

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use crate::ContinuationLimits;
 use crate::client::{Body, Client, Error};
 use crate::limits::is_probability;
+use crate::repair::RepairLevel;
 use crate::session::{GiveUp, GiveUpError, below};
 
 /// Sends a client's request to the upstream, with its method, path and headers and with `body`.
@@ -91,6 +92,8 @@ pub(super) struct RequestDirectives {
     pub(super) max_risk: Option<f64>,
     /// `x-restitch-give-up`: what becomes of the answer if its rest can't be had.
     pub(super) give_up: Option<GiveUp>,
+    /// `x-restitch-repair`: how much of the JSON in the answer may be changed.
+    pub(super) repair: Option<RepairLevel>,
     /// `x-restitch-stage`: the shape that the answer is to have.
     pub(super) stage: Option<String>,
 }
@@ -112,11 +115,14 @@ impl RequestDirectives {
             };
         let give_up = text("x-restitch-give-up").map(str::parse).transpose();
         let give_up = give_up.map_err(|error: GiveUpError| format!("`x-restitch-give-up`: {error}"))?;
+        let repair = text("x-restitch-repair").map(RepairLevel::named).transpose();
+        let repair = repair.map_err(|error| format!("`x-restitch-repair`: {error}"))?;
         Ok(Self {
             off: text(OWN_HEADERS).is_some_and(|value| value.eq_ignore_ascii_case("off")),
             continuations,
             max_risk,
             give_up,
+            repair,
             stage: text("x-restitch-stage").map(str::to_owned),
         })
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 pub(crate) use super::wire::{Output, TransportEnd};
 use super::wire::{failure, finish_reason};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
+use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
 use crate::provider::chat::{read_body, write_body};
 use crate::provider::{Delta, Finish, add_usage, answer_tokens};
@@ -50,6 +51,13 @@ impl BodyRelay {
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
         self.session.set_strategy(strategy);
+        self
+    }
+
+    /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`].
+    #[must_use]
+    pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
+        self.session.set_repair(options);
         self
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{CallEnd, ContinuationMode, FailureReason, Outcome, StopReason};
+use crate::json::repair::Repair;
 use crate::splice::Seam;
 
 /// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
@@ -41,6 +42,14 @@ pub enum SessionEvent {
         seam: Seam,
         /// From the end of the call before to the first text that was certain.
         elapsed: Duration,
+    },
+    /// A mistake in the text was repaired; see [`Session::set_repair`](super::Session::set_repair).
+    Repaired {
+        /// The call's number.
+        call: u32,
+        /// The change. Its range is in the call's text as it came; of a continuation, in what was not delivered before
+        /// as a prefill.
+        repair: Repair,
     },
     /// A call brought nothing, or broke off after its seam.
     Failed {
@@ -90,6 +99,10 @@ impl SessionEvent {
                 "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "held": seam.pending,
                 "decided": seam.decided, "posterior": seam.posterior, "ambiguous": seam.ambiguous,
                 "early_end": seam.early_end, "elapsed_ms": millis(*elapsed),
+            }),
+            Self::Repaired { call, repair } => json!({
+                "event": "repaired", "call": call, "rule": repair.rule, "level": repair.level(),
+                "range": [repair.range.start, repair.range.end], "path": repair.path,
             }),
             Self::Failed { call, reason, in_a_row } => {
                 json!({"event": "failed", "call": call, "reason": reason.to_string(), "in_a_row": in_a_row})

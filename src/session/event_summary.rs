@@ -2,6 +2,7 @@
 
 use super::CallEnd;
 use crate::json::edit::Edits;
+use crate::json::string::quoted;
 use crate::json::walk::{self, Raw};
 use crate::provider::chat::{Reader, Writer};
 use crate::provider::{Delta, Finish, Kind};
@@ -86,6 +87,18 @@ pub(super) fn last_block(raw: &[u8]) -> usize {
         }
     }
     start
+}
+
+/// A chunk with another text.
+pub(super) fn with_text(data: &str, text: &str) -> String {
+    let mut edits = Edits::default();
+    if let Some(root) = Raw::root(data).filter(|_| walk::is_valid(data))
+        && let Some(choice) = root.member("choices").and_then(|choices| choices.elements().next())
+        && let Some(delta) = choice.member("delta")
+    {
+        edits.object(delta, &[], &[("content", &quoted(text))]);
+    }
+    edits.apply(data)
 }
 
 /// A chunk without its finish and its usage, which are written where the answer ends.

@@ -19,10 +19,12 @@ mod give_up;
 mod io;
 mod next;
 mod outcome;
+mod part_repair;
 pub(crate) mod prompt;
 pub(crate) mod question;
 mod received;
 pub(crate) mod relay;
+mod repair;
 mod request;
 mod retry;
 mod returned_prefill;
@@ -40,6 +42,7 @@ pub use event::SessionEvent;
 pub use give_up::{GiveUp, GiveUpError};
 pub use io::{CallEnd, FailureReason, Input, Output};
 pub use outcome::{CutCause, Outcome, Status, StopReason, Tally};
+use part_repair::PartRepairer;
 pub(crate) use prompt::Parts;
 pub use prompt::{MarkUse, Part, Prompt};
 use question::Attempts;
@@ -55,6 +58,7 @@ pub use template::{Template, TemplateError};
 use crate::context::{Progress, Sections};
 use crate::document::Document;
 use crate::envelope::AllowedRoots;
+use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::Limits;
 use crate::provider::Finish;
 use crate::splice::{Expect, Slot, Splice};
@@ -113,20 +117,29 @@ struct Settings {
     give_up: GiveUp,
     expect: Expect,
     roots: AllowedRoots,
+    /// How much of the answer's text may be changed.
+    repair: RepairOptions,
     /// The request names stop sequences: `stop` is final.
     trusts_stop: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Phase {
-    /// The first answer, or the original request again while nothing was delivered. `is_final`: the answer is not to be
-    /// continued, because it left the grammar or holds more than one text.
-    First {
-        is_final: bool,
-    },
+    /// The first answer, or the original request again while nothing was delivered.
+    First(FirstAnswer),
     /// A call for the rest was asked for, or its answer is coming.
     Continuing(Box<Continuation>),
     Done,
+}
+
+/// Whether the first answer is read, and may be continued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstAnswer {
+    Continuable,
+    /// It holds more than one text.
+    Passing,
+    /// It has left the grammar: no more of its text is read.
+    Malformed,
 }
 
 /// How the call ended that the delivered text ends with, and why the text is cut there.
@@ -140,6 +153,8 @@ struct LastCut {
 #[derive(Clone, Debug)]
 struct Continuation {
     splice: Splice,
+    /// Repairs the text before it is joined. `None` at the level `strict`.
+    repairer: Option<PartRepairer>,
     /// Bytes that were delivered before it.
     delivered: usize,
 }
@@ -206,9 +221,10 @@ impl Session {
                 give_up: GiveUp::default(),
                 expect,
                 roots,
+                repair: RepairLevel::Strict.into(),
                 trusts_stop: false,
             },
-            phase: Phase::First { is_final: false },
+            phase: Phase::First(FirstAnswer::Continuable),
             call: OpenCall::default(),
             tally: Tally { tokens: vec![None], ..Tally::default() },
             streaks: Streaks { failures: 0, no_progress: 0, progress, attempts: Attempts::default() },
@@ -236,8 +252,8 @@ impl Session {
 
     /// Lets the first answer pass through as it comes: it holds more than one text (tool calls, several choices).
     pub fn pass(&mut self) {
-        if let Phase::First { is_final } = &mut self.phase {
-            *is_final = true;
+        if let Phase::First(answer @ FirstAnswer::Continuable) = &mut self.phase {
+            *answer = FirstAnswer::Passing;
         }
     }
 
@@ -248,12 +264,12 @@ impl Session {
 
     /// Returns whether no continuation has been asked for: text of the open call leaves as it comes.
     pub fn is_first(&self) -> bool {
-        matches!(self.phase, Phase::First { .. })
+        matches!(self.phase, Phase::First(_))
     }
 
     /// Returns whether the first answer passes through as it comes.
     pub fn is_passing(&self) -> bool {
-        matches!(self.phase, Phase::First { is_final: true })
+        matches!(self.phase, Phase::First(FirstAnswer::Passing | FirstAnswer::Malformed))
     }
 
     /// Returns the number of calls that were asked for after the first.
@@ -303,9 +319,9 @@ impl Session {
         let limits = &self.settings.limits;
         let first_byte = limits.transport.first_byte_timeout.max(limits.transport.idle_timeout);
         let patience = match self.phase {
-            Phase::First { .. } if !self.would_continue(&CallEnd::TimedOut) => return None,
-            Phase::First { .. } if !self.slot.document().is_json() => first_byte,
-            Phase::First { .. } => limits.transport.idle_timeout,
+            Phase::First(_) if !self.would_continue(&CallEnd::TimedOut) => return None,
+            Phase::First(_) if !self.slot.document().is_json() => first_byte,
+            Phase::First(_) => limits.transport.idle_timeout,
             Phase::Continuing(_) if opened => limits.transport.idle_timeout,
             Phase::Continuing(_) => first_byte,
             Phase::Done => return None,
@@ -330,7 +346,7 @@ impl Session {
     /// Returns whether the open call has brought reasoning alone so far, and another one could bring less of it.
     fn is_all_reasoning(&self) -> bool {
         let is_blank = match &self.phase {
-            Phase::First { .. } => self.slot.document().is_blank(),
+            Phase::First(_) => self.slot.document().is_blank(),
             Phase::Continuing(open) => open.splice.pending() == 0 && open.splice.seam().is_none(),
             Phase::Done => false,
         };

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::{
-    Attempts, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, LastCut, Outcome, Output, Phase,
-    Request, SECTIONS, Session, SessionEvent, StopReason,
+    Attempts, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, FirstAnswer, LastCut, Outcome, Output,
+    Phase, Request, SECTIONS, Session, SessionEvent, StopReason,
 };
 use crate::context::Sections;
 use crate::provider::Finish;
-use crate::splice::{Seam, Slot, Splice, SpliceError};
+use crate::splice::{Seam, Splice, SpliceError};
 
 impl Session {
     /// The open call has ended.
@@ -17,10 +17,11 @@ impl Session {
         if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. }) {
             self.call.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
         }
+        self.end_of_part(now);
         // Nothing of a prefill that was coming back is new.
         self.call.returned_prefill = None;
         match std::mem::replace(&mut self.phase, Phase::Done) {
-            first @ Phase::First { .. } => {
+            first @ Phase::First(_) => {
                 self.phase = first;
                 self.end_of_first(now, end);
             }
@@ -31,10 +32,13 @@ impl Session {
     }
 
     fn end_of_first(&mut self, now: Duration, end: CallEnd) {
+        self.finish_whole();
         if !self.would_continue(&end) {
+            self.release_first();
             let finish = if let CallEnd::Finished(reason) = end { Some(reason) } else { None };
             return self.done_as_it_is(finish);
         }
+        self.end_repair();
         self.cut(now, &end);
         self.last_cut = Some(LastCut { cause: end.cause(), end: end.clone() });
         if self.slot.document().root_start().is_some() {
@@ -47,7 +51,8 @@ impl Session {
     /// Ends the session without a further call: the document is whole, or the first answer passes through.
     fn done_as_it_is(&mut self, finish: Option<Finish>) {
         let tally = self.tally.clone();
-        let is_whole = tally.continuations > 0 && self.slot.document().is_complete();
+        let is_changed = tally.continuations > 0 || !tally.repairs.is_empty();
+        let is_whole = is_changed && self.slot.document().is_complete();
         self.done(match is_whole {
             true => Outcome::Complete { finish, tally },
             false => Outcome::PassedThrough { finish, tally },
@@ -68,7 +73,7 @@ impl Session {
             _ => {}
         }
         self.note_progress();
-        let Continuation { mut splice, delivered } = open;
+        let Continuation { mut splice, delivered, .. } = open;
         let before = self.slot.document().text().len();
         let was_joined = splice.seam().is_some();
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
@@ -79,7 +84,7 @@ impl Session {
             None => {}
         }
         self.give_out(before);
-        self.repaired(splice.repairs());
+        self.count_repairs(splice.repairs().iter().map(|repair| repair.rule.as_str()));
         let finish = if let CallEnd::Finished(reason) = end { Some(reason.clone()) } else { None };
         if self.slot.document().is_complete() {
             let tally = self.tally.clone();
@@ -175,9 +180,9 @@ impl Session {
             Some(self.turn())
         } else {
             if self.slot.document().text().is_empty() {
-                self.slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
+                self.slot = self.settings.slot();
                 self.sections = Sections::new(SECTIONS);
-                self.phase = Phase::First { is_final: false };
+                self.phase = Phase::First(FirstAnswer::Continuable);
             } else {
                 self.is_continued = true;
                 // White space or the opening of a fence was delivered: the root that belongs there is waited for.
@@ -195,7 +200,8 @@ impl Session {
     /// Waits for an answer that `splice` joins.
     pub(super) fn wait_for(&mut self, splice: Splice) {
         let delivered = self.slot.document().text().len();
-        self.phase = Phase::Continuing(Box::new(Continuation { splice, delivered }));
+        let repairer = self.part_repairer(&splice);
+        self.phase = Phase::Continuing(Box::new(Continuation { splice, repairer, delivered }));
     }
 
     /// Asks for the rest after another process had the call that was open, if there is a rest.

@@ -79,7 +79,7 @@ pub struct Tally {
     pub early_end: u32,
     /// Tokens of the answer of each call, the first one first; `None` where the provider named none.
     pub tokens: Vec<Option<u64>>,
-    /// What was changed in the continuations' text: how often, by the name of the rule.
+    /// What was changed in the text: how often, by the name of the rule.
     pub repairs: BTreeMap<String, u32>,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
     /// `Progress`.
@@ -285,6 +285,9 @@ impl Outcome {
         }
         if tally.early_end > 0 {
             report["early_end"] = tally.early_end.into();
+        }
+        if !tally.repairs.is_empty() {
+            report["repairs"] = serde_json::json!(tally.repairs);
         }
         if let Some(reason) = self.reason() {
             report["stop"] = reason.as_str().into();

@@ -4,19 +4,53 @@ use std::time::Duration;
 
 use super::{ContinuationMode, Output, Part, Phase, Session, SessionEvent};
 use crate::context;
-use crate::splice::{Expect, Repair, Seam, Splice, SpliceRequest};
+use crate::json::repair::Repair;
+use crate::splice::{Expect, Seam, Splice, SpliceRequest};
 
 impl Session {
-    /// Takes text of the open call; a prefill that comes back first is not part of it.
+    /// Takes text of the open call.
     pub(super) fn text(&mut self, now: Duration, text: &str) {
-        let Some(mut returned) = self.call.returned_prefill.take() else { return self.new_text(now, text) };
+        let asks_progress = self.asks_progress();
+        match &mut self.phase {
+            Phase::First(_) => self.first_text(text),
+            Phase::Continuing(open) => {
+                if asks_progress && self.call.said.len() < self.settings.limits.parser.max_pending_bytes {
+                    self.call.said.push_str(text);
+                }
+                let Some(repairer) = &mut open.repairer else { return self.new_text(now, text) };
+                let repaired = repairer.feed(text, self.slot.document());
+                let repairs = repairer.take_repairs();
+                self.repaired_text(now, &repaired, repairs);
+            }
+            Phase::Done => {}
+        }
+    }
+
+    /// Takes what is held back of a continuation's text, at its end.
+    pub(super) fn end_of_part(&mut self, now: Duration) {
+        let Phase::Continuing(open) = &mut self.phase else { return };
+        let Some(mut repairer) = open.repairer.take() else { return };
+        let rest = repairer.finish(self.slot.document());
+        self.repaired_text(now, &rest, repairer.take_repairs());
+    }
+
+    fn repaired_text(&mut self, now: Duration, text: &str, repairs: Vec<Repair>) {
+        self.repaired(repairs);
+        if !text.is_empty() {
+            self.new_text(now, text);
+        }
+    }
+
+    /// Takes text of a continuation; a prefill that comes back first is not part of it.
+    fn new_text(&mut self, now: Duration, text: &str) {
+        let Some(mut returned) = self.call.returned_prefill.take() else { return self.join(now, text) };
         match returned.feed(self.slot.document().text(), text) {
             Some(new) => {
                 if returned.begins_again() {
                     // In other words than before: the evidence says where it goes on.
                     self.expect_any();
                 }
-                self.new_text(now, &new);
+                self.join(now, &new);
             }
             None => self.call.returned_prefill = Some(returned),
         }
@@ -31,26 +65,16 @@ impl Session {
         }
     }
 
-    fn new_text(&mut self, now: Duration, text: &str) {
-        let asks_progress = self.asks_progress();
-        match &mut self.phase {
-            // Text after a deviation is not read.
-            Phase::First { is_final } => *is_final |= self.slot.push_with(text, &mut self.sections).is_err(),
-            Phase::Continuing(open) => {
-                if asks_progress && self.call.said.len() < self.settings.limits.parser.max_pending_bytes {
-                    self.call.said.push_str(text);
-                }
-                let before = self.slot.document().text().len();
-                let was_joined = open.splice.seam().is_some();
-                // A failure is reported once, when the call ends.
-                let _ = open.splice.feed_with(&mut self.slot, text, &mut self.sections);
-                if let Some(seam) = open.splice.seam().filter(|_| !was_joined).cloned() {
-                    self.joined(now, seam);
-                }
-                self.give_out(before);
-            }
-            Phase::Done => {}
+    fn join(&mut self, now: Duration, text: &str) {
+        let Phase::Continuing(open) = &mut self.phase else { return };
+        let before = self.slot.document().text().len();
+        let was_joined = open.splice.seam().is_some();
+        // A failure is reported once, when the call ends.
+        let _ = open.splice.feed_with(&mut self.slot, text, &mut self.sections);
+        if let Some(seam) = open.splice.seam().filter(|_| !was_joined).cloned() {
+            self.joined(now, seam);
         }
+        self.give_out(before);
     }
 
     /// Returns whether the open call was asked how much of the document is delivered.
@@ -84,13 +108,6 @@ impl Session {
     pub(super) fn give_out(&mut self, before: usize) {
         if let Some(new) = self.slot.document().text().get(before..).filter(|new| !new.is_empty()) {
             self.outputs.push_back(Output::Text(new.to_owned()));
-        }
-    }
-
-    pub(super) fn repaired(&mut self, repairs: &[Repair]) {
-        for repair in repairs {
-            let count = self.tally.repairs.entry(repair.rule.as_str().to_owned()).or_default();
-            *count = count.saturating_add(1);
         }
     }
 }

@@ -16,6 +16,7 @@
 
 mod finish;
 mod raw;
+mod repair;
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -24,9 +25,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use raw::RawBytes;
 
-use super::event_summary::{EventSummary, unfinished};
+use super::event_summary::{EventSummary, unfinished, with_text};
 pub use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
+use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
 use crate::provider::chat::{Reader, Writer};
 use crate::provider::{add_usage, answer_tokens};
@@ -167,6 +169,14 @@ impl Relay {
         self
     }
 
+    /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`]. An event whose text changes is
+    /// written again, the others leave as they came.
+    #[must_use]
+    pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
+        self.session.set_repair(options);
+        self
+    }
+
     /// Returns the session, for a look at the document.
     pub fn session(&self) -> &Session {
         &self.session
@@ -195,11 +205,11 @@ impl Relay {
         }
         let mut input: &[u8] = &bytes;
         while matches!(self.phase, Phase::Open | Phase::Withheld) {
-            let adopts = self.phase == Phase::Open && self.call.adopts;
+            let wanted = self.wants_data();
             let OpenCall { decoder, reader, .. } = &mut self.call;
             let (end, data) = match decoder.next_event(&mut input) {
                 Ok(None) => break,
-                Ok(Some(event)) => (event.range.end, self.event_summary.read(reader, &mut self.writer, event, adopts)),
+                Ok(Some(event)) => (event.range.end, self.event_summary.read(reader, &mut self.writer, event, wanted)),
                 Err(error) => return self.undecodable(now, &error),
             };
             if self.event(now, end, data).is_break() {
@@ -226,18 +236,20 @@ impl Relay {
         let mut torn = false;
         if transport_end == TransportEnd::Closed {
             // Several servers end without the last blank line: the text before the end is an event all the same.
-            let adopts = self.phase == Phase::Open && self.call.adopts;
+            let wanted = self.wants_data();
             let OpenCall { decoder, reader, .. } = &mut self.call;
             if let Ok(Some(event)) = decoder.finish() {
                 let end = event.range.end;
-                let data = self.event_summary.read(reader, &mut self.writer, event, adopts);
-                torn = self.event_summary.chunk;
+                let data = self.event_summary.read(reader, &mut self.writer, event, wanted);
+                let is_chunk = self.event_summary.chunk;
                 if self.event(now, end, data).is_break() {
                     return;
                 }
+                torn = is_chunk && self.call.raw.has_bytes();
             }
         }
         let transport = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
+        self.finish_whole(now);
         let forwards = self.is_forwarding();
         let passes = self.client.finish || forwards && !self.session.would_continue(&transport);
         let is_text = !self.event_summary.text.is_empty() && self.session.document().is_json();
@@ -311,14 +323,19 @@ impl Relay {
         self.is_first_open() && !self.call.adopts
     }
 
+    /// Returns whether the data of events may have to be written again.
+    fn wants_data(&self) -> bool {
+        self.phase == Phase::Open && (self.call.adopts || self.is_first_open() && self.session.repairs_text())
+    }
+
     /// Returns whether the document is whole, and is all of the answer: of an answer that holds more than its text, or is
     /// no longer read, nobody knows what is missing.
     fn is_whole(&self) -> bool {
         self.session.document().is_complete() && !self.session.is_passing() && self.phase != Phase::Blind
     }
 
-    /// Takes one event that was read and that ended at `end`; `data` is its text where it must be written. Breaks when
-    /// the call is over.
+    /// Takes one event that was read and that ended at `end`; `data` is its text where it may have to be written. Breaks
+    /// when the call is over.
     fn event(&mut self, now: Duration, end: u64, data: Option<String>) -> ControlFlow<()> {
         let event = &mut self.event_summary;
         if event.usage.is_some() {
@@ -366,7 +383,8 @@ impl Relay {
 
     /// Takes an event of a first call.
     fn first_event(&mut self, now: Duration, at: u64, data: Option<String>) -> ControlFlow<()> {
-        self.client.done |= self.event_summary.done && data.is_none();
+        let adopts = self.call.adopts;
+        self.client.done |= self.event_summary.done && !adopts;
         if self.client.finish {
             return ControlFlow::Continue(());
         }
@@ -376,22 +394,28 @@ impl Relay {
         if !self.event_summary.text.is_empty() {
             self.session.handle_input(now, Input::Text(&self.event_summary.text));
         }
+        let is_changed = self.session.repairs_text() && self.take_repaired_text();
+        let data = data.map(|data| if is_changed { with_text(&data, &self.event_summary.text) } else { data });
         let Some(end) = self.event_summary.end() else {
-            self.client.introduced |= self.writer.has_seen_choice();
-            if let Some(data) = data.filter(|_| !self.event_summary.is_empty()) {
-                self.write(now, |writer, out| writer.adopt(out, &data));
+            match data.filter(|_| !self.event_summary.is_empty() || is_changed && !self.client.introduced) {
+                Some(data) if adopts => self.write(now, |writer, out| writer.adopt(out, &data)),
+                Some(data) if is_changed => self.replace_event(now, at, Some(&data)),
+                None if is_changed => self.replace_event(now, at, None),
+                _ => {}
             }
+            self.client.introduced |= self.writer.has_seen_choice();
             return ControlFlow::Continue(());
         };
         let continues = self.session.would_continue(&end);
         match data {
-            None if !continues => {
+            Some(data) if adopts => self.adopt_last_event(now, &data, &end, continues),
+            data if !continues && !self.reports_repairs(&end) => {
+                self.release_before(now, at, data.filter(|_| is_changed));
                 self.client.finish = true;
                 self.call.end = Some(end);
                 return ControlFlow::Continue(());
             }
-            None => self.forward_text_of_last_event(now, at),
-            Some(data) => self.adopt_last_event(now, &data, &end, continues),
+            _ => self.forward_text_of_last_event(now, at),
         }
         self.call.raw.clear();
         self.phase = Phase::Withheld;
@@ -482,6 +506,7 @@ impl Relay {
 
     fn go_blind(&mut self, now: Duration) {
         self.phase = Phase::Blind;
+        self.release(now);
         self.forward(now, u64::MAX);
     }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempts, ContinuationStrategy, GiveUp, Phase, Session, Tally};
+use super::{Attempts, ContinuationStrategy, FirstAnswer, GiveUp, Phase, Session, Tally};
 use crate::context::Progress;
 use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
+use crate::json::repair::{RepairLevel, RepairOptions, RepairRule};
 use crate::limits::Limits;
 use crate::splice::Expect;
 
@@ -54,6 +55,12 @@ pub struct Snapshot {
     /// `close`, `leave` or `error`; version 1 always closed.
     #[serde(default)]
     give_up: String,
+    /// `strict`, `syntax` or `guess`. Snapshots of earlier versions lack it, and the next member: they are strict.
+    #[serde(default)]
+    repair: String,
+    /// The names of the rules of repair that are switched off.
+    #[serde(default)]
+    repair_without: Vec<String>,
     /// The session has ended.
     #[serde(default)]
     done: bool,
@@ -129,6 +136,17 @@ impl std::error::Error for RestoreError {
     }
 }
 
+impl Snapshot {
+    fn repair_options(&self) -> Result<RepairOptions, RestoreError> {
+        let level = if self.repair.is_empty() { Ok(RepairLevel::Strict) } else { RepairLevel::named(&self.repair) };
+        let options = RepairOptions::new(level.map_err(|_| RestoreError::Part("repair"))?);
+        self.repair_without.iter().try_fold(options, |options, name| {
+            let rule = RepairRule::ALL.iter().find(|rule| rule.as_str() == name);
+            Ok(options.without(*rule.ok_or(RestoreError::Part("repair_without"))?))
+        })
+    }
+}
+
 impl Session {
     /// Returns what another process needs to go on here. Costs a copy of the text.
     pub fn snapshot(&self) -> Snapshot {
@@ -149,6 +167,8 @@ impl Session {
             document: None,
             expect: expect.to_owned(),
             give_up: self.settings.give_up.as_str().to_owned(),
+            repair: self.settings.repair.level().as_str().to_owned(),
+            repair_without: self.settings.repair.off().map(|rule| rule.as_str().to_owned()).collect(),
             done: self.is_done(),
             opaque: self.is_passing(),
             has_stop: self.settings.trusts_stop,
@@ -203,10 +223,11 @@ impl Session {
             "" => GiveUp::Close,
             name => name.parse().map_err(|_| RestoreError::Part("give_up"))?,
         };
+        session.settings.repair = snapshot.repair_options()?.within(&session.settings.limits);
         session.settings.strategy = strategy;
         session.settings.trusts_stop = snapshot.has_stop;
         session.slot.push_with(&snapshot.text, &mut session.sections).map_err(RestoreError::Text)?;
-        session.phase = Phase::First { is_final: snapshot.opaque };
+        session.phase = Phase::First(if snapshot.opaque { FirstAnswer::Passing } else { FirstAnswer::Continuable });
         session.is_continued = snapshot.spliced;
         session.tally = snapshot.tally.clone();
         if session.tally.tokens.is_empty() {

@@ -116,6 +116,11 @@ impl Splice {
         }
     }
 
+    /// Returns where the fragment is expected to begin.
+    pub(crate) fn expect(&self) -> Expect {
+        self.request.expect
+    }
+
     /// Returns the anchor that the fragment is expected to repeat; `None` where nothing was delivered.
     pub fn anchor(&self) -> Option<&Anchor> {
         self.anchor.as_ref()

@@ -4,6 +4,7 @@ use crate::children::{Child, ChildIndex, KeyHash};
 use crate::document::{Document, Trailing};
 use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
+use crate::json::repair::RepairOptions;
 use crate::json::{Frame, Kind, Sink};
 use crate::limits::Limits;
 
@@ -61,12 +62,37 @@ impl Slot {
         self.document.push_with(text, &mut (&mut self.child_index, sink))
     }
 
+    /// Makes the document repair its text; see [`Document::repairing`].
+    #[must_use]
+    pub(crate) fn repairing(mut self, options: RepairOptions) -> Self {
+        self.document = self.document.repairing(options).ending_numbers_late();
+        self
+    }
+
+    /// Ends the document's root if it is closed by what is held back.
+    pub(crate) fn finish_whole<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+        self.document.finish_whole(&mut (&mut self.child_index, sink));
+    }
+
+    /// Ends the repair of the document where its text was cut.
+    pub(crate) fn end_repair<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+        self.document.end_repair(&mut (&mut self.child_index, sink));
+    }
+
+    /// Ends the document's text, as [`Document::finish_with`] does.
+    ///
+    /// # Errors
+    /// Those of [`Document::finish_with`].
+    pub(crate) fn finish_with<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
+        self.document.finish_with(&mut (&mut self.child_index, sink))
+    }
+
     /// Ends the document's text, as [`Document::finish`] does.
     ///
     /// # Errors
     /// Those of [`Document::finish`].
     pub fn finish(&mut self) -> Result<(), SyntaxError> {
-        self.document.finish_with(&mut self.child_index)
+        self.finish_with(&mut ())
     }
 
     /// Returns the document: the text and its machine.

@@ -118,7 +118,7 @@ impl<T: Into<TextDelta>> From<(T, Option<Finish>)> for TextDelta {
 pub(super) struct Deltas {
     session: Session,
     opened: bool,
-    /// The first answer's text, which is emitted unchanged.
+    /// The first answer's text, which is emitted unchanged. The session gives it out where it repairs text.
     first: Option<String>,
     /// The finish of the open call, until its stream ends: usage may follow the finish.
     finish: Option<Finish>,
@@ -172,7 +172,7 @@ impl Engine for Deltas {
             self.session.handle_input(now, Input::Tokens(tokens));
         }
         self.finish = chunk.finish.or(self.finish.take());
-        if self.session.is_first() && !chunk.text.is_empty() {
+        if self.session.is_first() && !self.session.repairs_text() && !chunk.text.is_empty() {
             self.first = Some(chunk.text);
         }
     }

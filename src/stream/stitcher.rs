@@ -14,6 +14,7 @@ use super::{Stitch, StitchText};
 use crate::Limits;
 use crate::provider::capability::{Capability, PrefillForm};
 use crate::provider::chat::Request;
+use crate::repair::RepairOptions;
 use crate::session::relay::Relay;
 use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};
 
@@ -77,6 +78,7 @@ pub struct Stitcher {
     capability: Arc<Capability>,
     trusts_stop: bool,
     give_up: GiveUp,
+    repair: Option<RepairOptions>,
 }
 
 impl Stitcher {
@@ -128,6 +130,14 @@ impl Stitcher {
         self
     }
 
+    /// Sets how much of the text inside the root may be changed: a [`RepairLevel`](crate::repair::RepairLevel), or options
+    /// with rules that are switched off. Default: nothing, so that a healthy answer's bytes stay as they are.
+    #[must_use]
+    pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
+        self.repair = Some(options.into());
+        self
+    }
+
     /// Believes a finish of `stop` although the document is not whole: for requests with stop sequences. By default
     /// such an answer is continued.
     #[must_use]
@@ -147,6 +157,7 @@ impl Stitcher {
     {
         let engine = Relay::new(self.limits).strategy(self.strategy).give_up(self.give_up);
         let engine = if self.trusts_stop { engine.trust_stop() } else { engine };
+        let engine = if let Some(options) = self.repair { engine.repair(options) } else { engine };
         Stitch(Driver::new(engine, self.capability, Box::pin(first), opening(reopen, |body| Box::pin(body))))
     }
 
@@ -184,6 +195,9 @@ impl Stitcher {
         session.set_give_up(self.give_up);
         if self.trusts_stop {
             session.trust_stop();
+        }
+        if let Some(options) = self.repair {
+            session.set_repair(options);
         }
         StitchText(Driver::new(Deltas::new(session), self.capability, first, reopen))
     }

@@ -141,6 +141,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ("\n\n[proxy]\nlisten = \"nowhere\"\n", 4, 10, "invalid socket address"),
         ("[proxy]\nlog = \"loud\"\n", 2, 7, "`loud` is no level: there are off, error, warn, info, debug, trace"),
         ("[proxy]\non_give_up = \"never\"\n", 2, 14, "`never` is not one of `close`, `leave`, `error`"),
+        ("[proxy]\nrepair = \"all\"\n", 2, 10, "`all` is not one of `strict`, `syntax`, `guess`"),
         ("[proxy]\nraise_max_tokens = 0\n", 2, 20, "a factor of 0"),
         ("[prompt]\nprogress = 1\n", 2, 12, "expected true, false, or a template"),
         ("[prompt]\nmark = \"often\"\n", 2, 8, "`often` is not one of `always`, `on-retries`, `never`"),
@@ -249,6 +250,7 @@ mod commands {
     use std::process::Command;
 
     use restitch::internal::config::Config;
+    use restitch::repair::RepairLevel;
     use restitch::session::GiveUp;
 
     use crate::cli::{Ran, folder, run};
@@ -412,6 +414,7 @@ mod commands {
             ("RESTITCH_LOG", "debug"),
             ("RESTITCH_LISTEN", "127.0.0.1:5"),
             ("RESTITCH_ON_GIVE_UP", "close"),
+            ("RESTITCH_REPAIR", "syntax"),
         ];
         let variable = show(&[], &variables);
         assert_eq!(numbers(&variable), (5, 50, 200, 3));
@@ -419,6 +422,8 @@ mod commands {
         assert_eq!((variable.proxy.adapt, variable.proxy.log.as_deref()), (Some(true), Some("debug")));
         assert_eq!(variable.proxy.on_give_up, Some(GiveUp::Close));
         assert_eq!(show(&["--on-give-up", "error"], &variables).proxy.on_give_up, Some(GiveUp::Error));
+        assert_eq!((file.proxy.repair, variable.proxy.repair), (Some(RepairLevel::Strict), Some(RepairLevel::Syntax)));
+        assert_eq!(show(&["--repair", "guess"], &variables).proxy.repair, Some(RepairLevel::Guess));
         let args = ["--continuations", "6", "--upstream", "http://flag.example", "--adapt=false", "--log", "off"];
         let flag = show(&args, &variables);
         assert_eq!(numbers(&flag), (6, 50, 200, 3));

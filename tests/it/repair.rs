@@ -3,6 +3,7 @@
 //! `cargo bench --bench repair -- table` prints the table over more documents, and the texts that were not restored.
 
 mod agreed;
+mod answers;
 mod bounds;
 mod cases;
 mod dense;

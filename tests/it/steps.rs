@@ -242,6 +242,8 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     assert_eq!(refused("expect", json!("all")), RestoreError::Part("expect"));
     assert_eq!(refused("roots", json!("")), RestoreError::Part("roots"));
     assert_eq!(refused("give_up", json!("perhaps")), RestoreError::Part("give_up"));
+    assert_eq!(refused("repair", json!("all")), RestoreError::Part("repair"));
+    assert_eq!(refused("repair_without", json!(["comments"])), RestoreError::Part("repair_without"));
     assert!(matches!(refused("text", json!("{\"b\": [1}")), RestoreError::Text(_)));
     let message = refused("version", json!(3)).to_string();
     assert_eq!(message, "a snapshot of version 3, and only versions up to 2 are known");

@@ -12,9 +12,9 @@ use source::{Item, after_generics, closing, parse};
 /// Types, traits, free functions, constants and macros.
 const MAX_ITEMS: usize = 133;
 /// Public methods of these types, and the methods of these traits.
-const MAX_METHODS: usize = 313;
+const MAX_METHODS: usize = 314;
 /// Public items and methods behind `#[doc(hidden)]`: for benches, fuzz targets and peers.
-const MAX_HIDDEN: usize = 286;
+const MAX_HIDDEN: usize = 289;
 
 #[test]
 fn the_surface_is_as_large_as_it_was_decided_to_be() {

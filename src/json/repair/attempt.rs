@@ -175,7 +175,13 @@ impl Attempt {
                 Err(error) => match self.recover(source) {
                     Some(true) => {}
                     Some(false) => return Stop::End,
-                    None => return Stop::Deviation(SyntaxError { offset: self.at, ..error }),
+                    None => {
+                        // A number before it has ended by now.
+                        let next = source.rest(self.at).chars().next().map_or(0, char::len_utf8);
+                        let next = source.part(self.at, self.at + next);
+                        let error = self.machine.clone().feed(next.as_bytes()).err().unwrap_or(error);
+                        return Stop::Deviation(SyntaxError { offset: self.at, ..error });
+                    }
                 },
             }
         }

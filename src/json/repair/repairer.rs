@@ -3,7 +3,7 @@
 use super::super::Machine;
 use super::super::grammar::State;
 use super::super::stack::Kind;
-use super::attempt::{Attempt, Recorder, Source, Stop};
+use super::attempt::{Attempt, Recorder, Source, Stop, Token};
 use super::guess::{self, Guesses, Plan};
 use super::habit::Habits;
 use super::search::{Found, LOST_TEXT, OPEN_ROOT, Search};
@@ -85,6 +85,11 @@ impl Repairer {
     /// Whether the root is closed.
     pub fn is_done(&self) -> bool {
         self.trunk.machine.is_done()
+    }
+
+    /// Whether the root is closed for good: nothing that follows changes that.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Returns the number of bytes of the text as written up to the end of what was read: of the root, if it is closed.
@@ -178,8 +183,7 @@ impl Repairer {
         let source = self.source(is_end, root);
         // The tokens before the deviation are needed now.
         let mut trunk = self.trunk.clone();
-        trunk.recorder = Recorder { is_on: true, tokens: Vec::new() };
-        let _ = self.settled.clone().feed_with(trunk.out.as_bytes(), &mut trunk.recorder);
+        trunk.recorder = Recorder { is_on: true, tokens: trunk.tokens(&self.settled) };
         let Some(plans) = Guesses::list(&trunk, &source) else { return Next::Wait };
         let fits = |plan: &Plan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
@@ -261,11 +265,17 @@ impl Repairer {
     /// Makes final what no recovery can change.
     fn release(&mut self, all: bool, root: &mut String) {
         let end = self.trunk.machine.offset();
-        let mut to = match self.options.level {
+        let to = match self.options.level {
             _ if all => end,
             RepairLevel::Guess => end.saturating_sub(self.options.caps.lookahead),
             _ => self.trunk.certain(),
         };
+        self.release_to(to, root);
+    }
+
+    /// Makes the repaired text final up to `to`.
+    fn release_to(&mut self, to: usize, root: &mut String) {
+        let mut to = to;
         let before = self.trunk.edits.partition_point(|edit| edit.out_end() <= to);
         if let Some(edit) = self.trunk.edits.get(before).filter(|edit| edit.out < to) {
             to = edit.out;
@@ -292,6 +302,39 @@ impl Repairer {
         self.release(true, root);
     }
 
+    /// Ends the text as [`finish`](Self::finish) does if that closes the root. Otherwise nothing changes.
+    pub(crate) fn finish_whole(&mut self, root: &mut String) {
+        if self.options.level < RepairLevel::Guess || self.is_closed {
+            // Nothing that closes a root is held back.
+            return;
+        }
+        let (mut whole, mut text) = (self.clone(), root.clone());
+        if whole.finish(&mut text).is_ok() {
+            (*self, *root) = (whole, text);
+        }
+    }
+
+    /// Stops where the text was cut: an open guess is decided by what has come, and what is likely then is appended. What
+    /// [`pending`](Self::pending) returns is not read: a comma that nothing follows, the beginning of a word; where text may
+    /// be a guess, the last value, too.
+    pub(crate) fn cut(&mut self, root: &mut String) {
+        if self.options.level < RepairLevel::Guess || self.is_closed {
+            return;
+        }
+        // As the end of a text, the beginning of a word would be another one.
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
+        let whole = self.window.trim_end_matches(is_word).len();
+        self.window.truncate(whole.max(self.trunk.at - self.from));
+        // A text that no guess explains is continued before the deviation.
+        if self.advance(true, root).is_ok() {
+            self.settle(root);
+            let tokens = self.trunk.tokens(&self.settled);
+            let before = tokens.split_last().map_or(&[][..], |(_, before)| before);
+            let value = before.iter().rev().find(|token| token.kind.ends_value());
+            self.release_to(value.map_or(0, |value| value.end), root);
+        }
+    }
+
     pub(crate) fn into_repairs(self) -> Vec<Repair> {
         self.log
     }
@@ -309,6 +352,13 @@ enum Next {
 }
 
 impl Attempt {
+    /// Returns the tokens of the repaired text that is not final. `settled` is the machine at its beginning.
+    fn tokens(&self, settled: &Machine) -> Vec<Token> {
+        let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
+        let _ = settled.clone().feed_with(self.out.as_bytes(), &mut recorder);
+        recorder.tokens
+    }
+
     /// Returns the end of what no certain recovery changes.
     fn certain(&self) -> usize {
         let machine = &self.machine;

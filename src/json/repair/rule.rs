@@ -29,6 +29,15 @@ impl RepairLevel {
             Self::Guess => "guess",
         }
     }
+
+    /// Returns the level of a name.
+    ///
+    /// # Errors
+    /// Fails with a message that lists the names.
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|level| level.as_str() == name);
+        found.ok_or_else(|| format!("`{name}` is not one of `strict`, `syntax`, `guess`"))
+    }
 }
 
 /// Declares the rules with their names, levels, costs, meanings and examples: the table of docs/repair.md.
@@ -197,9 +206,31 @@ impl RepairOptions {
         self.level
     }
 
+    /// Lowers the level.
+    pub(crate) fn at_most(mut self, level: RepairLevel) -> Self {
+        self.level = self.level.min(level);
+        self
+    }
+
+    /// Returns the rules that are switched off.
+    pub(crate) fn off(&self) -> impl Iterator<Item = RepairRule> + '_ {
+        RepairRule::ALL.iter().copied().filter(|rule| self.off >> *rule as u32 & 1 == 1)
+    }
+
+    /// Returns the most containers that may be open.
+    pub(crate) fn depth(&self) -> usize {
+        self.caps.depth
+    }
+
     /// Whether a rule is used.
     pub fn allows(&self, rule: RepairRule) -> bool {
         rule.level() <= self.level && self.off >> rule as u32 & 1 == 0
+    }
+}
+
+impl From<RepairLevel> for RepairOptions {
+    fn from(level: RepairLevel) -> Self {
+        Self::new(level)
     }
 }
 

@@ -82,6 +82,9 @@ impl Relay {
     /// Ends a stream whose first answer passes through.
     pub(super) fn passed(&mut self, now: Duration, transport_end: TransportEnd) {
         let mut transport_end = transport_end;
+        if !self.client.finish {
+            self.release(now);
+        }
         if transport_end == TransportEnd::Dropped && self.is_whole() {
             // Only the end of the stream was lost, nothing of the document.
             let mut out = Vec::new();

@@ -46,6 +46,16 @@ impl RawBytes {
         self.forwarded + last_block(&raw[..length]) as u64
     }
 
+    /// Drops the bytes up to an absolute offset.
+    pub(super) fn skip_to(&mut self, to: u64) {
+        let _ = self.take_to(to);
+    }
+
+    /// Whether bytes wait.
+    pub(super) fn has_bytes(&self) -> bool {
+        !self.pending.is_empty() || !self.chunk.is_empty()
+    }
+
     pub(super) fn clear(&mut self) {
         self.pending.clear();
         self.chunk.clear();

@@ -4,6 +4,7 @@ use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
 use restitch::internal::proxy::{self, Proxy};
 use restitch::provider::capability::{PrefillForm, Row, Table};
+use restitch::repair::RepairLevel;
 use restitch::session::{Part, Prompt};
 use restitch::sim::{self, ProviderProfile, Sim};
 use serde_json::{Value, json};
@@ -455,8 +456,43 @@ async fn a_request_says_how_often_it_is_continued() {
     let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-give-up: never")).await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     assert!(answer.contains("`x-restitch-give-up`: `never` is not one of `close`, `leave`, `error`"), "{answer}");
+    let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-repair: all")).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.contains("`x-restitch-repair`: `all` is not one of `strict`, `syntax`, `guess`"), "{answer}");
     assert!(setup.sim.calls().is_empty());
     assert_eq!(setup.stream().await.text(), DOCUMENT);
+}
+
+#[tokio::test]
+async fn an_answer_is_repaired_where_that_is_asked_for() {
+    let broken = "{'a': [1, 2,], 'b': None}";
+    let mended = "{\"a\": [1, 2], \"b\": null}";
+    let report = json!({"status": "complete", "continuations": 0, "failures": 0,
+        "repairs": {"extra_comma": 1, "literal": 1, "quotes": 4}});
+    // By default nothing changes; a header or the operator asks for it.
+    let strict = Raw::new(vec![rest(broken)]).await;
+    let server = proxy(&strict, Row::of("*"), |proxy| proxy).await;
+    assert_eq!(told(&exchange(server.addr(), &post(ASK)).await), (broken.to_owned(), Value::Null));
+    let raw = Raw::new(vec![rest(broken), rest(broken)]).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy).await;
+    for level in ["syntax", "guess"] {
+        let answer = exchange(server.addr(), &with_header(&format!("x-restitch-repair: {level}"))).await;
+        assert_eq!(told(&answer), (mended.to_owned(), report.clone()), "{level}");
+    }
+    let whole = json!({"id": "a", "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": broken}, "finish_reason": "stop"}]});
+    let raw = Raw::new(vec![refusal("200 OK", &whole.to_string())]).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy.repair(RepairLevel::Syntax)).await;
+    let (body, _) = body_of(&exchange(server.addr(), &post(ASK_WHOLE)).await);
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&body["choices"][0]["message"]["content"], &body["restitch"]), (&json!(mended), &report));
+
+    // The rest is asked for in valid JSON, and repaired before it is joined.
+    let raw = Raw::new(vec![cut("{'a': [1, 2,], 'b"), rest("{'a': [1, 2,], 'bee': None,}")]).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy.repair(RepairLevel::Syntax)).await;
+    let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
+    assert_eq!((text.as_str(), &report["continuations"]), ("{\"a\": [1, 2], \"bee\": null}", &json!(1)));
+    assert!(last_message(&seen(&raw, 1).1)["content"].as_str().unwrap().contains("{\"a\": [1, 2], \"b"));
 }
 
 /// By default a client sees the failure that it would have seen without the proxy, whatever its further calls did.

@@ -116,7 +116,7 @@ fn is_part(part: &Value, whole: &Value) -> bool {
 }
 
 /// The pieces of texts that are nearly JSON.
-const PIECES: [&str; 44] = [
+pub(super) const PIECES: [&str; 44] = [
     "{",
     "}",
     "[",

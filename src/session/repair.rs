@@ -1,0 +1,162 @@
+//! Repair on the way to the document: of the first answer by the document itself, of a continuation before it is joined.
+
+use super::{FirstAnswer, Output, PartRepairer, Phase, Session, SessionEvent, Settings};
+use crate::context::Sections;
+use crate::json::repair::{Repair, RepairLevel, RepairOptions};
+use crate::json::{Event, Live, Sink};
+use crate::splice::{Slot, Splice};
+
+impl Settings {
+    /// Returns an empty slot.
+    pub(super) fn slot(&self) -> Slot {
+        Slot::with_roots(&self.limits, self.roots).repairing(self.repair.clone())
+    }
+}
+
+impl Session {
+    /// Sets how much of the text inside the root may be changed. Default: nothing
+    /// ([`Strict`](crate::repair::RepairLevel::Strict)). Has no effect once text has come. The caps are those of the
+    /// session's limits.
+    ///
+    /// At another level than `strict` all text of the first answer comes as [`Output::Text`] too, since it is not always
+    /// the text that was put in, and some of it comes later. Text that can't be repaired comes as it was put in.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use restitch::Limits;
+    /// use restitch::repair::RepairLevel;
+    /// use restitch::session::{CallEnd, Input, Output, Session, Status};
+    ///
+    /// let now = Duration::ZERO;
+    /// let mut session = Session::new(Limits::default());
+    /// session.set_repair(RepairLevel::Syntax);
+    /// session.handle_input(now, Input::Text("{'a': [1, 2,], "));
+    /// session.handle_input(now, Input::Text("'b': True}"));
+    /// session.handle_input(now, Input::CallEnd(CallEnd::Closed));
+    /// let outputs: Vec<_> = std::iter::from_fn(|| session.poll_output()).collect();
+    /// let text = outputs.iter().filter_map(|output| if let Output::Text(text) = output { Some(&**text) } else { None });
+    /// assert_eq!(text.collect::<String>(), "{\"a\": [1, 2], \"b\": true}");
+    /// let Some(Output::Done(outcome)) = outputs.last() else { panic!() };
+    /// assert_eq!((outcome.status(), outcome.tally().repairs["extra_comma"]), (Status::Complete, 1));
+    /// ```
+    pub fn set_repair(&mut self, options: impl Into<RepairOptions>) {
+        if self.slot.document().text().is_empty() && self.is_first() {
+            self.settings.repair = options.into().within(&self.settings.limits);
+            self.slot = self.settings.slot();
+        }
+    }
+
+    /// Returns whether text may be changed.
+    pub(crate) fn repairs_text(&self) -> bool {
+        self.settings.repair.level() > RepairLevel::Strict
+    }
+
+    /// Returns whether text of the first answer was changed, or is held back.
+    pub(super) fn has_changed_text(&self) -> bool {
+        !self.tally.repairs.is_empty() || !self.slot.document().pending().is_empty()
+    }
+
+    /// Takes text of the first answer.
+    pub(super) fn first_text(&mut self, text: &str) {
+        let Phase::First(answer) = self.phase else { return };
+        if answer == FirstAnswer::Malformed {
+            if self.repairs_text() {
+                self.outputs.push_back(Output::Text(text.to_owned()));
+            }
+            return;
+        }
+        let before = self.slot.document().text().len();
+        let mut collected = Collected::default();
+        let read = self.slot.push_with(text, &mut (&mut self.sections, &mut collected));
+        if read.is_err() {
+            self.phase = Phase::First(FirstAnswer::Malformed);
+        }
+        if self.repairs_text() {
+            self.repaired(collected.0);
+            self.give_out(before);
+            if read.is_err() {
+                self.give_out_pending();
+            }
+        }
+    }
+
+    /// Ends a first answer whose root is closed by what is held back.
+    pub(super) fn finish_whole(&mut self) {
+        self.end_of_text(|slot, sink| slot.finish_whole(sink));
+    }
+
+    /// Gives out what is held back of a first answer that is not continued: as far as it can be read, then as it came.
+    pub(super) fn release_first(&mut self) {
+        self.end_of_text(|slot, sink| {
+            let _ = slot.finish_with(sink);
+        });
+        if matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing)) {
+            self.give_out_pending();
+            self.slot.end_repair(&mut ());
+        }
+    }
+
+    /// Ends the repair of a first answer that was cut: what could not be read comes again.
+    pub(super) fn end_repair(&mut self) {
+        self.end_of_text(|slot, sink| slot.end_repair(sink));
+    }
+
+    /// Ends the text of a first answer in one way, and gives out what becomes final.
+    fn end_of_text(&mut self, end: impl FnOnce(&mut Slot, &mut (&mut Sections, &mut Collected))) {
+        if !self.repairs_text() || !matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing))
+        {
+            return;
+        }
+        let before = self.slot.document().text().len();
+        let mut collected = Collected::default();
+        end(&mut self.slot, &mut (&mut self.sections, &mut collected));
+        self.repaired(collected.0);
+        self.give_out(before);
+    }
+
+    fn give_out_pending(&mut self) {
+        let pending = self.slot.document().pending();
+        if !pending.is_empty() {
+            self.outputs.push_back(Output::Text(pending.to_owned()));
+        }
+    }
+
+    /// Returns what repairs the text of the next call before `splice` joins it.
+    pub(super) fn part_repairer(&self, splice: &Splice) -> Option<PartRepairer> {
+        let options = self.repairs_text().then(|| self.settings.repair.clone())?;
+        Some(PartRepairer::new(options, splice))
+    }
+
+    /// Reports repairs of the open call's text.
+    pub(super) fn repaired(&mut self, repairs: Vec<Repair>) {
+        self.count_repairs(repairs.iter().map(|repair| repair.rule.as_str()));
+        let call = self.tally.continuations;
+        for repair in repairs {
+            self.event(SessionEvent::Repaired { call, repair });
+        }
+    }
+
+    /// Counts changes by the names of their rules.
+    pub(super) fn count_repairs<'a>(&mut self, rules: impl Iterator<Item = &'a str>) {
+        for rule in rules {
+            let count = self.tally.repairs.entry(rule.to_owned()).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+}
+
+/// Collects the repairs of a push.
+#[derive(Default)]
+struct Collected(Vec<Repair>);
+
+impl Sink for Collected {
+    fn event(&mut self, _: Event, _: &Live<'_>) {}
+
+    fn repaired(&mut self, repair: &Repair) {
+        self.0.push(repair.clone());
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+}
