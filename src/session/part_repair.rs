@@ -2,12 +2,12 @@
 //! form that was delivered.
 //!
 //! A repair needs the position in the grammar, and that depends on where the text begins. It is repaired from the place
-//! in the delivered text that it begins like: what it was asked to repeat, the root, or the cut. Text that begins like none
-//! of them is joined as it came, unless a document of its own begins there.
+//! in the delivered text that it begins like: what it was asked to repeat, the root, or the cut. Its repaired form is joined
+//! if that repeats the delivered text from there on; all other text is joined as it came.
 
 use crate::document::Document;
 use crate::json::Machine;
-use crate::json::repair::{Repair, RepairLevel, RepairOptions, Repairer};
+use crate::json::repair::{Repair, RepairOptions, Repairer};
 use crate::splice::{Expect, Splice};
 
 /// Repairs the text of one call.
@@ -18,13 +18,14 @@ pub(super) struct PartRepairer {
     /// Where the delivered text begins that the call was asked to repeat.
     anchor: Option<usize>,
     state: State,
-    repairs: Vec<Repair>,
 }
 
 #[derive(Clone, Debug)]
 enum State {
     /// It is not known where the text begins. This much has come.
     Opening(String),
+    /// The text, of which this much has come, is compared with what was delivered.
+    Repeating(String, Box<Reading>, Expected),
     Repairing(Box<Reading>),
     /// Text passes as it comes.
     AsIs,
@@ -33,11 +34,18 @@ enum State {
 #[derive(Clone, Debug)]
 struct Reading {
     repairer: Repairer,
-    /// The text before the part and its own repaired text, of which this much was returned.
+    /// The delivered text before the place, and the repaired text, of which this much was returned.
     root: String,
     returned: usize,
     /// How many repairs were returned.
     reported: usize,
+}
+
+/// Delivered text without white space, and how much of it has come again.
+#[derive(Clone, Debug)]
+struct Expected {
+    bytes: Vec<u8>,
+    seen: usize,
 }
 
 /// Bytes that decide what a text begins like, white space apart.
@@ -49,111 +57,115 @@ impl PartRepairer {
     /// Creates a repairer for text that `splice` joins.
     pub(super) fn new(options: RepairOptions, splice: &Splice) -> Self {
         let anchor = splice.anchor().map(|anchor| anchor.range.start);
-        let state = State::Opening(String::new());
-        Self { options, expect: splice.expect(), anchor, state, repairs: Vec::new() }
+        Self { options, expect: splice.expect(), anchor, state: State::Opening(String::new()) }
     }
 
-    /// Takes text; returns what is to be joined.
-    pub(super) fn feed(&mut self, text: &str, document: &Document) -> String {
-        match &mut self.state {
-            State::Opening(waiting) => {
-                waiting.push_str(text);
-                let waiting = std::mem::take(waiting);
-                self.open(waiting, document, false)
-            }
-            State::Repairing(reading) => {
-                let fed = reading.feed(text);
-                self.read(fed)
-            }
-            State::AsIs => text.to_owned(),
+    /// Takes text; returns what is to be joined, and its repairs.
+    pub(super) fn feed(&mut self, text: &str, document: &Document) -> (String, Vec<Repair>) {
+        match std::mem::replace(&mut self.state, State::AsIs) {
+            State::Opening(waiting) => self.open(waiting + text, document, false),
+            State::Repeating(waiting, reading, expected) => self.repeat(waiting, reading, expected, text),
+            State::Repairing(reading) => self.repair(reading, text),
+            State::AsIs => (text.to_owned(), Vec::new()),
         }
     }
 
     /// Ends the text; returns what is left of it.
-    pub(super) fn finish(&mut self, document: &Document) -> String {
-        let mut rest = match &mut self.state {
-            State::Opening(waiting) => {
-                let waiting = std::mem::take(waiting);
-                self.open(waiting, document, true)
+    pub(super) fn finish(&mut self, document: &Document) -> (String, Vec<Repair>) {
+        let (mut rest, mut repairs) = match std::mem::replace(&mut self.state, State::AsIs) {
+            State::Opening(waiting) => self.open(waiting, document, true),
+            state => {
+                self.state = state;
+                (String::new(), Vec::new())
             }
-            _ => String::new(),
         };
-        if let State::Repairing(reading) = &mut self.state {
-            reading.repairer.cut(&mut reading.root);
-            rest.push_str(&reading.take_new());
-            self.repairs.extend(reading.take_repairs());
-            self.state = State::AsIs;
+        let (mut reading, repeated) = match std::mem::replace(&mut self.state, State::AsIs) {
+            State::Repairing(reading) => (reading, None),
+            State::Repeating(waiting, reading, expected) => (reading, Some((waiting, expected))),
+            State::Opening(_) | State::AsIs => return (rest, repairs),
+        };
+        reading.repairer.finish_whole(&mut reading.root);
+        reading.repairer.cut(&mut reading.root);
+        let (new, more) = reading.take();
+        match repeated {
+            Some((waiting, expected)) if expected.again().take(&new) != Some(true) => rest.push_str(&waiting),
+            _ => {
+                rest.push_str(&new);
+                repairs.extend(more);
+            }
         }
-        rest
-    }
-
-    /// Takes the repairs that were made since the last call.
-    pub(super) fn take_repairs(&mut self) -> Vec<Repair> {
-        std::mem::take(&mut self.repairs)
+        (rest, repairs)
     }
 
     /// Decides where the text begins, if enough of it has come.
-    fn open(&mut self, text: String, document: &Document, is_end: bool) -> String {
-        let Some(start) = start_of_json(&text, is_end) else {
-            self.state = State::Opening(text);
-            return String::new();
-        };
-        let rest = text.get(start..).unwrap_or_default();
+    fn open(&mut self, text: String, document: &Document, is_end: bool) -> (String, Vec<Repair>) {
+        let start = start_of_json(&text);
+        let (before, rest) = text.split_at_checked(start).unwrap_or((&text, ""));
         if !is_end && rest.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() < BEGINNING {
             self.state = State::Opening(text);
-            return String::new();
+            return (String::new(), Vec::new());
         }
-        match self.repairer(rest, document, start) {
-            Some(reading) => {
-                let mut envelope = text.get(..start).unwrap_or_default().to_owned();
-                self.state = State::Repairing(Box::new(reading));
-                envelope.push_str(&self.feed(rest, document));
-                envelope
-            }
-            None => {
-                self.state = State::AsIs;
-                text
-            }
-        }
+        let Some((reading, expected)) = self.reading(rest, document, start) else { return (text, Vec::new()) };
+        let (new, repairs) = self.repeat(String::new(), Box::new(reading), expected, rest);
+        (format!("{before}{new}"), repairs)
     }
 
-    /// Returns what repairs a text that begins with `rest`, at `offset` of the text as it came.
-    fn repairer(&self, rest: &str, document: &Document, offset: usize) -> Option<Reading> {
-        let delivered = document.text();
-        let root = document.root_start();
-        let common = |at: usize| Some((common_beginning(rest, delivered.get(at..)?)?, at));
+    /// Returns what repairs a text that begins with `rest`, at `offset` of the text as it came, and the delivered text
+    /// that it repeats.
+    fn reading(&self, rest: &str, document: &Document, offset: usize) -> Option<(Reading, Expected)> {
+        let (text, options) = (document.text(), &self.options);
+        let Some(root) = document.root_start() else {
+            // The root is still to come.
+            let machine = Machine::new(options.depth());
+            let reading = Reading::new(Repairer::after(options.clone(), &machine, offset), "");
+            return rest.starts_with(['{', '[']).then(|| (reading, Expected::of("")));
+        };
+        let common = |at: usize| Some((common_beginning(rest, text.get(at..)?)?, at));
         // The last one of equals is what was asked for.
-        let alike = root.into_iter().chain(self.anchor).filter_map(common).max_by_key(|(common, _)| *common);
-        let place = alike.map(|(_, at)| at);
-        let place = place.or_else(|| (self.expect == Expect::Exact && root.is_some()).then_some(delivered.len()));
-        let is_in_string = root.is_some() && document.machine().in_string();
-        match (place, root) {
-            (Some(place), Some(root)) => {
-                let mut machine = Machine::new(self.options.depth());
-                machine.restart(root);
-                machine.feed(delivered.get(root..place)?.as_bytes()).ok()?;
-                Some(Reading::new(Repairer::after(self.options.clone(), &machine, offset), delivered.get(..place)?))
+        let alike = [root].into_iter().chain(self.anchor).filter_map(common).max_by_key(|(common, _)| *common);
+        let place = alike.map(|(_, at)| at).or((self.expect == Expect::Exact).then_some(text.len()))?;
+        let mut machine = Machine::new(options.depth());
+        machine.restart(root);
+        machine.feed(text.get(root..place)?.as_bytes()).ok()?;
+        let (before, repeated) = text.split_at_checked(place)?;
+        Some((Reading::new(Repairer::after(options.clone(), &machine, offset), before), Expected::of(repeated)))
+    }
+
+    /// Repairs text that repeats what was delivered. Nothing of it leaves until all of that has come, or something else.
+    fn repeat(
+        &mut self,
+        waiting: String,
+        mut reading: Box<Reading>,
+        mut expected: Expected,
+        text: &str,
+    ) -> (String, Vec<Repair>) {
+        let waiting = waiting + text;
+        let before = reading.root.len();
+        let goes_on = reading.feed(text);
+        match expected.take(reading.root.get(before..).unwrap_or_default()) {
+            Some(true) => self.leave(reading, goes_on),
+            Some(false) if goes_on => {
+                self.state = State::Repeating(waiting, reading, expected);
+                (String::new(), Vec::new())
             }
-            _ if is_in_string || !rest.starts_with(['{', '[']) => None,
-            // Its place is not known, so a guess about it would be two.
-            _ => {
-                let options = self.options.clone().at_most(RepairLevel::Syntax);
-                let machine = Machine::new(options.depth());
-                Some(Reading::new(Repairer::after(options, &machine, offset), ""))
-            }
+            _ => (waiting, Vec::new()),
         }
     }
 
-    /// Returns the new text of the open reading; it ends with the root, or where it can't be repaired.
-    fn read(&mut self, goes_on: bool) -> String {
-        let State::Repairing(reading) = &mut self.state else { return String::new() };
-        let mut new = reading.take_new();
-        self.repairs.extend(reading.take_repairs());
-        if !goes_on {
+    fn repair(&mut self, mut reading: Box<Reading>, text: &str) -> (String, Vec<Repair>) {
+        let goes_on = reading.feed(text);
+        self.leave(reading, goes_on)
+    }
+
+    /// Returns the new text of a reading; it ends with the root, or where it can't be repaired.
+    fn leave(&mut self, mut reading: Box<Reading>, goes_on: bool) -> (String, Vec<Repair>) {
+        let (mut new, repairs) = reading.take();
+        if goes_on {
+            self.state = State::Repairing(reading);
+        } else {
             new.push_str(&reading.repairer.take_tail().unwrap_or_else(|| reading.repairer.pending().to_owned()));
-            self.state = State::AsIs;
         }
-        new
+        (new, repairs)
     }
 }
 
@@ -171,41 +183,47 @@ impl Reading {
         fed.is_ok() && !self.repairer.is_closed()
     }
 
-    fn take_new(&mut self) -> String {
+    /// Takes the repaired text and the repairs since the last call.
+    fn take(&mut self) -> (String, Vec<Repair>) {
         let new = self.root.get(self.returned..).unwrap_or_default().to_owned();
-        self.returned = self.root.len();
-        new
-    }
-
-    fn take_repairs(&mut self) -> Vec<Repair> {
         let repairs = self.repairer.repairs();
-        let new = repairs.get(self.reported..).unwrap_or_default().to_vec();
-        self.reported = repairs.len();
-        new
+        let made = repairs.get(self.reported..).unwrap_or_default().to_vec();
+        (self.returned, self.reported) = (self.root.len(), repairs.len());
+        (new, made)
     }
 }
 
-/// Returns where the text begins after white space and the opening line of a fence; `None` if that has not come.
-fn start_of_json(text: &str, is_end: bool) -> Option<usize> {
+impl Expected {
+    fn of(text: &str) -> Self {
+        Self { bytes: text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect(), seen: 0 }
+    }
+
+    /// Expects the text from its beginning.
+    fn again(&self) -> Self {
+        Self { seen: 0, ..self.clone() }
+    }
+
+    /// Compares text with what is expected. Returns whether all of that has come; `None` where the text differs.
+    fn take(&mut self, text: &str) -> Option<bool> {
+        let mut rest = self.bytes.get(self.seen..).unwrap_or_default().iter();
+        let mut bytes = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
+        let is_same = bytes.by_ref().zip(rest.by_ref()).all(|(byte, expected)| *expected == byte);
+        self.seen = self.bytes.len() - rest.len();
+        is_same.then_some(rest.len() == 0)
+    }
+}
+
+/// Returns where the text begins after white space and the opening line of a fence.
+fn start_of_json(text: &str) -> usize {
     let start = text.trim_start();
-    let at = text.len() - start.len();
-    if !start.starts_with('`') {
-        return (!start.is_empty() || is_end).then_some(at);
-    }
-    match start.find('\n') {
-        Some(line) => {
-            let inner = start.get(line..).unwrap_or_default();
-            let rest = inner.trim_start();
-            (!rest.is_empty() || is_end).then_some(text.len() - rest.len())
-        }
-        None => is_end.then_some(at),
-    }
+    let inner = if start.starts_with('`') { start.find('\n').and_then(|line| start.get(line..)) } else { None };
+    text.len() - inner.unwrap_or(start).trim_start().len()
 }
 
 /// Returns how many characters two texts have in common at their beginnings, but for white space and the kind of quotes:
 /// at most [`BEGINNING`]. `None` if those are too few to say that the texts begin alike.
 fn common_beginning(text: &str, delivered: &str) -> Option<usize> {
-    let folded = |text: &'_ str| -> Vec<u8> {
+    let folded = |text: &str| -> Vec<u8> {
         let bytes = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
         bytes.map(|byte| if byte == b'\'' { b'"' } else { byte }).take(BEGINNING).collect()
     };

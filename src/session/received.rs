@@ -18,8 +18,7 @@ impl Session {
                     self.call.said.push_str(text);
                 }
                 let Some(repairer) = &mut open.repairer else { return self.new_text(now, text) };
-                let repaired = repairer.feed(text, self.slot.document());
-                let repairs = repairer.take_repairs();
+                let (repaired, repairs) = repairer.feed(text, self.slot.document());
                 self.repaired_text(now, &repaired, repairs);
             }
             Phase::Done => {}
@@ -30,8 +29,8 @@ impl Session {
     pub(super) fn end_of_part(&mut self, now: Duration) {
         let Phase::Continuing(open) = &mut self.phase else { return };
         let Some(mut repairer) = open.repairer.take() else { return };
-        let rest = repairer.finish(self.slot.document());
-        self.repaired_text(now, &rest, repairer.take_repairs());
+        let (rest, repairs) = repairer.finish(self.slot.document());
+        self.repaired_text(now, &rest, repairs);
     }
 
     fn repaired_text(&mut self, now: Duration, text: &str, repairs: Vec<Repair>) {

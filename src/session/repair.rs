@@ -1,8 +1,8 @@
 //! Repair on the way to the document: of the first answer by the document itself, of a continuation before it is joined.
 
-use super::{FirstAnswer, Output, PartRepairer, Phase, Session, SessionEvent, Settings};
+use super::{CutCause, FirstAnswer, Output, PartRepairer, Phase, Session, SessionEvent, Settings};
 use crate::context::Sections;
-use crate::json::repair::{Repair, RepairLevel, RepairOptions};
+use crate::json::repair::{Repair, RepairLevel, RepairOptions, RepairRule};
 use crate::json::{Event, Live, Sink};
 use crate::splice::{Slot, Splice};
 
@@ -99,6 +99,14 @@ impl Session {
     /// Ends the repair of a first answer that was cut: what could not be read comes again.
     pub(super) fn end_repair(&mut self) {
         self.end_of_text(|slot, sink| slot.end_repair(sink));
+        let document = self.slot.document();
+        if self.repairs_text() && document.root_start() == Some(document.text().len()) {
+            // Nothing of the root was certain: it comes again.
+            let mut slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
+            let read = slot.push(document.text());
+            debug_assert!(read.is_ok(), "there is no root in what precedes it: {read:?}");
+            self.slot = slot;
+        }
     }
 
     /// Ends the text of a first answer in one way, and gives out what becomes final.
@@ -121,10 +129,13 @@ impl Session {
         }
     }
 
-    /// Returns what repairs the text of the next call before `splice` joins it.
+    /// Returns what repairs the text of the next call before `splice` joins it. `None`: the text is joined as it comes. In an
+    /// answer without a mistake so far, what looks like one is more likely noise around the seam.
     pub(super) fn part_repairer(&self, splice: &Splice) -> Option<PartRepairer> {
-        let options = self.repairs_text().then(|| self.settings.repair.clone())?;
-        Some(PartRepairer::new(options, splice))
+        let has_mistakes = RepairRule::ALL.iter().any(|rule| self.tally.repairs.contains_key(rule.as_str()));
+        let is_malformed = self.last_cut.as_ref().is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
+        let repairs = self.repairs_text() && (has_mistakes || is_malformed);
+        repairs.then(|| PartRepairer::new(self.settings.repair.clone(), splice))
     }
 
     /// Reports repairs of the open call's text.

@@ -206,12 +206,6 @@ impl RepairOptions {
         self.level
     }
 
-    /// Lowers the level.
-    pub(crate) fn at_most(mut self, level: RepairLevel) -> Self {
-        self.level = self.level.min(level);
-        self
-    }
-
     /// Returns the rules that are switched off.
     pub(crate) fn off(&self) -> impl Iterator<Item = RepairRule> + '_ {
         RepairRule::ALL.iter().copied().filter(|rule| self.off >> *rule as u32 & 1 == 1)

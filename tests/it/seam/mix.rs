@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use restitch::Limits;
+use restitch::repair::RepairLevel;
 
 use super::documents::sample;
 use super::judge::Verdict;
@@ -47,7 +48,7 @@ pub(crate) struct Counts {
 }
 
 /// Runs at least `cuts` cuts of the documents of `seeds`, eight of each.
-pub(crate) fn measure(seeds: Range<u64>, cuts: usize, retries: Retries, limits: &Limits) -> Counts {
+pub(crate) fn measure(seeds: Range<u64>, cuts: usize, retries: Retries, limits: &Limits, level: RepairLevel) -> Counts {
     let mut counts = Counts::default();
     for seed in seeds {
         if counts.cuts >= cuts {
@@ -63,7 +64,7 @@ pub(crate) fn measure(seeds: Range<u64>, cuts: usize, retries: Retries, limits: 
         for cut in cuts_of(&sample.text, CUTS, &mut rng) {
             let mut model = Model { retries, style: None, before: None, rng: Rng::new(rng.next()) };
             let delivered = &sample.text[..cut];
-            let ended = run(limits, &sample.text, &truth, delivered, |asked| model.answer(asked));
+            let ended = run(limits, level, &sample.text, &truth, delivered, |asked| model.answer(asked));
             counts.add(ended, model.style);
         }
     }
@@ -188,12 +189,16 @@ impl Counts {
     }
 }
 
-/// Runs the three kinds of retries, and the first kind again where only what was asked for is joined.
+/// Runs the three kinds of retries, and the first kind again: where only what was asked for is joined, and on two levels
+/// of repair.
 pub(crate) fn measure_all(seeds: &Range<u64>, cuts: usize) -> Vec<(&'static str, Counts)> {
     let limits = Limits::default();
     let strict = Limits::default().with_max_risk(0.0);
+    let run = |retries, limits, level| measure(seeds.clone(), cuts, retries, limits, level);
     let mut runs: Vec<_> =
-        Retries::ALL.map(|(retries, name)| (name, measure(seeds.clone(), cuts, retries, &limits))).to_vec();
-    runs.push(("independent, max_risk = 0", measure(seeds.clone(), cuts, Retries::Independent, &strict)));
+        Retries::ALL.map(|(retries, name)| (name, run(retries, &limits, RepairLevel::Strict))).to_vec();
+    runs.push(("independent, max_risk = 0", run(Retries::Independent, &strict, RepairLevel::Strict)));
+    runs.push(("independent, syntax", run(Retries::Independent, &limits, RepairLevel::Syntax)));
+    runs.push(("independent, guess", run(Retries::Independent, &limits, RepairLevel::Guess)));
     runs
 }

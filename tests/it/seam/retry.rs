@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use restitch::AllowedRoots;
 use restitch::Limits;
+use restitch::repair::RepairLevel;
 use restitch::session::{CallEnd, Input, Output, Session, SessionEvent, Status, Turn};
 use restitch::splice::{Alignment, Expect};
 
@@ -42,10 +43,11 @@ pub(crate) struct Ended {
     pub(crate) said: Vec<String>,
 }
 
-/// Runs a session whose first call delivered `delivered`, and whose further calls get the answers of `answer`. Returns
+/// Runs a session of a level of repair whose first call delivered `delivered`, and whose further calls get the answers of `answer`. Returns
 /// `None` where the true rest is not known, because the text stops inside an escape that the document does not have.
 pub(crate) fn run(
     limits: &Limits,
+    level: RepairLevel,
     text: &str,
     truth: &Node,
     delivered: &str,
@@ -53,8 +55,10 @@ pub(crate) fn run(
 ) -> Option<Ended> {
     let now = Duration::ZERO;
     let mut session = Session::with(limits.clone(), Expect::Anchor, AllowedRoots::Any);
+    session.set_repair(level);
     session.handle_input(now, Input::Text(delivered));
     session.handle_input(now, Input::CallEnd(CallEnd::Closed));
+    let first = session.document().text().len();
     let (mut calls, mut is_flagged, mut said) = (0, false, Vec::new());
     let wrong = |is_flagged| if is_flagged { Verdict::Flagged } else { Verdict::Wrong };
     loop {
@@ -71,7 +75,7 @@ pub(crate) fn run(
                     };
                     format!("{now_delivered}{}", missing(now_delivered, &part, truth)?)
                 };
-                let has_grown = now_delivered.len() > delivered.len();
+                let has_grown = now_delivered.len() > first;
                 let asked = Asked {
                     turn: &turn,
                     document: &document,
@@ -108,7 +112,7 @@ pub(crate) fn run(
 /// Runs a session whose second call gets the row's fragment, and whose further calls get what they ask for.
 pub(crate) fn retried(row: &Row<'_>) -> Option<Ended> {
     let (text, case) = (row.sample.text.as_str(), &row.case);
-    run(&Limits::default(), text, case.truth, case.delivered, |asked| match asked.number {
+    run(&Limits::default(), RepairLevel::Strict, text, case.truth, case.delivered, |asked| match asked.number {
         0 => case.fragment.to_owned(),
         _ => asked.as_requested(),
     })
