@@ -17,6 +17,8 @@ pub(super) struct Source<'a> {
     pub(super) from: usize,
     /// Whether the text ends after `window`.
     pub(super) is_end: bool,
+    /// Whether it may have been cut there: nothing speaks against an open string or an open root then.
+    pub(super) is_cut: bool,
     pub(super) options: &'a RepairOptions,
     /// The repaired text that is final, from the root on: keys of the path are in it.
     pub(super) released: &'a str,

@@ -32,6 +32,8 @@ pub struct Repairer {
     accepted: usize,
     /// The root has ended, and nothing after it can change that.
     is_closed: bool,
+    /// The text may end because it was cut.
+    is_cut: bool,
     /// Where no reading goes on.
     error: Option<SyntaxError>,
 }
@@ -57,6 +59,7 @@ impl Repairer {
             habits: Habits::default(),
             accepted: machine.offset(),
             is_closed: false,
+            is_cut: false,
             error: None,
         }
     }
@@ -129,7 +132,8 @@ impl Repairer {
     }
 
     fn source<'a>(&'a self, is_end: bool, root: &'a str) -> Source<'a> {
-        Source { window: &self.window, from: self.from, is_end, options: &self.options, released: root }
+        let Self { window, from, is_cut, options, .. } = self;
+        Source { window, from: *from, is_end, is_cut: *is_cut, options, released: root }
     }
 
     fn advance(&mut self, is_end: bool, root: &mut String) -> Result<(), SyntaxError> {
@@ -138,8 +142,8 @@ impl Repairer {
                 return Err(error);
             }
             let next = if self.search.is_empty() {
-                let Self { window, from, options, trunk, .. } = self;
-                let stop = trunk.run(&Source { window, from: *from, is_end, options, released: root });
+                let Self { window, from, is_cut, options, trunk, .. } = self;
+                let stop = trunk.run(&Source { window, from: *from, is_end, is_cut: *is_cut, options, released: root });
                 self.release(false, root);
                 self.branch(stop, is_end, root)
             } else {
@@ -167,7 +171,7 @@ impl Repairer {
         let guesses = self.options.level == RepairLevel::Guess;
         let otherwise = match stop {
             Stop::Deviation(error) => Next::Fail(error),
-            Stop::End if guesses && is_end && self.trunk.machine.in_string() => Next::Wait,
+            Stop::End if guesses && is_end && !self.is_cut && self.trunk.machine.in_string() => Next::Wait,
             Stop::End => return Next::Wait,
             Stop::Done if !guesses => return Next::Close,
             Stop::Done => match self.goes_on(is_end) {
@@ -232,11 +236,11 @@ impl Repairer {
         if is_whole && !is_end {
             return Next::Wait;
         }
-        let limit = limit.min(self.window.len());
-        let limit = (0..=limit).rev().find(|&at| self.window.is_char_boundary(at)).unwrap_or(0);
-        let window = self.window.get(..limit).unwrap_or_default();
-        let source = Source { window, from: self.from, is_end: is_whole, options: &self.options, released: root };
         let mut search = std::mem::take(&mut self.search);
+        let source = self.source(is_end, root);
+        let limit = limit.min(source.window.len());
+        let limit = (0..=limit).rev().find(|&at| source.window.is_char_boundary(at)).unwrap_or(0);
+        let source = Source { window: source.window.get(..limit).unwrap_or_default(), is_end: is_whole, ..source };
         match search.run(&self.settled, &source) {
             Found::Nothing => Next::Fail(self.failure(root)),
             Found::Reading { attempt, stop, last } => {
@@ -308,7 +312,7 @@ impl Repairer {
             // Nothing that closes a root is held back.
             return;
         }
-        let (mut whole, mut text) = (self.clone(), root.clone());
+        let (mut whole, mut text) = (Self { is_cut: true, ..self.clone() }, root.clone());
         if whole.finish(&mut text).is_ok() {
             (*self, *root) = (whole, text);
         }
@@ -321,6 +325,7 @@ impl Repairer {
         if self.options.level < RepairLevel::Guess || self.is_closed {
             return;
         }
+        self.is_cut = true;
         // As the end of a text, the beginning of a word would be another one.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
         let whole = self.window.trim_end_matches(is_word).len();

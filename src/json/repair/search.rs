@@ -176,7 +176,7 @@ impl Read {
         match self.stop {
             Stop::Deviation(_) => true,
             Stop::Done => self.loses_text,
-            Stop::End => source.is_end && !self.is_open && self.attempt.machine.in_string(),
+            Stop::End => source.is_end && !source.is_cut && !self.is_open && self.attempt.machine.in_string(),
         }
     }
 
@@ -193,7 +193,9 @@ impl Read {
             Stop::Deviation(_) => self.is_confirmed,
             Stop::Done => self.is_confirmed || source.is_end && !self.loses_text,
             Stop::End if self.is_unexplained(source) => false,
-            Stop::End => self.is_confirmed || source.is_end && !self.is_in_reopened_key(),
+            Stop::End if source.is_end => self.is_confirmed || !self.is_in_reopened_key(),
+            // The look-ahead ends in long values.
+            Stop::End => self.is_confirmed || has_values(&self.attempt, self.last, 1),
         }
     }
 
@@ -220,7 +222,7 @@ impl Read {
             Stop::Done if after.starts_with(['}', ']']) => CLOSERS_AFTER,
             Stop::Done if is_joined || after.starts_with(['{', '[']) => OPEN_ROOT,
             Stop::Deviation(_) if self.is_confirmed => NEXT,
-            Stop::End if source.is_end => OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string()),
+            Stop::End if source.is_end && !source.is_cut => OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string()),
             _ => 0,
         };
         // What is still to be explained may change the rest.
@@ -231,18 +233,20 @@ impl Read {
     }
 }
 
+/// Whether so many values end after `from`, and more text follows them.
+fn has_values(attempt: &Attempt, from: usize, count: usize) -> bool {
+    let mut ended = attempt.recorder.tokens.iter().filter(|token| token.kind.ends_value() && token.end > from);
+    ended.nth(count - 1).is_some_and(|token| {
+        let after = attempt.out.get(token.end - attempt.origin..).unwrap_or_default();
+        !after.trim_ascii_start().is_empty()
+    })
+}
+
 /// Whether enough values follow the guesses.
 fn is_followed(attempt: &Attempt, last: usize, places: Places) -> bool {
-    let has_values = |from: usize, count: usize| {
-        let mut ended = attempt.recorder.tokens.iter().filter(|token| token.kind.ends_value() && token.end > from);
-        ended.nth(count - 1).is_some_and(|token| {
-            let after = attempt.out.get(token.end - attempt.origin..).unwrap_or_default();
-            !after.trim_ascii_start().is_empty()
-        })
-    };
     let last_values = if places.is_again { LAST_VALUES } else { VALUES };
     let last = last.max(attempt.out_offset(places.deviation));
-    has_values(attempt.out_offset(places.first), VALUES) && has_values(last, last_values)
+    has_values(attempt, attempt.out_offset(places.first), VALUES) && has_values(attempt, last, last_values)
 }
 
 /// Returns what follows closing brackets: they may be too many, and what follows them a part of the root.

@@ -9,10 +9,10 @@ use super::table::{Cell, Table, Verdict};
 /// mistakes of a text came to be expected again in it, without which a mistake in every row was refused.
 const BOUNDS: [(usize, f64, f64); 3] = [(1, 98.0, 0.1), (2, 95.0, 0.5), (3, 95.0, 0.75)];
 
-/// The same for one mistake in recorded documents of up to [`RECORDED_BYTES`], on which nothing was tuned. The rates that
-/// are asked for, 98 and 0.1, are not reached there: long strings do not end within the look-ahead, and brackets too many
-/// are far from what they contradict.
-const RECORDED: (f64, f64) = (94.0, 1.3);
+/// The same for one mistake in recorded documents of up to [`RECORDED_BYTES`], on which nothing was tuned. The 0.1 % that is
+/// asked for is not reached there: quotes in text with unescaped quotes, and brackets too many, are far from what they
+/// contradict.
+const RECORDED: (f64, f64) = (98.0, 0.65);
 pub(crate) const RECORDED_BYTES: usize = 20_000;
 
 /// What every single kind must reach, with one mistake in a text: fewer texts, so a wider bound.
