@@ -25,8 +25,8 @@ impl Expect {
         Self { shape: Some(shape), ..Self::default() }
     }
 
-    /// Expects values that are valid under a schema. It is checked at the end, and chooses among several roots; the
-    /// value is not changed for it.
+    /// Expects values that are valid under a schema. It is checked at the end, and chooses among several roots and among
+    /// guesses about a mistake that are nearly as likely; the value is not changed for it otherwise.
     #[cfg(feature = "schema")]
     #[must_use]
     pub fn schema(mut self, schema: Schema) -> Self {
@@ -41,8 +41,13 @@ impl Expect {
         self
     }
 
-    pub(super) fn options(&self) -> &RepairOptions {
-        &self.options
+    /// Returns the options of the repair; the schema decides between guesses.
+    pub(super) fn options(&self) -> RepairOptions {
+        #[cfg(feature = "schema")]
+        if let Some(schema) = self.schema.clone() {
+            return self.options.clone().preferring(move |json| schema.is_valid(json));
+        }
+        self.options.clone()
     }
 
     pub(super) fn chosen(&self) -> Option<&Shape> {

@@ -54,7 +54,7 @@ pub fn repair<'t>(text: &'t str, options: &RepairOptions) -> Repaired<'t> {
 
 /// Like [`repair`], but of several roots takes the first one that is expected. The value keeps its own shape.
 pub(crate) fn repair_expected<'t>(text: &'t str, expect: &Expect) -> Repaired<'t> {
-    search::find(text, expect.options()).choose(|root| apply::fits(&root.json, expect)).0
+    search::find(text, &expect.options()).choose(|root| apply::fits(&root.json, expect)).0
 }
 
 /// Finds the JSON of a whole response, repairs it, and gives it the shape that is expected.
@@ -69,7 +69,7 @@ pub fn parse<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErro
     if expect.is_text() {
         return parse_text(text, expect);
     }
-    let found = search::find(text, expect.options());
+    let found = search::find(text, &expect.options());
     let (mut repaired, is_fenced) = found.choose(|root| apply::fits(&root.json, expect));
     if matches!(repaired.status, RepairStatus::Malformed(_)) || repaired.json.is_empty() {
         return Err(ParseError { status: repaired.status, range: repaired.range });

@@ -332,6 +332,27 @@ fn a_schema_chooses_and_is_checked() {
     assert!("{".parse::<Schema>().is_err());
 }
 
+/// A brace is missing after `c` or after `d`: nothing in the text says where.
+#[cfg(feature = "schema")]
+#[test]
+fn a_schema_decides_between_guesses() {
+    use restitch::shape::Schema;
+
+    let text = "[{\"a\": 1, \"b\": {\"c\": 2, \"d\": 3}, {\"a\": 4}]";
+    let inside = "[{\"a\": 1, \"b\": {\"c\": 2, \"d\": 3}}, {\"a\": 4}]";
+    let outside = "[{\"a\": 1, \"b\": {\"c\": 2}, \"d\": 3}, {\"a\": 4}]";
+    for (schema, json, violations) in [
+        (r#"{"items": {"properties": {"b": {"required": ["d"]}}}}"#, inside, 0),
+        (r#"{"items": {"properties": {"b": {"maxProperties": 1}}}}"#, outside, 0),
+        // No guess makes the root a valid one: the likeliest stays.
+        (r#"{"items": {"required": ["e"]}}"#, inside, 2),
+    ] {
+        let found = parsed(text, &Expect::any().schema(schema.parse::<Schema>().unwrap()));
+        assert_eq!((&*found.json, found.violations.len()), (json, violations), "{schema}");
+    }
+    assert_eq!(&*parsed(text, &Expect::any()).json, inside);
+}
+
 /// Texts with many brackets that begin no root, or a root each.
 #[test]
 fn the_search_is_linear() {

@@ -1,6 +1,10 @@
 //! The levels of tolerance, and the table of rules.
 
 use std::fmt;
+#[cfg(feature = "schema")]
+use std::panic::AssertUnwindSafe;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
@@ -169,7 +173,27 @@ pub struct RepairOptions {
     /// One bit per rule that is switched off, in the order of [`RepairRule::ALL`].
     off: u32,
     pub(super) caps: RepairCaps,
+    /// Which root is expected: it decides between guesses that are nearly as likely.
+    preference: Option<Preference>,
 }
+
+/// Says whether a root is one that is expected.
+#[derive(Clone)]
+struct Preference(Arc<dyn Fn(&str) -> bool + Send + Sync + UnwindSafe + RefUnwindSafe>);
+
+impl fmt::Debug for Preference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Preference")
+    }
+}
+
+impl PartialEq for Preference {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Preference {}
 
 /// Caps on one text. [`ParserLimits`](crate::ParserLimits) says what they are for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,7 +206,8 @@ pub(crate) struct RepairCaps {
 impl RepairOptions {
     /// Creates options for a level, with all of its rules and the default caps.
     pub fn new(level: RepairLevel) -> Self {
-        Self { level, off: 0, caps: RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16 } }
+        let caps = RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16 };
+        Self { level, off: 0, caps, preference: None }
     }
 
     /// Switches a rule off.
@@ -209,6 +234,23 @@ impl RepairOptions {
     /// Returns the rules that are switched off.
     pub(crate) fn off(&self) -> impl Iterator<Item = RepairRule> + '_ {
         RepairRule::ALL.iter().copied().filter(|rule| self.off >> *rule as u32 & 1 == 1)
+    }
+
+    /// Prefers guesses that lead to a root of which `is_expected` returns true.
+    #[cfg(feature = "schema")]
+    pub(crate) fn preferring(mut self, is_expected: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        // A check that panics leaves nothing half done.
+        let is_expected = AssertUnwindSafe(is_expected);
+        self.preference = Some(Preference(Arc::new(move |json: &str| {
+            let is_expected = &is_expected;
+            (is_expected.0)(json)
+        })));
+        self
+    }
+
+    /// Whether nothing says what is expected, or `json` is that.
+    pub(super) fn prefers(&self, json: impl FnOnce() -> String) -> bool {
+        self.preference.as_ref().is_none_or(|Preference(is_expected)| is_expected(&json()))
     }
 
     /// Returns the most containers that may be open.

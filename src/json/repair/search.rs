@@ -48,6 +48,13 @@ struct Reading {
     state: State,
 }
 
+impl From<Box<Read>> for Found {
+    fn from(read: Box<Read>) -> Self {
+        let Read { attempt, stop, last, .. } = *read;
+        Self::Reading { attempt: Box::new(attempt), stop, last }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum State {
     Planned { parent: Arc<Attempt>, places: Places, plan: Plan },
@@ -87,6 +94,8 @@ const VALUES: usize = 10;
 const LAST_VALUES: usize = 2;
 /// What a deviation costs that comes soon after a guess, and is still to be explained.
 const NEXT: u32 = 2 * CHANGE;
+/// How much less likely a reading may be that leads to what is expected.
+const NEARLY: u32 = 2 * CHANGE;
 /// What it costs that nothing but closing brackets follows the end of a root.
 const CLOSERS_AFTER: u32 = 2 * CHANGE;
 /// What it costs that members or elements follow the end of a root that is not changed.
@@ -131,7 +140,13 @@ impl Search {
 
     /// Tries readings until one is confirmed. `settled` is the machine where the text that is not final begins.
     pub(super) fn run(&mut self, settled: &Machine, source: &Source<'_>) -> Found {
+        // The likeliest answer, if it is not what is expected, and what another one may cost.
+        let mut best: Option<(u32, Box<Read>)> = None;
         while let Some(Reverse(Reading { cost, rest, number, state })) = self.readings.pop() {
+            let rank = cost.saturating_add(rest);
+            if best.as_ref().is_some_and(|(most, _)| rank > *most) {
+                break;
+            }
             match state {
                 State::Planned { parent, places, plan } => {
                     let Some((attempt, last)) = apply(&parent, &plan, settled, source) else { continue };
@@ -140,8 +155,10 @@ impl Search {
                     self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(Box::new(read)) }));
                 }
                 State::Read(read) if read.is_answer(source) => {
-                    let Read { attempt, stop, last, .. } = *read;
-                    return Found::Reading { attempt: Box::new(attempt), stop, last };
+                    if read.is_expected(source) {
+                        return read.into();
+                    }
+                    best.get_or_insert((rank.saturating_add(NEARLY), read));
                 }
                 State::Read(read) if read.is_unexplained(source) => {
                     self.replace(cost, rest, number, *read, source);
@@ -149,7 +166,7 @@ impl Search {
                 State::Read(_) => {}
             }
         }
-        Found::Nothing
+        best.map_or(Found::Nothing, |(_, read)| read.into())
     }
 
     /// Replaces a reading by those that explain where it stopped.
@@ -178,6 +195,16 @@ impl Read {
             Stop::Done => self.loses_text,
             Stop::End => source.is_end && !source.is_cut && !self.is_open && self.attempt.machine.in_string(),
         }
+    }
+
+    /// Whether the reading leads to the root that is expected, as far as that can be known.
+    fn is_expected(&self, source: &Source<'_>) -> bool {
+        let json = || {
+            let text = [source.released, &self.attempt.out].concat();
+            let suffix = self.attempt.machine.completion(&text).suffix;
+            text + &suffix
+        };
+        !source.is_end || source.options.prefers(json)
     }
 
     /// Whether the text ends in a key that a guess has opened again: a value that is missing would become a part of it.
