@@ -19,7 +19,7 @@ pub(super) struct Tolerance {
     written: usize,
     /// The text as written from a deviation on.
     rejected: String,
-    /// A number ends when the text shows that: with a comma, say, and not when the comma is held back.
+    /// A number ends only when the repaired text shows it, for example by a comma.
     ends_numbers_late: bool,
 }
 
@@ -104,29 +104,33 @@ impl Document {
         tolerance.repairer.as_ref().map_or(&tolerance.rejected, Repairer::pending)
     }
 
-    /// Ends the open root if it is closed by what is held back. Otherwise nothing changes.
+    /// Ends the open root if it is closed by what is held back, and those after it. Otherwise nothing changes.
     pub(crate) fn finish_whole<S: Sink + ?Sized>(&mut self, sink: &mut S) {
-        let Some(mut tolerance) = self.tolerance.take() else { return };
+        while self.finish_whole_root(sink) {}
+    }
+
+    /// Returns whether text follows in which another root may have begun.
+    fn finish_whole_root<S: Sink + ?Sized>(&mut self, sink: &mut S) -> bool {
+        let Some(mut tolerance) = self.tolerance.take() else { return false };
         let mut tail = None;
         if let Some(repairer) = &mut tolerance.repairer {
             repairer.finish_whole(&mut self.text);
             tail = self.take_final(&mut tolerance, Ok(()), sink).ok().flatten();
         }
         self.tolerance = Some(tolerance);
-        if let Some(tail) = tail {
-            // What follows the root breaks no grammar of the root's.
-            let _ = self.push_with(&tail, sink);
-        }
+        // What follows the root breaks no grammar of the root's.
+        tail.filter(|tail| !tail.is_empty()).is_some_and(|tail| self.push_with(&tail, sink).is_ok())
     }
 
-    /// Ends the repair where the text was cut, and appends what was read. From then on text is read as it is pushed.
-    pub(crate) fn end_repair<S: Sink + ?Sized>(&mut self, sink: &mut S) {
-        let Some(mut tolerance) = self.tolerance.take() else { return };
-        if let Some(repairer) = &mut tolerance.repairer {
-            repairer.cut(&mut self.text);
-            let result = self.take_final(&mut tolerance, Ok(()), sink);
-            debug_assert!(result.is_ok(), "a cut rejects nothing: {result:?}");
-        }
+    /// Ends the repair where the text was cut, and appends what was read. Returns the rest as written. From then on text is
+    /// read as it is pushed.
+    pub(crate) fn end_repair<S: Sink + ?Sized>(&mut self, sink: &mut S) -> String {
+        let Some(mut tolerance) = self.tolerance.take() else { return String::new() };
+        let Some(repairer) = &mut tolerance.repairer else { return String::new() };
+        let rest = repairer.cut(&mut self.text);
+        let result = self.take_final(&mut tolerance, Ok(()), sink);
+        debug_assert!(result.is_ok(), "a cut rejects nothing: {result:?}");
+        rest
     }
 
     /// Appends text up to the end of a root; returns the rest.
@@ -177,7 +181,7 @@ impl Document {
     ) -> Result<Option<String>, SyntaxError> {
         let Some(repairer) = &mut tolerance.repairer else { return Ok(None) };
         if result.is_err() {
-            repairer.settle_all(&mut self.text);
+            repairer.release_all(&mut self.text);
         }
         for repair in repairer.repairs().iter().skip(tolerance.shown) {
             sink.repaired(repair);

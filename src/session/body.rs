@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) use super::wire::{Output, TransportEnd};
 use super::wire::{failure, finish_reason};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
-use crate::json::repair::RepairOptions;
+use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::Limits;
 use crate::provider::chat::{read_body, write_body};
 use crate::provider::{Delta, Finish, add_usage, answer_tokens};
@@ -86,6 +86,10 @@ impl BodyRelay {
         }
         if self.session.is_first() {
             self.first = Some(body.to_owned());
+            if opaque {
+                // Its text passes as it came.
+                self.session.set_repair(RepairLevel::Strict);
+            }
             if opaque || !known || matches!(end, CallEnd::Error(_)) {
                 self.session.pass();
             }

@@ -47,8 +47,7 @@ pub enum SessionEvent {
     Repaired {
         /// The call's number.
         call: u32,
-        /// The change. Its range is in the call's text as it came; of a continuation, in what was not delivered before
-        /// as a prefill.
+        /// The change. Its range is in the call's text as it came.
         repair: Repair,
     },
     /// A call brought nothing, or broke off after its seam.

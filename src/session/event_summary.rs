@@ -3,7 +3,7 @@
 use super::CallEnd;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::{self, Raw};
+use crate::json::walk::{self, Raw, ValueKind};
 use crate::provider::chat::{Reader, Writer};
 use crate::provider::{Delta, Finish, Kind};
 use crate::sse::Event;
@@ -24,6 +24,8 @@ pub(super) struct EventSummary {
     pub(super) reasoning: bool,
     /// The event could be read as a piece of an answer.
     pub(super) chunk: bool,
+    /// The event with its repaired text, if it is to be written in place of the event as it came.
+    pub(super) rewritten: Option<String>,
 }
 
 impl EventSummary {
@@ -89,16 +91,14 @@ pub(super) fn last_block(raw: &[u8]) -> usize {
     start
 }
 
-/// A chunk with another text.
-pub(super) fn with_text(data: &str, text: &str) -> String {
+/// A chunk with another text. `None` if it has no place for text.
+pub(super) fn with_text(data: &str, text: &str) -> Option<String> {
+    let root = Raw::root(data).filter(|_| walk::is_valid(data))?;
+    let choice = root.member("choices")?.elements().next()?;
+    let delta = choice.member("delta").or_else(|| choice.member("message"))?;
     let mut edits = Edits::default();
-    if let Some(root) = Raw::root(data).filter(|_| walk::is_valid(data))
-        && let Some(choice) = root.member("choices").and_then(|choices| choices.elements().next())
-        && let Some(delta) = choice.member("delta")
-    {
-        edits.object(delta, &[], &[("content", &quoted(text))]);
-    }
-    edits.apply(data)
+    edits.object(delta, &[], &[("content", &quoted(text))]);
+    Some(edits.apply(data)).filter(|_| delta.kind() == ValueKind::Object)
 }
 
 /// A chunk without its finish and its usage, which are written where the answer ends.

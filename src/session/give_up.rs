@@ -68,9 +68,10 @@ impl Session {
     pub(super) fn give_up(&mut self, reason: StopReason, finish: Option<Finish>) {
         let cause = self.last_cut.as_ref().and_then(|cut| cut.cause);
         let tally = self.tally.clone();
+        let leaves = self.settings.give_up == GiveUp::Leave && self.give_out_unread();
         let document = self.slot.document();
         let offset = document.text().len();
-        if document.root_start().is_none() {
+        if document.root_start().is_none() && !leaves {
             return self.done(Outcome::Failed { reason: Some(reason), cause, tally });
         }
         let outcome = match self.settings.give_up {

@@ -106,6 +106,8 @@ pub struct Session {
     last_cut: Option<LastCut>,
     /// Set once a continuation may have added to the text: the first answer's own end can no longer come.
     is_continued: bool,
+    /// Text of the first answer that was not read at its cut, as it came, while nothing has followed it.
+    unread: String,
     outputs: VecDeque<Output>,
 }
 
@@ -153,7 +155,7 @@ struct LastCut {
 #[derive(Clone, Debug)]
 struct Continuation {
     splice: Splice,
-    /// Repairs the text before it is joined. `None` at the level `strict`.
+    /// Repairs the text before it is joined. `None`: the text is joined as it comes.
     repairer: Option<PartRepairer>,
     /// Bytes that were delivered before it.
     delivered: usize,
@@ -231,6 +233,7 @@ impl Session {
             clock: Clock::default(),
             last_cut: None,
             is_continued: false,
+            unread: String::new(),
             outputs: VecDeque::new(),
         }
     }
@@ -252,8 +255,9 @@ impl Session {
 
     /// Lets the first answer pass through as it comes: it holds more than one text (tool calls, several choices).
     pub fn pass(&mut self) {
-        if let Phase::First(answer @ FirstAnswer::Continuable) = &mut self.phase {
-            *answer = FirstAnswer::Passing;
+        if matches!(self.phase, Phase::First(FirstAnswer::Continuable)) {
+            self.release_first();
+            self.phase = Phase::First(FirstAnswer::Passing);
         }
     }
 

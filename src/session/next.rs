@@ -13,11 +13,11 @@ use crate::splice::{Seam, Splice, SpliceError};
 impl Session {
     /// The open call has ended.
     pub(super) fn end(&mut self, now: Duration, end: CallEnd) {
+        self.end_of_part(now);
         // A call that was refused brought no reasoning: the next one is asked as it was.
         if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. }) {
             self.call.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
         }
-        self.end_of_part(now);
         // Nothing of a prefill that was coming back is new.
         self.call.returned_prefill = None;
         match std::mem::replace(&mut self.phase, Phase::Done) {
@@ -52,7 +52,7 @@ impl Session {
     fn done_as_it_is(&mut self, finish: Option<Finish>) {
         let tally = self.tally.clone();
         let is_changed = tally.continuations > 0 || !tally.repairs.is_empty();
-        let is_whole = is_changed && self.slot.document().is_complete();
+        let is_whole = is_changed && !self.is_passing() && self.slot.document().is_complete();
         self.done(match is_whole {
             true => Outcome::Complete { finish, tally },
             false => Outcome::PassedThrough { finish, tally },

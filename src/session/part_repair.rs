@@ -85,10 +85,12 @@ impl PartRepairer {
             State::Opening(_) | State::AsIs => return (rest, repairs),
         };
         reading.repairer.finish_whole(&mut reading.root);
-        reading.repairer.cut(&mut reading.root);
-        let (new, more) = reading.take();
+        let _ = reading.repairer.cut(&mut reading.root);
+        let (mut new, more) = reading.take();
+        let repeats = repeated.as_ref().is_none_or(|(_, expected)| expected.again().take(&new) == Some(true));
+        new.push_str(&reading.repairer.take_tail().unwrap_or_default());
         match repeated {
-            Some((waiting, expected)) if expected.again().take(&new) != Some(true) => rest.push_str(&waiting),
+            Some((waiting, _)) if !repeats => rest.push_str(&waiting),
             _ => {
                 rest.push_str(&new);
                 repairs.extend(more);
@@ -101,7 +103,8 @@ impl PartRepairer {
     fn open(&mut self, text: String, document: &Document, is_end: bool) -> (String, Vec<Repair>) {
         let start = start_of_json(&text);
         let (before, rest) = text.split_at_checked(start).unwrap_or((&text, ""));
-        if !is_end && rest.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() < BEGINNING {
+        let is_short = text.len() < self.options.lookahead();
+        if !is_end && is_short && rest.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() < BEGINNING {
             self.state = State::Opening(text);
             return (String::new(), Vec::new());
         }
@@ -145,6 +148,8 @@ impl PartRepairer {
         match expected.take(reading.root.get(before..).unwrap_or_default()) {
             Some(true) => self.leave(reading, goes_on),
             Some(false) if goes_on => {
+                // Of what is delivered the repairs are known.
+                reading.reported = reading.repairer.repairs().len();
                 self.state = State::Repeating(waiting, reading, expected);
                 (String::new(), Vec::new())
             }
@@ -178,7 +183,7 @@ impl Reading {
     fn feed(&mut self, text: &str) -> bool {
         let fed = self.repairer.feed(text, &mut self.root);
         if fed.is_err() {
-            self.repairer.settle_all(&mut self.root);
+            self.repairer.release_all(&mut self.root);
         }
         fed.is_ok() && !self.repairer.is_closed()
     }

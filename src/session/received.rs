@@ -106,6 +106,7 @@ impl Session {
     /// Gives out the text that was added to the document after `before`.
     pub(super) fn give_out(&mut self, before: usize) {
         if let Some(new) = self.slot.document().text().get(before..).filter(|new| !new.is_empty()) {
+            self.unread.clear();
             self.outputs.push_back(Output::Text(new.to_owned()));
         }
     }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use raw::RawBytes;
 
-use super::event_summary::{EventSummary, unfinished, with_text};
+use super::event_summary::{EventSummary, unfinished};
 pub use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::RepairOptions;
@@ -272,7 +272,8 @@ impl Relay {
         let waits = match self.phase {
             Phase::Withheld => true,
             // A call for the rest, or the original request again: the client hears from nobody else.
-            Phase::Open => !self.session.is_first() || !self.call.opened,
+            Phase::Open if self.session.is_first() && self.call.opened => !self.session.document().pending().is_empty(),
+            Phase::Open => true,
             Phase::Blind | Phase::Done => false,
         };
         let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.transport.keep_alive_interval))
@@ -285,6 +286,7 @@ impl Relay {
     /// Time has passed: the client is told that the stream lives, or a silent call is over.
     pub fn handle_timeout(&mut self, now: Duration) {
         if self.silence().is_some_and(|due| now >= due) {
+            self.finish_whole(now);
             if self.is_forwarding() && self.is_whole() {
                 return self.passed(now, TransportEnd::Dropped);
             }
@@ -391,17 +393,17 @@ impl Relay {
         if self.event_summary.opaque {
             self.session.pass();
         }
+        let held = !self.session.document().pending().is_empty();
         if !self.event_summary.text.is_empty() {
             self.session.handle_input(now, Input::Text(&self.event_summary.text));
         }
-        let is_changed = self.session.repairs_text() && self.take_repaired_text();
-        let data = data.map(|data| if is_changed { with_text(&data, &self.event_summary.text) } else { data });
+        let data = match data {
+            Some(data) if self.session.repairs_text() => self.repaired_event(now, at, data, held),
+            data => data,
+        };
         let Some(end) = self.event_summary.end() else {
-            match data.filter(|_| !self.event_summary.is_empty() || is_changed && !self.client.introduced) {
-                Some(data) if adopts => self.write(now, |writer, out| writer.adopt(out, &data)),
-                Some(data) if is_changed => self.replace_event(now, at, Some(&data)),
-                None if is_changed => self.replace_event(now, at, None),
-                _ => {}
+            if let Some(data) = data.filter(|_| adopts && !self.event_summary.is_empty()) {
+                self.write(now, |writer, out| writer.adopt(out, &data));
             }
             self.client.introduced |= self.writer.has_seen_choice();
             return ControlFlow::Continue(());
@@ -409,8 +411,8 @@ impl Relay {
         let continues = self.session.would_continue(&end);
         match data {
             Some(data) if adopts => self.adopt_last_event(now, &data, &end, continues),
-            data if !continues && !self.reports_repairs(&end) => {
-                self.release_before(now, at, data.filter(|_| is_changed));
+            _ if !continues && !self.reports_repairs(&end) => {
+                self.release_before(now, at);
                 self.client.finish = true;
                 self.call.end = Some(end);
                 return ControlFlow::Continue(());
@@ -471,7 +473,10 @@ impl Relay {
         let mut done = None;
         while let Some(output) = self.session.poll_output() {
             match output {
-                super::Output::Text(text) => self.write(now, |writer, out| writer.text(out, &text)),
+                super::Output::Text(text) => {
+                    self.write(now, |writer, out| writer.text(out, &text));
+                    self.client.introduced = true;
+                }
                 super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
                     let usage_apart = self.call.usage_apart;
@@ -506,6 +511,7 @@ impl Relay {
 
     fn go_blind(&mut self, now: Duration) {
         self.phase = Phase::Blind;
+        self.forward(now, self.call.decoder.boundary());
         self.release(now);
         self.forward(now, u64::MAX);
     }

@@ -65,6 +65,7 @@ impl Session {
             }
             return;
         }
+        self.unread.clear();
         let before = self.slot.document().text().len();
         let mut collected = Collected::default();
         let read = self.slot.push_with(text, &mut (&mut self.sections, &mut collected));
@@ -85,22 +86,22 @@ impl Session {
         self.end_of_text(|slot, sink| slot.finish_whole(sink));
     }
 
-    /// Gives out what is held back of a first answer that is not continued: as far as it can be read, then as it came.
+    /// Gives out what is held back of a first answer that is not continued: as far as it was read, then as it came.
     pub(super) fn release_first(&mut self) {
-        self.end_of_text(|slot, sink| {
-            let _ = slot.finish_with(sink);
-        });
-        if matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing)) {
-            self.give_out_pending();
-            self.slot.end_repair(&mut ());
+        let mut unread = String::new();
+        self.end_of_text(|slot, sink| unread = slot.end_repair(sink));
+        if !unread.is_empty() {
+            self.outputs.push_back(Output::Text(unread));
         }
     }
 
     /// Ends the repair of a first answer that was cut: what could not be read comes again.
     pub(super) fn end_repair(&mut self) {
-        self.end_of_text(|slot, sink| slot.end_repair(sink));
+        let mut unread = String::new();
+        self.end_of_text(|slot, sink| unread = slot.end_repair(sink));
+        self.unread = unread;
         let document = self.slot.document();
-        if self.repairs_text() && document.root_start() == Some(document.text().len()) {
+        if self.repairs_text() && document.roots() == 0 && document.root_start() == Some(document.text().len()) {
             // Nothing of the root was certain: it comes again.
             let mut slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
             let read = slot.push(document.text());
@@ -120,6 +121,16 @@ impl Session {
         end(&mut self.slot, &mut (&mut self.sections, &mut collected));
         self.repaired(collected.0);
         self.give_out(before);
+    }
+
+    /// Gives out what was not read at the cut, as it came, where nothing has followed it.
+    pub(super) fn give_out_unread(&mut self) -> bool {
+        let unread = std::mem::take(&mut self.unread);
+        let is_left = !unread.is_empty();
+        if is_left {
+            self.outputs.push_back(Output::Text(unread));
+        }
+        is_left
     }
 
     fn give_out_pending(&mut self) {

@@ -74,17 +74,9 @@ impl Slot {
         self.document.finish_whole(&mut (&mut self.child_index, sink));
     }
 
-    /// Ends the repair of the document where its text was cut.
-    pub(crate) fn end_repair<S: Sink + ?Sized>(&mut self, sink: &mut S) {
-        self.document.end_repair(&mut (&mut self.child_index, sink));
-    }
-
-    /// Ends the document's text, as [`Document::finish_with`] does.
-    ///
-    /// # Errors
-    /// Those of [`Document::finish_with`].
-    pub(crate) fn finish_with<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
-        self.document.finish_with(&mut (&mut self.child_index, sink))
+    /// Ends the repair of the document where its text was cut. Returns what was not read.
+    pub(crate) fn end_repair<S: Sink + ?Sized>(&mut self, sink: &mut S) -> String {
+        self.document.end_repair(&mut (&mut self.child_index, sink))
     }
 
     /// Ends the document's text, as [`Document::finish`] does.
@@ -92,7 +84,7 @@ impl Slot {
     /// # Errors
     /// Those of [`Document::finish`].
     pub fn finish(&mut self) -> Result<(), SyntaxError> {
-        self.finish_with(&mut ())
+        self.document.finish_with(&mut self.child_index)
     }
 
     /// Returns the document: the text and its machine.

@@ -108,7 +108,7 @@ pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
         Err(error) => RepairStatus::Malformed(error),
     };
     if result.is_err() {
-        repairer.settle_all(&mut json);
+        repairer.release_all(&mut json);
     }
     let machine = repairer.machine().clone();
     let mut repairs = repairer.into_repairs();

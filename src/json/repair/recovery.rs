@@ -94,6 +94,8 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
         state if state.in_string() => control(c),
         state if state.in_literal() => literal(place),
         state if state.in_number() => Recovery::None,
+        _ if c == '`' && place.rest.starts_with(FENCE) => Recovery::None,
+        _ if c == '`' && FENCE.starts_with(place.rest) && !place.is_end => Recovery::Wait,
         state => match between(place, c) {
             Recovery::None => token(state, place, c),
             found => found,
@@ -133,6 +135,9 @@ fn escape(place: &Place<'_>, c: char) -> Recovery {
         Recovery::ReplaceOpen { len: 0, by: format!("\\\\u{given}"), rule }
     }
 }
+
+/// What closes a block of code: no quotes.
+const FENCE: &str = "```";
 
 /// The digits of a `\u` escape.
 const CODE: usize = 4;

@@ -302,7 +302,7 @@ impl Repairer {
     }
 
     /// Makes all that was read final.
-    pub(crate) fn settle_all(&mut self, root: &mut String) {
+    pub(crate) fn release_all(&mut self, root: &mut String) {
         self.release(true, root);
     }
 
@@ -318,32 +318,39 @@ impl Repairer {
         }
     }
 
-    /// Stops where the text was cut: an open guess is decided by what has come, and what is likely then is appended. What
-    /// [`pending`](Self::pending) returns is not read: a comma that nothing follows, the beginning of a word; where text may
-    /// be a guess, the last value, too.
-    pub(crate) fn cut(&mut self, root: &mut String) {
+    /// Stops where the text was cut: an open guess is decided by what has come, and what is likely then is appended.
+    /// Returns the rest as written: a comma that nothing follows, the beginning of a word; where text may be a guess, the
+    /// last value, too.
+    pub(crate) fn cut(&mut self, root: &mut String) -> String {
         if self.options.level < RepairLevel::Guess || self.is_closed {
-            return;
+            return self.pending().to_owned();
         }
         self.is_cut = true;
         // As the end of a text, the beginning of a word would be another one.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
         let whole = self.window.trim_end_matches(is_word).len();
-        self.window.truncate(whole.max(self.trunk.at - self.from));
+        let word = self.window.split_off(whole.max(self.trunk.at - self.from));
         // A text that no guess explains is continued before the deviation.
         if self.advance(true, root).is_ok() {
             self.settle(root);
             let tokens = self.trunk.tokens(&self.settled);
             let before = tokens.split_last().map_or(&[][..], |(_, before)| before);
             let value = before.iter().rev().find(|token| token.kind.ends_value());
-            self.release_to(value.map_or(0, |value| value.end), root);
+            let machine = &self.trunk.machine;
+            let is_text = machine.in_string() && machine.offset() > machine.token_start() + LONG;
+            let end = if is_text { machine.certain_string() } else { value.map_or(0, |value| value.end) };
+            self.release_to(end, root);
         }
+        format!("{}{word}", self.pending())
     }
 
     pub(crate) fn into_repairs(self) -> Vec<Repair> {
         self.log
     }
 }
+
+/// Bytes of an open string that are not likely to be anything else.
+const LONG: usize = 64;
 
 /// What the repairer does next.
 enum Next {

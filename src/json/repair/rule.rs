@@ -253,6 +253,11 @@ impl RepairOptions {
         self.preference.as_ref().is_none_or(|Preference(is_expected)| is_expected(&json()))
     }
 
+    /// Returns how many bytes after a mistake are read before a guess is accepted.
+    pub(crate) fn lookahead(&self) -> usize {
+        self.caps.lookahead
+    }
+
     /// Returns the most containers that may be open.
     pub(crate) fn depth(&self) -> usize {
         self.caps.depth

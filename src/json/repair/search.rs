@@ -260,7 +260,7 @@ impl Read {
     }
 }
 
-/// Whether so many values end after `from`, and more text follows them.
+/// Whether at least `count` values end after `from`, and more text follows them.
 fn has_values(attempt: &Attempt, from: usize, count: usize) -> bool {
     let mut ended = attempt.recorder.tokens.iter().filter(|token| token.kind.ends_value() && token.end > from);
     ended.nth(count - 1).is_some_and(|token| {

@@ -7,16 +7,41 @@ use crate::session::event_summary::with_text;
 use crate::session::{self, CallEnd};
 
 impl Relay {
-    /// Sets the text of the event that was read to what the session gives out for it. Returns whether that is another
-    /// text.
-    pub(super) fn take_repaired_text(&mut self) -> bool {
-        if self.event_summary.end().is_some() {
+    /// Writes an event of a first answer again if its text is another one after the repair. `held`: text was held back
+    /// before it. Returns the event's data as the client gets it.
+    pub(super) fn repaired_event(&mut self, now: Duration, at: u64, data: String, held: bool) -> Option<String> {
+        let is_last = self.event_summary.end().is_some();
+        if is_last {
             self.session.finish_whole();
         }
         let text = self.take_text();
-        let is_changed = text != self.event_summary.text;
-        self.event_summary.text = text;
-        is_changed
+        let own = std::mem::replace(&mut self.event_summary.text, text);
+        // What is held back may begin like the text that came.
+        if own == self.event_summary.text && (!held || own.is_empty()) {
+            return Some(data);
+        }
+        let text = &self.event_summary.text;
+        let edited = if own.is_empty() { None } else { with_text(&data, text) };
+        match edited {
+            Some(edited) => {
+                if !self.call.adopts && !is_last {
+                    self.replace_event(now, at, &edited);
+                } else if !self.call.adopts {
+                    self.event_summary.rewritten = Some(edited.clone());
+                }
+                Some(edited)
+            }
+            // The text has no place in the event: it comes before it.
+            None => {
+                let text = std::mem::take(&mut self.event_summary.text);
+                self.forward(now, self.call.raw.start_of_block(at));
+                if !own.is_empty() {
+                    self.call.raw.skip_to(at);
+                }
+                self.write_chunk(now, &text);
+                Some(data).filter(|_| own.is_empty())
+            }
+        }
     }
 
     /// Takes what the session gives out of a first answer.
@@ -35,12 +60,10 @@ impl Relay {
     }
 
     /// Forwards what precedes the event that ends at `at`, and writes `data` in its place.
-    pub(super) fn replace_event(&mut self, now: Duration, at: u64, data: Option<&str>) {
+    fn replace_event(&mut self, now: Duration, at: u64, data: &str) {
         self.forward(now, self.call.raw.start_of_block(at));
         self.call.raw.skip_to(at);
-        if let Some(data) = data {
-            self.write(now, |writer, out| writer.adopt(out, data));
-        }
+        self.write(now, |writer, out| writer.adopt(out, data));
     }
 
     /// Returns whether the end of an answer that is not continued is written with a report of the repairs.
@@ -49,19 +72,21 @@ impl Relay {
         is_finished && self.session.document().is_complete() && self.session.has_changed_text()
     }
 
-    /// Writes what is held back of an answer that is not continued before the event that ends it. `data`: the event, if
-    /// its text was changed.
-    pub(super) fn release_before(&mut self, now: Duration, at: u64, data: Option<String>) {
+    /// Writes what is held back of an answer that is not continued before the event that ends it.
+    pub(super) fn release_before(&mut self, now: Duration, at: u64) {
+        if !self.session.repairs_text() {
+            return;
+        }
         self.session.release_first();
-        let mut text = if data.is_some() { std::mem::take(&mut self.event_summary.text) } else { String::new() };
-        text.push_str(&self.take_text());
-        match data {
-            Some(data) => self.replace_event(now, at, Some(&with_text(&data, &text))),
-            None if !text.is_empty() => {
-                self.forward(now, self.call.raw.start_of_block(at));
-                self.write(now, |writer, out| writer.text(out, &text));
-            }
-            None => {}
+        let held = self.take_text();
+        if let Some(data) = self.event_summary.rewritten.take() {
+            let text = format!("{}{held}", self.event_summary.text);
+            let data = with_text(&data, &text).unwrap_or(data);
+            return self.replace_event(now, at, &data);
+        }
+        if !held.is_empty() {
+            self.forward(now, self.call.raw.start_of_block(at));
+            self.write_chunk(now, &held);
         }
     }
 
@@ -84,8 +109,13 @@ impl Relay {
 
     fn write_text(&mut self, now: Duration) {
         let text = self.take_text();
+        self.write_chunk(now, &text);
+    }
+
+    fn write_chunk(&mut self, now: Duration, text: &str) {
         if !text.is_empty() {
-            self.write(now, |writer, out| writer.text(out, &text));
+            self.write(now, |writer, out| writer.text(out, text));
+            self.client.introduced = true;
         }
     }
 }

@@ -8,7 +8,8 @@ use restitch::internal::relay::{self, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairedRoot, repair_root, undo};
 use restitch::session::{
-    CallEnd, ContinuationStrategy, Input, Outcome, Output, PrefillOptions, Request, Session, SessionEvent, Status,
+    CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Output, PrefillOptions, Request, Session, SessionEvent,
+    Status,
 };
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
@@ -157,6 +158,8 @@ fn a_healthy_answer_stays_as_it_came() {
 #[test]
 fn what_cannot_be_repaired_comes_as_it_was_written() {
     for text in [
+        "{\"url\": \"http:\"//x.y\", \"b\": 2}\nThat is it.",
+        "```\n{\"a\": 1\n```",
         "{\"a\": nope!, \"b\": [1, 2,]}",
         "{\"a\": [1, 2,], \"b\": \u{1}\u{2} x 'y'",
         "[1, , 'a' 2 : }",
@@ -443,6 +446,59 @@ fn a_stream_that_needs_no_repair_keeps_its_bytes() {
     assert_eq!((content(&events(&body)), outcome.status()), (deltas.concat(), Status::PassedThrough));
     let untouched = [chunk(deltas[0]), finish];
     assert!(untouched.iter().all(|event| body.contains(event.as_str())), "{body}");
+}
+
+#[test]
+fn held_text_leaves_before_any_kind_of_end() {
+    let text = "{\"a\": [1, 2], \"b\": \"c\"}";
+    let finish = |choice: Value| event(&json!({"id": "c", "model": "m", "choices": [choice]}));
+    let error = "event: error\ndata: {\"error\": {\"message\": \"overloaded\"}}\n\n".to_owned();
+    let ends = [
+        "data: [DONE]\n\n".to_owned(),
+        error,
+        format!("{}data: [DONE]\n\n", finish(json!({"index": 0, "finish_reason": "stop"}))),
+        format!("{}data: [DONE]\n\n", finish(json!({"index": 0, "delta": null, "finish_reason": "stop"}))),
+        String::new(),
+    ];
+    for end in &ends {
+        for pieces in [vec![text], vec!["{\"a\": [1,", " 2], \"b\": \"c\"}"]] {
+            let stream: String = pieces.iter().map(|piece| chunk(piece)).collect();
+            for level in [RepairLevel::Syntax, RepairLevel::Guess] {
+                let (body, ..) = relayed(level, &format!("{stream}{end}"), || usize::MAX);
+                assert_eq!(content(&events(&body)), text, "{level} {end:?}: {body}");
+                assert!(body.contains(end.trim_end()), "{level} {end:?}: {body}");
+                let at = body.find(end.as_str()).unwrap_or(body.len());
+                assert!(end.is_empty() || body[..at].matches("content").count() > 0, "{level} {end:?}: {body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_not_read_at_a_cut_is_left_where_nothing_follows() {
+    for (text, level) in [
+        ("{\"a\": [1, 2, ", RepairLevel::Syntax),
+        ("{'a': [1, 2,], 'b': Tru", RepairLevel::Syntax),
+        ("{\"a\": \"b\", \"c\": 12", RepairLevel::Guess),
+        ("{\"essay\": \"A few words", RepairLevel::Guess),
+    ] {
+        let mut session = Session::new(Limits::default().with_max_continuations(0));
+        session.set_repair(level);
+        session.set_give_up(GiveUp::Leave);
+        let ended = drive(&mut session, text, &length(), |_, _| panic!("no call is allowed"));
+        assert_eq!(ended.outcome.status(), Status::Incomplete, "{text}");
+        assert_eq!(undo(&ended.client, &events_of(text)), text, "{level}");
+    }
+    // A long text that is open is read.
+    let words: String = (0..400).map(|n| format!("word{} ", n * 7919 % 1000)).collect();
+    let text = format!("{{\"essay\": \"{words}");
+    let mut session = Session::new(Limits::default().with_max_continuations(1));
+    session.set_repair(RepairLevel::Guess);
+    let ended = drive(&mut session, &text, &length(), |_, client| {
+        assert_eq!(client, text);
+        format!("{text}end\"}}")
+    });
+    assert_eq!((ended.client, ended.outcome.status()), (format!("{text}end\"}}"), Status::Complete));
 }
 
 #[test]
