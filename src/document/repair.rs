@@ -17,8 +17,8 @@ pub(super) struct Tolerance {
     shown: usize,
     /// The offset in the text as written up to which the text is final, but for the open root's repairer.
     written: usize,
-    /// The text as written from a deviation on.
-    rejected: String,
+    /// The text as written from a deviation on, if the last push ended there.
+    unrepaired: String,
     /// A number ends only when the repaired text shows it, for example by a comma.
     ends_numbers_late: bool,
 }
@@ -31,7 +31,7 @@ impl Tolerance {
             log: Vec::new(),
             shown: 0,
             written: 0,
-            rejected: String::new(),
+            unrepaired: String::new(),
             ends_numbers_late: false,
         }
     }
@@ -47,6 +47,7 @@ impl Tolerance {
             self.log.extend(repairer.into_repairs());
         }
         self.shown = 0;
+        self.unrepaired.clear();
     }
 
     /// Forgets what follows the offset `end` of the text, all dropped text counted.
@@ -101,7 +102,7 @@ impl Document {
     /// [`finish`](Self::finish) appends it. After an error: the text from the deviation on, as far as it was pushed then.
     pub fn pending(&self) -> &str {
         let Some(tolerance) = &self.tolerance else { return "" };
-        tolerance.repairer.as_ref().map_or(&tolerance.rejected, Repairer::pending)
+        tolerance.repairer.as_ref().map_or(&tolerance.unrepaired, Repairer::pending)
     }
 
     /// Ends the open root if it is closed by what is held back, and those after it. Otherwise nothing changes.
@@ -196,10 +197,11 @@ impl Document {
         let tail = repairer.take_tail();
         match result {
             Err(error) => {
-                tolerance.rejected = repairer.pending().to_owned();
+                let unrepaired = repairer.pending().to_owned();
                 tolerance.close();
                 let offset = self.text.len();
-                self.text.push_str(&tolerance.rejected);
+                self.text.push_str(&unrepaired);
+                tolerance.unrepaired = unrepaired;
                 self.reject(offset);
                 Err(SyntaxError { offset, ..error })
             }

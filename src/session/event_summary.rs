@@ -24,8 +24,6 @@ pub(super) struct EventSummary {
     pub(super) reasoning: bool,
     /// The event could be read as a piece of an answer.
     pub(super) chunk: bool,
-    /// The event with its repaired text, if it is to be written in place of the event as it came.
-    pub(super) rewritten: Option<String>,
 }
 
 impl EventSummary {

@@ -1,9 +1,11 @@
 //! Repairs the text of a call for the rest before it is joined, so that it is compared with the delivered text in the
 //! form that was delivered.
 //!
-//! A repair needs the position in the grammar, and that depends on where the text begins. It is repaired from the place
-//! in the delivered text that it begins like: what it was asked to repeat, the root, or the cut. Its repaired form is joined
-//! if that repeats the delivered text from there on; all other text is joined as it came.
+//! A repair needs the position in the grammar, and that depends on where the text begins. Its first characters are compared
+//! with three places in the delivered text: what it was asked to repeat, the root, and the cut. Its repaired form is joined
+//! if that repeats the delivered text from the place on; all other text is joined as it came.
+
+use std::borrow::Cow;
 
 use crate::document::Document;
 use crate::json::Machine;
@@ -22,10 +24,10 @@ pub(super) struct PartRepairer {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// It is not known where the text begins. This much has come.
+    /// Holds the text so far: it is not known where it begins.
     Opening(String),
-    /// The text, of which this much has come, is compared with what was delivered.
-    Repeating(String, Box<Reading>, Expected),
+    /// Holds the text so far as it came, while its repaired form is compared with what was delivered.
+    Repeating(String, Box<Reading>, Repetition),
     Repairing(Box<Reading>),
     /// Text passes as it comes.
     AsIs,
@@ -34,24 +36,25 @@ enum State {
 #[derive(Clone, Debug)]
 struct Reading {
     repairer: Repairer,
-    /// The delivered text before the place, and the repaired text, of which this much was returned.
+    /// The delivered text before the place, and the repaired text.
     root: String,
+    /// The length of `root` up to which it was returned.
     returned: usize,
-    /// How many repairs were returned.
+    /// The number of repairs that were returned.
     reported: usize,
 }
 
 /// Delivered text without white space, and how much of it has come again.
 #[derive(Clone, Debug)]
-struct Expected {
+struct Repetition {
     bytes: Vec<u8>,
     seen: usize,
 }
 
-/// Bytes that decide what a text begins like, white space apart.
-const BEGINNING: usize = 24;
-/// The fewest of them that texts have in common that begin alike: a mistake may follow.
-const FEWEST: usize = 5;
+/// Bytes at the beginning of a text that are compared, white space apart.
+const COMPARED: usize = 24;
+/// The fewest of them that two texts must have in common: a mistake may follow.
+const MIN_COMMON: usize = 5;
 
 impl PartRepairer {
     /// Creates a repairer for text that `splice` joins.
@@ -61,41 +64,46 @@ impl PartRepairer {
     }
 
     /// Takes text; returns what is to be joined, and its repairs.
-    pub(super) fn feed(&mut self, text: &str, document: &Document) -> (String, Vec<Repair>) {
-        match std::mem::replace(&mut self.state, State::AsIs) {
+    pub(super) fn feed<'t>(&mut self, text: &'t str, document: &Document) -> (Cow<'t, str>, Vec<Repair>) {
+        let (new, repairs) = match std::mem::replace(&mut self.state, State::AsIs) {
             State::Opening(waiting) => self.open(waiting + text, document, false),
-            State::Repeating(waiting, reading, expected) => self.repeat(waiting, reading, expected, text),
-            State::Repairing(reading) => self.repair(reading, text),
-            State::AsIs => (text.to_owned(), Vec::new()),
-        }
+            State::Repeating(waiting, reading, repetition) => self.repeat(waiting, reading, repetition, text),
+            State::Repairing(mut reading) => {
+                let goes_on = reading.feed(text);
+                self.leave(reading, goes_on)
+            }
+            State::AsIs => return (text.into(), Vec::new()),
+        };
+        (new.into(), repairs)
     }
 
     /// Ends the text; returns what is left of it.
     pub(super) fn finish(&mut self, document: &Document) -> (String, Vec<Repair>) {
-        let (mut rest, mut repairs) = match std::mem::replace(&mut self.state, State::AsIs) {
-            State::Opening(waiting) => self.open(waiting, document, true),
-            state => {
-                self.state = state;
-                (String::new(), Vec::new())
-            }
-        };
+        let (mut rest, mut repairs) = (String::new(), Vec::new());
+        if let State::Opening(waiting) = &mut self.state {
+            let waiting = std::mem::take(waiting);
+            self.state = State::AsIs;
+            (rest, repairs) = self.open(waiting, document, true);
+        }
         let (mut reading, repeated) = match std::mem::replace(&mut self.state, State::AsIs) {
             State::Repairing(reading) => (reading, None),
-            State::Repeating(waiting, reading, expected) => (reading, Some((waiting, expected))),
+            State::Repeating(waiting, reading, repetition) => (reading, Some((waiting, repetition))),
             State::Opening(_) | State::AsIs => return (rest, repairs),
         };
         reading.repairer.finish_whole(&mut reading.root);
         let _ = reading.repairer.cut(&mut reading.root);
-        let (mut new, more) = reading.take();
-        let repeats = repeated.as_ref().is_none_or(|(_, expected)| expected.again().take(&new) == Some(true));
-        new.push_str(&reading.repairer.take_tail().unwrap_or_default());
-        match repeated {
-            Some((waiting, _)) if !repeats => rest.push_str(&waiting),
-            _ => {
-                rest.push_str(&new);
-                repairs.extend(more);
+        let (new, more) = reading.take();
+        if let Some((waiting, mut repetition)) = repeated {
+            // Nothing of it was returned: all of it is compared once more.
+            repetition.seen = 0;
+            if repetition.take(&new) != Some(true) {
+                rest.push_str(&waiting);
+                return (rest, repairs);
             }
         }
+        rest.push_str(&new);
+        rest.push_str(&reading.repairer.take_tail().unwrap_or_default());
+        repairs.extend(more);
         (rest, repairs)
     }
 
@@ -104,24 +112,24 @@ impl PartRepairer {
         let start = start_of_json(&text);
         let (before, rest) = text.split_at_checked(start).unwrap_or((&text, ""));
         let is_short = text.len() < self.options.lookahead();
-        if !is_end && is_short && rest.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() < BEGINNING {
+        if !is_end && is_short && rest.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() < COMPARED {
             self.state = State::Opening(text);
             return (String::new(), Vec::new());
         }
-        let Some((reading, expected)) = self.reading(rest, document, start) else { return (text, Vec::new()) };
-        let (new, repairs) = self.repeat(String::new(), Box::new(reading), expected, rest);
+        let Some((reading, repetition)) = self.reading(rest, document, start) else { return (text, Vec::new()) };
+        let (new, repairs) = self.repeat(String::new(), Box::new(reading), repetition, rest);
         (format!("{before}{new}"), repairs)
     }
 
     /// Returns what repairs a text that begins with `rest`, at `offset` of the text as it came, and the delivered text
     /// that it repeats.
-    fn reading(&self, rest: &str, document: &Document, offset: usize) -> Option<(Reading, Expected)> {
+    fn reading(&self, rest: &str, document: &Document, offset: usize) -> Option<(Reading, Repetition)> {
         let (text, options) = (document.text(), &self.options);
         let Some(root) = document.root_start() else {
             // The root is still to come.
             let machine = Machine::new(options.depth());
             let reading = Reading::new(Repairer::after(options.clone(), &machine, offset), "");
-            return rest.starts_with(['{', '[']).then(|| (reading, Expected::of("")));
+            return rest.starts_with(['{', '[']).then(|| (reading, Repetition::of("")));
         };
         let common = |at: usize| Some((common_beginning(rest, text.get(at..)?)?, at));
         // The last one of equals is what was asked for.
@@ -131,7 +139,7 @@ impl PartRepairer {
         machine.restart(root);
         machine.feed(text.get(root..place)?.as_bytes()).ok()?;
         let (before, repeated) = text.split_at_checked(place)?;
-        Some((Reading::new(Repairer::after(options.clone(), &machine, offset), before), Expected::of(repeated)))
+        Some((Reading::new(Repairer::after(options.clone(), &machine, offset), before), Repetition::of(repeated)))
     }
 
     /// Repairs text that repeats what was delivered. Nothing of it leaves until all of that has come, or something else.
@@ -139,27 +147,22 @@ impl PartRepairer {
         &mut self,
         waiting: String,
         mut reading: Box<Reading>,
-        mut expected: Expected,
+        mut repetition: Repetition,
         text: &str,
     ) -> (String, Vec<Repair>) {
         let waiting = waiting + text;
         let before = reading.root.len();
         let goes_on = reading.feed(text);
-        match expected.take(reading.root.get(before..).unwrap_or_default()) {
+        match repetition.take(reading.root.get(before..).unwrap_or_default()) {
             Some(true) => self.leave(reading, goes_on),
             Some(false) if goes_on => {
                 // Of what is delivered the repairs are known.
                 reading.reported = reading.repairer.repairs().len();
-                self.state = State::Repeating(waiting, reading, expected);
+                self.state = State::Repeating(waiting, reading, repetition);
                 (String::new(), Vec::new())
             }
             _ => (waiting, Vec::new()),
         }
-    }
-
-    fn repair(&mut self, mut reading: Box<Reading>, text: &str) -> (String, Vec<Repair>) {
-        let goes_on = reading.feed(text);
-        self.leave(reading, goes_on)
     }
 
     /// Returns the new text of a reading; it ends with the root, or where it can't be repaired.
@@ -198,17 +201,12 @@ impl Reading {
     }
 }
 
-impl Expected {
+impl Repetition {
     fn of(text: &str) -> Self {
         Self { bytes: text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect(), seen: 0 }
     }
 
-    /// Expects the text from its beginning.
-    fn again(&self) -> Self {
-        Self { seen: 0, ..self.clone() }
-    }
-
-    /// Compares text with what is expected. Returns whether all of that has come; `None` where the text differs.
+    /// Compares text with what is to be repeated. Returns whether all of that has come; `None` where the text differs.
     fn take(&mut self, text: &str) -> Option<bool> {
         let mut rest = self.bytes.get(self.seen..).unwrap_or_default().iter();
         let mut bytes = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
@@ -226,13 +224,13 @@ fn start_of_json(text: &str) -> usize {
 }
 
 /// Returns how many characters two texts have in common at their beginnings, but for white space and the kind of quotes:
-/// at most [`BEGINNING`]. `None` if those are too few to say that the texts begin alike.
+/// at most [`COMPARED`]. `None` if those are too few to say that the texts begin alike.
 fn common_beginning(text: &str, delivered: &str) -> Option<usize> {
     let folded = |text: &str| -> Vec<u8> {
         let bytes = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
-        bytes.map(|byte| if byte == b'\'' { b'"' } else { byte }).take(BEGINNING).collect()
+        bytes.map(|byte| if byte == b'\'' { b'"' } else { byte }).take(COMPARED).collect()
     };
     let (text, delivered) = (folded(text), folded(delivered));
     let common = text.iter().zip(&delivered).take_while(|(one, other)| one == other).count();
-    (common >= FEWEST.min(text.len()).min(delivered.len()).max(1)).then_some(common)
+    (common >= MIN_COMMON.min(text.len()).min(delivered.len()).max(1)).then_some(common)
 }

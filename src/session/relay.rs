@@ -397,13 +397,17 @@ impl Relay {
         if !self.event_summary.text.is_empty() {
             self.session.handle_input(now, Input::Text(&self.event_summary.text));
         }
-        let data = match data {
+        let (data, is_changed) = match data {
             Some(data) if self.session.repairs_text() => self.repaired_event(now, at, data, held),
-            data => data,
+            data => (data, false),
         };
         let Some(end) = self.event_summary.end() else {
-            if let Some(data) = data.filter(|_| adopts && !self.event_summary.is_empty()) {
-                self.write(now, |writer, out| writer.adopt(out, &data));
+            match data {
+                Some(data) if !adopts && is_changed => self.replace_event(now, at, &data),
+                Some(data) if adopts && !self.event_summary.is_empty() => {
+                    self.write(now, |writer, out| writer.adopt(out, &data));
+                }
+                _ => {}
             }
             self.client.introduced |= self.writer.has_seen_choice();
             return ControlFlow::Continue(());
@@ -411,8 +415,8 @@ impl Relay {
         let continues = self.session.would_continue(&end);
         match data {
             Some(data) if adopts => self.adopt_last_event(now, &data, &end, continues),
-            _ if !continues && !self.reports_repairs(&end) => {
-                self.release_before(now, at);
+            data if !continues && !self.reports_repairs(&end) => {
+                self.release_before(now, at, data.filter(|_| is_changed));
                 self.client.finish = true;
                 self.call.end = Some(end);
                 return ControlFlow::Continue(());
@@ -433,11 +437,8 @@ impl Relay {
     fn forward_text_of_last_event(&mut self, now: Duration, at: u64) {
         // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
         self.forward(now, self.call.raw.start_of_block(at));
-        if !self.event_summary.text.is_empty() {
-            let text = std::mem::take(&mut self.event_summary.text);
-            self.write(now, |writer, out| writer.text(out, &text));
-            self.client.introduced = true;
-        }
+        let text = std::mem::take(&mut self.event_summary.text);
+        self.write_text(now, &text);
     }
 
     /// Writes a terminal event of a request that was sent again, as far as the client is to see it.
@@ -473,10 +474,7 @@ impl Relay {
         let mut done = None;
         while let Some(output) = self.session.poll_output() {
             match output {
-                super::Output::Text(text) => {
-                    self.write(now, |writer, out| writer.text(out, &text));
-                    self.client.introduced = true;
-                }
+                super::Output::Text(text) => self.write_text(now, &text),
                 super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
                     let usage_apart = self.call.usage_apart;
@@ -527,6 +525,14 @@ impl Relay {
         let mut out = Vec::new();
         write(&self.writer, &mut out);
         self.send(now, out.into());
+    }
+
+    /// Writes a chunk with text, if there is any.
+    fn write_text(&mut self, now: Duration, text: &str) {
+        if !text.is_empty() {
+            self.write(now, |writer, out| writer.text(out, text));
+            self.client.introduced = true;
+        }
     }
 
     fn keep_alive(&mut self, now: Duration) {

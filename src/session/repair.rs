@@ -61,7 +61,7 @@ impl Session {
         let Phase::First(answer) = self.phase else { return };
         if answer == FirstAnswer::Malformed {
             if self.repairs_text() {
-                self.outputs.push_back(Output::Text(text.to_owned()));
+                self.give_out_text(text.to_owned());
             }
             return;
         }
@@ -76,7 +76,8 @@ impl Session {
             self.repaired(collected.0);
             self.give_out(before);
             if read.is_err() {
-                self.give_out_pending();
+                let rest = self.slot.document().pending().to_owned();
+                self.give_out_text(rest);
             }
         }
     }
@@ -88,18 +89,13 @@ impl Session {
 
     /// Gives out what is held back of a first answer that is not continued: as far as it was read, then as it came.
     pub(super) fn release_first(&mut self) {
-        let mut unread = String::new();
-        self.end_of_text(|slot, sink| unread = slot.end_repair(sink));
-        if !unread.is_empty() {
-            self.outputs.push_back(Output::Text(unread));
-        }
+        let unread = self.end_of_text(|slot, sink| slot.end_repair(sink));
+        self.give_out_text(unread);
     }
 
     /// Ends the repair of a first answer that was cut: what could not be read comes again.
     pub(super) fn end_repair(&mut self) {
-        let mut unread = String::new();
-        self.end_of_text(|slot, sink| unread = slot.end_repair(sink));
-        self.unread = unread;
+        self.unread = self.end_of_text(|slot, sink| slot.end_repair(sink));
         let document = self.slot.document();
         if self.repairs_text() && document.roots() == 0 && document.root_start() == Some(document.text().len()) {
             // Nothing of the root was certain: it comes again.
@@ -111,32 +107,30 @@ impl Session {
     }
 
     /// Ends the text of a first answer in one way, and gives out what becomes final.
-    fn end_of_text(&mut self, end: impl FnOnce(&mut Slot, &mut (&mut Sections, &mut Collected))) {
+    fn end_of_text<T: Default>(&mut self, end: impl FnOnce(&mut Slot, &mut (&mut Sections, &mut Collected)) -> T) -> T {
         if !self.repairs_text() || !matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing))
         {
-            return;
+            return T::default();
         }
         let before = self.slot.document().text().len();
         let mut collected = Collected::default();
-        end(&mut self.slot, &mut (&mut self.sections, &mut collected));
+        let ended = end(&mut self.slot, &mut (&mut self.sections, &mut collected));
         self.repaired(collected.0);
         self.give_out(before);
+        ended
     }
 
-    /// Gives out what was not read at the cut, as it came, where nothing has followed it.
+    /// Gives out what was not read at the cut, as it came, where nothing has followed it. Returns whether there is any.
     pub(super) fn give_out_unread(&mut self) -> bool {
         let unread = std::mem::take(&mut self.unread);
         let is_left = !unread.is_empty();
-        if is_left {
-            self.outputs.push_back(Output::Text(unread));
-        }
+        self.give_out_text(unread);
         is_left
     }
 
-    fn give_out_pending(&mut self) {
-        let pending = self.slot.document().pending();
-        if !pending.is_empty() {
-            self.outputs.push_back(Output::Text(pending.to_owned()));
+    fn give_out_text(&mut self, text: String) {
+        if !text.is_empty() {
+            self.outputs.push_back(Output::Text(text));
         }
     }
 

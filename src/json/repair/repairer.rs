@@ -174,6 +174,7 @@ impl Repairer {
             Stop::End if guesses && is_end && !self.is_cut && self.trunk.machine.in_string() => Next::Wait,
             Stop::End => return Next::Wait,
             Stop::Done if !guesses => return Next::Close,
+            // Where a value follows, a guess may explain that; without one the root ends here, too.
             Stop::Done => match self.goes_on(is_end) {
                 Some(true) => Next::Close,
                 Some(false) => return Next::Close,

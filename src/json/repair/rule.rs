@@ -233,10 +233,14 @@ impl RepairOptions {
 
     /// Returns the rules that are switched off.
     pub(crate) fn off(&self) -> impl Iterator<Item = RepairRule> + '_ {
-        RepairRule::ALL.iter().copied().filter(|rule| self.off >> *rule as u32 & 1 == 1)
+        RepairRule::ALL.iter().copied().filter(|rule| self.is_off(*rule))
     }
 
-    /// Prefers guesses that lead to a root of which `is_expected` returns true.
+    fn is_off(&self, rule: RepairRule) -> bool {
+        self.off >> rule as u32 & 1 == 1
+    }
+
+    /// Prefers guesses whose root passes `is_expected`.
     #[cfg(feature = "schema")]
     pub(crate) fn preferring(mut self, is_expected: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         // A check that panics leaves nothing half done.
@@ -265,7 +269,7 @@ impl RepairOptions {
 
     /// Whether a rule is used.
     pub fn allows(&self, rule: RepairRule) -> bool {
-        rule.level() <= self.level && self.off >> rule as u32 & 1 == 0
+        rule.level() <= self.level && !self.is_off(rule)
     }
 }
 

@@ -4,44 +4,40 @@ use std::time::Duration;
 
 use super::{Output, Relay};
 use crate::session::event_summary::with_text;
-use crate::session::{self, CallEnd};
+use crate::session::{self, CallEnd, Session};
 
 impl Relay {
-    /// Writes an event of a first answer again if its text is another one after the repair. `held`: text was held back
-    /// before it. Returns the event's data as the client gets it.
-    pub(super) fn repaired_event(&mut self, now: Duration, at: u64, data: String, held: bool) -> Option<String> {
-        let is_last = self.event_summary.end().is_some();
-        if is_last {
+    /// Sets the text of an event of a first answer to its repaired form, and edits its data. Returns the data, and whether it
+    /// was changed. `held`: text was held back before the event. Text that has no place in the event is written before it.
+    pub(super) fn repaired_event(
+        &mut self,
+        now: Duration,
+        at: u64,
+        data: String,
+        held: bool,
+    ) -> (Option<String>, bool) {
+        if self.event_summary.end().is_some() {
             self.session.finish_whole();
         }
         let text = self.take_text();
         let own = std::mem::replace(&mut self.event_summary.text, text);
         // What is held back may begin like the text that came.
         if own == self.event_summary.text && (!held || own.is_empty()) {
-            return Some(data);
+            return (Some(data), false);
         }
-        let text = &self.event_summary.text;
-        let edited = if own.is_empty() { None } else { with_text(&data, text) };
-        match edited {
-            Some(edited) => {
-                if !self.call.adopts && !is_last {
-                    self.replace_event(now, at, &edited);
-                } else if !self.call.adopts {
-                    self.event_summary.rewritten = Some(edited.clone());
-                }
-                Some(edited)
-            }
-            // The text has no place in the event: it comes before it.
-            None => {
-                let text = std::mem::take(&mut self.event_summary.text);
-                self.forward(now, self.call.raw.start_of_block(at));
-                if !own.is_empty() {
-                    self.call.raw.skip_to(at);
-                }
-                self.write_chunk(now, &text);
-                Some(data).filter(|_| own.is_empty())
-            }
+        if !own.is_empty()
+            && let Some(edited) = with_text(&data, &self.event_summary.text)
+        {
+            return (Some(edited), true);
         }
+        let text = std::mem::take(&mut self.event_summary.text);
+        self.forward(now, self.call.raw.start_of_block(at));
+        self.write_text(now, &text);
+        if own.is_empty() {
+            return (Some(data), false);
+        }
+        self.call.raw.skip_to(at);
+        (None, false)
     }
 
     /// Takes what the session gives out of a first answer.
@@ -60,7 +56,7 @@ impl Relay {
     }
 
     /// Forwards what precedes the event that ends at `at`, and writes `data` in its place.
-    fn replace_event(&mut self, now: Duration, at: u64, data: &str) {
+    pub(super) fn replace_event(&mut self, now: Duration, at: u64, data: &str) {
         self.forward(now, self.call.raw.start_of_block(at));
         self.call.raw.skip_to(at);
         self.write(now, |writer, out| writer.adopt(out, data));
@@ -72,50 +68,35 @@ impl Relay {
         is_finished && self.session.document().is_complete() && self.session.has_changed_text()
     }
 
-    /// Writes what is held back of an answer that is not continued before the event that ends it.
-    pub(super) fn release_before(&mut self, now: Duration, at: u64) {
-        if !self.session.repairs_text() {
-            return;
-        }
+    /// Writes what is held back of an answer that is not continued before the event that ends it. `edited`: the event's
+    /// data, if its text was changed.
+    pub(super) fn release_before(&mut self, now: Duration, at: u64, edited: Option<String>) {
         self.session.release_first();
         let held = self.take_text();
-        if let Some(data) = self.event_summary.rewritten.take() {
+        if let Some(data) = edited {
             let text = format!("{}{held}", self.event_summary.text);
-            let data = with_text(&data, &text).unwrap_or(data);
-            return self.replace_event(now, at, &data);
-        }
-        if !held.is_empty() {
+            self.replace_event(now, at, &with_text(&data, &text).unwrap_or(data));
+        } else if !held.is_empty() {
             self.forward(now, self.call.raw.start_of_block(at));
-            self.write_chunk(now, &held);
+            self.write_text(now, &held);
         }
     }
 
     /// Writes what is held back of a first answer, if that closes its root.
     pub(super) fn finish_whole(&mut self, now: Duration) {
-        if self.session.is_first() && self.session.repairs_text() {
-            self.session.finish_whole();
-            self.write_text(now);
-        }
+        self.end_text(now, Session::finish_whole);
     }
 
-    /// Writes what is held back of an answer that is not continued.
+    /// Writes what is held back of a first answer that is not continued.
     pub(super) fn release(&mut self, now: Duration) {
-        if !self.session.is_first() || !self.session.repairs_text() {
-            return;
-        }
-        self.session.release_first();
-        self.write_text(now);
+        self.end_text(now, Session::release_first);
     }
 
-    fn write_text(&mut self, now: Duration) {
-        let text = self.take_text();
-        self.write_chunk(now, &text);
-    }
-
-    fn write_chunk(&mut self, now: Duration, text: &str) {
-        if !text.is_empty() {
-            self.write(now, |writer, out| writer.text(out, text));
-            self.client.introduced = true;
+    fn end_text(&mut self, now: Duration, end: fn(&mut Session)) {
+        if self.session.is_first() && self.session.repairs_text() {
+            end(&mut self.session);
+            let text = self.take_text();
+            self.write_text(now, &text);
         }
     }
 }
