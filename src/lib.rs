@@ -115,6 +115,7 @@ pub mod internal {
         pub use crate::provider::chat::*;
         pub use crate::provider::transcript::{ToolCall, Transcript};
         pub use crate::provider::usage::{add_usage, answer_tokens};
+        pub use crate::provider::wire::{Adaptation, Changes, Request, Rest};
     }
     pub mod children {
         pub use crate::children::{Child, ChildIndex, KeyHash, digest_of, same_value};
@@ -172,6 +173,9 @@ pub mod internal {
     pub mod prose {
         pub use crate::session::text::{StitchedText, stitch_text};
         pub use crate::splice::text::TextSplice;
+    }
+    pub mod wire {
+        pub use crate::provider::wire::*;
     }
     pub mod relay {
         pub use crate::session::body::BodyRelay;

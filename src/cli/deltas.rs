@@ -1,12 +1,10 @@
 //! Reads the deltas of one slot from the bytes of an event stream.
 
-use std::str::FromStr;
-
 use super::decode::says_chat;
 use super::source::Refusal;
 use crate::Limits;
 use crate::provider::chat::Reader;
-use crate::provider::{Delta, Kind};
+use crate::provider::{Delta, Kind, SlotId};
 use crate::sse::Decoder;
 
 /// A reader of the deltas of one slot.
@@ -25,7 +23,7 @@ impl Deltas {
     }
 
     /// Takes the next bytes and appends the slot's text to `text`.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], slot: Slot, text: &mut String) -> Result<(), Refusal> {
+    pub(super) fn feed(&mut self, mut bytes: &[u8], slot: SlotId, text: &mut String) -> Result<(), Refusal> {
         while let Some(event) = self.decoder.next_event(&mut bytes).map_err(Refusal::Stream)? {
             self.answer.read(&mut self.reader, &event.event, &event.data, slot, text)?;
         }
@@ -33,7 +31,7 @@ impl Deltas {
     }
 
     /// Ends the bytes.
-    pub(super) fn finish(&mut self, slot: Slot, text: &mut String) -> Result<(), Refusal> {
+    pub(super) fn finish(&mut self, slot: SlotId, text: &mut String) -> Result<(), Refusal> {
         // As in `decode`, an event that the end cuts off counts.
         if let Some(event) = self.decoder.finish().map_err(Refusal::Stream)? {
             self.answer.read(&mut self.reader, &event.event, &event.data, slot, text)?;
@@ -57,14 +55,12 @@ impl Answer {
         reader: &mut Reader,
         event_type: &str,
         data: &str,
-        slot: Slot,
+        slot: SlotId,
         text: &mut String,
     ) -> Result<(), Refusal> {
         let kind = reader.read(event_type, data, |delta| match delta {
-            Delta::Text { choice, text: new } if slot == (Slot { choice, tool: None }) => text.push_str(new),
-            Delta::ToolCall { choice, index, arguments, .. } if slot == (Slot { choice, tool: Some(index) }) => {
-                text.push_str(arguments);
-            }
+            Delta::Text { slot: other, text: new } if slot == other => text.push_str(new),
+            Delta::ToolCall { slot: other, arguments, .. } if slot == other => text.push_str(arguments),
             Delta::Error { message, .. } => self.error = Some(message.to_owned()),
             _ => {}
         });
@@ -76,33 +72,24 @@ impl Answer {
     }
 }
 
-/// One text of an event stream: `CHOICE`, or `CHOICE.TOOL` for the arguments of a tool call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Slot {
-    choice: u32,
-    tool: Option<u32>,
-}
-
-impl FromStr for Slot {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = |text: &str| text.parse().map_err(|_| "a slot is CHOICE or CHOICE.TOOL: 0, 1, 0.0");
-        let (choice, tool) = text.split_once('.').map_or((text, None), |(choice, tool)| (choice, Some(tool)));
-        Ok(Self { choice: number(choice)?, tool: tool.map(number).transpose()? })
-    }
+/// Reads the name of a slot: `CHOICE`, or `CHOICE.TOOL` for the arguments of a tool call.
+pub(super) fn slot(text: &str) -> Result<SlotId, &'static str> {
+    let number = |text: &str| text.parse().map_err(|_| "a slot is CHOICE or CHOICE.TOOL: 0, 1, 0.0");
+    let (item, part) = text.split_once('.').map_or((text, None), |(item, part)| (item, Some(part)));
+    Ok(SlotId { item: number(item)?, part: part.map(number).transpose()? })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Slot;
+    use super::slot;
+    use crate::provider::SlotId;
 
     #[test]
     fn slots_are_read() {
-        assert_eq!("1".parse(), Ok(Slot { choice: 1, tool: None }));
-        assert_eq!("0.12".parse(), Ok(Slot { choice: 0, tool: Some(12) }));
+        assert_eq!(slot("1"), Ok(SlotId::of(1)));
+        assert_eq!(slot("0.12"), Ok(SlotId::part(0, 12)));
         for text in ["", ".", "0.", ".0", "a", "0.0.0", "-1"] {
-            assert!(text.parse::<Slot>().is_err(), "{text}");
+            assert!(slot(text).is_err(), "{text}");
         }
     }
 }

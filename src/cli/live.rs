@@ -8,12 +8,13 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use super::console::short;
-use super::deltas::Slot;
+use super::deltas;
 use super::output::To;
 use super::source::{Dialect, Refusal, Source};
 use super::{Console, Exit};
 use crate::envelope::AllowedRoots;
 use crate::json::Sink;
+use crate::provider::SlotId;
 use crate::{Document, Limits, SyntaxError, SyntaxErrorKind};
 
 /// How the text is read.
@@ -29,8 +30,8 @@ pub(super) struct Input {
     #[arg(long, value_enum, default_value_t = Dialect::Auto)]
     dialect: Dialect,
     /// Which text of an event stream: CHOICE, or CHOICE.TOOL for the arguments of a tool call.
-    #[arg(long, default_value = "0")]
-    slot: Slot,
+    #[arg(long, default_value = "0", value_parser = deltas::slot)]
+    slot: SlotId,
     #[command(flatten)]
     to: To,
 }

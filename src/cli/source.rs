@@ -6,7 +6,8 @@ use std::mem;
 use clap::ValueEnum;
 
 use super::decode::Error;
-use super::deltas::{Deltas, Slot};
+use super::deltas::Deltas;
+use crate::provider::SlotId;
 use crate::sse::DecodeError;
 use crate::{Utf8, Utf8Error};
 
@@ -24,7 +25,7 @@ pub(super) enum Dialect {
 /// Turns bytes into text as soon as the text is certain.
 #[derive(Debug)]
 pub(super) struct Source {
-    slot: Slot,
+    slot: SlotId,
     state: State,
 }
 
@@ -62,7 +63,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Source {
-    pub(super) fn new(dialect: Dialect, slot: Slot) -> Self {
+    pub(super) fn new(dialect: Dialect, slot: SlotId) -> Self {
         let state = match dialect {
             Dialect::Auto => State::Undecided(Vec::new()),
             Dialect::Text => State::Text(Utf8::new()),
@@ -151,7 +152,7 @@ const FIELDS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
 
 #[cfg(test)]
 mod tests {
-    use super::{Dialect, Refusal, Slot, Source, is_event_stream};
+    use super::{Dialect, Refusal, SlotId, Source, is_event_stream};
 
     #[test]
     fn the_first_bytes_decide() {
@@ -179,7 +180,7 @@ mod tests {
     }
 
     fn feed(pieces: &[&[u8]]) -> (String, Result<(), Refusal>) {
-        let mut source = Source::new(Dialect::Auto, Slot::default());
+        let mut source = Source::new(Dialect::Auto, SlotId::default());
         let mut text = String::new();
         let fed = pieces.iter().try_for_each(|piece| source.feed(piece, &mut text));
         let result = fed.and_then(|()| source.finish(&mut text));

@@ -1,49 +1,88 @@
 //! The wire formats of model providers: how their events are read, and how more of them are written.
 //!
 //! A format's reader turns each event into [`Delta`]s; its writer writes text as events of the answer that the client
-//! is already reading. What all formats share is in this file. This module does not know about cuts, documents or
-//! calls.
+//! is already reading. What all formats share is in this file and in `wire`. This module does not know about cuts,
+//! documents or calls.
 
 use std::fmt;
 
 pub mod capability;
 pub(crate) mod chat;
+mod cohere;
+mod completions;
+mod gemini;
+mod messages;
+mod ollama;
+mod responses;
 pub(crate) mod transcript;
 pub(crate) mod usage;
+pub(crate) mod wire;
 
 pub(crate) use usage::{add_usage, answer_tokens};
+pub use wire::Dialect;
+
+/// Where a text or a tool call is in a response. Printed as `0` or `0.1`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotId {
+    /// The number of the choice, the content block or the output item.
+    pub item: u32,
+    /// The number of the tool call in the choice, or of the part in the item.
+    pub part: Option<u32>,
+}
+
+impl SlotId {
+    /// Returns the place of an item.
+    pub const fn of(item: u32) -> Self {
+        Self { item, part: None }
+    }
+
+    /// Returns the place of a part of an item.
+    pub const fn part(item: u32, part: u32) -> Self {
+        Self { item, part: Some(part) }
+    }
+}
+
+impl fmt::Display for SlotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            Some(part) => write!(f, "{}.{part}", self.item),
+            None => self.item.fmt(f),
+        }
+    }
+}
+
+/// The place of the first text of most responses.
+pub(crate) const FIRST: SlotId = SlotId::of(0);
 
 /// One piece of information in an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delta<'a> {
-    /// More of an answer's text. May be empty: many servers start an answer with an empty text.
+    /// More of a text. May be empty: many servers start an answer with an empty text.
     Text {
-        /// The number of the answer, where a request asks for several (`n`).
-        choice: u32,
+        /// Where it is.
+        slot: SlotId,
         /// The text, with escapes decoded.
         text: &'a str,
     },
     /// More of the text with which a model refuses. May be empty.
     Refusal {
-        /// The number of the answer.
-        choice: u32,
+        /// Where it is.
+        slot: SlotId,
         /// The text, with escapes decoded.
         text: &'a str,
     },
     /// More of a model's reasoning before its answer. Never empty.
     Reasoning {
-        /// The number of the answer.
-        choice: u32,
+        /// Where it is.
+        slot: SlotId,
         /// The text, with escapes decoded.
         text: &'a str,
     },
     /// The start of a tool call, or more of it.
     ToolCall {
-        /// The number of the answer.
-        choice: u32,
-        /// The number of the call within the answer.
-        index: u32,
+        /// Where it is.
+        slot: SlotId,
         /// The call's id. Some servers repeat it in every event. Never empty.
         id: Option<&'a str>,
         /// The function's name. Some servers repeat it in every event. Never empty.
@@ -51,12 +90,21 @@ pub enum Delta<'a> {
         /// More of the text of the arguments. May be empty.
         arguments: &'a str,
     },
+    /// The end of a slot's text, where the wire says so. The answer may go on.
+    SlotEnd {
+        /// Where it is.
+        slot: SlotId,
+    },
+    /// The answer begins again: what came before is void.
+    Restart,
     /// The end of an answer. Some servers send it twice.
     Finish {
-        /// The number of the answer.
+        /// The number of the answer, where a request asks for several (`n`).
         choice: u32,
         /// Why the answer ended.
         reason: Finish,
+        /// The same in the server's own word.
+        word: &'a str,
     },
     /// The tokens used so far. The last usage of an answer counts.
     Usage {

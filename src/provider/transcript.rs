@@ -6,7 +6,7 @@ use super::Delta;
 
 /// A whole answer, put together from its deltas.
 ///
-/// Keys are slots: `"CHOICE"` for text, `"CHOICE.TOOL"` for tool calls.
+/// Keys are [`SlotId`](super::SlotId)s; for Chat Completions `"CHOICE"` for text, `"CHOICE.TOOL"` for tool calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transcript {
@@ -43,20 +43,22 @@ impl Transcript {
     /// Adds a delta.
     pub fn push(&mut self, delta: &Delta<'_>) {
         match *delta {
-            Delta::Text { choice, text } => self.text.entry(choice.to_string()).or_default().push_str(text),
-            Delta::Refusal { choice, text } => self.refusal.entry(choice.to_string()).or_default().push_str(text),
-            Delta::Reasoning { choice, text } => self.reasoning.entry(choice.to_string()).or_default().push_str(text),
-            Delta::ToolCall { choice, index, id, name, arguments } => {
-                let call = self.tool_args.entry(format!("{choice}.{index}")).or_default();
+            Delta::Text { slot, text } => self.text.entry(slot.to_string()).or_default().push_str(text),
+            Delta::Refusal { slot, text } => self.refusal.entry(slot.to_string()).or_default().push_str(text),
+            Delta::Reasoning { slot, text } => self.reasoning.entry(slot.to_string()).or_default().push_str(text),
+            Delta::ToolCall { slot, id, name, arguments } => {
+                let call = self.tool_args.entry(slot.to_string()).or_default();
                 call.id = call.id.take().or_else(|| id.map(str::to_owned));
                 call.name = call.name.take().or_else(|| name.map(str::to_owned));
                 call.args.push_str(arguments);
             }
-            Delta::Finish { choice, ref reason } => {
-                self.finish.insert(choice.to_string(), reason.as_str().to_owned());
+            Delta::Finish { choice, word, .. } => {
+                self.finish.insert(choice.to_string(), word.to_owned());
             }
             Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => self.error = Some(message.to_owned()),
+            Delta::SlotEnd { .. } => {}
+            Delta::Restart => *self = Self::default(),
             Delta::Done => self.terminal = Some("[DONE]".to_owned()),
         }
     }

@@ -18,7 +18,7 @@ use super::{Proxy, Tap};
 use crate::Limits;
 use crate::client::{Body, BodyError};
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
-use crate::provider::chat;
+use crate::provider::wire;
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
 use crate::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, PrefillOptions, Request, Retry, Status};
@@ -37,7 +37,7 @@ pub(super) struct Conversation {
     pub(super) head: Head,
     /// The request's body as it came. It is JSON, so it is UTF-8.
     pub(super) body: Bytes,
-    pub(super) request: chat::Request,
+    pub(super) request: wire::Request,
     /// The stage that the request names expects JSON.
     pub(super) expects_json: bool,
     /// The proxy has added `response_format` to the body.

@@ -10,7 +10,8 @@ use super::serve::{error, unreachable};
 use super::upstream;
 use crate::client::Body;
 use crate::provider::capability::CapabilityHint;
-use crate::provider::chat::{self, Adaptation};
+use crate::provider::chat;
+use crate::provider::wire::Adaptation;
 
 /// Makes the first call and answers with its response, continued if it is cut.
 pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
@@ -72,7 +73,7 @@ impl Conversation {
             return;
         }
         let without = refused.then_some(RESPONSE_FORMAT);
-        let adaptation = Adaptation { without, model: model.as_deref(), adds_json_mode };
+        let adaptation = Adaptation { without, model: model.as_deref(), adds_json_mode, streams_arguments: false };
         if let Some(body) = chat::adapt(body, &adaptation).map(Bytes::from) {
             tracing::debug!(refused, adds_json_mode, searches = model.is_some(), "adapted a request to its model");
             self.body = body;

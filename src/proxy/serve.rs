@@ -177,7 +177,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
         Ok(expects_json) => expects_json.unwrap_or_default(),
         Err(mistake) => return error(StatusCode::BAD_REQUEST, &mistake),
     };
-    match provider::chat::Request::parse(&body) {
+    match provider::chat::parse(&body) {
         Some(request) if request.n <= 1 => {
             let mut limits = proxy.limits.clone();
             directives.lower(&mut limits.continuation);
@@ -196,7 +196,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
 /// Answers a chat completion that did not come over a connection.
 pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    match provider::chat::Request::parse(&body) {
+    match provider::chat::parse(&body) {
         Some(request) => {
             let (limits, head) = (proxy.limits.clone(), Head::new(parts).uncompressed());
             let (give_up, repair) = (proxy.give_up, proxy.repair);

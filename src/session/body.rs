@@ -12,7 +12,8 @@ use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::Limits;
 use crate::provider::chat::{read_body, write_body};
-use crate::provider::{Delta, Finish, add_usage, answer_tokens};
+use crate::provider::wire::{Ending, Slot, SlotKind, SlotText};
+use crate::provider::{Delta, FIRST, Finish, add_usage, answer_tokens};
 
 /// A chat/completions body, made whole: [`Output::Bytes`] is the response's body, and comes once. Drain [`poll_output`](Self::poll_output) after every input.
 #[derive(Debug)]
@@ -73,12 +74,12 @@ impl BodyRelay {
         let mut usage = None;
         let (mut opaque, mut has_reasoning) = (false, false);
         let known = read_body(body, |delta| match delta {
-            Delta::Text { choice: 0, text: more } => text.push_str(more),
-            Delta::Finish { choice: 0, reason } => end = CallEnd::Finished(reason),
+            Delta::Text { slot: FIRST, text: more } => text.push_str(more),
+            Delta::Finish { choice: 0, reason, .. } => end = CallEnd::Finished(reason),
             Delta::Usage { raw } => usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => end = CallEnd::Error(message.to_owned()),
-            Delta::Reasoning { choice: 0, .. } => has_reasoning = true,
-            Delta::Refusal { choice: 0, .. } | Delta::Done => {}
+            Delta::Reasoning { slot: FIRST, .. } => has_reasoning = true,
+            Delta::Refusal { slot: FIRST, .. } | Delta::Done => {}
             _ => opaque = true,
         });
         if let CallEnd::Error(message) = &end {
@@ -146,6 +147,10 @@ impl BodyRelay {
             _ => finish_reason(outcome).unwrap_or(Finish::Length.as_str()),
         };
         let text = self.session.document().text();
-        write_body(&first, text, reason, self.usages.as_deref(), Some(&report)).unwrap_or(first)
+        let texts = [SlotText { slot: Slot { id: FIRST, kind: SlotKind::Text }, text }];
+        let reasons = [(0, Finish::from(reason))];
+        let usage = self.usages.as_deref();
+        let ending = Ending { reasons: &reasons, usage, usage_apart: false, report: Some(&report) };
+        write_body(&first, &texts, &ending).unwrap_or(first)
     }
 }

@@ -1,11 +1,8 @@
 //! One event of a stream, as far as a relay is concerned.
 
 use super::CallEnd;
-use crate::json::edit::Edits;
-use crate::json::string::quoted;
-use crate::json::walk::{self, Raw, ValueKind};
-use crate::provider::chat::{Reader, Writer};
-use crate::provider::{Delta, Finish, Kind};
+use crate::provider::wire::{Reader, Writer};
+use crate::provider::{Delta, FIRST, Finish, Kind};
 use crate::sse::Event;
 
 /// What one event has, as far as a relay is concerned. Reused from event to event.
@@ -30,19 +27,19 @@ impl EventSummary {
     /// Reads an event; returns its data if that is `wanted`, to be written again.
     pub(super) fn read(
         &mut self,
-        reader: &mut Reader,
-        writer: &mut Writer,
+        reader: &mut dyn Reader,
+        writer: &mut dyn Writer,
         event: Event<'_>,
         wanted: bool,
     ) -> Option<String> {
-        writer.observe(&event.data);
+        writer.observe(&event.event, &event.data);
         self.text.clear();
         *self = Self { text: std::mem::take(&mut self.text), ..Self::default() };
-        let kind = reader.read(&event.event, &event.data, |delta| match delta {
-            Delta::Text { choice: 0, text } => self.text.push_str(text),
-            Delta::Reasoning { choice: 0, .. } => (self.other, self.reasoning) = (true, true),
-            Delta::Refusal { choice: 0, text: "" } => self.other = true,
-            Delta::Finish { choice: 0, reason } => self.finish = Some(reason),
+        let kind = reader.read(&event.event, &event.data, &mut |delta| match delta {
+            Delta::Text { slot: FIRST, text } => self.text.push_str(text),
+            Delta::Reasoning { slot: FIRST, .. } => (self.other, self.reasoning) = (true, true),
+            Delta::Refusal { slot: FIRST, text: "" } => self.other = true,
+            Delta::Finish { choice: 0, reason, .. } => self.finish = Some(reason),
             Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => self.error = Some(message.to_owned()),
             Delta::Done => self.done = true,
@@ -87,26 +84,4 @@ pub(super) fn last_block(raw: &[u8]) -> usize {
         }
     }
     start
-}
-
-/// A chunk with another text. `None` if it has no place for text.
-pub(super) fn with_text(data: &str, text: &str) -> Option<String> {
-    let root = Raw::root(data).filter(|_| walk::is_valid(data))?;
-    let choice = root.member("choices")?.elements().next()?;
-    let delta = choice.member("delta").or_else(|| choice.member("message"))?;
-    let mut edits = Edits::default();
-    edits.object(delta, &[], &[("content", &quoted(text))]);
-    Some(edits.apply(data)).filter(|_| delta.kind() == ValueKind::Object)
-}
-
-/// A chunk without its finish and its usage, which are written where the answer ends.
-pub(super) fn unfinished(data: &str) -> String {
-    let mut edits = Edits::default();
-    if let Some(root) = Raw::root(data).filter(|_| walk::is_valid(data)) {
-        if let Some(choice) = root.member("choices").and_then(|choices| choices.elements().next()) {
-            edits.object(choice, &[], &[("finish_reason", "null")]);
-        }
-        edits.object(root, &["usage"], &[]);
-    }
-    edits.apply(data)
 }

@@ -25,14 +25,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use raw::RawBytes;
 
-use super::event_summary::{EventSummary, unfinished};
+use super::event_summary::EventSummary;
 pub use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
-use crate::provider::chat::{Reader, Writer};
-use crate::provider::{add_usage, answer_tokens};
-use crate::sse::{DecodeError, Decoder, Encoder};
+use crate::provider::wire::{Reader, Slot, SlotKind, Wire, Writer};
+use crate::provider::{Dialect, FIRST, add_usage, answer_tokens};
+use crate::sse::{DecodeError, Decoder};
 
 /// A chat/completions event stream, made whole.
 ///
@@ -59,12 +59,13 @@ use crate::sse::{DecodeError, Decoder, Encoder};
 /// ```
 #[derive(Debug)]
 pub struct Relay {
+    wire: &'static dyn Wire,
     session: Session,
     limits: Limits,
     phase: Phase,
     call: OpenCall,
     client: Client,
-    writer: Writer,
+    writer: Box<dyn Writer>,
     /// What the event that is being read holds.
     event_summary: EventSummary,
     /// Usage of all calls before the open one.
@@ -90,7 +91,7 @@ enum Phase {
 #[derive(Debug)]
 struct OpenCall {
     decoder: Decoder,
-    reader: Reader,
+    reader: Box<dyn Reader>,
     raw: RawBytes,
     /// The original request was sent again after a chunk had left: its chunks get the identity of the first answer.
     adopts: bool,
@@ -104,10 +105,10 @@ struct OpenCall {
 }
 
 impl OpenCall {
-    fn new(limits: &Limits) -> Self {
+    fn new(wire: &dyn Wire, limits: &Limits) -> Self {
         Self {
             decoder: Decoder::new(limits),
-            reader: Reader::new(),
+            reader: wire.reader(),
             raw: RawBytes::default(),
             adopts: false,
             opened: false,
@@ -131,16 +132,21 @@ struct Client {
     sent_at: Duration,
 }
 
+/// The slot of most answers.
+const TEXT: Slot = Slot { id: FIRST, kind: SlotKind::Text };
+
 impl Relay {
     /// Returns a relay whose first call has answered.
     pub fn new(limits: Limits) -> Self {
+        let wire = Dialect::Chat.wire();
         Self {
+            wire,
             session: Session::new(limits.clone()),
             phase: Phase::Open,
-            call: OpenCall { opened: true, ..OpenCall::new(&limits) },
+            call: OpenCall { opened: true, ..OpenCall::new(wire, &limits) },
             limits,
             client: Client::default(),
-            writer: Writer::new(),
+            writer: wire.writer(),
             event_summary: EventSummary::default(),
             usages: None,
             last_error: None,
@@ -209,7 +215,9 @@ impl Relay {
             let OpenCall { decoder, reader, .. } = &mut self.call;
             let (end, data) = match decoder.next_event(&mut input) {
                 Ok(None) => break,
-                Ok(Some(event)) => (event.range.end, self.event_summary.read(reader, &mut self.writer, event, wanted)),
+                Ok(Some(event)) => {
+                    (event.range.end, self.event_summary.read(&mut **reader, &mut *self.writer, event, wanted))
+                }
                 Err(error) => return self.undecodable(now, &error),
             };
             if self.event(now, end, data).is_break() {
@@ -240,7 +248,7 @@ impl Relay {
             let OpenCall { decoder, reader, .. } = &mut self.call;
             if let Ok(Some(event)) = decoder.finish() {
                 let end = event.range.end;
-                let data = self.event_summary.read(reader, &mut self.writer, event, wanted);
+                let data = self.event_summary.read(&mut **reader, &mut *self.writer, event, wanted);
                 let is_chunk = self.event_summary.chunk;
                 if self.event(now, end, data).is_break() {
                     return;
@@ -405,11 +413,11 @@ impl Relay {
             match data {
                 Some(data) if !adopts && is_changed => self.replace_event(now, at, &data),
                 Some(data) if adopts && !self.event_summary.is_empty() => {
-                    self.write(now, |writer, out| writer.adopt(out, &data));
+                    self.write(now, |writer, out| writer.adopt(out, "", &data));
                 }
                 _ => {}
             }
-            self.client.introduced |= self.writer.has_seen_choice();
+            self.client.introduced |= self.writer.has_begun();
             return ControlFlow::Continue(());
         };
         let continues = self.session.would_continue(&end);
@@ -446,9 +454,10 @@ impl Relay {
         let EventSummary { opaque, other, text, .. } = &self.event_summary;
         match end {
             CallEnd::Finished(_) if *opaque || *other || !text.is_empty() => {
-                self.write(now, |writer, out| writer.adopt(out, &unfinished(data)));
+                let data = self.writer.without_end(data);
+                self.write(now, |writer, out| writer.adopt(out, "", &data));
             }
-            CallEnd::Error(_) if !continues => self.write(now, |writer, out| writer.adopt(out, data)),
+            CallEnd::Error(_) if !continues => self.write(now, |writer, out| writer.adopt(out, "", data)),
             _ => {}
         }
     }
@@ -478,13 +487,13 @@ impl Relay {
                 super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
                     let usage_apart = self.call.usage_apart;
-                    self.call = OpenCall { usage_apart, ..OpenCall::new(&self.limits) };
+                    self.call = OpenCall { usage_apart, ..OpenCall::new(self.wire, &self.limits) };
                     self.phase = Phase::Open;
                     if self.client.introduced {
                         self.call.adopts = self.session.is_first();
                     } else {
                         // What was kept back has given the answer no name.
-                        self.writer = Writer::new();
+                        self.writer = self.wire.writer();
                     }
                     if at > now {
                         self.keep_alive(now);
@@ -521,23 +530,23 @@ impl Relay {
         }
     }
 
-    fn write(&mut self, now: Duration, write: impl FnOnce(&Writer, &mut Vec<u8>)) {
+    fn write(&mut self, now: Duration, write: impl FnOnce(&mut dyn Writer, &mut Vec<u8>)) {
         let mut out = Vec::new();
-        write(&self.writer, &mut out);
+        write(&mut *self.writer, &mut out);
         self.send(now, out.into());
     }
 
     /// Writes a chunk with text, if there is any.
     fn write_text(&mut self, now: Duration, text: &str) {
         if !text.is_empty() {
-            self.write(now, |writer, out| writer.text(out, text));
+            self.write(now, |writer, out| writer.text(out, TEXT, text));
             self.client.introduced = true;
         }
     }
 
     fn keep_alive(&mut self, now: Duration) {
         let mut out = Vec::new();
-        Encoder::comment(&mut out, "restitch: waiting for the rest");
+        self.writer.keep_alive(&mut out);
         self.send(now, out.into());
     }
 

@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::{ContinuationMode, Request};
 use crate::provider::capability::{Capability, PrefillForm, Switch};
-use crate::provider::chat::{Changes, Rest, ask};
+use crate::provider::chat::ask;
+use crate::provider::wire::{Changes, Rest};
 
 /// A further call, which applies itself to the original request.
 ///

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use super::deltas::TextDelta;
 use super::stitcher::{Stitcher, mapped, opening};
 use super::{StitchText, driver::Upstream};
-use crate::provider::chat::{Reader, Request};
-use crate::provider::{Delta, answer_tokens};
+use crate::provider::chat::{Reader, parse};
+use crate::provider::{Delta, FIRST, answer_tokens};
 use crate::session::Retry;
 
 impl Stitcher {
@@ -45,7 +45,7 @@ impl Stitcher {
         Fut: Future<Output = Result<S, E>> + Send + 'a,
     {
         let body = serde_json::to_vec(&request).ok();
-        let read = body.and_then(|body| Request::parse(&body));
+        let read = body.and_then(|body| parse(&body));
         let first = chunks(call(request.clone()).await?);
         let reopen = move |retry: Retry| call(retry.typed(&request));
         Ok(self.suited_to(read.as_ref()).deltas(first, opening(reopen, chunks)))
@@ -68,9 +68,9 @@ fn delta(reader: &mut Reader, chunk: &impl Serialize) -> TextDelta {
     let Ok(data) = serde_json::to_string(chunk) else { return read };
     let (mut finish, mut tokens) = (None, None);
     reader.read("message", &data, |delta| match delta {
-        Delta::Text { choice: 0, text } => read.push_str(text),
-        Delta::Reasoning { choice: 0, .. } => read.add_reasoning(),
-        Delta::Finish { choice: 0, reason } => finish = Some(reason),
+        Delta::Text { slot: FIRST, text } => read.push_str(text),
+        Delta::Reasoning { slot: FIRST, .. } => read.add_reasoning(),
+        Delta::Finish { choice: 0, reason, .. } => finish = Some(reason),
         Delta::Usage { raw } => tokens = answer_tokens(raw),
         Delta::Refusal { text: "", .. } => {}
         Delta::Error { .. } | Delta::Done => {}

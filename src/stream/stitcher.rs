@@ -13,7 +13,7 @@ use super::driver::{Driver, Upstream};
 use super::{Stitch, StitchText};
 use crate::Limits;
 use crate::provider::capability::{Capability, PrefillForm};
-use crate::provider::chat::Request;
+use crate::provider::wire::Request;
 use crate::repair::RepairOptions;
 use crate::session::relay::Relay;
 use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};

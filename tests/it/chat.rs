@@ -5,8 +5,10 @@ use std::fs;
 use proptest::prelude::*;
 use restitch::Limits;
 use restitch::internal::chat::Transcript;
-use restitch::internal::chat::{self, Reader, Request, Writer};
+use restitch::internal::chat::{self, Reader, Writer};
 use restitch::internal::json::walk;
+use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText};
+use restitch::provider::SlotId;
 use restitch::provider::{Delta, Finish, Kind};
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
@@ -84,13 +86,13 @@ fn recorded_streams_say_what_the_index_says() {
 /// Returns one delta on one line.
 fn show(delta: &Delta<'_>) -> String {
     match delta {
-        Delta::Text { choice, text } => format!("text {choice} {text:?}"),
-        Delta::Refusal { choice, text } => format!("refusal {choice} {text:?}"),
-        Delta::Reasoning { choice, text } => format!("reasoning {choice} {text:?}"),
-        Delta::ToolCall { choice, index, id, name, arguments } => {
-            format!("call {choice}.{index} {} {} {arguments:?}", id.unwrap_or("-"), name.unwrap_or("-"))
+        Delta::Text { slot, text } => format!("text {slot} {text:?}"),
+        Delta::Refusal { slot, text } => format!("refusal {slot} {text:?}"),
+        Delta::Reasoning { slot, text } => format!("reasoning {slot} {text:?}"),
+        Delta::ToolCall { slot, id, name, arguments } => {
+            format!("call {slot} {} {} {arguments:?}", id.unwrap_or("-"), name.unwrap_or("-"))
         }
-        Delta::Finish { choice, reason } => format!("finish {choice} {reason}"),
+        Delta::Finish { choice, reason, .. } => format!("finish {choice} {reason}"),
         Delta::Usage { raw } => format!("usage {raw}"),
         Delta::Error { message, raw } => format!("error {message:?} {raw}"),
         Delta::Done => "done".to_owned(),
@@ -431,15 +433,15 @@ fn bodies_are_read() {
 fn bodies_are_edited_by_spans() {
     let body = "{\n  \"id\": \"c\",\n  \"choices\": [\n    {\n      \"index\": 0,\n      \"message\": {\n        \"role\": \"assistant\",\n        \"content\": [{\"type\": \"text\", \"text\": \"a\"}]\n      },\n      \"finish_reason\": \"length\"\n    }, {\"index\": 1}\n  ],\n  \"usage\": {\"t\": 1},\n  \"x\": 1.50\n}\n";
     let expected = "{\n  \"id\": \"c\",\n  \"choices\": [\n    {\n      \"index\": 0,\n      \"message\": {\n        \"role\": \"assistant\",\n        \"content\": \"a\\\"b\"\n      },\n      \"finish_reason\": \"stop\"\n    }, {\"index\": 1}\n  ],\n  \"usage\": {\"t\":2},\n  \"x\": 1.50,\"restitch\":{\"cuts\":1}\n}\n";
-    let edited = chat::write_body(body, "a\"b", "stop", Some(r#"{"t":2}"#), Some(r#"{"cuts":1}"#));
+    let edited = write_body(body, "a\"b", "stop", Some(r#"{"t":2}"#), Some(r#"{"cuts":1}"#));
     assert_eq!(edited.as_deref(), Some(expected));
 
     assert_eq!(
-        chat::write_body(r#"{"choices":[{"message":{}}]}"#, "a", "stop", Some("{}"), Some("1")).as_deref(),
+        write_body(r#"{"choices":[{"message":{}}]}"#, "a", "stop", Some("{}"), Some("1")).as_deref(),
         Some(r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],"usage":{},"restitch":1}"#),
     );
     assert_eq!(
-        chat::write_body(
+        write_body(
             r#"{"choices":[{"finish_reason":null,"message":{"content":null}}],"usage":1}"#,
             "",
             "stop",
@@ -450,14 +452,14 @@ fn bodies_are_edited_by_spans() {
         Some(r#"{"choices":[{"finish_reason":"stop","message":{"content":""}}],"usage":1}"#),
     );
     for body in ["", "{}", r#"{"choices":[]}"#, r#"{"choices":[{"message":null}]}"#, r#"{"choices":[{"message":{}}]"#] {
-        assert_eq!(chat::write_body(body, "", "stop", None, None), None);
+        assert_eq!(write_body(body, "", "stop", None, None), None);
     }
 }
 
 #[test]
 fn requests_are_read() {
     let check = |body: &str, expected: Option<(bool, u64, bool)>| {
-        let found = Request::parse(body.as_bytes());
+        let found = chat::parse(body.as_bytes());
         assert_eq!(found.map(|found| (found.stream, found.n, found.has_stop)), expected, "{body}");
     };
     check(r#"{"messages":[]}"#, Some((false, 1, false)));
@@ -472,7 +474,7 @@ fn requests_are_read() {
     for body in ["", "[]", "{}", r#"{"messages":{}}"#, r#"{"messages":[],"messages":null}"#, r#"{"messages":[]"#] {
         check(body, None);
     }
-    assert_eq!(Request::parse(b"{\"messages\":[],\"x\":\"\xff\"}"), None);
+    assert_eq!(chat::parse(b"{\"messages\":[],\"x\":\"\xff\"}"), None);
 }
 
 fn check_continuation(body: &str, expected: &str) {
@@ -682,7 +684,7 @@ proptest! {
             object(&members)
         };
         let body = body(format!("[ {} ,0]", object(&[("\"message\"".to_owned(), object(&message))])));
-        let edited = chat::write_body(&body, &text, "stop", Some(r#"{"t":1}"#), Some("{}")).unwrap();
+        let edited = write_body(&body, &text, "stop", Some(r#"{"t":1}"#), Some("{}")).unwrap();
         let mut expected: Value = serde_json::from_str(&body).unwrap();
         expected["choices"][0]["message"]["content"] = json!(text);
         expected["choices"][0]["finish_reason"] = json!("stop");
@@ -735,4 +737,10 @@ fn validity_agrees_with_the_json_test_suite() {
     }
     assert!(covered >= at_least(80, 300));
     println!("covered: {covered} texts of test suites");
+}
+
+fn write_body(body: &str, text: &str, reason: &str, usage: Option<&str>, report: Option<&str>) -> Option<String> {
+    let slot = Slot { id: SlotId::of(0), kind: SlotKind::Text };
+    let ending = Ending { reasons: &[(0, reason.into())], usage, usage_apart: false, report };
+    chat::write_body(body, &[SlotText { slot, text }], &ending)
 }

@@ -236,12 +236,12 @@ fn json_mode_that_stays_asks_for_a_document() {
     }]);
     let capability = std::sync::Arc::new(table.of("m", None));
     assert!(!capability.drops_json_mode && table.of("n", None).drops_json_mode);
-    let request = chat::Request::parse(BODY.as_bytes()).unwrap();
+    let request = chat::parse(BODY.as_bytes()).unwrap();
     assert!(request.has_json_mode);
     for (format, has_json_mode) in [("{\"type\":\"json_schema\"}", true), ("{\"type\":\"text\"}", false), ("1", false)]
     {
         let body = BODY.replace("{\"type\":\"json_object\"}", format);
-        assert_eq!(chat::Request::parse(body.as_bytes()).unwrap().has_json_mode, has_json_mode, "{format}");
+        assert_eq!(chat::parse(body.as_bytes()).unwrap().has_json_mode, has_json_mode, "{format}");
     }
     let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default()).keeps_json_mode(true);
     let mut session = session(many_failures(), strategy, &delivered());

@@ -469,7 +469,7 @@ fn thinking_is_turned_off_and_limits_are_raised() {
 fn first_requests_are_adapted() {
     let body = r#"{"model":"perplexity/sonar","response_format":{"type":"json_object"},"messages":[]}"#;
     let (without, model) = (Some("response_format"), Some("perplexity/sonar:online"));
-    let adaptation = chat::Adaptation { without, model, adds_json_mode: false };
+    let adaptation = chat::Adaptation { without, model, adds_json_mode: false, streams_arguments: false };
     assert_eq!(chat::adapt(body, &adaptation).as_deref(), Some(r#"{"model":"perplexity/sonar:online","messages":[]}"#));
     assert_eq!(chat::adapt(body, &chat::Adaptation::default()).as_deref(), Some(body));
     assert_eq!(chat::adapt("[]", &chat::Adaptation::default()), None);
@@ -478,7 +478,7 @@ fn first_requests_are_adapted() {
 
 #[test]
 fn requests_say_which_model_how_much_and_whether_it_thinks() {
-    let read = |body: &str| chat::Request::parse(body.as_bytes()).unwrap();
+    let read = |body: &str| chat::parse(body.as_bytes()).unwrap();
     let request = read(r#"{"model":"a/b","max_tokens":5,"messages":[]}"#);
     assert_eq!((request.model.as_str(), request.max_tokens, request.wants_reasoning), ("a/b", Some(5), false));
     let request = read(r#"{"model":1,"max_completion_tokens":6,"max_tokens":null,"messages":[]}"#);

@@ -4,6 +4,7 @@ use super::Reader;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, ValueKind};
+use crate::provider::wire::{Ending, SlotKind, SlotText};
 use crate::provider::{Delta, Kind};
 
 /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error.
@@ -13,27 +14,46 @@ pub fn read_body(body: &str, on: impl FnMut(Delta<'_>)) -> bool {
     matches!(Reader::new().read("message", body, on), Kind::Chunk | Kind::Error)
 }
 
-/// Writes the first answer's body with another end: `text` is the content of its first choice (an array of parts
-/// becomes a string), `reason` its finish reason; `usage` and `restitch`, both raw JSON, are members of the body.
+/// Writes the first answer's body with another end: `texts` are the contents of its messages (an array of parts becomes
+/// a string) and the arguments of its tool calls.
 ///
 /// Missing members are added at the end of their object, and every other byte is kept. Returns `None` if the body is
-/// not JSON with a message in its first choice.
-pub fn write_body(
-    first_body: &str,
-    text: &str,
-    reason: &str,
-    usage: Option<&str>,
-    restitch: Option<&str>,
-) -> Option<String> {
+/// not JSON with a message in each choice of `ending`.
+pub fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
     let root = Raw::root(first_body).filter(|_| walk::is_valid(first_body))?;
-    let choice = root.member("choices")?.elements().next()?;
-    let message = choice.member("message").filter(|message| message.kind() == ValueKind::Object)?;
-
+    let choices: Vec<_> = root.member("choices")?.elements().collect();
+    let choice_of = |number: u32| {
+        let index = |choice: &Raw<'_>| choice.member("index").and_then(|index| index.as_u64());
+        let written = choices.iter().find(|choice| index(choice) == Some(u64::from(number)));
+        written.or_else(|| choices.get(number as usize).filter(|choice| index(choice).is_none())).copied()
+    };
     let mut edits = Edits::default();
-    edits.object(message, &[], &[("content", &quoted(text))]);
-    edits.object(choice, &[], &[("finish_reason", &quoted(reason))]);
-    let added: Vec<_> =
-        [("usage", usage), ("restitch", restitch)].into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    for (number, reason) in ending.reasons {
+        let choice = choice_of(*number)?;
+        let message = choice.member("message").filter(|message| message.kind() == ValueKind::Object)?;
+        for text in texts.iter().filter(|text| text.slot.id.item == *number) {
+            let quoted = quoted(text.text);
+            match text.slot.kind {
+                SlotKind::Text => edits.object(message, &[], &[("content", &quoted)]),
+                SlotKind::Arguments => {
+                    edits.object(function(message, text.slot.id.part?)?, &[], &[("arguments", &quoted)])
+                }
+            }
+        }
+        edits.object(choice, &[], &[("finish_reason", &quoted(reason.as_str()))]);
+    }
+    let added: Vec<_> = [("usage", ending.usage), ("restitch", ending.report)]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect();
     edits.object(root, &[], &added);
     Some(edits.apply(first_body))
+}
+
+/// Returns the function of a message's tool call.
+fn function(message: Raw<'_>, index: u32) -> Option<Raw<'_>> {
+    match message.member("tool_calls").and_then(|calls| calls.elements().nth(index as usize)) {
+        Some(call) => call.member("function"),
+        None => message.member("function_call").filter(|_| index == 0),
+    }
 }

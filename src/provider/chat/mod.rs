@@ -31,9 +31,11 @@
 mod body;
 mod reader;
 mod request;
+mod wire;
 mod writer;
 
 pub use body::{read_body, write_body};
 pub use reader::Reader;
-pub use request::{Adaptation, Changes, Request, Rest, adapt, ask, continuation, has_form, has_member};
+pub use request::{adapt, ask, continuation, has_form, has_member, parse};
+pub(crate) use wire::Chat;
 pub use writer::Writer;

@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use crate::json::string::Unescaper;
 use crate::json::walk::{self, Raw, ValueKind};
-use crate::provider::{Delta, Finish, Kind};
+use crate::provider::{Delta, Finish, Kind, SlotId};
 
 /// A reader of one stream, event by event.
 ///
@@ -99,7 +99,7 @@ impl Reader {
         {
             let choice = known_form.choice;
             let text = self.unescape(Channel::Text(choice), inner);
-            on(Delta::Text { choice, text });
+            on(Delta::Text { slot: SlotId::of(choice), text });
             return Kind::Chunk;
         }
         if data == "[DONE]" {
@@ -202,7 +202,7 @@ impl Reader {
             self.delta(delta, choice, on);
         }
         if let Some(word) = finish.and_then(|finish| finish.decode()).filter(|word| !word.is_empty()) {
-            on(Delta::Finish { choice, reason: Finish::from(&*word) });
+            on(Delta::Finish { choice, reason: Finish::from(&*word), word: &word });
         }
         error.filter(says_error)
     }
@@ -270,11 +270,11 @@ impl Reader {
         let Some(inner) = raw.inner() else { return };
         let text = self.unescape(channel, inner);
         match channel {
-            Channel::Text(choice) => on(Delta::Text { choice, text }),
-            Channel::Refusal(choice) => on(Delta::Refusal { choice, text }),
+            Channel::Text(choice) => on(Delta::Text { slot: SlotId::of(choice), text }),
+            Channel::Refusal(choice) => on(Delta::Refusal { slot: SlotId::of(choice), text }),
             // Servers whose models do not reason send an empty string.
             Channel::Reasoning(_) if text.is_empty() => {}
-            Channel::Reasoning(choice) => on(Delta::Reasoning { choice, text }),
+            Channel::Reasoning(choice) => on(Delta::Reasoning { slot: SlotId::of(choice), text }),
             Channel::Arguments(..) => {}
         }
     }
@@ -297,7 +297,7 @@ impl Reader {
             Some(raw) => self.unescape(Channel::Arguments(choice, index), raw.inner().unwrap_or_default()),
             None => "",
         };
-        on(Delta::ToolCall { choice, index, id: id.as_deref(), name: name.as_deref(), arguments });
+        on(Delta::ToolCall { slot: SlotId::part(choice, index), id: id.as_deref(), name: name.as_deref(), arguments });
     }
 
     /// Decodes the next string of a channel. Joins a surrogate pair that started in the string before.

@@ -6,75 +6,36 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, ValueKind};
 use crate::provider::capability::{PrefillForm, Switch};
+use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
 
-/// What a continuation must know of a chat request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Request {
-    /// The answer is to be streamed.
-    pub stream: bool,
-    /// How many answers are requested. 1 if the request does not say.
-    pub n: u64,
-    /// The request has stop sequences, so an answer that ends early may be meant to.
-    pub has_stop: bool,
-    /// The answer is to be JSON: `response_format` is `json_object` or `json_schema`.
-    pub has_json_mode: bool,
-    /// The model's name. Empty if there is none.
-    pub model: String,
-    /// The request asks the model to reason first, in any form. A prefill can't be used then.
-    pub wants_reasoning: bool,
-    /// The most tokens of the answer, if the request limits them.
-    pub max_tokens: Option<u64>,
+/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
+pub fn parse(body: &[u8]) -> Option<Request> {
+    let root = chat_request(std::str::from_utf8(body).ok()?)?;
+    let [stream, n, stop, model, format, newer_cap, cap] =
+        members_of(root, ["stream", "n", "stop", "model", RESPONSE_FORMAT, TOKEN_LIMITS[0], TOKEN_LIMITS[1]]);
+    let form = text(format.and_then(|format| format.member("type")));
+    Some(Request {
+        stream: is_true(stream),
+        n: n.and_then(|n| n.as_u64()).unwrap_or(1),
+        has_stop: stop.is_some_and(|stop| stop.inner().is_some() || stop.elements().next().is_some()),
+        has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
+        model: text(model).unwrap_or_default().into_owned(),
+        wants_reasoning: asks_for_reasoning(root),
+        max_tokens: newer_cap.or(cap).and_then(|cap| cap.as_u64()),
+        tools: tools(root),
+    })
 }
 
-/// What is appended to the messages to ask for the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Rest<'a> {
-    /// Two messages: the assistant's with the delivered text, and the user's.
-    Reprompt {
-        /// The assistant's message.
-        delivered: &'a str,
-        /// The user's message.
-        prompt: &'a str,
-    },
-    /// One message, the assistant's, which is continued literally.
-    Prefill {
-        /// The assistant's message.
-        delivered: &'a str,
-        /// How the provider is told so. [`PrefillForm::None`] is treated as [`PrefillForm::Turn`].
-        form: PrefillForm,
-    },
-}
-
-/// What is changed in a request besides its messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Changes<'a> {
-    /// Turns reasoning off.
-    pub reasoning_off: Option<&'a Switch>,
-    /// Another limit on the answer's tokens, in the member that had one: `max_completion_tokens`, or `max_tokens`.
-    pub max_tokens: Option<u64>,
-    /// Leaves `response_format` where it is, although the rest is asked for.
-    pub keeps_json_mode: bool,
-}
-
-impl Request {
-    /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
-    pub fn parse(body: &[u8]) -> Option<Self> {
-        let root = chat_request(std::str::from_utf8(body).ok()?)?;
-        let [stream, n, stop, model, format, newer_cap, cap] =
-            members_of(root, ["stream", "n", "stop", "model", RESPONSE_FORMAT, TOKEN_LIMITS[0], TOKEN_LIMITS[1]]);
-        let form = text(format.and_then(|format| format.member("type")));
-        Some(Self {
-            stream: is_true(stream),
-            n: n.and_then(|n| n.as_u64()).unwrap_or(1),
-            has_stop: stop.is_some_and(|stop| stop.inner().is_some() || stop.elements().next().is_some()),
-            has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
-            model: text(model).unwrap_or_default().into_owned(),
-            wants_reasoning: asks_for_reasoning(root),
-            max_tokens: newer_cap.or(cap).and_then(|cap| cap.as_u64()),
-        })
-    }
+/// Returns the tools and the legacy functions that a request declares.
+fn tools(root: Raw<'_>) -> Vec<Tool> {
+    let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
+    let functions = root.member("functions").into_iter().flat_map(|functions| functions.elements());
+    let declared = tools.filter_map(|tool| tool.member("function")).chain(functions);
+    let tool = |function: Raw<'_>| {
+        let name = text(function.member("name"))?.into_owned();
+        Some(Tool { name, schema: function.member("parameters").map(|schema| schema.as_str().to_owned()) })
+    };
+    declared.filter_map(tool).collect()
 }
 
 /// Returns the re-prompt for an answer that was cut after `delivered`; see [`ask`].
@@ -101,7 +62,7 @@ pub fn continuation(body: &str, delivered: &str, prompt: &str) -> Option<String>
 /// );
 /// ```
 ///
-/// Returns `None` if [`Request::parse`] does.
+/// Returns `None` if [`parse`] does.
 pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
     let root = chat_request(body)?;
     let messages = root.member("messages")?;
@@ -129,18 +90,7 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
     Some(edits.apply(body))
 }
 
-/// What is changed in a first request, so that its model takes it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Adaptation<'a> {
-    /// The member that is removed.
-    pub without: Option<&'a str>,
-    /// Another name of the model.
-    pub model: Option<&'a str>,
-    /// Asks for JSON: `"response_format": {"type": "json_object"}`.
-    pub adds_json_mode: bool,
-}
-
-/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if [`Request::parse`] does.
+/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if [`parse`] does.
 ///
 /// ```
 /// use restitch::internal::chat::{Adaptation, adapt};

@@ -66,9 +66,21 @@ impl Writer {
 
     /// Writes the chunk that ends the answer for `reason`. `usage` is a JSON object.
     pub fn finish(&self, out: &mut Vec<u8>, reason: &str, usage: Option<&str>, restitch: Option<&str>) {
+        self.end(out, self.index().parse().unwrap_or_default(), reason, usage, restitch);
+    }
+
+    /// Writes the chunk that ends a choice.
+    pub(super) fn end(
+        &self,
+        out: &mut Vec<u8>,
+        choice: u32,
+        reason: &str,
+        usage: Option<&str>,
+        restitch: Option<&str>,
+    ) {
         self.open(out);
         out.extend_from_slice(b"[{\"index\":");
-        out.extend_from_slice(self.index().as_bytes());
+        out.extend_from_slice(choice.to_string().as_bytes());
         out.extend_from_slice(b",\"delta\":{},\"finish_reason\":\"");
         escape_into(out, reason);
         out.extend_from_slice(b"\"}]");
@@ -77,6 +89,15 @@ impl Writer {
             raw_into(out, usage);
         }
         close(out, restitch);
+    }
+
+    /// Writes a chunk with a delta, raw JSON, of a choice.
+    pub(super) fn delta(&self, out: &mut Vec<u8>, choice: u32, delta: &[u8]) {
+        self.open(out);
+        out.extend_from_slice(format!("[{{\"index\":{choice},\"delta\":").as_bytes());
+        out.extend_from_slice(delta);
+        out.extend_from_slice(b",\"finish_reason\":null}]");
+        close(out, None);
     }
 
     /// Writes a chunk with usage and without choices. `usage_raw` is a JSON object.

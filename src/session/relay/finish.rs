@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Output, Phase, Relay, TransportEnd};
 use crate::provider::Finish;
+use crate::provider::wire::Ending;
 use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, Outcome, Tally};
 use crate::sse::Encoder;
@@ -19,7 +20,7 @@ impl Relay {
             _ => match finish_reason(&outcome) {
                 Some(reason) => {
                     if let Some(fence) = self.session.document().open_fence().filter(|_| outcome.finish().is_none()) {
-                        self.writer.text(&mut out, &fence);
+                        self.writer.text(&mut out, super::TEXT, &fence);
                     }
                     self.write_finish(&mut out, reason, &report);
                     TransportEnd::Closed
@@ -38,14 +39,11 @@ impl Relay {
     }
 
     fn write_finish(&mut self, out: &mut Vec<u8>, reason: &str, report: &str) {
-        let (usages, report) = (self.usages.take(), Some(report));
-        // Where the upstream has it on the finish, a client need not expect a chunk without choices.
-        let (beside, apart) = if self.call.usage_apart { (None, usages) } else { (usages, None) };
-        self.writer.finish(out, reason, beside.as_deref(), report.filter(|_| apart.is_none()));
-        if let Some(usages) = &apart {
-            self.writer.usage(out, usages, report);
-        }
-        self.writer.done(out);
+        let usages = self.usages.take();
+        let reasons = [(0, Finish::from(reason))];
+        let usage_apart = self.call.usage_apart;
+        let ending = Ending { reasons: &reasons, usage: usages.as_deref(), usage_apart, report: Some(report) };
+        self.writer.finish(out, &[], &ending);
     }
 
     fn write_failure(&self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
@@ -90,11 +88,11 @@ impl Relay {
             let mut out = Vec::new();
             if !self.client.finish {
                 if let Some(fence) = self.session.document().open_fence() {
-                    self.writer.text(&mut out, &fence);
+                    self.writer.text(&mut out, super::TEXT, &fence);
                 }
-                self.writer.finish(&mut out, Finish::Stop.as_str(), None, None);
-            }
-            if !self.client.done {
+                let ending = Ending { reasons: &[(0, Finish::Stop)], usage: None, usage_apart: false, report: None };
+                self.writer.finish(&mut out, &[], &ending);
+            } else if !self.client.done {
                 self.writer.done(&mut out);
             }
             self.send(now, out.into());

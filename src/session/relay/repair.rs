@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{Output, Relay};
-use crate::session::event_summary::with_text;
 use crate::session::{self, CallEnd, Session};
 
 impl Relay {
@@ -26,7 +25,7 @@ impl Relay {
             return (Some(data), false);
         }
         if !own.is_empty()
-            && let Some(edited) = with_text(&data, &self.event_summary.text)
+            && let Some(edited) = self.writer.with_text(&data, &self.event_summary.text)
         {
             return (Some(edited), true);
         }
@@ -59,7 +58,7 @@ impl Relay {
     pub(super) fn replace_event(&mut self, now: Duration, at: u64, data: &str) {
         self.forward(now, self.call.raw.start_of_block(at));
         self.call.raw.skip_to(at);
-        self.write(now, |writer, out| writer.adopt(out, data));
+        self.write(now, |writer, out| writer.adopt(out, "", data));
     }
 
     /// Returns whether the end of an answer that is not continued is written with a report of the repairs.
@@ -75,7 +74,8 @@ impl Relay {
         let held = self.take_text();
         if let Some(data) = edited {
             let text = format!("{}{held}", self.event_summary.text);
-            self.replace_event(now, at, &with_text(&data, &text).unwrap_or(data));
+            let data = self.writer.with_text(&data, &text).unwrap_or(data);
+            self.replace_event(now, at, &data);
         } else if !held.is_empty() {
             self.forward(now, self.call.raw.start_of_block(at));
             self.write_text(now, &held);

@@ -1,0 +1,159 @@
+//! The row of Chat Completions in the table of wires.
+
+use super::{ask, parse, read_body, write_body};
+use crate::json::edit::Edits;
+use crate::json::string::{escape_into, quoted};
+use crate::json::walk::{self, Raw, ValueKind};
+use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, Slot, SlotKind, SlotText, Wire};
+use crate::provider::{Delta, Kind};
+use crate::sse::Encoder;
+
+/// OpenAI's Chat Completions.
+#[derive(Debug)]
+pub(crate) struct Chat;
+
+impl Wire for Chat {
+    fn takes_path(&self, path: &str) -> bool {
+        path.ends_with("/chat/completions")
+    }
+
+    fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
+        let root = Raw::root(data).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(data))?;
+        let object = root.member("object").and_then(|object| object.decode()).unwrap_or_default();
+        if object.starts_with("chat.completion") {
+            return Some(true);
+        }
+        match root.member("choices") {
+            // Text completions have a `text` in each choice. Any server may open or end with an empty list.
+            Some(choices) => {
+                choices.elements().next().map(|choice| choice.member("delta").or(choice.member("message")).is_some())
+            }
+            // Errors and usage look alike in several APIs, except for the `type` that others give every event.
+            None if root.member("type").is_some() => Some(false),
+            None if root.member("error").is_some() || root.member("usage").is_some() => None,
+            None => Some(false),
+        }
+    }
+
+    fn reader(&self) -> Box<dyn wire::Reader> {
+        Box::new(super::Reader::new())
+    }
+
+    fn writer(&self) -> Box<dyn wire::Writer> {
+        Box::new(super::Writer::new())
+    }
+
+    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
+        read_body(body, on)
+    }
+
+    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+        write_body(first_body, texts, ending)
+    }
+
+    fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
+        parse(body)
+    }
+
+    fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+        ask(body, rest, changes)
+    }
+
+    fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+        super::adapt(body, adaptation)
+    }
+}
+
+impl wire::Reader for super::Reader {
+    fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
+        self.read(event_type, data, on)
+    }
+}
+
+impl wire::Writer for super::Writer {
+    fn observe(&mut self, _event_type: &str, data: &str) {
+        self.observe(data);
+    }
+
+    fn has_begun(&self) -> bool {
+        self.has_seen_choice()
+    }
+
+    fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
+        let mut delta = Vec::new();
+        match (slot.kind, slot.id.part) {
+            (SlotKind::Arguments, Some(index)) => {
+                delta.extend_from_slice(
+                    format!("{{\"tool_calls\":[{{\"index\":{index},\"function\":{{\"arguments\":\"").as_bytes(),
+                );
+                escape_into(&mut delta, text);
+                delta.extend_from_slice(b"\"}}]}");
+            }
+            _ => {
+                delta.extend_from_slice(b"{\"content\":\"");
+                escape_into(&mut delta, text);
+                delta.extend_from_slice(b"\"}");
+            }
+        }
+        self.delta(out, slot.id.item, &delta);
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
+        // Where the upstream has it on the finish, a client need not expect a chunk without choices.
+        let (beside, apart) = if ending.usage_apart { (None, ending.usage) } else { (ending.usage, None) };
+        let report = ending.report.filter(|_| apart.is_none());
+        let last = ending.reasons.len().saturating_sub(1);
+        for (at, (choice, reason)) in ending.reasons.iter().enumerate() {
+            let of_last = |value: Option<&str>| value.filter(|_| at == last).map(str::to_owned);
+            self.end(out, *choice, reason.as_str(), of_last(beside).as_deref(), of_last(report).as_deref());
+        }
+        if let Some(usage) = apart {
+            self.usage(out, usage, ending.report);
+        }
+        self.done(out);
+    }
+
+    fn done(&mut self, out: &mut Vec<u8>) {
+        super::Writer::done(self, out);
+    }
+
+    fn report(&mut self, out: &mut Vec<u8>, report: &str) {
+        super::Writer::report(self, out, report);
+    }
+
+    fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
+        let message = quoted(message);
+        let error = format!(
+            r#"{{"error":{{"message":{message},"type":"upstream_error","param":null,"code":"{code}"}},"restitch":{report}}}"#
+        );
+        Encoder::event(out, None, None, &error);
+    }
+
+    fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
+        super::Writer::adopt(self, out, data);
+    }
+
+    fn with_text(&self, data: &str, text: &str) -> Option<String> {
+        let root = Raw::root(data).filter(|_| walk::is_valid(data))?;
+        let choice = root.member("choices")?.elements().next()?;
+        let delta = choice.member("delta").or_else(|| choice.member("message"))?;
+        let mut edits = Edits::default();
+        edits.object(delta, &[], &[("content", &quoted(text))]);
+        Some(edits.apply(data)).filter(|_| delta.kind() == ValueKind::Object)
+    }
+
+    fn without_end(&self, data: &str) -> String {
+        let mut edits = Edits::default();
+        if let Some(root) = Raw::root(data).filter(|_| walk::is_valid(data)) {
+            for choice in root.member("choices").into_iter().flat_map(|choices| choices.elements()) {
+                edits.object(choice, &[], &[("finish_reason", "null")]);
+            }
+            edits.object(root, &["usage"], &[]);
+        }
+        edits.apply(data)
+    }
+
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        Encoder::comment(out, "restitch: waiting for the rest");
+    }
+}

@@ -1,0 +1,290 @@
+//! The wires: one row for each API that is read and written.
+//!
+//! A wire is a folder with a reader of its events, a writer of further events, and the edits of its requests and whole
+//! bodies. [`Dialect::ALL`] is the table. Nothing outside of the folder names a wire's members.
+
+use std::fmt;
+
+use super::{Delta, Finish, Kind, SlotId};
+use crate::provider::capability::{PrefillForm, Switch};
+
+/// The API that a response is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// OpenAI's Chat Completions, which many servers speak.
+    #[default]
+    Chat,
+    /// OpenAI's legacy Completions.
+    Completions,
+    /// OpenAI's Responses.
+    Responses,
+    /// Anthropic's Messages.
+    Messages,
+    /// Google's Gemini: `generateContent`.
+    Gemini,
+    /// Ollama's own API.
+    Ollama,
+    /// Cohere's Chat, version 2.
+    Cohere,
+}
+
+impl Dialect {
+    /// All of them. The order decides which one is tried first.
+    pub const ALL: [Self; 7] =
+        [Self::Chat, Self::Completions, Self::Responses, Self::Messages, Self::Gemini, Self::Ollama, Self::Cohere];
+
+    /// Returns the name in a configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "openai-chat",
+            Self::Completions => "openai-completions",
+            Self::Responses => "openai-responses",
+            Self::Messages => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+            Self::Cohere => "cohere-v2",
+        }
+    }
+
+    /// Returns the API that is asked at a path, without its query.
+    pub fn of_path(path: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.wire().takes_path(path))
+    }
+
+    pub(crate) fn wire(self) -> &'static dyn Wire {
+        match self {
+            Self::Chat => &super::chat::Chat,
+            Self::Completions => &super::completions::Completions,
+            Self::Responses => &super::responses::Responses,
+            Self::Messages => &super::messages::Messages,
+            Self::Gemini => &super::gemini::Gemini,
+            Self::Ollama => &super::ollama::Ollama,
+            Self::Cohere => &super::cohere::Cohere,
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How a stream is divided into events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// `text/event-stream`.
+    #[default]
+    Events,
+    /// One JSON object per line: `application/x-ndjson`.
+    Lines,
+}
+
+/// What is to be known of an API.
+pub trait Wire: fmt::Debug + Send + Sync {
+    /// Returns whether requests to this path, without its query, are of this API.
+    fn takes_path(&self, path: &str) -> bool;
+
+    /// Returns whether an event is one that only this API has. `None`: other APIs have such events, too.
+    fn recognizes(&self, event_type: &str, data: &str) -> Option<bool>;
+
+    /// Returns how its streams are divided.
+    fn framing(&self) -> Framing {
+        Framing::Events
+    }
+
+    /// Creates a reader of one stream.
+    fn reader(&self) -> Box<dyn Reader>;
+
+    /// Creates a writer for one response.
+    fn writer(&self) -> Box<dyn Writer>;
+
+    /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error.
+    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool;
+
+    /// Writes the first answer's body with other texts and another end. Every other byte is kept. `None`: the body is no
+    /// answer.
+    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String>;
+
+    /// Reads a request. `None`: it is no request of this API, or not a valid one.
+    fn parse(&self, path: &str, body: &[u8]) -> Option<Request>;
+
+    /// Returns the request for the rest of an answer, or the original request with changes. `None` if
+    /// [`parse`](Self::parse) returns it.
+    fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String>;
+
+    /// Returns a first request as its model takes it; `None` where it stays as it is.
+    fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String>;
+
+    /// Whether every model continues text that it is given, as completions do.
+    fn always_continues(&self) -> bool {
+        false
+    }
+}
+
+/// Reads the events of one stream.
+pub trait Reader: fmt::Debug + Send {
+    /// Reads one event and calls `on` for each delta in it. Returns what the event was. `event_type` is the event's name
+    /// (`message` if it has none).
+    fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind;
+}
+
+/// Writes events that continue a response, so that the client sees one response. Each method appends whole events to `out`.
+pub trait Writer: fmt::Debug + Send {
+    /// Takes note of an event of the first answer, which the client gets.
+    fn observe(&mut self, event_type: &str, data: &str);
+
+    /// Returns whether the client knows the answer by an event that was observed.
+    fn has_begun(&self) -> bool;
+
+    /// Takes note that the client did not get the events that ended a slot.
+    fn reopen(&mut self, slot: SlotId) {
+        let _ = slot;
+    }
+
+    /// Writes more text of a slot. It may be a slot of which the client knows nothing yet.
+    fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str);
+
+    /// Writes what ends the response, to its last event.
+    fn finish(&mut self, out: &mut Vec<u8>, texts: &[SlotText<'_>], ending: &Ending<'_>);
+
+    /// Writes the event after the end of the answer that ends the stream, where the API has one.
+    fn done(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
+    /// Writes the report alone, where the response has no end.
+    fn report(&mut self, out: &mut Vec<u8>, report: &str);
+
+    /// Writes an error that ends the response: a message, a code, and the report.
+    fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str);
+
+    /// Writes an event of another answer as one of this answer.
+    fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str);
+
+    /// Returns the data of an event with another text in place of its only text. `None` if it has no place for text.
+    fn with_text(&self, data: &str, text: &str) -> Option<String>;
+
+    /// Returns the data of an event without the end of the answer that it tells.
+    fn without_end(&self, data: &str) -> String;
+
+    /// Writes something that clients ignore, but that shows that the stream lives.
+    fn keep_alive(&mut self, out: &mut Vec<u8>);
+}
+
+/// A slot of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot {
+    /// Where it is.
+    pub id: SlotId,
+    /// What it holds.
+    pub kind: SlotKind,
+}
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SlotKind {
+    /// Text of the answer.
+    #[default]
+    Text,
+    /// The arguments of a tool call, as JSON text.
+    Arguments,
+}
+
+/// A slot's whole text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotText<'a> {
+    /// The slot.
+    pub slot: Slot,
+    /// Its text.
+    pub text: &'a str,
+}
+
+/// How a response ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending<'a> {
+    /// The choices that end, and why, in the words of Chat Completions. At least one.
+    pub reasons: &'a [(u32, Finish)],
+    /// The sum of the usages of all calls: a JSON object.
+    pub usage: Option<&'a str>,
+    /// The upstream sends usage in an event of its own.
+    pub usage_apart: bool,
+    /// What was done: a JSON object.
+    pub report: Option<&'a str>,
+}
+
+/// What a continuation must know of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Request {
+    /// The answer is to be streamed.
+    pub stream: bool,
+    /// How many answers are requested. 1 if the request does not say.
+    pub n: u64,
+    /// The request has stop sequences, so an answer that ends early may be meant to.
+    pub has_stop: bool,
+    /// The answer is to be JSON.
+    pub has_json_mode: bool,
+    /// The model's name. Empty if there is none.
+    pub model: String,
+    /// The request asks the model to reason first, in any form. A prefill can't be used then.
+    pub wants_reasoning: bool,
+    /// The most tokens of the answer, if the request limits them.
+    pub max_tokens: Option<u64>,
+    /// The tools that it declares.
+    pub tools: Vec<Tool>,
+}
+
+/// A tool that a request declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// The schema of its arguments, as JSON; `None` if it has none.
+    pub schema: Option<String>,
+}
+
+/// What is appended to a request to ask for the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rest<'a> {
+    /// Two messages: the assistant's with the delivered text, and the user's.
+    Reprompt {
+        /// The assistant's message. Left out if it is blank.
+        delivered: &'a str,
+        /// The user's message.
+        prompt: &'a str,
+    },
+    /// One message, the assistant's, which is continued literally.
+    Prefill {
+        /// The assistant's message.
+        delivered: &'a str,
+        /// How the provider is told so. [`PrefillForm::None`] is treated as [`PrefillForm::Turn`].
+        form: PrefillForm,
+    },
+}
+
+/// What is changed in a request besides its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes<'a> {
+    /// Turns reasoning off.
+    pub reasoning_off: Option<&'a Switch>,
+    /// Another limit on the answer's tokens, in the member that had one.
+    pub max_tokens: Option<u64>,
+    /// Leaves JSON mode as it is, although the rest is asked for.
+    pub keeps_json_mode: bool,
+}
+
+/// What is changed in a first request, so that its model takes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adaptation<'a> {
+    /// The member that is removed.
+    pub without: Option<&'a str>,
+    /// Another name of the model.
+    pub model: Option<&'a str>,
+    /// Asks for JSON mode.
+    pub adds_json_mode: bool,
+    /// Asks for the arguments of tools as they are written.
+    pub streams_arguments: bool,
+}
