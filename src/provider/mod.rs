@@ -119,7 +119,10 @@ pub enum Delta<'a> {
         raw: &'a str,
     },
     /// The end of the stream: nothing follows.
-    Done,
+    Done {
+        /// The name of the event that says so: `[DONE]`, `message_stop`.
+        word: &'a str,
+    },
 }
 
 /// Why an answer ended.

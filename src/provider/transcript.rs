@@ -24,7 +24,7 @@ pub struct Transcript {
     pub usage: Option<String>,
     /// The message of the last error.
     pub error: Option<String>,
-    /// `"[DONE]"` after the end of the stream.
+    /// The name of the event that ended the stream, for example `"[DONE]"`.
     pub terminal: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl Transcript {
             Delta::Error { message, .. } => self.error = Some(message.to_owned()),
             Delta::SlotEnd { .. } => {}
             Delta::Restart => *self = Self::default(),
-            Delta::Done => self.terminal = Some("[DONE]".to_owned()),
+            Delta::Done { word } => self.terminal = Some(word.to_owned()),
         }
     }
 }

@@ -79,7 +79,7 @@ impl BodyRelay {
             Delta::Usage { raw } => usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => end = CallEnd::Error(message.to_owned()),
             Delta::Reasoning { slot: FIRST, .. } => has_reasoning = true,
-            Delta::Refusal { slot: FIRST, .. } | Delta::Done => {}
+            Delta::Refusal { slot: FIRST, .. } | Delta::Done { .. } => {}
             _ => opaque = true,
         });
         if let CallEnd::Error(message) = &end {

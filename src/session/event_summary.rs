@@ -42,7 +42,7 @@ impl EventSummary {
             Delta::Finish { choice: 0, reason, .. } => self.finish = Some(reason),
             Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => self.error = Some(message.to_owned()),
-            Delta::Done => self.done = true,
+            Delta::Done { .. } => self.done = true,
             _ => self.opaque = true,
         });
         self.other |= kind == Kind::Other;

@@ -73,7 +73,7 @@ fn delta(reader: &mut Reader, chunk: &impl Serialize) -> TextDelta {
         Delta::Finish { choice: 0, reason, .. } => finish = Some(reason),
         Delta::Usage { raw } => tokens = answer_tokens(raw),
         Delta::Refusal { text: "", .. } => {}
-        Delta::Error { .. } | Delta::Done => {}
+        Delta::Error { .. } | Delta::Done { .. } => {}
         _ => read.add_other(),
     });
     let read = finish.into_iter().fold(read, TextDelta::with_finish);

@@ -95,7 +95,7 @@ fn show(delta: &Delta<'_>) -> String {
         Delta::Finish { choice, reason, .. } => format!("finish {choice} {reason}"),
         Delta::Usage { raw } => format!("usage {raw}"),
         Delta::Error { message, raw } => format!("error {message:?} {raw}"),
-        Delta::Done => "done".to_owned(),
+        Delta::Done { .. } => "done".to_owned(),
         other => format!("{other:?}"),
     }
 }

@@ -103,7 +103,7 @@ impl Reader {
             return Kind::Chunk;
         }
         if data == "[DONE]" {
-            on(Delta::Done);
+            on(Delta::Done { word: data });
             return Kind::Done;
         }
         self.content = None;
