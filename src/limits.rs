@@ -80,6 +80,9 @@ pub struct ContinuationLimits {
     /// The largest probability of a wrong join that is accepted, between 0 and 1. Default 0.001. 0 joins a fragment only
     /// where it was asked for.
     pub max_risk: f64,
+    /// The same for the arguments of a tool call, if it is less than `max_risk`: what is joined wrongly there is executed.
+    /// Default 0.0001.
+    pub max_risk_arguments: f64,
     /// Calls after the first one. Default 8.
     pub max_continuations: u32,
     /// Failures in a row that end the loop. Default 3.
@@ -104,6 +107,7 @@ impl Default for ContinuationLimits {
             max_verbatim_context: 16 << 10,
             context_budget_chars: 500,
             max_risk: 0.001,
+            max_risk_arguments: 0.0001,
             max_continuations: 8,
             max_consecutive_failures: 3,
             max_no_progress: 2,
@@ -185,6 +189,7 @@ setters! {
         with_max_verbatim_context max_verbatim_context: usize,
         with_context_budget_chars context_budget_chars: usize,
         with_max_risk max_risk: f64,
+        with_max_risk_arguments max_risk_arguments: f64,
         with_max_continuations max_continuations: u32,
         with_max_consecutive_failures max_consecutive_failures: u32,
         with_max_no_progress max_no_progress: u32,

@@ -49,6 +49,7 @@ limits! {
         max_verbatim_context | "full_context": usize,
         context_budget_chars | "context_budget": usize,
         max_risk: Risk,
+        max_risk_arguments: Risk,
         max_continuations | "continuations": u32,
         max_consecutive_failures | "failures": u32,
         max_no_progress | "repeats": u32,

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::json::string::quoted;
 use super::{Delta, Finish, Kind, SlotId};
 use crate::provider::capability::{PrefillForm, Switch};
 
@@ -116,6 +117,20 @@ pub trait Wire: fmt::Debug + Send + Sync {
 
     /// Returns a first request as its model takes it; `None` where it stays as it is.
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String>;
+
+    /// Returns the number of the choice that a slot is in. An API that has no choices has choice 0.
+    fn choice_of(&self, slot: SlotId) -> u32 {
+        let _ = slot;
+        0
+    }
+
+    /// Returns the body of an error of a whole response: a message, a code, and the report.
+    fn error_body(&self, message: &str, code: &str, report: &str) -> String {
+        let message = quoted(message);
+        format!(
+            r#"{{"error":{{"message":{message},"type":"upstream_error","param":null,"code":"{code}"}},"restitch":{report}}}"#
+        )
+    }
 
     /// Whether every model continues text that it is given, as completions do.
     fn always_continues(&self) -> bool {

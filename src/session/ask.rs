@@ -47,7 +47,10 @@ impl Session {
         // In JSON mode a mark can't be written.
         let mark = attempts.mark(&strategy.prompt, document.text()).filter(|_| !strategy.keeps_json_mode);
         let form = attempts.form(strategy.keeps_json_mode, mark.is_some());
-        let anchor = question::anchor(document, form, &self.settings.limits.continuation);
+        let anchor = match self.is_tool_call() {
+            true => question::arguments_anchor(document, form, &self.settings.limits.continuation),
+            false => question::anchor(document, form, &self.settings.limits.continuation),
+        };
         let repeated = anchor.clone().and_then(|range| document.text().get(range)).unwrap_or_default();
         let turn = self.reprompt_of(form, repeated, mark.as_deref());
         let has_anchor = strategy.prompt.has_anchor();
@@ -76,7 +79,9 @@ impl Session {
         let child = context::cut_child(document).filter(|_| form.has_path());
         // A longer element is no help: the anchor is its end.
         let short = |text: &&str| text.len() <= full;
+        let tool_call = self.tool_description();
         let parts = Parts {
+            tool_call: tool_call.as_deref(),
             hierarchy_context: rendering.as_deref(),
             delivered_summary: Some(summary.as_str()).filter(|summary| !summary.is_empty()),
             element_before_cutoff: context::element_before_cutoff(document, index).filter(short),

@@ -6,19 +6,22 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::event_summary::EventSummary;
+use super::slots::{Ends, Slots};
+use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
-use super::wire::{failure, finish_reason};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::Limits;
-use crate::provider::chat::{read_body, write_body};
-use crate::provider::wire::{Ending, Slot, SlotKind, SlotText};
-use crate::provider::{Delta, FIRST, Finish, add_usage, answer_tokens};
+use crate::provider::wire::{Ending, SlotKind, Tool, Wire};
+use crate::provider::{Dialect, add_usage, answer_tokens};
 
-/// A chat/completions body, made whole: [`Output::Bytes`] is the response's body, and comes once. Drain [`poll_output`](Self::poll_output) after every input.
+/// A response's body, made whole: [`Output::Bytes`] is the response's body, and comes once. Without
+/// [`dialect`](Self::dialect) it is one of Chat Completions. Drain [`poll_output`](Self::poll_output) after every input.
 #[derive(Debug)]
 pub struct BodyRelay {
-    session: Session,
+    wire: &'static dyn Wire,
+    slots: Slots,
     /// The body that the response is made from: the first one that had an answer in it.
     first: Option<String>,
     usages: Option<String>,
@@ -30,102 +33,161 @@ pub struct BodyRelay {
 impl BodyRelay {
     /// Returns a relay before the first body.
     pub fn new(limits: Limits) -> Self {
-        let session = Session::new(limits);
-        Self { session, first: None, usages: None, last_error: None, outputs: VecDeque::new() }
+        let wire = Dialect::default().wire();
+        let slots = Slots::new(wire, Session::new(limits));
+        Self { wire, slots, first: None, usages: None, last_error: None, outputs: VecDeque::new() }
+    }
+
+    /// Sets the API of the body.
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.wire = dialect.wire();
+        self.slots.set_wire(self.wire);
+        self
+    }
+
+    /// Sets the tools that the request declares.
+    #[must_use]
+    pub fn tools(mut self, tools: Vec<Tool>) -> Self {
+        self.slots.set_tools(tools);
+        self
     }
 
     /// Believes a `stop`; see [`Session::trust_stop`].
     #[must_use]
     pub fn trust_stop(mut self) -> Self {
-        self.session.trust_stop();
+        self.slots.configure(Session::trust_stop);
         self
     }
 
     /// Sets what is delivered when the rest can't be had.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
-        self.session.set_give_up(give_up);
+        self.slots.configure(|session| session.set_give_up(give_up));
         self
     }
 
     /// Asks for continuations in this way.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.session.set_strategy(strategy);
+        self.slots.configure(|session| session.set_strategy(strategy.clone()));
         self
     }
 
     /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`].
     #[must_use]
     pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
-        self.session.set_repair(options);
+        let options = options.into();
+        self.slots.configure(|session| session.set_repair(options.clone()));
         self
     }
 
-    /// The session, for a look at the document.
+    /// The session of the slot that got text last, for a look at the document.
     pub fn session(&self) -> &Session {
-        &self.session
+        self.slots.session()
     }
 
     /// A call has answered with this body.
     pub fn handle_body(&mut self, now: Duration, body: &str) {
-        let mut text = String::new();
-        let mut end = CallEnd::Closed;
-        let mut usage = None;
-        let (mut opaque, mut has_reasoning) = (false, false);
-        let known = read_body(body, |delta| match delta {
-            Delta::Text { slot: FIRST, text: more } => text.push_str(more),
-            Delta::Finish { choice: 0, reason, .. } => end = CallEnd::Finished(reason),
-            Delta::Usage { raw } => usage = Some(raw.to_owned()),
-            Delta::Error { message, .. } => end = CallEnd::Error(message.to_owned()),
-            Delta::Reasoning { slot: FIRST, .. } => has_reasoning = true,
-            Delta::Refusal { slot: FIRST, .. } | Delta::Done { .. } => {}
-            _ => opaque = true,
-        });
-        if let CallEnd::Error(message) = &end {
-            self.last_error = Some(message.clone());
+        let mut answer = EventSummary::default();
+        let known = self.wire.read_body(body, &mut |delta| answer.add(delta));
+        if answer.error.is_some() {
+            self.last_error.clone_from(&answer.error);
         }
-        if self.session.is_first() {
+        if let Some(usage) = &answer.usage {
+            if let Some(tokens) = answer_tokens(usage) {
+                self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
+            }
+            add_usage(&mut self.usages, usage);
+        }
+        if answer.is.reasoning {
+            self.slots.session_mut().handle_input(now, Input::Reasoning);
+        }
+        let end = answer.end().unwrap_or(CallEnd::Closed);
+        if self.slots.session().is_first() {
             self.first = Some(body.to_owned());
-            if opaque {
-                // Its text passes as it came.
-                self.session.set_repair(RepairLevel::Strict);
+            self.first_body(now, &answer, known);
+            let mut ends = Ends::default();
+            let finishes = answer.finishes.iter().filter(|_| answer.error.is_none());
+            finishes.for_each(|(choice, reason)| ends.add(*choice, reason.clone()));
+            return self.end_of_first(now, &ends, &end);
+        }
+        let is_call = self.slots.slot().kind == SlotKind::Arguments;
+        for (piece, text) in answer.texts().filter(|(_, text)| !text.is_empty()) {
+            if is_call || piece.slot.kind == SlotKind::Text && self.slots.choice_of(piece.slot.id) == 0 {
+                self.slots.session_mut().handle_input(now, Input::Text(text));
             }
-            if opaque || !known || matches!(end, CallEnd::Error(_)) {
-                self.session.pass();
-            }
         }
-        if let Some(usage) = usage {
-            if let Some(tokens) = answer_tokens(&usage) {
-                self.session.handle_input(now, Input::Tokens(tokens));
-            }
-            add_usage(&mut self.usages, &usage);
+        self.end_call(now, end);
+    }
+
+    fn first_body(&mut self, now: Duration, answer: &EventSummary, known: bool) {
+        if answer.is.opaque || answer.pieces.len() > 1 {
+            // Their texts pass as they came.
+            self.slots.configure(|session| session.set_repair(RepairLevel::Strict));
         }
-        if has_reasoning {
-            self.session.handle_input(now, Input::Reasoning);
+        for (piece, text) in answer.texts() {
+            self.slots.text(now, piece.slot, piece.name.as_deref(), text);
         }
-        if !text.is_empty() {
-            self.session.handle_input(now, Input::Text(&text));
+        if answer.is.opaque || !known || answer.error.is_some() {
+            self.slots.pass();
         }
-        self.handle_end(now, end);
     }
 
     /// A call has failed, or its body was cut off.
     pub fn handle_end(&mut self, now: Duration, end: CallEnd) {
-        self.session.handle_input(now, Input::CallEnd(end));
-        while let Some(output) = self.session.poll_output() {
-            let output = match output {
-                super::Output::Text(_) => continue,
-                super::Output::Event(event) => Output::Event(event),
-                super::Output::Call { request, at } => Output::Call { request, at },
-                super::Output::Done(outcome) => {
-                    let body = self.body(&outcome);
-                    self.outputs.push_back(Output::Bytes(body.into()));
-                    Output::Done { outcome, transport_end: TransportEnd::Closed }
-                }
-            };
-            self.outputs.push_back(output);
+        if self.slots.session().is_first() {
+            return self.end_of_first(now, &Ends::default(), &end);
         }
+        self.end_call(now, end);
+    }
+
+    fn end_of_first(&mut self, now: Duration, ends: &Ends, end: &CallEnd) {
+        self.slots.end(ends, end);
+        let end = self.slots.next().unwrap_or_else(|| end.clone());
+        self.end_call(now, end);
+    }
+
+    fn end_call(&mut self, now: Duration, end: CallEnd) {
+        let mut end = end;
+        loop {
+            self.slots.session_mut().handle_input(now, Input::CallEnd(end));
+            let Some(outcome) = self.drain() else { return };
+            self.slots.keep(outcome);
+            match self.slots.next() {
+                Some(other) => end = other,
+                None => return self.finish(),
+            }
+        }
+    }
+
+    /// Acts on what the session says. Returns the outcome if the session is done.
+    fn drain(&mut self) -> Option<Outcome> {
+        let mut done = None;
+        while let Some(output) = self.slots.session_mut().poll_output() {
+            match output {
+                super::Output::Text(_) => {}
+                super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
+                super::Output::Call { request, at } => {
+                    if self.slots.session().is_first() {
+                        self.slots.ask_again();
+                    }
+                    self.outputs.push_back(Output::Call { request, at });
+                }
+                super::Output::Done(outcome) => done = Some(outcome),
+            }
+        }
+        done
+    }
+
+    fn finish(&mut self) {
+        let Some(outcome) = self.slots.outcome() else {
+            debug_assert!(false, "every slot that was asked for has an outcome");
+            return;
+        };
+        let body = self.body(&outcome);
+        self.outputs.push_back(Output::Bytes(body.into()));
+        self.outputs.push_back(Output::Done { outcome, transport_end: TransportEnd::Closed });
     }
 
     /// What is to be done next. `None`: nothing, until there is more input.
@@ -137,20 +199,17 @@ impl BodyRelay {
     fn body(&mut self, outcome: &Outcome) -> String {
         let report = outcome.report();
         if let Outcome::Failed { .. } = outcome {
-            let began = self.session.document().root_start().is_some();
-            return failure(&report, began, self.last_error.as_deref());
+            let began = self.slots.session().document().root_start().is_some();
+            let (message, code) = failure(began, self.last_error.as_deref());
+            return self.wire.error_body(&message, code, &report);
         }
         let first = self.first.take().unwrap_or_default();
-        let reason = match outcome {
-            Outcome::PassedThrough { .. } => return first,
-            // A cut answer must not look whole, even where the upstream gave no reason.
-            _ => finish_reason(outcome).unwrap_or(Finish::Length.as_str()),
-        };
-        let text = self.session.document().text();
-        let texts = [SlotText { slot: Slot { id: FIRST, kind: SlotKind::Text }, text }];
-        let reasons = [(0, Finish::from(reason))];
+        if let Outcome::PassedThrough { .. } = outcome {
+            return first;
+        }
+        let reasons: Vec<_> = self.slots.choices().into_iter().map(|choice| (choice, self.slots.reason(choice))).collect();
         let usage = self.usages.as_deref();
         let ending = Ending { reasons: &reasons, usage, usage_apart: false, report: Some(&report) };
-        write_body(&first, &texts, &ending).unwrap_or(first)
+        self.wire.write_body(&first, &self.slots.changed_texts(), &ending).unwrap_or(first)
     }
 }

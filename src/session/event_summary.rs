@@ -1,26 +1,51 @@
 //! One event of a stream, as far as a relay is concerned.
 
 use super::CallEnd;
-use crate::provider::wire::{Reader, Writer};
-use crate::provider::{Delta, FIRST, Finish, Kind};
+use crate::provider::wire::{Reader, Slot, SlotKind, Writer};
+use crate::provider::{Delta, Finish, Kind, SlotId};
 use crate::sse::Event;
 
 /// What one event has, as far as a relay is concerned. Reused from event to event.
 #[derive(Debug, Default)]
 pub(super) struct EventSummary {
+    /// The text of all slots, one behind the other.
     pub(super) text: String,
-    pub(super) finish: Option<Finish>,
+    /// The slots of the text.
+    pub(super) pieces: Vec<Piece>,
+    pub(super) finishes: Vec<(u32, Finish)>,
+    /// Slots that end.
+    pub(super) ended: Vec<SlotId>,
     pub(super) usage: Option<String>,
     pub(super) error: Option<String>,
+    /// The type of the event, if its data is to be written again.
+    pub(super) event_type: String,
+    pub(super) is: Flags,
+}
+
+/// What an event is, beside its texts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flags {
+    /// The end of the stream.
     pub(super) done: bool,
-    /// Tool calls, a refusal, or a choice other than the first.
+    /// A refusal, or something that is not known here.
     pub(super) opaque: bool,
     /// Reasoning, or an event that is no chunk: nothing for the document, but nothing to drop either.
     pub(super) other: bool,
-    /// Reasoning of the first choice.
     pub(super) reasoning: bool,
-    /// The event could be read as a piece of an answer.
+    /// A piece of an answer.
     pub(super) chunk: bool,
+    /// The beginning of the answer, once more.
+    pub(super) restart: bool,
+}
+
+/// Text of one slot.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) slot: Slot,
+    /// The name of the tool, where its call begins.
+    pub(super) name: Option<String>,
+    /// Where the text begins, in the text of the event.
+    start: usize,
 }
 
 impl EventSummary {
@@ -33,35 +58,74 @@ impl EventSummary {
         wanted: bool,
     ) -> Option<String> {
         writer.observe(&event.event, &event.data);
-        self.text.clear();
-        *self = Self { text: std::mem::take(&mut self.text), ..Self::default() };
-        let kind = reader.read(&event.event, &event.data, &mut |delta| match delta {
-            Delta::Text { slot: FIRST, text } => self.text.push_str(text),
-            Delta::Reasoning { slot: FIRST, .. } => (self.other, self.reasoning) = (true, true),
-            Delta::Refusal { slot: FIRST, text: "" } => self.other = true,
-            Delta::Finish { choice: 0, reason, .. } => self.finish = Some(reason),
-            Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
-            Delta::Error { message, .. } => self.error = Some(message.to_owned()),
-            Delta::Done { .. } => self.done = true,
-            _ => self.opaque = true,
-        });
-        self.other |= kind == Kind::Other;
-        self.chunk = kind == Kind::Chunk;
-        wanted.then(|| event.data.into_owned())
+        self.clear();
+        let kind = reader.read(&event.event, &event.data, &mut |delta| self.add(delta));
+        self.is.other |= kind == Kind::Other;
+        self.is.chunk = kind == Kind::Chunk;
+        wanted.then(|| {
+            event.event.as_ref().clone_into(&mut self.event_type);
+            event.data.into_owned()
+        })
     }
 
-    /// How the call ends with this event, if it does.
+    /// Keeps the buffers.
+    fn clear(&mut self) {
+        self.text.clear();
+        self.pieces.clear();
+        self.finishes.clear();
+        self.ended.clear();
+        (self.usage, self.error, self.is) = (None, None, Flags::default());
+    }
+
+    /// Takes a piece of information of an event, or of a whole body.
+    pub(super) fn add(&mut self, delta: Delta<'_>) {
+        match delta {
+            Delta::Text { slot, text } => self.piece(Slot { id: slot, kind: SlotKind::Text }, None, text),
+            Delta::ToolCall { slot, name, arguments, .. } => {
+                self.piece(Slot { id: slot, kind: SlotKind::Arguments }, name, arguments);
+            }
+            Delta::Reasoning { .. } => (self.is.other, self.is.reasoning) = (true, true),
+            Delta::Refusal { text: "", .. } => self.is.other = true,
+            Delta::SlotEnd { slot } => self.ended.push(slot),
+            Delta::Restart => self.is.restart = true,
+            Delta::Finish { choice, reason, .. } => self.finishes.push((choice, reason)),
+            Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
+            Delta::Error { message, .. } => self.error = Some(message.to_owned()),
+            Delta::Done { .. } => self.is.done = true,
+            _ => self.is.opaque = true,
+        }
+    }
+
+    fn piece(&mut self, slot: Slot, name: Option<&str>, text: &str) {
+        let goes_on = name.is_none() && self.pieces.last().is_some_and(|last| last.slot == slot);
+        if !goes_on {
+            self.pieces.push(Piece { slot, name: name.map(str::to_owned), start: self.text.len() });
+        }
+        self.text.push_str(text);
+    }
+
+    /// Returns the pieces with their texts.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (&Piece, &str)> {
+        self.pieces.iter().enumerate().map(|(at, piece)| {
+            let end = self.pieces.get(at + 1).map_or(self.text.len(), |next| next.start);
+            (piece, self.text.get(piece.start..end).unwrap_or_default())
+        })
+    }
+
+    /// How a call with one choice ends with this event, if it does.
     pub(super) fn end(&self) -> Option<CallEnd> {
-        match (&self.error, &self.finish) {
+        match (&self.error, self.finishes.first()) {
             (Some(message), _) => Some(CallEnd::Error(message.clone())),
-            (None, Some(reason)) => Some(CallEnd::Finished(reason.clone())),
-            (None, None) => self.done.then_some(CallEnd::Closed),
+            (None, Some((_, reason))) => Some(CallEnd::Finished(reason.clone())),
+            (None, None) => self.is.done.then_some(CallEnd::Closed),
         }
     }
 
     /// Nothing but a role, or nothing at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.usage.is_none() && !self.opaque && !self.other && self.end().is_none()
+        let has_call = self.pieces.iter().any(|piece| piece.slot.kind == SlotKind::Arguments);
+        let says_something = has_call || self.usage.is_some() || self.is.opaque || self.is.other;
+        self.text.is_empty() && !says_something && self.end().is_none()
     }
 }
 

@@ -77,9 +77,17 @@ impl Session {
         let outcome = match self.settings.give_up {
             GiveUp::Error => Outcome::Failed { reason: Some(reason), cause, tally },
             GiveUp::Leave => {
-                let finish =
-                    if let Some(CallEnd::Finished(finish)) = self.cut_end() { Some(finish.clone()) } else { None };
+                let finish = match self.cut_end() {
+                    // Arguments that are open can't be called, whatever the server said.
+                    Some(CallEnd::Finished(_)) if self.is_tool_call() => Some(Finish::Length),
+                    Some(CallEnd::Finished(finish)) => Some(finish.clone()),
+                    _ => None,
+                };
                 Outcome::Incomplete { reason, cause, finish, tally }
+            }
+            GiveUp::Close if self.is_tool_call() => {
+                // What is closed can be called, and would be executed.
+                Outcome::Incomplete { reason, cause, finish: Some(Finish::Length), tally }
             }
             GiveUp::Close => {
                 let completion = document.completion();

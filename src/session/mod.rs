@@ -28,10 +28,12 @@ mod repair;
 mod request;
 mod retry;
 mod returned_prefill;
+mod slots;
 mod snapshot;
 pub(crate) mod stitch;
 mod tags;
 mod template;
+mod tool_call;
 pub(crate) mod text;
 mod wire;
 
@@ -61,6 +63,7 @@ use crate::envelope::AllowedRoots;
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::Limits;
 use crate::provider::Finish;
+use crate::provider::wire::Tool;
 use crate::splice::{Expect, Slot, Splice};
 
 /// One answer, from its first call to its end.
@@ -121,6 +124,8 @@ struct Settings {
     roots: AllowedRoots,
     /// How much of the answer's text may be changed.
     repair: RepairOptions,
+    /// The text is the arguments of a call of this tool.
+    tool: Option<Tool>,
     /// The request names stop sequences: `stop` is final.
     trusts_stop: bool,
 }
@@ -224,6 +229,7 @@ impl Session {
                 expect,
                 roots,
                 repair: RepairLevel::Strict.into(),
+                tool: None,
                 trusts_stop: false,
             },
             phase: Phase::First(FirstAnswer::Continuable),
@@ -293,9 +299,9 @@ impl Session {
             return false;
         }
         match end {
-            CallEnd::Finished(Finish::Length) if self.is_all_reasoning() => true,
+            CallEnd::Finished(Finish::Length) if self.is_all_reasoning() && !self.is_tool_call() => true,
             CallEnd::Finished(reason) => document.is_json() && self.continues_after(reason),
-            _ => document.is_json() || document.is_blank(),
+            _ => document.is_json() || document.is_blank() && !self.is_tool_call(),
         }
     }
 
@@ -359,6 +365,7 @@ impl Session {
 
     fn continues_after(&self, reason: &Finish) -> bool {
         match reason {
+            _ if self.is_tool_call() => self.cuts_arguments(reason),
             Finish::Length => true,
             Finish::Stop => !self.settings.trusts_stop,
             _ => false,

@@ -87,6 +87,7 @@ impl Session {
         self.count_repairs(splice.repairs().iter().map(|repair| repair.rule.as_str()));
         let finish = if let CallEnd::Finished(reason) = end { Some(reason.clone()) } else { None };
         if self.slot.document().is_complete() {
+            self.check_arguments();
             let tally = self.tally.clone();
             return self.done(Outcome::Complete { finish, tally });
         }

@@ -81,6 +81,12 @@ pub struct Tally {
     pub tokens: Vec<Option<u64>>,
     /// What was changed in the text: how often, by the name of the rule.
     pub repairs: BTreeMap<String, u32>,
+    /// Arguments of a tool call were cut and continued: calls after it may never have begun.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub calls_unknown: bool,
+    /// The JSON Pointer of the place where continued arguments violate their tool's schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema_violation: Option<String>,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
     /// `Progress`.
     #[serde(rename = "last_kpi")]
@@ -92,6 +98,29 @@ impl Tally {
     pub fn total_tokens(&self) -> u64 {
         // A server may name any number.
         self.tokens.iter().flatten().fold(0, |sum, tokens| sum.saturating_add(*tokens))
+    }
+}
+
+impl Tally {
+    /// Adds what the calls of another slot of the same answer brought.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.continuations = self.continuations.saturating_add(other.continuations);
+        self.failures = self.failures.saturating_add(other.failures);
+        self.ambiguous = self.ambiguous.saturating_add(other.ambiguous);
+        self.early_end = self.early_end.saturating_add(other.early_end);
+        // The first call is the same for all slots.
+        let first = usize::from(!self.tokens.is_empty());
+        if let (Some(tokens), Some(others)) = (self.tokens.first_mut(), other.tokens.first()) {
+            *tokens = tokens.or(*others);
+        }
+        self.tokens.extend(other.tokens.iter().skip(first));
+        for (rule, count) in &other.repairs {
+            let sum = self.repairs.entry(rule.clone()).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        self.calls_unknown |= other.calls_unknown;
+        self.schema_violation = self.schema_violation.take().or_else(|| other.schema_violation.clone());
+        self.percentage = other.percentage.or(self.percentage);
     }
 }
 
@@ -240,6 +269,17 @@ impl Outcome {
         }
     }
 
+    /// Returns what the calls brought.
+    pub(super) fn tally_mut(&mut self) -> &mut Tally {
+        match self {
+            Self::PassedThrough { tally, .. }
+            | Self::Complete { tally, .. }
+            | Self::Closed { tally, .. }
+            | Self::Incomplete { tally, .. }
+            | Self::Failed { tally, .. } => tally,
+        }
+    }
+
     /// Returns why the loop ended before the document was whole, if it did.
     pub fn reason(&self) -> Option<StopReason> {
         match self {
@@ -288,6 +328,13 @@ impl Outcome {
         }
         if !tally.repairs.is_empty() {
             report["repairs"] = serde_json::json!(tally.repairs);
+        }
+        if tally.calls_unknown {
+            report["parallel"] = "unknown".into();
+        }
+        if let Some(path) = &tally.schema_violation {
+            report["schema"] = "violated".into();
+            report["schema_path"] = path.as_str().into();
         }
         if let Some(reason) = self.reason() {
             report["stop"] = reason.as_str().into();

@@ -8,6 +8,8 @@ use super::template::{Place, Template, TemplateError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Part {
+    /// The tool whose call's arguments were cut. Only where they were.
+    ToolCall,
     /// What was delivered, in short.
     DeliveredSummary,
     /// The last whole element before the cut.
@@ -36,7 +38,8 @@ pub enum Part {
 
 impl Part {
     /// All parts, in their order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
+        Self::ToolCall,
         Self::DeliveredSummary,
         Self::ElementBeforeCutoff,
         Self::CutOffElement,
@@ -54,6 +57,7 @@ impl Part {
     /// Its name: that of its tag, and in a configuration.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::ToolCall => "tool_call",
             Self::DeliveredSummary => "delivered_summary",
             Self::ElementBeforeCutoff => "element_before_cutoff",
             Self::CutOffElement => "cut_off_element",
@@ -74,6 +78,10 @@ impl Part {
     /// First person, and nothing that sounds like an operator: such notices were seen to be refused as injections.
     pub fn template(self) -> &'static str {
         match self {
+            Self::ToolCall => {
+                "You were about to call a tool for me. The JSON document is the arguments of that call. Please write them \
+                 as plain text, and make no tool call. This is the tool:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
+            }
             Self::DeliveredSummary => "So far I have this:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::ElementBeforeCutoff => "The last element that I have whole:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::CutOffElement => "The element in which it stops:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
@@ -140,6 +148,8 @@ pub struct Parts<'a> {
     pub anchor: &'a str,
     /// A rendering that replaces delivered text that is too long. The rendering ends as the text does.
     pub hierarchy_context: Option<&'a str>,
+    /// See [`Part::ToolCall`].
+    pub tool_call: Option<&'a str>,
     /// See [`Part::DeliveredSummary`].
     pub delivered_summary: Option<&'a str>,
     /// See [`Part::ElementBeforeCutoff`].
@@ -167,6 +177,7 @@ impl<'a> Parts<'a> {
 
     fn text(&self, part: Part) -> Option<&'a str> {
         match part {
+            Part::ToolCall => self.tool_call,
             Part::DeliveredSummary => self.delivered_summary,
             Part::ElementBeforeCutoff => self.element_before_cutoff,
             Part::CutOffElement => self.cut_off_element,

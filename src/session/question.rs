@@ -95,6 +95,17 @@ pub(super) fn anchor(document: &Document, form: Form, limits: &ContinuationLimit
     Some(start.unwrap_or(first.start)..first.end)
 }
 
+/// Returns the range of the delivered arguments that the question asks to repeat: all of them where they are short.
+pub(super) fn arguments_anchor(document: &Document, form: Form, limits: &ContinuationLimits) -> Option<Range<usize>> {
+    let anchor = anchor(document, form, limits)?;
+    let start = document.root_start().unwrap_or(anchor.start);
+    let is_short = anchor.end.saturating_sub(start) <= ARGUMENTS && start < anchor.start;
+    Some(if is_short { start..anchor.end } else { anchor })
+}
+
+/// Bytes of arguments that are repeated as a whole. Most are cut within some forty.
+const ARGUMENTS: usize = 256;
+
 /// Returns where a tail with twice the characters of `first` starts, or a few more.
 fn twice(text: &str, first: &Range<usize>) -> usize {
     let before = text.get(..first.start).unwrap_or_default();

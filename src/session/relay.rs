@@ -15,6 +15,7 @@
 //! A relay does no I/O and has no clock. Drain [`poll_output`](Relay::poll_output) after every input.
 
 mod finish;
+mod first;
 mod raw;
 mod repair;
 
@@ -23,18 +24,19 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use raw::RawBytes;
+use raw::{Held, RawBytes};
 
 use super::event_summary::EventSummary;
+use super::slots::{Ends, Slots};
 pub use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
-use crate::provider::wire::{Reader, Slot, SlotKind, Wire, Writer};
-use crate::provider::{Dialect, FIRST, add_usage, answer_tokens};
+use crate::provider::wire::{Reader, SlotKind, Tool, Wire, Writer};
+use crate::provider::{Dialect, add_usage, answer_tokens};
 use crate::sse::{DecodeError, Decoder};
 
-/// A chat/completions event stream, made whole.
+/// An event stream, made whole. Without [`dialect`](Self::dialect) it is one of Chat Completions.
 ///
 /// ```
 /// use std::time::Duration;
@@ -60,7 +62,7 @@ use crate::sse::{DecodeError, Decoder};
 #[derive(Debug)]
 pub struct Relay {
     wire: &'static dyn Wire,
-    session: Session,
+    slots: Slots,
     limits: Limits,
     phase: Phase,
     call: OpenCall,
@@ -68,10 +70,7 @@ pub struct Relay {
     writer: Box<dyn Writer>,
     /// What the event that is being read holds.
     event_summary: EventSummary,
-    /// Usage of all calls before the open one.
-    usages: Option<String>,
-    /// What the upstream said last when it failed.
-    last_error: Option<String>,
+    bill: Bill,
     outputs: VecDeque<Output>,
 }
 
@@ -87,16 +86,31 @@ enum Phase {
     Done,
 }
 
+/// What the upstream said beside its answers.
+#[derive(Debug, Default)]
+struct Bill {
+    /// Usage of all calls before the open one.
+    usages: Option<String>,
+    /// What the upstream said last when it failed.
+    last_error: Option<String>,
+}
+
 /// The call that was asked for, or is open.
 #[derive(Debug)]
 struct OpenCall {
     decoder: Decoder,
     reader: Box<dyn Reader>,
     raw: RawBytes,
+    /// Events that end a slot which is not whole: whether they leave, the end of the answer decides.
+    held: Option<Held>,
     /// The original request was sent again after a chunk had left: its chunks get the identity of the first answer.
     adopts: bool,
     /// Bytes have come.
     opened: bool,
+    /// How its choices have ended.
+    ends: Ends,
+    /// The end of one of its choices was kept back.
+    is_withheld: bool,
     /// How the call is going to end, once its last events have been read.
     end: Option<CallEnd>,
     usage: Option<String>,
@@ -110,8 +124,11 @@ impl OpenCall {
             decoder: Decoder::new(limits),
             reader: wire.reader(),
             raw: RawBytes::default(),
+            held: None,
             adopts: false,
             opened: false,
+            ends: Ends::default(),
+            is_withheld: false,
             end: None,
             usage: None,
             usage_apart: false,
@@ -119,59 +136,84 @@ impl OpenCall {
     }
 }
 
-/// What the client has received.
-#[derive(Debug, Default)]
+/// What the client has received, and is to receive.
+#[derive(Debug)]
 struct Client {
+    /// How many choices it has asked for.
+    choices: usize,
     /// A chunk with a choice: the client knows the answer's id and role.
     introduced: bool,
-    /// A finish reason or `[DONE]`, as it came.
+    /// The finish reasons of all choices or the end of the stream, as they came.
     finish: bool,
+    /// The finish reasons of these choices, as they came.
+    finished: Vec<u32>,
     /// `[DONE]`, as it came.
     done: bool,
     /// When something left last.
     sent_at: Duration,
 }
 
-/// The slot of most answers.
-const TEXT: Slot = Slot { id: FIRST, kind: SlotKind::Text };
+impl Client {
+    fn new() -> Self {
+        let (choices, sent_at) = (1, Duration::ZERO);
+        Self { choices, introduced: false, finish: false, finished: Vec::new(), done: false, sent_at }
+    }
+}
 
 impl Relay {
     /// Returns a relay whose first call has answered.
     pub fn new(limits: Limits) -> Self {
-        let wire = Dialect::Chat.wire();
+        let wire = Dialect::default().wire();
         Self {
             wire,
-            session: Session::new(limits.clone()),
+            slots: Slots::new(wire, Session::new(limits.clone())),
             phase: Phase::Open,
             call: OpenCall { opened: true, ..OpenCall::new(wire, &limits) },
             limits,
-            client: Client::default(),
+            client: Client::new(),
             writer: wire.writer(),
             event_summary: EventSummary::default(),
-            usages: None,
-            last_error: None,
+            bill: Bill::default(),
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Sets the API of the stream.
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.wire = dialect.wire();
+        self.slots.set_wire(self.wire);
+        self.call = OpenCall { opened: true, ..OpenCall::new(self.wire, &self.limits) };
+        self.writer = self.wire.writer();
+        self
+    }
+
+    /// Sets the tools that the request declares, and how many choices it asks for.
+    #[must_use]
+    pub fn request(mut self, tools: Vec<Tool>, choices: u64) -> Self {
+        self.slots.set_tools(tools);
+        self.client.choices = usize::try_from(choices).unwrap_or(usize::MAX).max(1);
+        self
     }
 
     /// Believes a `stop`; see [`Session::trust_stop`].
     #[must_use]
     pub fn trust_stop(mut self) -> Self {
-        self.session.trust_stop();
+        self.slots.configure(Session::trust_stop);
         self
     }
 
     /// Asks for continuations in this way.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.session.set_strategy(strategy);
+        self.slots.configure(|session| session.set_strategy(strategy.clone()));
         self
     }
 
     /// Sets what is delivered when the rest can't be had.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
-        self.session.set_give_up(give_up);
+        self.slots.configure(|session| session.set_give_up(give_up));
         self
     }
 
@@ -179,18 +221,19 @@ impl Relay {
     /// written again, the others leave as they came.
     #[must_use]
     pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
-        self.session.set_repair(options);
+        let options = options.into();
+        self.slots.configure(|session| session.set_repair(options.clone()));
         self
     }
 
-    /// Returns the session, for a look at the document.
+    /// Returns the session of the slot that got text last, for a look at the document.
     pub fn session(&self) -> &Session {
-        &self.session
+        self.slots.session()
     }
 
     /// The call has answered with a stream. For the first call this starts the clock.
     pub fn handle_open(&mut self, now: Duration) {
-        self.session.handle_input(now, Input::Activity);
+        self.slots.session_mut().handle_input(now, Input::Activity);
     }
 
     /// The call that was asked for was refused, or could not be made.
@@ -204,7 +247,7 @@ impl Relay {
         match self.phase {
             Phase::Done => return,
             Phase::Blind => return self.send(now, bytes),
-            Phase::Open | Phase::Withheld => self.session.handle_input(now, Input::Activity),
+            Phase::Open | Phase::Withheld => self.slots.session_mut().handle_input(now, Input::Activity),
         }
         if self.is_forwarding() {
             self.call.raw.push(&bytes);
@@ -226,7 +269,7 @@ impl Relay {
             }
         }
         if self.is_forwarding() {
-            self.forward(now, self.call.decoder.boundary());
+            self.forward_blocks(now);
             // A block without end that is made of comments alone reaches no cap of the decoder's.
             if self.call.raw.keep_chunk() > self.limits.parser.max_event_bytes.saturating_mul(2) {
                 self.go_blind(now);
@@ -249,18 +292,19 @@ impl Relay {
             if let Ok(Some(event)) = decoder.finish() {
                 let end = event.range.end;
                 let data = self.event_summary.read(&mut **reader, &mut *self.writer, event, wanted);
-                let is_chunk = self.event_summary.chunk;
+                let is_chunk = self.event_summary.is.chunk;
                 if self.event(now, end, data).is_break() {
                     return;
                 }
-                torn = is_chunk && self.call.raw.has_bytes();
+                torn = is_chunk && self.call.raw.has_bytes() && self.call.held.is_none();
             }
         }
         let transport = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
         self.finish_whole(now);
         let forwards = self.is_forwarding();
-        let passes = self.client.finish || forwards && !self.session.would_continue(&transport);
-        let is_text = !self.event_summary.text.is_empty() && self.session.document().is_json();
+        let continues = self.call.is_withheld || self.slots.would_continue(&self.call.ends, &transport);
+        let passes = self.client.finish || forwards && !continues;
+        let is_text = !self.event_summary.text.is_empty() && self.session().document().is_json();
         if torn && forwards && !self.client.finish && (is_text || !passes) {
             // The event counts: it leaves with the blank line that it lacks, without which a client drops it.
             self.forward(now, u64::MAX);
@@ -280,7 +324,9 @@ impl Relay {
         let waits = match self.phase {
             Phase::Withheld => true,
             // A call for the rest, or the original request again: the client hears from nobody else.
-            Phase::Open if self.session.is_first() && self.call.opened => !self.session.document().pending().is_empty(),
+            Phase::Open if self.session().is_first() && self.call.opened => {
+                self.call.held.is_some() || !self.session().document().pending().is_empty()
+            }
             Phase::Open => true,
             Phase::Blind | Phase::Done => false,
         };
@@ -312,12 +358,12 @@ impl Relay {
 
     /// Returns when the open call counts as silent.
     fn silence(&self) -> Option<Duration> {
-        let idle = || Some(self.session.heard_at()?.saturating_add(self.limits.transport.idle_timeout));
+        let idle = || Some(self.session().heard_at()?.saturating_add(self.limits.transport.idle_timeout));
         match self.phase {
             // The document is there: an upstream that forgets to say so ends, too.
-            Phase::Open if self.session.is_first() && self.is_whole() => idle(),
-            Phase::Open if self.session.is_first() && self.client.finish => None,
-            Phase::Open => self.session.poll_timeout(self.call.opened),
+            Phase::Open if self.session().is_first() && self.is_whole() => idle(),
+            Phase::Open if self.session().is_first() && self.client.finish => None,
+            Phase::Open => self.session().poll_timeout(self.call.opened),
             Phase::Withheld => idle(),
             Phase::Blind | Phase::Done => None,
         }
@@ -325,7 +371,7 @@ impl Relay {
 
     /// Returns whether events are those of a first call and none was kept back.
     fn is_first_open(&self) -> bool {
-        self.phase == Phase::Open && self.session.is_first()
+        self.phase == Phase::Open && self.session().is_first()
     }
 
     /// Returns whether the raw bytes of the open call leave as they come.
@@ -335,13 +381,13 @@ impl Relay {
 
     /// Returns whether the data of events may have to be written again.
     fn wants_data(&self) -> bool {
-        self.phase == Phase::Open && (self.call.adopts || self.is_first_open() && self.session.repairs_text())
+        self.phase == Phase::Open && (self.call.adopts || self.is_first_open() && self.session().repairs_text())
     }
 
     /// Returns whether the document is whole, and is all of the answer: of an answer that holds more than its text, or is
     /// no longer read, nobody knows what is missing.
     fn is_whole(&self) -> bool {
-        self.session.document().is_complete() && !self.session.is_passing() && self.phase != Phase::Blind
+        self.slots.is_whole() && !self.call.is_withheld && self.phase != Phase::Blind
     }
 
     /// Takes one event that was read and that ended at `end`; `data` is its text where it may have to be written. Breaks
@@ -350,18 +396,19 @@ impl Relay {
         let event = &mut self.event_summary;
         if event.usage.is_some() {
             self.call.usage = event.usage.take();
-            self.call.usage_apart = event.finish.is_none() && event.text.is_empty();
+            self.call.usage_apart = event.finishes.is_empty() && event.text.is_empty();
         }
         if event.error.is_some() {
-            self.last_error.clone_from(&event.error);
+            self.bill.last_error.clone_from(&event.error);
         }
-        if event.reasoning {
-            self.session.handle_input(now, Input::Reasoning);
+        if event.is.reasoning {
+            self.slots.session_mut().handle_input(now, Input::Reasoning);
         }
+        let ends = event.is.done || event.error.is_some();
         match self.phase {
-            Phase::Open if self.session.is_first() => return self.first_event(now, end, data),
+            Phase::Open if self.session().is_first() => return self.first_event(now, end, data),
             Phase::Open => return self.further_event(now),
-            Phase::Withheld if event.done || event.error.is_some() => {
+            Phase::Withheld if ends => {
                 let end = self.call.end.take().unwrap_or(CallEnd::Closed);
                 self.end_call(now, end);
                 return ControlFlow::Break(());
@@ -373,8 +420,15 @@ impl Relay {
 
     /// Takes an event of a call for the rest.
     fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
+        let is_call = self.slots.slot().kind == SlotKind::Arguments;
+        for (piece, text) in self.event_summary.texts().filter(|(_, text)| !text.is_empty()) {
+            // The rest of arguments is asked for as text, but may come as another call.
+            let is_rest = piece.slot.kind == SlotKind::Text && self.slots.choice_of(piece.slot.id) == 0;
+            if is_rest || is_call {
+                self.slots.session_mut().handle_input(now, Input::Text(text));
+            }
+        }
         if !self.event_summary.text.is_empty() {
-            self.session.handle_input(now, Input::Text(&self.event_summary.text));
             let done = self.drain(now);
             debug_assert!(done.is_none(), "only the end of a call ends a session");
         }
@@ -391,97 +445,39 @@ impl Relay {
         ControlFlow::Continue(())
     }
 
-    /// Takes an event of a first call.
-    fn first_event(&mut self, now: Duration, at: u64, data: Option<String>) -> ControlFlow<()> {
-        let adopts = self.call.adopts;
-        self.client.done |= self.event_summary.done && !adopts;
-        if self.client.finish {
-            return ControlFlow::Continue(());
-        }
-        if self.event_summary.opaque {
-            self.session.pass();
-        }
-        let held = !self.session.document().pending().is_empty();
-        if !self.event_summary.text.is_empty() {
-            self.session.handle_input(now, Input::Text(&self.event_summary.text));
-        }
-        let (data, is_changed) = match data {
-            Some(data) if self.session.repairs_text() => self.repaired_event(now, at, data, held),
-            data => (data, false),
-        };
-        let Some(end) = self.event_summary.end() else {
-            match data {
-                Some(data) if !adopts && is_changed => self.replace_event(now, at, &data),
-                Some(data) if adopts && !self.event_summary.is_empty() => {
-                    self.write(now, |writer, out| writer.adopt(out, "", &data));
-                }
-                _ => {}
-            }
-            self.client.introduced |= self.writer.has_begun();
-            return ControlFlow::Continue(());
-        };
-        let continues = self.session.would_continue(&end);
-        match data {
-            Some(data) if adopts => self.adopt_last_event(now, &data, &end, continues),
-            data if !continues && !self.reports_repairs(&end) => {
-                self.release_before(now, at, data.filter(|_| is_changed));
-                self.client.finish = true;
-                self.call.end = Some(end);
-                return ControlFlow::Continue(());
-            }
-            _ => self.forward_text_of_last_event(now, at),
-        }
-        self.call.raw.clear();
-        self.phase = Phase::Withheld;
-        if let CallEnd::Finished(_) = end {
-            self.call.end = Some(end);
-            return ControlFlow::Continue(());
-        }
-        self.end_call(now, end);
-        ControlFlow::Break(())
-    }
-
-    /// Forwards what precedes a terminal event, and the text that came with it; the event itself is kept back.
-    fn forward_text_of_last_event(&mut self, now: Duration, at: u64) {
-        // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
-        self.forward(now, self.call.raw.start_of_block(at));
-        let text = std::mem::take(&mut self.event_summary.text);
-        self.write_text(now, &text);
-    }
-
-    /// Writes a terminal event of a request that was sent again, as far as the client is to see it.
-    fn adopt_last_event(&mut self, now: Duration, data: &str, end: &CallEnd, continues: bool) {
-        let EventSummary { opaque, other, text, .. } = &self.event_summary;
-        match end {
-            CallEnd::Finished(_) if *opaque || *other || !text.is_empty() => {
-                let data = self.writer.without_end(data);
-                self.write(now, |writer, out| writer.adopt(out, "", &data));
-            }
-            CallEnd::Error(_) if !continues => self.write(now, |writer, out| writer.adopt(out, "", data)),
-            _ => {}
-        }
-    }
-
     /// Ends the open call: the session decides what follows.
     fn end_call(&mut self, now: Duration, end: CallEnd) {
         if let Some(usage) = self.call.usage.take() {
             if let Some(tokens) = answer_tokens(&usage) {
-                self.session.handle_input(now, Input::Tokens(tokens));
+                self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
             }
-            add_usage(&mut self.usages, &usage);
+            add_usage(&mut self.bill.usages, &usage);
         }
         self.call.end = None;
         let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
-        self.session.handle_input(now, Input::CallEnd(end));
-        if let Some(outcome) = self.drain(now) {
-            self.finalize(now, outcome, was_dropped);
+        let mut end = end;
+        if self.session().is_first() {
+            if self.is_forwarding() {
+                self.withhold(now);
+            }
+            self.slots.end(&self.call.ends, &end);
+            end = self.slots.next().unwrap_or(end);
+        }
+        loop {
+            self.slots.session_mut().handle_input(now, Input::CallEnd(end));
+            let Some(outcome) = self.drain(now) else { return };
+            self.slots.keep(outcome);
+            match self.slots.next() {
+                Some(other) => end = other,
+                None => return self.finalize(now, was_dropped),
+            }
         }
     }
 
     /// Acts on what the session says. Returns the outcome if the session is done.
     fn drain(&mut self, now: Duration) -> Option<Outcome> {
         let mut done = None;
-        while let Some(output) = self.session.poll_output() {
+        while let Some(output) = self.slots.session_mut().poll_output() {
             match output {
                 super::Output::Text(text) => self.write_text(now, &text),
                 super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
@@ -489,8 +485,11 @@ impl Relay {
                     let usage_apart = self.call.usage_apart;
                     self.call = OpenCall { usage_apart, ..OpenCall::new(self.wire, &self.limits) };
                     self.phase = Phase::Open;
+                    if self.session().is_first() {
+                        self.slots.ask_again();
+                    }
                     if self.client.introduced {
-                        self.call.adopts = self.session.is_first();
+                        self.call.adopts = self.session().is_first();
                     } else {
                         // What was kept back has given the answer no name.
                         self.writer = self.wire.writer();
@@ -517,6 +516,7 @@ impl Relay {
     }
 
     fn go_blind(&mut self, now: Duration) {
+        self.call.held = None;
         self.phase = Phase::Blind;
         self.forward(now, self.call.decoder.boundary());
         self.release(now);
@@ -530,6 +530,12 @@ impl Relay {
         }
     }
 
+    /// Forwards the blocks that are whole, up to what is held back.
+    fn forward_blocks(&mut self, now: Duration) {
+        let boundary = self.call.decoder.boundary();
+        self.forward(now, self.call.held.as_ref().map_or(boundary, |held| held.from.min(boundary)));
+    }
+
     fn write(&mut self, now: Duration, write: impl FnOnce(&mut dyn Writer, &mut Vec<u8>)) {
         let mut out = Vec::new();
         write(&mut *self.writer, &mut out);
@@ -539,7 +545,8 @@ impl Relay {
     /// Writes a chunk with text, if there is any.
     fn write_text(&mut self, now: Duration, text: &str) {
         if !text.is_empty() {
-            self.write(now, |writer, out| writer.text(out, TEXT, text));
+            let slot = self.slots.slot();
+            self.write(now, |writer, out| writer.text(out, slot, text));
             self.client.introduced = true;
         }
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Outcome, Request, SessionEvent};
-use crate::json::string::quoted;
 use crate::provider::Finish;
 
 /// How the transport of a call ended.
@@ -51,15 +50,13 @@ pub(super) fn finish_reason(outcome: &Outcome) -> Option<&str> {
     }
 }
 
-/// Returns the error that ends an answer; `reason` is what the upstream said last. `began`: text was delivered.
-pub(super) fn failure(report: &str, began: bool, reason: Option<&str>) -> String {
+/// Returns the message and the code of the error that ends an answer; `reason` is what the upstream said last. `began`:
+/// text was delivered.
+pub(super) fn failure(began: bool, reason: Option<&str>) -> (String, &'static str) {
     let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
     let (what, code) = match began {
         true => ("the answer was cut, and its rest could not be had", "incomplete"),
         false => ("the upstream delivered nothing of an answer, although it was asked again", "nothing_delivered"),
     };
-    let message = quoted(&format!("{what}{reason}"));
-    format!(
-        r#"{{"error":{{"message":{message},"type":"upstream_error","param":null,"code":"{code}"}},"restitch":{report}}}"#
-    )
+    (format!("{what}{reason}"), code)
 }

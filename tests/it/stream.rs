@@ -294,7 +294,7 @@ async fn silence_after_a_whole_document_ends_the_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn silence_elsewhere_is_not_timed() {
-    let tool = json!({"id": "a", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]}}]});
+    let tool = json!({"id": "a", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": ""}}]}}]});
     for first in [
         vec![chunk("Hello"), Stall],
         vec![chunk("{'a"), Stall],

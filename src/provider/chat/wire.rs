@@ -5,7 +5,7 @@ use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::{self, Raw, ValueKind};
 use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, Slot, SlotKind, SlotText, Wire};
-use crate::provider::{Delta, Kind};
+use crate::provider::{Delta, Kind, SlotId};
 use crate::sse::Encoder;
 
 /// OpenAI's Chat Completions.
@@ -57,6 +57,10 @@ impl Wire for Chat {
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
         ask(body, rest, changes)
+    }
+
+    fn choice_of(&self, slot: SlotId) -> u32 {
+        slot.item
     }
 
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
@@ -122,11 +126,7 @@ impl wire::Writer for super::Writer {
     }
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
-        let message = quoted(message);
-        let error = format!(
-            r#"{{"error":{{"message":{message},"type":"upstream_error","param":null,"code":"{code}"}},"restitch":{report}}}"#
-        );
-        Encoder::event(out, None, None, &error);
+        Encoder::event(out, None, None, &Chat.error_body(message, code, report));
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {

@@ -4,68 +4,78 @@ use std::time::Duration;
 
 use super::{Output, Phase, Relay, TransportEnd};
 use crate::provider::Finish;
-use crate::provider::wire::Ending;
+use crate::provider::wire::{Ending, SlotKind};
 use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, Outcome, Tally};
-use crate::sse::Encoder;
 
 impl Relay {
-    /// Writes what ends the stream of a session that is done.
-    pub(super) fn finalize(&mut self, now: Duration, outcome: Outcome, was_dropped: bool) {
+    /// Writes what ends the stream of an answer that is done.
+    pub(super) fn finalize(&mut self, now: Duration, was_dropped: bool) {
+        let Some(outcome) = self.slots.outcome() else {
+            debug_assert!(false, "every slot that was asked for has an outcome");
+            return;
+        };
         let mut out = Vec::new();
         let report = outcome.report();
         let transport_end = match &outcome {
             Outcome::Failed { .. } => self.write_failure(&mut out, &report),
-            Outcome::Incomplete { .. } => self.leave(&mut out, &report),
-            _ => match finish_reason(&outcome) {
-                Some(reason) => {
-                    if let Some(fence) = self.session.document().open_fence().filter(|_| outcome.finish().is_none()) {
-                        self.writer.text(&mut out, super::TEXT, &fence);
-                    }
-                    self.write_finish(&mut out, reason, &report);
-                    TransportEnd::Closed
+            Outcome::Incomplete { .. } => self.leave(&mut out, &outcome, &report),
+            _ if finish_reason(&outcome).is_some() => {
+                self.close_fence(&mut out, &outcome);
+                self.write_finish(&mut out, &report)
+            }
+            _ if was_dropped => TransportEnd::Dropped,
+            _ => {
+                if self.event_summary.is.done {
+                    self.writer.done(&mut out);
                 }
-                None if was_dropped => TransportEnd::Dropped,
-                None => {
-                    if self.event_summary.done {
-                        self.writer.done(&mut out);
-                    }
-                    TransportEnd::Closed
-                }
-            },
+                TransportEnd::Closed
+            }
         };
         self.send(now, out.into());
         self.end_with(outcome, transport_end);
     }
 
-    fn write_finish(&mut self, out: &mut Vec<u8>, reason: &str, report: &str) {
-        let usages = self.usages.take();
-        let reasons = [(0, Finish::from(reason))];
-        let usage_apart = self.call.usage_apart;
-        let ending = Ending { reasons: &reasons, usage: usages.as_deref(), usage_apart, report: Some(report) };
-        self.writer.finish(out, &[], &ending);
+    /// Closes the fence of an answer whose end was never told.
+    fn close_fence(&mut self, out: &mut Vec<u8>, outcome: &Outcome) {
+        let slot = self.slots.slot();
+        let fence = self.session().document().open_fence().filter(|_| outcome.finish().is_none());
+        if let Some(fence) = fence.filter(|_| slot.kind == SlotKind::Text) {
+            self.writer.text(out, slot, &fence);
+        }
     }
 
-    fn write_failure(&self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
-        let began = self.session.document().root_start().is_some();
-        Encoder::event(out, None, None, &failure(report, began, self.last_error.as_deref()));
+    /// Writes the end of all choices that the client has not seen end.
+    fn write_finish(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
+        let open = self.slots.choices().into_iter().filter(|choice| !self.client.finished.contains(choice));
+        let reasons: Vec<_> = open.map(|choice| (choice, self.slots.reason(choice))).collect();
+        let usage = self.bill.usages.take();
+        let usage_apart = self.call.usage_apart;
+        let ending = Ending { reasons: &reasons, usage: usage.as_deref(), usage_apart, report: Some(report) };
+        self.writer.finish(out, &self.slots.texts(), &ending);
+        TransportEnd::Closed
+    }
+
+    fn write_failure(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
+        let began = self.session().document().root_start().is_some();
+        let (message, code) = failure(began, self.bill.last_error.as_deref());
+        self.writer.error(out, &message, code, report);
         TransportEnd::Closed
     }
 
     /// Ends the stream as the call ended whose text the client has last, so that a client sees the failure which it would
     /// have seen without a continuation.
-    fn leave(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
-        match self.session.cut_end() {
-            Some(CallEnd::Finished(reason)) => {
-                let reason = reason.as_str().to_owned();
-                self.write_finish(out, &reason, report);
-                TransportEnd::Closed
-            }
+    fn leave(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
+        if outcome.finish().is_some() {
+            return self.write_finish(out, report);
+        }
+        match self.session().cut_end() {
             Some(CallEnd::Error(message)) => {
-                Encoder::event(out, None, None, &failure(report, true, Some(message)));
+                let (message, code) = failure(true, Some(message));
+                self.writer.error(out, &message, code, report);
                 TransportEnd::Closed
             }
-            // There is no finish to say it: the report is a chunk of its own.
+            // There is no finish to say it: the report is an event of its own.
             Some(CallEnd::Closed) => {
                 self.writer.report(out, report);
                 TransportEnd::Closed
@@ -87,24 +97,28 @@ impl Relay {
             // Only the end of the stream was lost, nothing of the document.
             let mut out = Vec::new();
             if !self.client.finish {
-                if let Some(fence) = self.session.document().open_fence() {
-                    self.writer.text(&mut out, super::TEXT, &fence);
+                if let Some(fence) = self.session().document().open_fence() {
+                    let slot = self.slots.slot();
+                    self.writer.text(&mut out, slot, &fence);
                 }
-                let ending = Ending { reasons: &[(0, Finish::Stop)], usage: None, usage_apart: false, report: None };
-                self.writer.finish(&mut out, &[], &ending);
+                let open = self.slots.choices().into_iter().filter(|choice| !self.client.finished.contains(choice));
+                let reasons: Vec<_> = open.map(|choice| (choice, Finish::Stop)).collect();
+                let ending = Ending { reasons: &reasons, usage: None, usage_apart: false, report: None };
+                self.writer.finish(&mut out, &self.slots.texts(), &ending);
             } else if !self.client.done {
                 self.writer.done(&mut out);
             }
             self.send(now, out.into());
             transport_end = TransportEnd::Closed;
         } else {
+            self.call.held = None;
             self.forward(now, u64::MAX);
         }
         let end = self.call.end.take().unwrap_or(CallEnd::Closed);
-        self.session.pass();
-        self.session.handle_input(now, Input::CallEnd(end));
+        self.slots.pass();
+        self.slots.session_mut().handle_input(now, Input::CallEnd(end));
         let mut outcome = None;
-        while let Some(output) = self.session.poll_output() {
+        while let Some(output) = self.slots.session_mut().poll_output() {
             match output {
                 session::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 session::Output::Done(done) => outcome = Some(done),
@@ -112,7 +126,7 @@ impl Relay {
             }
         }
         debug_assert!(outcome.is_some(), "a session that passes is done at the end of its call");
-        let tally = || Tally::clone(self.session.tally());
+        let tally = || Tally::clone(self.session().tally());
         let outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough { finish: None, tally: tally() });
         self.end_with(outcome, transport_end);
     }

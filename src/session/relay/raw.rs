@@ -2,7 +2,17 @@
 
 use bytes::{Bytes, BytesMut};
 
+use crate::provider::SlotId;
 use crate::session::event_summary::last_block;
+
+/// Blocks that are held back until the end of the answer decides about them.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Their offset.
+    pub(super) from: u64,
+    /// The slots that they end.
+    pub(super) slots: Vec<SlotId>,
+}
 
 /// Raw bytes of the open call that have not left: first the rest of the chunks before, then the chunk that is being read.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ impl Relay {
         held: bool,
     ) -> (Option<String>, bool) {
         if self.event_summary.end().is_some() {
-            self.session.finish_whole();
+            self.slots.session_mut().finish_whole();
         }
         let text = self.take_text();
         let own = std::mem::replace(&mut self.event_summary.text, text);
@@ -42,7 +42,7 @@ impl Relay {
     /// Takes what the session gives out of a first answer.
     fn take_text(&mut self) -> String {
         let mut text = String::new();
-        while let Some(output) = self.session.poll_output() {
+        while let Some(output) = self.slots.session_mut().poll_output() {
             match output {
                 session::Output::Text(more) => text.push_str(&more),
                 session::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
@@ -58,19 +58,19 @@ impl Relay {
     pub(super) fn replace_event(&mut self, now: Duration, at: u64, data: &str) {
         self.forward(now, self.call.raw.start_of_block(at));
         self.call.raw.skip_to(at);
-        self.write(now, |writer, out| writer.adopt(out, "", data));
+        self.adopt(now, data);
     }
 
     /// Returns whether the end of an answer that is not continued is written with a report of the repairs.
     pub(super) fn reports_repairs(&self, end: &CallEnd) -> bool {
-        let is_finished = matches!(end, CallEnd::Finished(_)) && !self.session.is_passing();
-        is_finished && self.session.document().is_complete() && self.session.has_changed_text()
+        let is_finished = matches!(end, CallEnd::Finished(_)) && !self.session().is_passing();
+        is_finished && self.session().document().is_complete() && self.session().has_changed_text()
     }
 
     /// Writes what is held back of an answer that is not continued before the event that ends it. `edited`: the event's
     /// data, if its text was changed.
     pub(super) fn release_before(&mut self, now: Duration, at: u64, edited: Option<String>) {
-        self.session.release_first();
+        self.slots.session_mut().release_first();
         let held = self.take_text();
         if let Some(data) = edited {
             let text = format!("{}{held}", self.event_summary.text);
@@ -93,8 +93,8 @@ impl Relay {
     }
 
     fn end_text(&mut self, now: Duration, end: fn(&mut Session)) {
-        if self.session.is_first() && self.session.repairs_text() {
-            end(&mut self.session);
+        if self.session().is_first() && self.session().repairs_text() {
+            end(self.slots.session_mut());
             let text = self.take_text();
             self.write_text(now, &text);
         }

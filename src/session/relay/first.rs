@@ -1,0 +1,169 @@
+//! Events of a first call: they leave as they came, up to the one that ends a cut answer.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::raw::Held;
+use super::{Phase, Relay};
+use crate::provider::SlotId;
+use crate::session::CallEnd;
+
+impl Relay {
+    /// Takes an event of a first call.
+    pub(super) fn first_event(&mut self, now: Duration, at: u64, data: Option<String>) -> ControlFlow<()> {
+        let adopts = self.call.adopts;
+        self.client.done |= self.event_summary.is.done && !adopts;
+        if self.client.finish {
+            return ControlFlow::Continue(());
+        }
+        let (data, is_changed) = self.first_text(now, at, data);
+        let Some(end) = self.end_of_first() else {
+            self.go_on(now, at, data.as_deref(), is_changed);
+            self.client.introduced |= self.writer.has_begun();
+            return ControlFlow::Continue(());
+        };
+        let continues = self.slots.would_continue(&self.call.ends, &end) || self.call.is_withheld;
+        match data {
+            Some(data) if adopts => self.adopt_last_event(now, &data, &end, continues),
+            data if !continues && !self.reports_repairs(&end) => {
+                self.release_before(now, at, data.filter(|_| is_changed));
+                self.call.held = None;
+                self.client.finish = true;
+                self.call.end = Some(end);
+                return ControlFlow::Continue(());
+            }
+            _ => self.forward_text_of_last_event(now, at),
+        }
+        self.withhold(now);
+        self.phase = Phase::Withheld;
+        if let CallEnd::Finished(_) = end {
+            self.call.end = Some(end);
+            return ControlFlow::Continue(());
+        }
+        self.end_call(now, end);
+        ControlFlow::Break(())
+    }
+
+    /// Gives the texts of an event to the sessions of their slots. Returns the data of the event as the client gets it, and
+    /// whether it was changed.
+    fn first_text(&mut self, now: Duration, at: u64, data: Option<String>) -> (Option<String>, bool) {
+        if self.event_summary.is.restart {
+            self.slots.restart();
+            self.call.held = None;
+        }
+        let repairs = self.session().repairs_text();
+        let is_one = self.event_summary.pieces.iter().all(|piece| piece.slot == self.slots.slot());
+        if self.event_summary.is.opaque || repairs && self.event_summary.pieces.len() > 1 {
+            self.slots.pass();
+        }
+        if repairs && !is_one {
+            // The text that is held back belongs before the other slot's.
+            self.forward(now, self.call.raw.start_of_block(at));
+            self.release(now);
+        }
+        let held = !self.session().document().pending().is_empty();
+        for (piece, text) in self.event_summary.texts() {
+            self.slots.text(now, piece.slot, piece.name.as_deref(), text);
+        }
+        match data {
+            Some(data) if self.session().repairs_text() => self.repaired_event(now, at, data, held),
+            data => (data, false),
+        }
+    }
+
+    /// Returns how the call ends with this event, if it does. Of several choices the last one ends it.
+    fn end_of_first(&mut self) -> Option<CallEnd> {
+        // OpenRouter writes a finish reason beside its errors.
+        for (choice, reason) in self.event_summary.finishes.iter().filter(|_| self.event_summary.error.is_none()) {
+            self.call.ends.add(*choice, reason.clone());
+        }
+        let end = self.event_summary.end()?;
+        let goes_on =
+            matches!(end, CallEnd::Finished(_)) && !self.slots.have_finished(&self.call.ends, self.client.choices);
+        (!goes_on).then_some(end)
+    }
+
+    /// Takes an event that does not end the call.
+    fn go_on(&mut self, now: Duration, at: u64, data: Option<&str>, is_changed: bool) {
+        if self.call.adopts {
+            if let Some(data) = data.filter(|_| !self.event_summary.is_empty()) {
+                self.adopt(now, data);
+            }
+            return;
+        }
+        let finishes = &self.event_summary.finishes;
+        if finishes.iter().any(|(choice, reason)| self.slots.continues_choice(*choice, reason)) {
+            // Another choice goes on.
+            self.forward_text_of_last_event(now, at);
+            self.call.raw.skip_to(at);
+            self.call.is_withheld = true;
+            return;
+        }
+        self.client.finished.extend(finishes.iter().map(|(choice, _)| *choice));
+        match data {
+            Some(data) if is_changed => self.replace_event(now, at, data),
+            _ => self.hold(now, at),
+        }
+    }
+
+    /// Holds an event back that ends a slot whose text is not whole: it would be the end for the client, too. An event with
+    /// more of the answer shows that the slot is over, so that one and what was held back leave.
+    fn hold(&mut self, now: Duration, at: u64) {
+        let event = &self.event_summary;
+        let is_of = |ids: &[SlotId]| event.pieces.iter().all(|piece| ids.contains(&piece.slot.id));
+        match &mut self.call.held {
+            Some(held) if is_of(&held.slots) && !event.is.reasoning => held.slots.extend(&event.ended),
+            Some(held) => {
+                self.slots.pass_slots(&held.slots);
+                self.call.held = None;
+            }
+            None if event.ended.iter().any(|&id| self.slots.is_open(id)) => {
+                let slots = event.ended.clone();
+                // Text that came with the end is sent on its own.
+                self.forward_text_of_last_event(now, at);
+                self.call.held = Some(Held { from: self.call.raw.start_of_block(at), slots });
+            }
+            None => {}
+        }
+    }
+
+    /// Drops what has not left of an answer that is continued.
+    pub(super) fn withhold(&mut self, now: Duration) {
+        if let Some(held) = self.call.held.take() {
+            self.forward(now, held.from);
+            held.slots.into_iter().for_each(|slot| self.writer.reopen(slot));
+        }
+        self.call.raw.clear();
+    }
+
+    /// Forwards what precedes an event, and writes the text that came with it; the event itself is kept back.
+    fn forward_text_of_last_event(&mut self, now: Duration, at: u64) {
+        // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
+        self.forward(now, self.call.raw.start_of_block(at));
+        let mut out = Vec::new();
+        for (piece, text) in self.event_summary.texts().filter(|(_, text)| !text.is_empty()) {
+            self.writer.text(&mut out, piece.slot, text);
+        }
+        self.client.introduced |= !out.is_empty();
+        self.send(now, out.into());
+    }
+
+    /// Writes a terminal event of a request that was sent again, as far as the client is to see it.
+    fn adopt_last_event(&mut self, now: Duration, data: &str, end: &CallEnd, continues: bool) {
+        let has_more = !self.event_summary.text.is_empty() || self.event_summary.is.opaque || self.event_summary.is.other;
+        match end {
+            CallEnd::Finished(_) if has_more => {
+                let data = self.writer.without_end(data);
+                self.adopt(now, &data);
+            }
+            CallEnd::Error(_) if !continues => self.adopt(now, data),
+            _ => {}
+        }
+    }
+
+    /// Writes an event of another answer as one of the first.
+    pub(super) fn adopt(&mut self, now: Duration, data: &str) {
+        let event_type = std::mem::take(&mut self.event_summary.event_type);
+        self.write(now, |writer, out| writer.adopt(out, &event_type, data));
+    }
+}

@@ -1,0 +1,311 @@
+//! The slots of a response, each with a session of its own. The rest of those that are cut is asked for in turn.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::wire::finish_reason;
+use super::{CallEnd, Input, Outcome, Session, Status, Tally};
+use crate::provider::wire::{Slot, SlotKind, SlotText, Tool, Wire};
+use crate::provider::{FIRST, Finish, SlotId};
+
+/// The slots of one response. There is always one that is current.
+#[derive(Debug)]
+pub(super) struct Slots {
+    wire: &'static dyn Wire,
+    /// A session before its first input.
+    blank: Session,
+    /// The tools that the request declares.
+    tools: Vec<Tool>,
+    /// In the order in which they began.
+    list: Vec<Entry>,
+    /// The slot that got text last, or whose rest is asked for.
+    current: usize,
+    /// Slots whose rest is still to be asked for, and how the first call ended for them.
+    waiting: VecDeque<(usize, CallEnd)>,
+    /// How the first call ended.
+    ends: Ends,
+}
+
+#[derive(Debug)]
+struct Entry {
+    slot: Slot,
+    /// Something of the slot has come. Only the first entry may wait for that.
+    has_begun: bool,
+    session: Session,
+    outcome: Option<Outcome>,
+}
+
+/// How the first call ended, for each of its choices.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ends {
+    finished: Vec<(u32, Finish)>,
+}
+
+impl Ends {
+    /// Takes note of a choice's finish reason. The first one counts.
+    pub(super) fn add(&mut self, choice: u32, reason: Finish) {
+        if !self.has(choice) {
+            self.finished.push((choice, reason));
+        }
+    }
+
+    /// Returns whether a choice has a finish reason.
+    pub(super) fn has(&self, choice: u32) -> bool {
+        self.finished.iter().any(|(other, _)| *other == choice)
+    }
+
+    fn of(&self, choice: u32, otherwise: &CallEnd) -> CallEnd {
+        let reason = self.finished.iter().find(|(other, _)| *other == choice).map(|(_, reason)| reason.clone());
+        reason.map_or_else(|| otherwise.clone(), CallEnd::Finished)
+    }
+}
+
+/// Slots of one response that are read: choices, parallel calls, content blocks. A response with more of them passes as
+/// it comes.
+const MAX_SLOTS: usize = 256;
+
+impl Slots {
+    /// Returns one slot of which nothing has come. Its session and those of further slots are like `blank`.
+    pub(super) fn new(wire: &'static dyn Wire, blank: Session) -> Self {
+        let list = vec![Entry::new(blank.clone())];
+        Self { wire, blank, tools: Vec::new(), list, current: 0, waiting: VecDeque::new(), ends: Ends::default() }
+    }
+
+    /// Changes the settings of all sessions. Called before the first input.
+    pub(super) fn configure(&mut self, change: impl Fn(&mut Session)) {
+        change(&mut self.blank);
+        self.list.iter_mut().for_each(|entry| change(&mut entry.session));
+    }
+
+    /// Sets the tools that the request declares.
+    pub(super) fn set_tools(&mut self, tools: Vec<Tool>) {
+        self.tools = tools;
+    }
+
+    pub(super) fn set_wire(&mut self, wire: &'static dyn Wire) {
+        self.wire = wire;
+    }
+
+    /// Returns the session of the current slot.
+    pub(super) fn session(&self) -> &Session {
+        &self.entry().session
+    }
+
+    /// Returns the session of the current slot.
+    pub(super) fn session_mut(&mut self) -> &mut Session {
+        &mut self.entry_mut().session
+    }
+
+    /// Returns the current slot.
+    pub(super) fn slot(&self) -> Slot {
+        self.entry().slot
+    }
+
+    /// Takes text of a slot of the first call, and makes that slot the current one. `name`: the tool that is called.
+    pub(super) fn text(&mut self, now: Duration, slot: Slot, name: Option<&str>, text: &str) {
+        if self.entry().slot != slot || !self.entry().has_begun {
+            self.begin(slot, name);
+        }
+        if !text.is_empty() && self.entry().slot == slot {
+            self.session_mut().handle_input(now, Input::Text(text));
+        }
+    }
+
+    fn begin(&mut self, slot: Slot, name: Option<&str>) {
+        if let Some(known) = self.list.iter().position(|entry| entry.has_begun && entry.slot == slot) {
+            self.current = known;
+            return;
+        }
+        if self.list.len() >= MAX_SLOTS {
+            return self.pass();
+        }
+        if self.entry().has_begun {
+            self.list.push(Entry::new(self.blank.clone()));
+            self.current = self.list.len() - 1;
+        }
+        let is_call = slot.kind == SlotKind::Arguments;
+        let declared = self.tools.iter().find(|tool| Some(tool.name.as_str()) == name).cloned();
+        let entry = self.entry_mut();
+        (entry.slot, entry.has_begun) = (slot, true);
+        if is_call {
+            let undeclared = || Tool { name: name.unwrap_or_default().to_owned(), schema: None };
+            entry.session.set_tool_call(declared.unwrap_or_else(undeclared));
+        }
+    }
+
+    /// Drops what came: the first answer begins again.
+    pub(super) fn restart(&mut self) {
+        self.list = vec![Entry::new(self.blank.clone())];
+        self.current = 0;
+    }
+
+    /// Waits for the original request's answer again: its first slot may be another one.
+    pub(super) fn ask_again(&mut self) {
+        self.entry_mut().has_begun = false;
+    }
+
+    /// Lets the answer pass as it comes.
+    pub(super) fn pass(&mut self) {
+        self.list.iter_mut().for_each(|entry| entry.session.pass());
+    }
+
+    /// Gives up a slot that the client has seen end, although its text is not whole.
+    pub(super) fn pass_slots(&mut self, ids: &[SlotId]) {
+        let of_ids = self.list.iter_mut().filter(|entry| ids.contains(&entry.slot.id));
+        of_ids.for_each(|entry| entry.session.pass());
+    }
+
+    /// Returns whether all that was written of the answer is whole: one text in each choice, and it is JSON.
+    pub(super) fn is_whole(&self) -> bool {
+        self.list.iter().all(|entry| {
+            let is_whole = entry.session.document().is_complete() && !entry.session.is_passing();
+            is_whole && entry.slot.kind == SlotKind::Text
+        })
+    }
+
+    /// Returns whether the first call, were it to end like this, would be continued in any slot.
+    pub(super) fn would_continue(&self, ends: &Ends, end: &CallEnd) -> bool {
+        (0..self.list.len()).any(|at| self.is_cut(at, &ends.of(self.choice(at), end)))
+    }
+
+    /// Returns whether a choice would be continued, were it to end for this reason.
+    pub(super) fn continues_choice(&self, choice: u32, reason: &Finish) -> bool {
+        let end = CallEnd::Finished(reason.clone());
+        (0..self.list.len()).any(|at| self.choice(at) == choice && self.is_cut(at, &end))
+    }
+
+    /// Returns whether a slot could be continued, if the limit ended the answer now.
+    pub(super) fn is_open(&self, id: SlotId) -> bool {
+        let end = CallEnd::Finished(Finish::Length);
+        (0..self.list.len()).any(|at| self.list[at].slot.id == id && self.is_cut(at, &end))
+    }
+
+    /// Returns whether all choices of the answer have finished; `expected`: how many there are to be.
+    pub(super) fn have_finished(&self, ends: &Ends, expected: usize) -> bool {
+        ends.finished.len() >= expected && (0..self.list.len()).all(|at| ends.has(self.choice(at)))
+    }
+
+    /// Returns the choice that the current slot is in.
+    pub(super) fn choice_of(&self, id: SlotId) -> u32 {
+        self.wire.choice_of(id)
+    }
+
+    fn is_cut(&self, at: usize, end: &CallEnd) -> bool {
+        let Some(entry) = self.list.get(at) else { return false };
+        let is_alone = self.list.len() == 1;
+        // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
+        let can_be = is_alone || entry.session.document().is_json();
+        let is_last = || self.list.iter().skip(at + 1).all(|other| self.wire.choice_of(other.slot.id) != self.choice(at));
+        entry.session.would_continue(end) && can_be && (entry.slot.kind == SlotKind::Arguments || is_last())
+    }
+
+    /// The first call has ended: those of its slots that are cut wait for their turn. Where there are none, the current
+    /// session ends as it is.
+    pub(super) fn end(&mut self, ends: &Ends, end: &CallEnd) {
+        let cut = (0..self.list.len()).map(|at| (at, ends.of(self.choice(at), end)));
+        self.waiting = cut.filter(|(at, end)| self.is_cut(*at, end)).collect();
+        self.ends = ends.clone();
+        if self.waiting.is_empty() {
+            if self.list.len() > 1 {
+                self.pass();
+            }
+            self.waiting.push_back((self.current, ends.of(self.choice(self.current), end)));
+        }
+    }
+
+    /// Makes the next slot that waits the current one, and returns how the first call ended for it.
+    pub(super) fn next(&mut self) -> Option<CallEnd> {
+        let (at, end) = self.waiting.pop_front()?;
+        self.current = at;
+        Some(end)
+    }
+
+    /// Keeps how the current slot ended.
+    pub(super) fn keep(&mut self, outcome: Outcome) {
+        self.entry_mut().outcome = Some(outcome);
+    }
+
+    /// Returns how the answer ended: as the slot that ended worst, with the tally of all. That slot becomes the current
+    /// one.
+    pub(super) fn outcome(&mut self) -> Option<Outcome> {
+        let rank = |entry: &Entry| entry.outcome.as_ref().map(|outcome| rank(outcome.status()));
+        let worst = (0..self.list.len()).rev().filter(|&at| rank(&self.list[at]).is_some());
+        self.current = worst.max_by_key(|&at| rank(&self.list[at]))?;
+        let mut outcome = self.entry().outcome.clone()?;
+        let mut tally = Tally::default();
+        self.list.iter().filter(|entry| entry.outcome.is_some()).for_each(|entry| tally.add(entry.session.tally()));
+        *outcome.tally_mut() = tally;
+        Some(outcome)
+    }
+
+    /// Returns the reason with which a choice ends: that of its slot that ended worst, where one was continued or given
+    /// up, else its own.
+    pub(super) fn reason(&self, choice: u32) -> Finish {
+        let of_choice = || self.list.iter().filter(|entry| self.wire.choice_of(entry.slot.id) == choice);
+        let ended = of_choice().filter_map(|entry| Some((entry, entry.outcome.as_ref()?)));
+        match ended.max_by_key(|(_, outcome)| rank(outcome.status())) {
+            Some((entry, Outcome::Complete { .. })) if entry.slot.kind == SlotKind::Arguments => Finish::ToolCalls,
+            // A cut answer must not look whole.
+            Some((_, outcome)) => finish_reason(outcome).map_or(Finish::Length, Finish::from),
+            None => match self.ends.of(choice, &CallEnd::Closed) {
+                CallEnd::Finished(reason) => reason,
+                _ if of_choice().all(|entry| entry.session.document().is_complete()) => Finish::Stop,
+                _ => Finish::Length,
+            },
+        }
+    }
+
+    /// Returns the choices that have begun.
+    pub(super) fn choices(&self) -> Vec<u32> {
+        let mut choices: Vec<_> = (0..self.list.len()).map(|at| self.choice(at)).collect();
+        choices.sort_unstable();
+        choices.dedup();
+        choices
+    }
+
+    /// Returns the whole texts of all slots.
+    pub(super) fn texts(&self) -> Vec<SlotText<'_>> {
+        self.list.iter().filter(|entry| entry.has_begun).map(Entry::text).collect()
+    }
+
+    /// Returns the whole texts of the slots that are not as they came.
+    pub(super) fn changed_texts(&self) -> Vec<SlotText<'_>> {
+        self.list.iter().filter(|entry| entry.outcome.is_some()).map(Entry::text).collect()
+    }
+
+    fn choice(&self, at: usize) -> u32 {
+        self.list.get(at).map_or(0, |entry| self.wire.choice_of(entry.slot.id))
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "`current` is set to places of the list alone, and it only grows")]
+    fn entry(&self) -> &Entry {
+        &self.list[self.current]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "as above")]
+    fn entry_mut(&mut self) -> &mut Entry {
+        &mut self.list[self.current]
+    }
+}
+
+impl Entry {
+    fn new(session: Session) -> Self {
+        let slot = Slot { id: FIRST, kind: SlotKind::Text };
+        Self { slot, has_begun: false, session, outcome: None }
+    }
+
+    fn text(&self) -> SlotText<'_> {
+        SlotText { slot: self.slot, text: self.session.document().text() }
+    }
+}
+
+/// Orders statuses: the worse one is the larger one.
+fn rank(status: Status) -> u8 {
+    match status {
+        Status::PassedThrough => 0,
+        Status::Complete => 1,
+        Status::Closed => 2,
+        Status::Incomplete => 3,
+        Status::Failed => 4,
+    }
+}

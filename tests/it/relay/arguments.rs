@@ -1,0 +1,210 @@
+//! Arguments of tool calls, and several choices: each is a slot of its own.
+
+use serde_json::{Value, json};
+
+use super::{DONE, Ended, NOW, Reply, closed, dropped, event, finish, role, run_with, text, tool};
+use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
+use restitch::internal::wire::Tool;
+use restitch::session::{CallEnd, GiveUp, Status};
+use restitch::Limits;
+
+const ARGUMENTS: &str = r#"{"path": "a.txt", "lines": [1, 2, {"b": "c\"d"}]}"#;
+
+/// One chunk with a part of a call's arguments.
+fn part(index: u32, arguments: &str) -> String {
+    let call = json!({"index": index, "function": {"arguments": arguments}});
+    event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}))
+}
+
+/// The chunk that begins a call.
+fn call(index: u32, name: &str) -> String {
+    let call = json!({"index": index, "id": format!("call_{index}"), "type": "function", "function": {"name": name, "arguments": ""}});
+    event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [call]}}]}))
+}
+
+impl Ended {
+    /// The arguments of a call, and how often its id came.
+    fn arguments(&self, index: u32) -> (String, usize) {
+        let (mut arguments, mut ids) = (String::new(), 0);
+        for chunk in self.chunks() {
+            let calls = chunk["choices"][0]["delta"]["tool_calls"].as_array().cloned().unwrap_or_default();
+            for call in calls.iter().filter(|call| call["index"] == index) {
+                arguments += call["function"]["arguments"].as_str().unwrap_or_default();
+                ids += usize::from(call["id"].is_string());
+            }
+        }
+        (arguments, ids)
+    }
+
+    fn report(&self) -> Value {
+        self.chunks().iter().map(|chunk| chunk["restitch"].clone()).find(|report| !report.is_null()).unwrap_or_default()
+    }
+}
+
+fn run(relay: Relay, replies: &[Reply]) -> Ended {
+    let mut relay = relay;
+    run_with(&mut relay, replies, |body| vec![body.to_vec()])
+}
+
+/// What a model answers that was asked to repeat all arguments: the whole text, since they are short.
+fn rest() -> Reply {
+    closed(text("b", ARGUMENTS) + &finish("b", "stop") + DONE)
+}
+
+#[test]
+fn arguments_that_are_cut_anywhere_become_whole() {
+    for at in 1..ARGUMENTS.len() {
+        let delivered = role("a") + &call(0, "write") + &part(0, &ARGUMENTS[..at]);
+        for first in [
+            closed(delivered.clone() + &finish("a", "length") + DONE),
+            // Servers overwrite the reason.
+            closed(delivered.clone() + &finish("a", "tool_calls") + DONE),
+            dropped(delivered.clone()),
+            closed(delivered.clone()),
+        ] {
+            // A rest that only closes what is open is asked for once more.
+            let ended = run(Relay::new(Limits::default()), &[first, rest(), rest()]);
+            assert_eq!(ended.arguments(0), (ARGUMENTS.to_owned(), 1), "{at}: {}", ended.body);
+            assert_eq!((ended.finishes(), ended.transport_end), (vec!["tool_calls".to_owned()], TransportEnd::Closed));
+            assert_eq!(ended.outcome.status(), Status::Complete);
+            assert_eq!(ended.report()["parallel"], "unknown");
+            assert!(ended.body.ends_with(DONE));
+        }
+    }
+}
+
+#[test]
+fn the_question_names_the_tool_and_shows_all_arguments() {
+    let schema = r#"{"type":"object","properties":{"path":{"type":"string"}}}"#;
+    let tool = Tool { name: "write".to_owned(), schema: Some(schema.to_owned()) };
+    let relay = Relay::new(Limits::default()).request(vec![tool], 1);
+    let first = closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
+    let ended = run(relay, &[first, rest()]);
+    let turn = ended.requests[0].turn.as_ref().unwrap();
+    assert_eq!((turn.delivered.as_str(), turn.anchor.as_str()), (&ARGUMENTS[..30], ARGUMENTS[..30].trim_end()));
+    assert!(turn.prompt.contains(&format!(r#"{{"name":"write","parameters":{schema}}}"#)), "{}", turn.prompt);
+    assert!(turn.mark.is_some());
+}
+
+#[test]
+fn whole_calls_stay_and_the_one_that_is_cut_is_continued() {
+    let before = text("a", "I will write two files.") + &call(0, "write") + &part(0, "{\"a\": 1}");
+    let first = closed(before + &call(1, "write") + &part(1, &ARGUMENTS[..20]) + &finish("a", "length") + DONE);
+    let ended = run(Relay::new(Limits::default()), &[first, rest()]);
+    assert_eq!(ended.arguments(0), ("{\"a\": 1}".to_owned(), 1));
+    assert_eq!(ended.arguments(1), (ARGUMENTS.to_owned(), 1));
+    assert_eq!(ended.finishes(), ["tool_calls"]);
+    assert_eq!(ended.requests.len(), 1);
+}
+
+#[test]
+fn a_rest_that_comes_as_a_call_is_joined() {
+    let first = closed(call(0, "write") + &part(0, &ARGUMENTS[..20]) + &finish("a", "length") + DONE);
+    let ended = run(Relay::new(Limits::default()), &[first, closed(tool("b", ARGUMENTS, Some("tool_calls")) + DONE)]);
+    assert_eq!((ended.arguments(0), ended.finishes()), ((ARGUMENTS.to_owned(), 1), vec!["tool_calls".to_owned()]));
+}
+
+#[test]
+fn arguments_whose_rest_is_not_had_stay_open() {
+    let delivered = call(0, "write") + &part(0, &ARGUMENTS[..20]);
+    for (give_up, reason, finishes) in [
+        (GiveUp::Close, "length", vec!["length"]),
+        (GiveUp::Close, "tool_calls", vec!["length"]),
+        (GiveUp::Leave, "length", vec!["length"]),
+        (GiveUp::Leave, "tool_calls", vec!["length"]),
+        (GiveUp::Error, "length", vec![]),
+    ] {
+        let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(give_up);
+        let ended = run(relay, &[closed(delivered.clone() + &finish("a", reason) + DONE)]);
+        assert_eq!(ended.arguments(0), (ARGUMENTS[..20].to_owned(), 1), "{give_up}");
+        assert_eq!(ended.finishes(), finishes, "{give_up} {reason}");
+        assert_eq!(ended.outcome.status(), if give_up == GiveUp::Error { Status::Failed } else { Status::Incomplete });
+        assert_eq!(ended.report()["stop"], "continuations");
+    }
+    let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Leave);
+    assert_eq!(run(relay, &[dropped(delivered.clone())]).transport_end, TransportEnd::Dropped);
+    let relay = Relay::new(Limits::default().with_max_continuations(0));
+    assert_eq!(run(relay, &[dropped(delivered)]).finishes(), ["length"]);
+}
+
+#[test]
+#[cfg(feature = "schema")]
+fn arguments_that_violate_their_schema_are_reported() {
+    let schema = r#"{"properties":{"lines":{"items":{"type":"number"}}}}"#;
+    let tool = Tool { name: "write".to_owned(), schema: Some(schema.to_owned()) };
+    let relay = Relay::new(Limits::default()).request(vec![tool], 1);
+    let first = closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
+    let ended = run(relay, &[first, rest()]);
+    assert_eq!((&ended.report()["schema"], &ended.report()["schema_path"]), (&json!("violated"), &json!("/lines/2")));
+}
+
+#[test]
+fn each_choice_is_continued_in_turn() {
+    let of = |choice: u32, content: &str, reason: Option<&str>| {
+        event(&json!({"id": "a", "choices": [{"index": choice, "delta": {"content": content}, "finish_reason": reason}]}))
+    };
+    let documents = ["{\"a\": [1, 2, 3]}", "{\"b\": [4, 5, 6]}", "[7]"];
+    let content = |ended: &Ended, choice: u32| {
+        let chunks = ended.chunks();
+        let mut all = chunks.iter().filter_map(|chunk| Some((chunk["choices"][0]["index"].as_u64()?, &chunk["choices"][0])));
+        let mut text = String::new();
+        let mut reasons = Vec::new();
+        all.by_ref().filter(|(index, _)| *index == u64::from(choice)).for_each(|(_, chunk)| {
+            text += chunk["delta"]["content"].as_str().unwrap_or_default();
+            reasons.extend(chunk["finish_reason"].as_str().map(str::to_owned));
+        });
+        (text, reasons)
+    };
+    let first = of(0, &documents[0][..9], None)
+        + &of(1, &documents[1][..10], None)
+        + &of(2, documents[2], None)
+        + &of(0, "", Some("length"))
+        + &of(2, "", Some("stop"))
+        + &of(1, "", Some("length"))
+        + DONE;
+    let replies = [
+        closed(first),
+        closed(text("b", documents[0]) + &finish("b", "stop") + DONE),
+        closed(text("c", documents[1]) + &finish("c", "stop") + DONE),
+    ];
+    let ended = run(Relay::new(Limits::default()).request(Vec::new(), 3), &replies);
+    for (choice, document) in (0..).zip(documents) {
+        assert_eq!(content(&ended, choice), (document.to_owned(), vec!["stop".to_owned()]), "{}", ended.body);
+    }
+    assert_eq!(ended.requests.len(), 2);
+    assert_eq!((ended.outcome.status(), ended.outcome.tally().continuations), (Status::Complete, 2));
+}
+
+#[test]
+fn arguments_in_a_body_become_whole() {
+    let body = |arguments: &str, reason: &str| {
+        json!({"id": "a", "choices": [{"index": 0, "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}],
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "write", "arguments": arguments}}]},
+            "finish_reason": reason}]})
+        .to_string()
+    };
+    for at in 1..ARGUMENTS.len() {
+        let mut relay = BodyRelay::new(Limits::default());
+        relay.handle_body(NOW, &body(&ARGUMENTS[..at], "length"));
+        let rest = json!({"choices": [{"message": {"content": ARGUMENTS}, "finish_reason": "stop"}]}).to_string();
+        let mut whole = Value::Null;
+        while let Some(output) = relay.poll_output() {
+            match output {
+                Output::Call { .. } => relay.handle_body(NOW, &rest),
+                Output::Bytes(bytes) => whole = serde_json::from_slice(&bytes).unwrap(),
+                _ => {}
+            }
+        }
+        assert_eq!(whole["restitch"].take()["parallel"], "unknown");
+        whole.as_object_mut().unwrap().remove("restitch");
+        let expected: Value = serde_json::from_str(&body(ARGUMENTS, "tool_calls")).unwrap();
+        assert_eq!(whole, expected, "{at}");
+    }
+    let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0));
+    relay.handle_body(NOW, &body(&ARGUMENTS[..20], "length"));
+    let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
+    assert!(matches!(outputs.last(), Some(Output::Done { outcome, .. }) if outcome.status() == Status::Incomplete));
+    let mut refused = BodyRelay::new(Limits::default());
+    refused.handle_end(NOW, CallEnd::Dropped);
+    assert!(refused.poll_output().is_some());
+}
