@@ -18,7 +18,8 @@ use super::{Proxy, Tap};
 use crate::Limits;
 use crate::client::{Body, BodyError};
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
-use crate::provider::wire;
+use crate::provider::Dialect;
+use crate::provider::wire::{self, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
 use crate::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, PrefillOptions, Request, Retry, Status};
@@ -37,6 +38,7 @@ pub(super) struct Conversation {
     pub(super) head: Head,
     /// The request's body as it came. It is JSON, so it is UTF-8.
     pub(super) body: Bytes,
+    pub(super) dialect: Dialect,
     pub(super) request: wire::Request,
     /// The stage that the request names expects JSON.
     pub(super) expects_json: bool,
@@ -92,7 +94,7 @@ impl Conversation {
             repair = self.repair.as_str(),
             "answering"
         );
-        let expected = if self.request.stream { EVENT_STREAM } else { JSON };
+        let expected = self.media_type();
         if response.status() != StatusCode::OK || media_type(response.headers()) != Some(expected) {
             return passed(response);
         }
@@ -118,6 +120,7 @@ impl Conversation {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (limits, has_stop, strategy) = (self.limits.clone(), self.request.has_stop, self.strategy());
+        let (dialect, tools, choices) = (self.dialect, self.request.tools.clone(), self.request.n);
         let proxy = Arc::clone(&self.proxy);
         let conversation = Arc::new(self);
         let reopen = move |retry: Retry| {
@@ -125,6 +128,7 @@ impl Conversation {
             async move { conversation.reopen(retry.request()).await }
         };
         let stitcher = Stitcher::new().limits(limits).strategy(strategy).give_up(give_up).repair(repair);
+        let stitcher = stitcher.answering(dialect, tools, choices);
         let stitcher = if has_stop { stitcher.trust_stop() } else { stitcher };
         let stitch = stitcher.stream(first, reopen).on_rejection(|refused: &CallError| refused.0.clone()).observe_all(
             move |output| {
@@ -137,11 +141,20 @@ impl Conversation {
         Response::from_parts(parts, Body::stream(BrokenOff { stream: stitch, is_lost }))
     }
 
+    /// Returns the media type of an answer in the form that was asked for.
+    fn media_type(&self) -> &'static str {
+        match self.dialect.wire().framing() {
+            _ if !self.request.stream => JSON,
+            Framing::Events => EVENT_STREAM,
+            Framing::Lines => LINES,
+        }
+    }
+
     /// Makes a further call and checks that a stream answers it.
     async fn reopen(&self, request: &Request) -> Result<Frames, CallError> {
         let response = self.call(request).await.map_err(CallError)?;
         match media_type(response.headers()) {
-            Some(EVENT_STREAM) => Ok(self.frames(response.into_body())),
+            Some(found) if found == self.media_type() => Ok(self.frames(response.into_body())),
             other => {
                 Err(CallError(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
             }
@@ -149,7 +162,8 @@ impl Conversation {
     }
 
     fn body_relay(&self) -> BodyRelay {
-        let relay = BodyRelay::new(self.limits.clone()).strategy(self.strategy());
+        let relay = BodyRelay::new(self.limits.clone()).dialect(self.dialect).strategy(self.strategy());
+        let relay = relay.tools(self.request.tools.clone());
         let relay = relay.give_up(self.give_up).repair(self.repair);
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
@@ -164,6 +178,7 @@ impl Conversation {
             .as_ref()
             .is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
         let goes = capability.prefill != PrefillForm::None && is_reachable && !self.request.wants_reasoning;
+        let goes = goes || self.dialect.wire().always_continues();
         let options = PrefillOptions {
             rejects_trailing_space: capability.rejects_trailing_space,
             returns_prefill: capability.returns_prefill,
@@ -183,7 +198,7 @@ impl Conversation {
             let capability = self.proxy.capability(&self.request.model);
             let retry = self.retry(request, &capability);
             let is_prefix = retry.is_prefill();
-            if is_prefix && capability.prefill == PrefillForm::None {
+            if is_prefix && capability.prefill == PrefillForm::None && !self.dialect.wire().always_continues() {
                 return Err(CallEnd::PrefillRejected("another call has found that no prefix is continued".to_owned()));
             }
             let switch = retry.reasoning_off();
@@ -227,7 +242,7 @@ impl Conversation {
 
     /// Returns a further call, with a higher limit on its tokens where the operator allows one.
     fn retry(&self, request: &Request, capability: &Capability) -> Retry {
-        let retry = Retry::new(request.clone(), Arc::new(capability.clone()));
+        let retry = Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.dialect);
         let raised = |cap: u64| cap.saturating_mul(u64::from(self.proxy.token_factor).saturating_pow(request.number));
         match self.request.max_tokens.filter(|_| self.proxy.token_factor > 1) {
             Some(cap) => retry.with_max_tokens(raised(cap)),
@@ -334,11 +349,12 @@ pub(super) fn passed(response: Response<Incoming>) -> Response<Body> {
 
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
+const LINES: &str = "application/x-ndjson";
 
 fn media_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let name = value.split(';').next()?.trim();
-    [EVENT_STREAM, JSON].into_iter().find(|known| name.eq_ignore_ascii_case(known))
+    [EVENT_STREAM, JSON, LINES].into_iter().find(|known| name.eq_ignore_ascii_case(known))
 }
 
 fn rejected(reason: String, transient: bool) -> CallEnd {

@@ -10,7 +10,7 @@ use super::serve::{error, unreachable};
 use super::upstream;
 use crate::client::Body;
 use crate::provider::capability::CapabilityHint;
-use crate::provider::chat;
+use crate::provider::{Dialect, chat};
 use crate::provider::wire::Adaptation;
 
 /// Makes the first call and answers with its response, continued if it is cut.
@@ -57,9 +57,13 @@ async fn send(conversation: &Conversation) -> Result<Response<Incoming>, Respons
 const REFUSAL: usize = 64 << 10;
 
 impl Conversation {
-    /// Removes or adds `response_format`, and adds the suffix to the model's name with which it searches the web. A body
-    /// that fits its model stays as it is, to the byte.
+    /// Removes or adds `response_format`, and adds the suffix to the model's name with which it searches the web. In other
+    /// APIs than Chat Completions: asks for the arguments of tools as they are written. A body that fits its model stays as
+    /// it is, to the byte.
     fn adapt(&mut self) {
+        if self.dialect != Dialect::Chat {
+            return self.stream_arguments();
+        }
         let capability = self.proxy.capability(&self.request.model);
         let Ok(body) = std::str::from_utf8(&self.body) else { return };
         let suffix = capability.web_search.filter(|suffix| !self.request.model.ends_with(suffix.as_str()));
@@ -81,6 +85,17 @@ impl Conversation {
             self.adds_json_mode = adds_json_mode;
         }
         self.request.model = model.unwrap_or(std::mem::take(&mut self.request.model));
+    }
+
+    /// Asks for the arguments of tools as they are written, where the API sends them whole otherwise: what is cut inside a
+    /// value would never be sent.
+    fn stream_arguments(&mut self) {
+        let adaptation = Adaptation { streams_arguments: true, ..Adaptation::default() };
+        let Ok(body) = std::str::from_utf8(&self.body) else { return };
+        if let Some(adapted) = self.dialect.wire().adapt(body, &adaptation).filter(|adapted| adapted != body) {
+            tracing::debug!("asked for the arguments of tools as they are written");
+            self.body = adapted.into();
+        }
     }
 
     /// Removes the `response_format` that the proxy has added. Returns whether there was one.

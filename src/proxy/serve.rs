@@ -26,7 +26,7 @@ use super::chat::{self, Conversation};
 use super::first;
 use super::upstream::{self, Head, RequestDirectives};
 use crate::client::Body;
-use crate::provider;
+use crate::provider::Dialect;
 use crate::socket::{Cut, Socket};
 
 /// A proxy that listens. Dropping it closes the socket; answers under way are finished in the background.
@@ -156,18 +156,18 @@ fn asks_for_websocket(headers: &HeaderMap) -> bool {
 const NO_WEBSOCKET: &str = "this proxy passes no WebSockets on: connect to the upstream itself for them";
 
 async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> {
-    let is_chat = request.method() == Method::POST && request.uri().path().ends_with("/chat/completions");
+    let dialect = Dialect::of_path(request.uri().path()).filter(|_| request.method() == Method::POST);
     let (parts, body) = request.into_parts();
     let directives = RequestDirectives::read(&parts.headers);
     let head = Head::new(parts);
     let directives = match directives {
         Ok(directives) => directives,
-        Err(mistake) if is_chat => return error(StatusCode::BAD_REQUEST, &mistake),
+        Err(mistake) if dialect.is_some() => return error(StatusCode::BAD_REQUEST, &mistake),
         Err(_) => RequestDirectives::default(),
     };
-    if !is_chat || directives.off {
+    let Some(dialect) = dialect.filter(|_| !directives.off) else {
         return pass(&proxy, &head, Body::wrap(body)).await;
-    }
+    };
     let body = match Collected::read(body, proxy.limits.transport.max_body_bytes, None).await {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => return pass(&proxy, &head, body).await,
@@ -177,16 +177,26 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
         Ok(expects_json) => expects_json.unwrap_or_default(),
         Err(mistake) => return error(StatusCode::BAD_REQUEST, &mistake),
     };
-    match provider::chat::parse(&body) {
-        Some(request) if request.n <= 1 => {
+    match dialect.wire().parse(head.path(), &body) {
+        Some(request) if request.n <= MAX_CHOICES => {
             let mut limits = proxy.limits.clone();
             directives.lower(&mut limits.continuation);
             let give_up = directives.give_up.unwrap_or(proxy.give_up);
             let repair = directives.repair.unwrap_or(proxy.repair);
             let adds_json_mode = false;
             let head = head.uncompressed();
-            let conversation =
-                Conversation { proxy, limits, give_up, repair, head, body, request, expects_json, adds_json_mode };
+            let conversation = Conversation {
+                proxy,
+                limits,
+                give_up,
+                repair,
+                head,
+                body,
+                dialect,
+                request,
+                expects_json,
+                adds_json_mode,
+            };
             first::answer(conversation).await
         }
         _ => pass(&proxy, &head, Body::full(body)).await,
@@ -196,16 +206,27 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
 /// Answers a chat completion that did not come over a connection.
 pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    match provider::chat::parse(&body) {
+    let dialect = Dialect::of_path(parts.uri.path()).unwrap_or_default();
+    match dialect.wire().parse(parts.uri.path(), &body) {
         Some(request) => {
             let (limits, head) = (proxy.limits.clone(), Head::new(parts).uncompressed());
             let (give_up, repair) = (proxy.give_up, proxy.repair);
             let (expects_json, adds_json_mode) = (false, false);
-            let conversation =
-                Conversation { proxy, limits, give_up, repair, head, body, request, expects_json, adds_json_mode };
+            let conversation = Conversation {
+                proxy,
+                limits,
+                give_up,
+                repair,
+                head,
+                body,
+                dialect,
+                request,
+                expects_json,
+                adds_json_mode,
+            };
             first::answer(conversation).await
         }
-        None => error(StatusCode::BAD_REQUEST, "the request is no chat completion"),
+        None => error(StatusCode::BAD_REQUEST, &format!("the request is none of `{dialect}`")),
     }
 }
 
@@ -232,6 +253,8 @@ pub(super) fn error(status: StatusCode, message: &str) -> Response<Body> {
 
 /// The `type` of errors that no upstream has sent.
 pub(crate) const PROXY_ERROR: &str = "proxy_error";
+/// The most choices of an answer that is continued. One that asks for more passes.
+const MAX_CHOICES: u64 = 128;
 /// The smallest buffer that hyper accepts.
 const SMALLEST_BUFFER: usize = 8192;
 /// How long the head of a request may take.

@@ -48,6 +48,11 @@ impl Head {
         Self(parts)
     }
 
+    /// Returns the request's path, without its query.
+    pub(super) fn path(&self) -> &str {
+        self.0.uri.path()
+    }
+
     /// Returns the head for a further call. An idempotency key of the first call would bring back its answer, or an
     /// error about the other body; so would a digest of its body.
     pub(super) fn for_further_call(&self) -> Self {

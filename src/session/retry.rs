@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::{ContinuationMode, Request};
 use crate::provider::capability::{Capability, PrefillForm, Switch};
-use crate::provider::chat::ask;
+use crate::provider::Dialect;
 use crate::provider::wire::{Changes, Rest};
 
 /// A further call, which applies itself to the original request.
@@ -44,13 +44,21 @@ use crate::provider::wire::{Changes, Rest};
 pub struct Retry {
     request: Request,
     capability: Arc<Capability>,
+    dialect: Dialect,
     max_tokens: Option<u64>,
 }
 
 impl Retry {
     /// Returns the call that a session asks for, in the form for a model of this capability.
     pub fn new(request: Request, capability: Arc<Capability>) -> Self {
-        Self { request, capability, max_tokens: None }
+        Self { request, capability, dialect: Dialect::default(), max_tokens: None }
+    }
+
+    /// Sets the API of the request. Default: Chat Completions.
+    #[must_use]
+    pub fn with_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
     }
 
     /// Sets the limit on the answer's tokens. It is used where the original request has one.
@@ -81,15 +89,14 @@ impl Retry {
         self.capability.reasoning_off.as_ref().filter(|_| self.is_prefill() || self.request.reduce_reasoning)
     }
 
-    /// Returns the body of this call, made from the original body. A body that is not a chat completions request (a
-    /// JSON object with an array `messages`) is returned as it is: the model then begins its answer again, and the new
+    /// Returns the body of this call, made from the original body. A body that is no request of the API (for Chat
+    /// Completions a JSON object with an array `messages`) is returned as it is: the model then begins its answer again, and the new
     /// answer is joined where it reaches the cut.
     pub fn body(&self, original: &str) -> String {
         self.try_body(original).unwrap_or_else(|| original.to_owned())
     }
 
-    /// Returns the body of this call like [`body`](Self::body), or `None` where the original is not a chat completions
-    /// request.
+    /// Returns the body of this call like [`body`](Self::body), or `None` where the original is no request of the API.
     pub fn try_body(&self, original: &str) -> Option<String> {
         let rest = self.request.turn.as_ref().map(|turn| match turn.mode {
             ContinuationMode::Reprompt => Rest::Reprompt { delivered: &turn.delivered, prompt: &turn.prompt },
@@ -100,7 +107,7 @@ impl Retry {
             max_tokens: self.max_tokens,
             keeps_json_mode: self.request.turn.as_ref().is_some_and(|turn| turn.keeps_json_mode),
         };
-        ask(original, rest.as_ref(), &changes)
+        self.dialect.wire().ask(original, rest.as_ref(), &changes)
     }
 
     /// Returns the request of this call, made from the original request of an SDK: a type that serde writes and reads as

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::provider::Dialect;
 use crate::provider::capability::Capability;
 use crate::session::relay::{Output, TransportEnd};
 use crate::session::{CallEnd, Outcome, Request, Retry, Session};
@@ -61,6 +62,7 @@ pub(super) type Rejection<'a, E> = Box<dyn Fn(&E) -> CallEnd + Send + 'a>;
 pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) engine: G,
     capability: Arc<Capability>,
+    dialect: Dialect,
     upstream: Option<Upstream<'a, G::Chunk, E>>,
     opening: Option<Opening<'a, G::Chunk, E>>,
     /// The next call, and when it is to be made.
@@ -87,13 +89,14 @@ impl<G: Engine, E> Unpin for Driver<'_, G, E> {}
 impl<'a, G: Engine, E> Driver<'a, G, E> {
     pub(super) fn new(
         engine: G,
-        capability: Arc<Capability>,
+        (capability, dialect): (Arc<Capability>, Dialect),
         first: Upstream<'a, G::Chunk, E>,
         reopen: Reopen<'a, G::Chunk, E>,
     ) -> Self {
         Self {
             engine,
             capability,
+            dialect,
             upstream: Some(first),
             opening: None,
             call: None,
@@ -123,7 +126,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             }
             let now = self.origin.elapsed();
             if let Some((request, _)) = self.call.take_if(|(_, at)| *at <= now) {
-                let retry = Retry::new(request, Arc::clone(&self.capability));
+                let retry = Retry::new(request, Arc::clone(&self.capability)).with_dialect(self.dialect);
                 self.is_prefill = retry.is_prefill();
                 self.opening = Some((self.reopen)(retry));
             }

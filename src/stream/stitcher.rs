@@ -13,7 +13,8 @@ use super::driver::{Driver, Upstream};
 use super::{Stitch, StitchText};
 use crate::Limits;
 use crate::provider::capability::{Capability, PrefillForm};
-use crate::provider::wire::Request;
+use crate::provider::Dialect;
+use crate::provider::wire::{Request, Tool};
 use crate::repair::RepairOptions;
 use crate::session::relay::Relay;
 use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};
@@ -79,6 +80,9 @@ pub struct Stitcher {
     trusts_stop: bool,
     give_up: GiveUp,
     repair: Option<RepairOptions>,
+    dialect: Dialect,
+    tools: Vec<Tool>,
+    choices: u64,
 }
 
 impl Stitcher {
@@ -146,6 +150,25 @@ impl Stitcher {
         self
     }
 
+    /// Sets the API of the stream. Default: Chat Completions.
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        if dialect.wire().always_continues() {
+            self.strategy.prefill = Some(PrefillOptions::default());
+        }
+        self
+    }
+
+    /// Reads what the request's body says of its answer, after [`dialect`](Self::dialect): tools, the number of choices, stop
+    /// sequences, JSON mode. Without it the arguments of tool calls are continued without their schema, and one choice is
+    /// expected.
+    #[must_use]
+    pub fn request(self, body: &str) -> Self {
+        let request = self.dialect.wire().parse("", body.as_bytes());
+        self.suited_to(request.as_ref())
+    }
+
     /// Makes a provider's event stream whole.
     ///
     /// `first` is the body of the first call's answer. `reopen` makes a further call: the [`Retry`] edits the request.
@@ -155,10 +178,11 @@ impl Stitcher {
         S: Stream<Item = Result<Bytes, E>> + Send + 'a,
         Fut: Future<Output = Result<S, E>> + Send + 'a,
     {
-        let engine = Relay::new(self.limits).strategy(self.strategy).give_up(self.give_up);
+        let engine = Relay::new(self.limits).dialect(self.dialect).request(self.tools, self.choices);
+        let engine = engine.strategy(self.strategy).give_up(self.give_up);
         let engine = if self.trusts_stop { engine.trust_stop() } else { engine };
         let engine = if let Some(options) = self.repair { engine.repair(options) } else { engine };
-        Stitch(Driver::new(engine, self.capability, Box::pin(first), opening(reopen, |body| Box::pin(body))))
+        Stitch(Driver::new(engine, (self.capability, self.dialect), Box::pin(first), opening(reopen, |body| Box::pin(body))))
     }
 
     /// Makes the text of an SDK's deltas whole.
@@ -175,6 +199,13 @@ impl Stitcher {
         self.deltas(mapped(first, D::into), opening(reopen, |deltas| mapped(deltas, D::into)))
     }
 
+    /// Sets the API of the stream, the tools that the request declares, and how many choices it asks for.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn answering(mut self, dialect: Dialect, tools: Vec<Tool>, choices: u64) -> Self {
+        (self.dialect, self.tools, self.choices) = (dialect, tools, choices);
+        self
+    }
+
     /// Takes from a request what it says of continuations.
     pub(super) fn suited_to(mut self, request: Option<&Request>) -> Self {
         let keeps_json_mode = |request: &Request| request.has_json_mode && self.capability.keeps_json_mode();
@@ -182,6 +213,9 @@ impl Stitcher {
         self.trusts_stop |= request.is_some_and(|request| request.has_stop);
         self.strategy.prefill =
             self.strategy.prefill.filter(|_| request.is_none_or(|request| !request.wants_reasoning));
+        if let Some(request) = request {
+            (self.tools, self.choices) = (request.tools.clone(), request.n);
+        }
         self
     }
 
@@ -199,7 +233,7 @@ impl Stitcher {
         if let Some(options) = self.repair {
             session.set_repair(options);
         }
-        StitchText(Driver::new(Deltas::new(session), self.capability, first, reopen))
+        StitchText(Driver::new(Deltas::new(session), (self.capability, self.dialect), first, reopen))
     }
 }
 
