@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use crate::json::string::quoted;
 use super::{Delta, Finish, Kind, SlotId};
+use crate::json::string::quoted;
 use crate::provider::capability::{PrefillForm, Switch};
 
 /// The API that a response is of.

@@ -10,8 +10,8 @@ use super::serve::{error, unreachable};
 use super::upstream;
 use crate::client::Body;
 use crate::provider::capability::CapabilityHint;
-use crate::provider::{Dialect, chat};
 use crate::provider::wire::Adaptation;
+use crate::provider::{Dialect, chat};
 
 /// Makes the first call and answers with its response, continued if it is cut.
 pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {

@@ -207,7 +207,8 @@ impl BodyRelay {
         if let Outcome::PassedThrough { .. } = outcome {
             return first;
         }
-        let reasons: Vec<_> = self.slots.choices().into_iter().map(|choice| (choice, self.slots.reason(choice))).collect();
+        let reasons: Vec<_> =
+            self.slots.choices().into_iter().map(|choice| (choice, self.slots.reason(choice))).collect();
         let usage = self.usages.as_deref();
         let ending = Ending { reasons: &reasons, usage, usage_apart: false, report: Some(&report) };
         self.wire.write_body(&first, &self.slots.changed_texts(), &ending).unwrap_or(first)

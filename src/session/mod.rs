@@ -33,8 +33,8 @@ mod snapshot;
 pub(crate) mod stitch;
 mod tags;
 mod template;
-mod tool_call;
 pub(crate) mod text;
+mod tool_call;
 mod wire;
 
 use std::collections::VecDeque;

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{ContinuationMode, Request};
-use crate::provider::capability::{Capability, PrefillForm, Switch};
 use crate::provider::Dialect;
+use crate::provider::capability::{Capability, PrefillForm, Switch};
 use crate::provider::wire::{Changes, Rest};
 
 /// A further call, which applies itself to the original request.

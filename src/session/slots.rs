@@ -195,7 +195,8 @@ impl Slots {
         let is_alone = self.list.len() == 1;
         // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
         let can_be = is_alone || entry.session.document().is_json();
-        let is_last = || self.list.iter().skip(at + 1).all(|other| self.wire.choice_of(other.slot.id) != self.choice(at));
+        let is_last =
+            || self.list.iter().skip(at + 1).all(|other| self.wire.choice_of(other.slot.id) != self.choice(at));
         entry.session.would_continue(end) && can_be && (entry.slot.kind == SlotKind::Arguments || is_last())
     }
 

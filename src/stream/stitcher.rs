@@ -12,8 +12,8 @@ use super::deltas::{Deltas, TextDelta};
 use super::driver::{Driver, Upstream};
 use super::{Stitch, StitchText};
 use crate::Limits;
-use crate::provider::capability::{Capability, PrefillForm};
 use crate::provider::Dialect;
+use crate::provider::capability::{Capability, PrefillForm};
 use crate::provider::wire::{Request, Tool};
 use crate::repair::RepairOptions;
 use crate::session::relay::Relay;
@@ -182,7 +182,12 @@ impl Stitcher {
         let engine = engine.strategy(self.strategy).give_up(self.give_up);
         let engine = if self.trusts_stop { engine.trust_stop() } else { engine };
         let engine = if let Some(options) = self.repair { engine.repair(options) } else { engine };
-        Stitch(Driver::new(engine, (self.capability, self.dialect), Box::pin(first), opening(reopen, |body| Box::pin(body))))
+        Stitch(Driver::new(
+            engine,
+            (self.capability, self.dialect),
+            Box::pin(first),
+            opening(reopen, |body| Box::pin(body)),
+        ))
     }
 
     /// Makes the text of an SDK's deltas whole.

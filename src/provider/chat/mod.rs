@@ -29,6 +29,7 @@
 //! ```
 
 mod body;
+mod calls;
 mod reader;
 mod request;
 mod wire;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use memchr::memchr;
 
+use super::calls::Calls;
 use crate::json::string::Unescaper;
 use crate::json::walk::{self, Raw, ValueKind};
 use crate::provider::{Delta, Finish, Kind, SlotId};
@@ -23,6 +24,7 @@ pub struct Reader {
     /// Whether an event of this stream had a `delta`.
     has_deltas: bool,
     known_form: Option<KnownForm>,
+    calls: Calls,
     /// The choice of the last content string that was read in full, and its place between its quotes.
     content: Option<(u32, Range<usize>)>,
 }
@@ -88,7 +90,8 @@ impl Reader {
     ///
     /// Servers differ in these points: content as an array of parts; reasoning as `reasoning_content`, `reasoning` or
     /// parts; a whole `message` in place of a `delta` (read only in streams without any `delta`, since some servers
-    /// repeat in it what they have sent); tool calls without an index (their place in the array counts);
+    /// repeat in it what they have sent); tool calls without an index, or all with the same (a new id is a new
+    /// call, no id is the last call);
     /// `function_call` (tool call 0); an empty string for no finish; usage in `x_groq`.
     pub fn read(&mut self, event_type: &str, data: &str, mut on: impl FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
@@ -239,7 +242,10 @@ impl Reader {
             self.text(Channel::Refusal(choice), refusal, on);
         }
         for (at, call) in tool_calls.into_iter().flat_map(|calls| calls.elements()).enumerate() {
-            let index = position(call.member("index"), at);
+            let written =
+                call.member("index").and_then(|index| index.as_u64()).and_then(|index| u32::try_from(index).ok());
+            let id = call.member("id").and_then(|id| id.decode()).filter(|id| !id.is_empty());
+            let index = self.calls.place(choice, written, id.as_deref(), at);
             self.call(choice, index, call.member("id"), call.member("function"), on);
         }
         if let Some(call) = function_call.filter(|call| call.kind() == ValueKind::Object) {

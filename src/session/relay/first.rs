@@ -150,7 +150,8 @@ impl Relay {
 
     /// Writes a terminal event of a request that was sent again, as far as the client is to see it.
     fn adopt_last_event(&mut self, now: Duration, data: &str, end: &CallEnd, continues: bool) {
-        let has_more = !self.event_summary.text.is_empty() || self.event_summary.is.opaque || self.event_summary.is.other;
+        let has_more =
+            !self.event_summary.text.is_empty() || self.event_summary.is.opaque || self.event_summary.is.other;
         match end {
             CallEnd::Finished(_) if has_more => {
                 let data = self.writer.without_end(data);

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{DONE, Ended, NOW, Reply, closed, dropped, event, finish, role, run_with, text, tool};
+use restitch::Limits;
 use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::Tool;
 use restitch::session::{CallEnd, GiveUp, Status};
-use restitch::Limits;
 
 const ARGUMENTS: &str = r#"{"path": "a.txt", "lines": [1, 2, {"b": "c\"d"}]}"#;
 
@@ -141,12 +141,15 @@ fn arguments_that_violate_their_schema_are_reported() {
 #[test]
 fn each_choice_is_continued_in_turn() {
     let of = |choice: u32, content: &str, reason: Option<&str>| {
-        event(&json!({"id": "a", "choices": [{"index": choice, "delta": {"content": content}, "finish_reason": reason}]}))
+        event(
+            &json!({"id": "a", "choices": [{"index": choice, "delta": {"content": content}, "finish_reason": reason}]}),
+        )
     };
     let documents = ["{\"a\": [1, 2, 3]}", "{\"b\": [4, 5, 6]}", "[7]"];
     let content = |ended: &Ended, choice: u32| {
         let chunks = ended.chunks();
-        let mut all = chunks.iter().filter_map(|chunk| Some((chunk["choices"][0]["index"].as_u64()?, &chunk["choices"][0])));
+        let mut all =
+            chunks.iter().filter_map(|chunk| Some((chunk["choices"][0]["index"].as_u64()?, &chunk["choices"][0])));
         let mut text = String::new();
         let mut reasons = Vec::new();
         all.by_ref().filter(|(index, _)| *index == u64::from(choice)).for_each(|(_, chunk)| {
