@@ -10,6 +10,7 @@ pub mod capability;
 pub(crate) mod chat;
 mod cohere;
 mod completions;
+mod fields;
 mod gemini;
 mod messages;
 mod ollama;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Delta;
+use super::{Delta, Finish};
 
 /// A whole answer, put together from its deltas.
 ///
@@ -20,6 +20,8 @@ pub struct Transcript {
     pub tool_args: BTreeMap<String, ToolCall>,
     /// The last finish reason of each answer that has ended.
     pub finish: BTreeMap<String, String>,
+    /// The same reasons, in the words of Chat Completions.
+    pub reasons: BTreeMap<String, Finish>,
     /// The last usage, as the server wrote it.
     pub usage: Option<String>,
     /// The message of the last error.
@@ -52,8 +54,9 @@ impl Transcript {
                 call.name = call.name.take().or_else(|| name.map(str::to_owned));
                 call.args.push_str(arguments);
             }
-            Delta::Finish { choice, word, .. } => {
+            Delta::Finish { choice, ref reason, word } => {
                 self.finish.insert(choice.to_string(), word.to_owned());
+                self.reasons.insert(choice.to_string(), reason.clone());
             }
             Delta::Usage { raw } => self.usage = Some(raw.to_owned()),
             Delta::Error { message, .. } => self.error = Some(message.to_owned()),

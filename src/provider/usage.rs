@@ -31,10 +31,13 @@ pub fn add_usage(total: &mut Option<String>, raw: &str) {
     *total = Some(sum);
 }
 
-/// Returns the answer's tokens in a usage object: `completion_tokens`, or `output_tokens`, its name in other formats.
+/// Returns the answer's tokens in a usage object: `completion_tokens`, or one of its names in other formats. Cohere has
+/// it one level deeper, in `tokens`.
 pub fn answer_tokens(raw: &str) -> Option<u64> {
     let root = Raw::root(raw).filter(|_| walk::is_valid(raw))?;
-    ["completion_tokens", "output_tokens"].into_iter().find_map(|key| root.member(key)?.as_u64())
+    let names = ["completion_tokens", "output_tokens", "candidatesTokenCount", "eval_count"];
+    let count = |object: Raw<'_>| names.into_iter().find_map(|key| object.member(key)?.as_u64());
+    count(root).or_else(|| count(root.member("tokens")?))
 }
 
 /// Writes the sum of two values. Recurses at most [`DEPTH`] times, whatever the input is.
@@ -89,7 +92,7 @@ const DEPTH: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::add_usage;
+    use super::{add_usage, answer_tokens};
 
     fn check(parts: &[&str], expected: Option<&str>) {
         let mut total = None;
@@ -126,6 +129,20 @@ mod tests {
     fn what_is_no_object_is_passed_over() {
         check(&["null", "", "[1]", "{"], None);
         check(&["null", r#"{"a":1}"#, "7"], Some(r#"{"a":1}"#));
+    }
+
+    #[test]
+    fn the_answers_tokens_have_several_names() {
+        for raw in [
+            r#"{"completion_tokens":7}"#,
+            r#"{"output_tokens":7}"#,
+            r#"{"promptTokenCount":1,"candidatesTokenCount":7,"totalTokenCount":8}"#,
+            r#"{"prompt_eval_count":1,"eval_count":7}"#,
+            r#"{"billed_units":{"output_tokens":5},"tokens":{"output_tokens":7}}"#,
+        ] {
+            assert_eq!(answer_tokens(raw), Some(7), "{raw}");
+        }
+        assert_eq!(answer_tokens(r#"{"total_tokens":7}"#), None);
     }
 
     #[test]

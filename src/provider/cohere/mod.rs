@@ -1,55 +1,104 @@
-//! To be written.
+//! Cohere's Chat API, version 2.
+//!
+//! A stream has events with a `type`: contents and tool calls begin, grow and end, each with an index. Contents and
+//! tool calls are counted apart, so a text and a tool call may have the same [`SlotId`](crate::provider::SlotId); the
+//! kind of the slot tells them apart. The live API ends with `data: [DONE]`.
 
-use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
-use super::{Delta, Kind};
+mod body;
+mod reader;
+mod request;
+mod writer;
 
-/// To be written.
+use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
+use crate::provider::{Delta, Finish, fields};
+use reader::Reader;
+use writer::Writer;
+
+/// Cohere's Chat, version 2.
 #[derive(Debug)]
 pub(crate) struct Cohere;
 
 impl Wire for Cohere {
-    fn takes_path(&self, _path: &str) -> bool {
-        false
+    fn takes_path(&self, path: &str) -> bool {
+        path.ends_with("/v2/chat")
     }
 
-    fn recognizes(&self, _event_type: &str, _data: &str) -> Option<bool> {
-        Some(false)
+    fn recognizes(&self, event_type: &str, data: &str) -> Option<bool> {
+        let root = fields::object(data)?;
+        let written = fields::text(root.member("type"));
+        if TYPES.contains(&written.as_deref().unwrap_or(event_type)) {
+            return Some(true);
+        }
+        // A whole answer has no type. Other APIs with a `message` and a reason call both differently.
+        let message = fields::object_of(root, "message");
+        Some(message.is_some_and(|message| message.member("role").is_some()) && root.member(FINISH).is_some())
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader)
+        Box::new(Reader::default())
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        super::chat::Chat.writer()
+        Box::new(Writer::default())
     }
 
-    fn read_body(&self, _body: &str, _on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        false
+    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
+        body::read(body, on)
     }
 
-    fn write_body(&self, _first_body: &str, _texts: &[SlotText<'_>], _ending: &Ending<'_>) -> Option<String> {
-        None
+    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+        body::write(first_body, texts, ending)
     }
 
-    fn parse(&self, _path: &str, _body: &[u8]) -> Option<Request> {
-        None
+    fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
+        request::parse(std::str::from_utf8(body).ok()?)
     }
 
-    fn ask(&self, _body: &str, _rest: Option<&Rest<'_>>, _changes: &Changes<'_>) -> Option<String> {
-        None
+    fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+        request::ask(body, rest, changes)
     }
 
-    fn adapt(&self, _body: &str, _adaptation: &Adaptation<'_>) -> Option<String> {
-        None
+    fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+        request::adapt(body, adaptation)
+    }
+}
+
+/// Returns why an answer ended, by the API's word.
+fn finish(word: &str) -> Finish {
+    match word {
+        "COMPLETE" | "STOP_SEQUENCE" => Finish::Stop,
+        // The second is the limit of the model's context.
+        "MAX_TOKENS" | "ERROR_LIMIT" => Finish::Length,
+        "TOOL_CALL" => Finish::ToolCalls,
+        "ERROR_TOXIC" => Finish::ContentFilter,
+        other => Finish::Other(other.to_owned()),
     }
 }
 
-#[derive(Debug)]
-struct Reader;
-
-impl wire::Reader for Reader {
-    fn read(&mut self, _event_type: &str, _data: &str, _on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        Kind::Other
+/// Returns the API's word for the end of an answer.
+fn word(reason: &Finish) -> &str {
+    match reason {
+        Finish::Stop => "COMPLETE",
+        Finish::Length => "MAX_TOKENS",
+        Finish::ToolCalls | Finish::FunctionCall => "TOOL_CALL",
+        Finish::ContentFilter => "ERROR_TOXIC",
+        Finish::Other(word) => word,
     }
 }
+
+const FINISH: &str = "finish_reason";
+
+/// The types of the API's events. Those of other APIs have no hyphens.
+const TYPES: [&str; 11] = [
+    "message-start",
+    "content-start",
+    "content-delta",
+    "content-end",
+    "tool-plan-delta",
+    "tool-call-start",
+    "tool-call-delta",
+    "tool-call-end",
+    "citation-start",
+    "citation-end",
+    "message-end",
+];

@@ -1,55 +1,104 @@
-//! To be written.
+//! OpenAI's legacy Completions API, which vLLM, llama.cpp and others speak, too.
+//!
+//! A request has a prompt in place of messages, and the model continues it. So the rest of an answer is asked for with
+//! the prompt and the delivered text after it. A stream has one JSON object per event, then `data: [DONE]`.
 
-use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
-use super::{Delta, Kind};
+mod reader;
+mod request;
+mod writer;
 
-/// To be written.
+use crate::json::edit::Edits;
+use crate::json::string::quoted;
+use crate::json::walk::Raw;
+use crate::provider::fields;
+use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotKind, SlotText, Wire};
+use crate::provider::{Delta, Kind};
+use reader::Reader;
+use writer::Writer;
+
+/// OpenAI's legacy Completions.
 #[derive(Debug)]
 pub(crate) struct Completions;
 
 impl Wire for Completions {
-    fn takes_path(&self, _path: &str) -> bool {
-        false
+    fn takes_path(&self, path: &str) -> bool {
+        path.ends_with("/completions") && !path.ends_with("/chat/completions")
     }
 
-    fn recognizes(&self, _event_type: &str, _data: &str) -> Option<bool> {
-        Some(false)
+    fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
+        let root = fields::object(data)?;
+        if fields::text(root.member("object")).unwrap_or_default().starts_with("text_completion") {
+            return Some(true);
+        }
+        match root.member("choices") {
+            // Chat Completions have a `delta` or a `message` in each choice. Any server may open with an empty list.
+            Some(choices) => choices.elements().next().map(|choice| choice.member("text").is_some()),
+            None if root.member("type").is_some() => Some(false),
+            None if root.member("error").is_some() || root.member("usage").is_some() => None,
+            None => Some(false),
+        }
+    }
+
+    fn has_choices(&self) -> bool {
+        true
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader)
+        Box::new(Reader::default())
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        super::chat::Chat.writer()
+        Box::new(Writer::default())
     }
 
-    fn read_body(&self, _body: &str, _on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        false
+    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
+        matches!(wire::Reader::read(&mut Reader::default(), "message", body, on), Kind::Chunk | Kind::Error)
     }
 
-    fn write_body(&self, _first_body: &str, _texts: &[SlotText<'_>], _ending: &Ending<'_>) -> Option<String> {
-        None
+    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+        let root = fields::object(first_body)?;
+        let choices: Vec<_> = root.member("choices")?.elements().collect();
+        let mut edits = Edits::default();
+        for (number, reason) in ending.reasons {
+            let choice = choice_of(&choices, *number)?;
+            let (text, reason) = (text_of(texts, *number).map(quoted), quoted(reason.as_str()));
+            let mut set: Vec<_> = text.iter().map(|text| ("text", text.as_str())).collect();
+            set.push(("finish_reason", &reason));
+            edits.object(choice, &[], &set);
+        }
+        let mut added = Vec::new();
+        added.extend(ending.usage.map(|usage| ("usage", usage)));
+        added.extend(ending.report.map(|report| ("restitch", report)));
+        edits.object(root, &[], &added);
+        Some(edits.apply(first_body))
     }
 
-    fn parse(&self, _path: &str, _body: &[u8]) -> Option<Request> {
-        None
+    fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
+        request::parse(std::str::from_utf8(body).ok()?)
     }
 
-    fn ask(&self, _body: &str, _rest: Option<&Rest<'_>>, _changes: &Changes<'_>) -> Option<String> {
-        None
+    fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+        request::ask(body, rest, changes)
     }
 
-    fn adapt(&self, _body: &str, _adaptation: &Adaptation<'_>) -> Option<String> {
-        None
+    fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+        request::adapt(body, adaptation)
+    }
+
+    fn always_continues(&self) -> bool {
+        true
     }
 }
 
-#[derive(Debug)]
-struct Reader;
+/// Returns the choice with a number: by its `index`, or by its place where it has none.
+fn choice_of<'a>(choices: &[Raw<'a>], number: u32) -> Option<Raw<'a>> {
+    let index = |choice: &Raw<'_>| fields::number(choice.member("index"));
+    let written = choices.iter().find(|choice| index(choice) == Some(number));
+    written.or_else(|| choices.get(number as usize).filter(|choice| index(choice).is_none())).copied()
+}
 
-impl wire::Reader for Reader {
-    fn read(&mut self, _event_type: &str, _data: &str, _on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        Kind::Other
-    }
+/// Returns the text of a choice.
+fn text_of<'a>(texts: &[SlotText<'a>], choice: u32) -> Option<&'a str> {
+    let mut texts = texts.iter().filter(|text| text.slot.kind == SlotKind::Text);
+    texts.find(|text| text.slot.id.item == choice).map(|text| text.text)
 }

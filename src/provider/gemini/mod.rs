@@ -1,55 +1,87 @@
-//! To be written.
+//! Google's Gemini API: `generateContent` and `streamGenerateContent`, of AI Studio and of Vertex AI.
+//!
+//! Each event of a stream (`alt=sse`) is a whole response object with more parts. The model's name and whether the
+//! answer is streamed are in the path. Arguments of function calls are objects that come whole, so there only text is
+//! continued. Requests are protocol buffers in JSON: their members may be in camel case or in snake case.
 
-use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
-use super::{Delta, Kind};
+mod body;
+mod reader;
+mod request;
+mod writer;
 
-/// To be written.
+use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
+use crate::provider::{Delta, Finish, fields};
+use reader::Reader;
+use writer::Writer;
+
+/// Google's Gemini.
 #[derive(Debug)]
 pub(crate) struct Gemini;
 
 impl Wire for Gemini {
-    fn takes_path(&self, _path: &str) -> bool {
-        false
+    fn takes_path(&self, path: &str) -> bool {
+        request::method(path).is_some()
     }
 
-    fn recognizes(&self, _event_type: &str, _data: &str) -> Option<bool> {
-        Some(false)
+    fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
+        let root = fields::object(data)?;
+        let is_own = |key: &&str| root.member(key).is_some();
+        if ["candidates", "usageMetadata", "promptFeedback"].iter().any(is_own) {
+            return Some(true);
+        }
+        // Errors look alike in several APIs.
+        if root.member("error").is_some() { None } else { Some(false) }
+    }
+
+    fn has_choices(&self) -> bool {
+        true
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader)
+        Box::new(Reader::default())
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        super::chat::Chat.writer()
+        Box::new(Writer::default())
     }
 
-    fn read_body(&self, _body: &str, _on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        false
+    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
+        body::read(body, on)
     }
 
-    fn write_body(&self, _first_body: &str, _texts: &[SlotText<'_>], _ending: &Ending<'_>) -> Option<String> {
-        None
+    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+        body::write(first_body, texts, ending)
     }
 
-    fn parse(&self, _path: &str, _body: &[u8]) -> Option<Request> {
-        None
+    fn parse(&self, path: &str, body: &[u8]) -> Option<Request> {
+        request::parse(path, std::str::from_utf8(body).ok()?)
     }
 
-    fn ask(&self, _body: &str, _rest: Option<&Rest<'_>>, _changes: &Changes<'_>) -> Option<String> {
-        None
+    fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+        request::ask(body, rest, changes)
     }
 
-    fn adapt(&self, _body: &str, _adaptation: &Adaptation<'_>) -> Option<String> {
-        None
+    fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+        request::adapt(body, adaptation)
     }
 }
 
-#[derive(Debug)]
-struct Reader;
+/// Returns why an answer ended, by the API's word.
+fn finish(word: &str) -> Finish {
+    match word {
+        "STOP" => Finish::Stop,
+        "MAX_TOKENS" => Finish::Length,
+        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => Finish::ContentFilter,
+        other => Finish::Other(other.to_owned()),
+    }
+}
 
-impl wire::Reader for Reader {
-    fn read(&mut self, _event_type: &str, _data: &str, _on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        Kind::Other
+/// Returns the API's word for the end of an answer. An answer that calls functions ends like any other.
+fn word(reason: &Finish) -> &str {
+    match reason {
+        Finish::Stop | Finish::ToolCalls | Finish::FunctionCall => "STOP",
+        Finish::Length => "MAX_TOKENS",
+        Finish::ContentFilter => "SAFETY",
+        Finish::Other(word) => word,
     }
 }

@@ -1,55 +1,110 @@
-//! To be written.
+//! Ollama's own API: `/api/chat` and `/api/generate`.
+//!
+//! A stream has one JSON object per line, and the last one says `"done":true`. Arguments of tool calls are objects that
+//! come whole, so there only text is continued.
 
-use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
-use super::{Delta, Kind};
+mod reader;
+mod request;
+mod writer;
 
-/// To be written.
+use crate::json::edit::Edits;
+use crate::json::string::quoted;
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::wire::{self, Adaptation, Changes, Ending, Framing, Request, Rest, SlotKind, SlotText, Wire};
+use crate::provider::{Delta, Finish, Kind, fields};
+use reader::Reader;
+use writer::Writer;
+
+/// Ollama's own API.
 #[derive(Debug)]
 pub(crate) struct Ollama;
 
 impl Wire for Ollama {
-    fn takes_path(&self, _path: &str) -> bool {
-        false
+    fn takes_path(&self, path: &str) -> bool {
+        path.ends_with("/api/chat") || path.ends_with("/api/generate")
     }
 
-    fn recognizes(&self, _event_type: &str, _data: &str) -> Option<bool> {
-        Some(false)
+    fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
+        let root = fields::object(data)?;
+        let is_own = |key: &&str| root.member(key).is_some();
+        if root.member("done").is_some_and(|done| done.kind() == ValueKind::Bool) {
+            return Some(["model", "message", "response"].iter().any(is_own));
+        }
+        // An error is a string here, and in some servers of other APIs.
+        if root.member("error").is_some_and(|error| error.inner().is_some()) { None } else { Some(false) }
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Lines
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader)
+        Box::new(Reader::default())
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        super::chat::Chat.writer()
+        Box::new(Writer::default())
     }
 
-    fn read_body(&self, _body: &str, _on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        false
+    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
+        matches!(wire::Reader::read(&mut Reader::default(), "message", body, on), Kind::Chunk | Kind::Error)
     }
 
-    fn write_body(&self, _first_body: &str, _texts: &[SlotText<'_>], _ending: &Ending<'_>) -> Option<String> {
-        None
+    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+        let root = fields::object(first_body)?;
+        root.member("done")?;
+        let text = texts.iter().find(|text| text.slot.kind == SlotKind::Text && text.slot.id.item == 0);
+        let mut edits = Edits::default();
+        let message = put_text(&mut edits, root, text.map(|text| text.text));
+        let reason = ending.reasons.first().map(|(_, reason)| quoted(word(reason)));
+        let mut set: Vec<_> = message.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        set.extend(reason.iter().map(|reason| ("done_reason", reason.as_str())));
+        set.extend(ending.usage.map(Raw::root).into_iter().flatten().flat_map(counts));
+        set.extend(ending.report.map(|report| ("restitch", report)));
+        edits.object(root, &[], &set);
+        Some(edits.apply(first_body))
     }
 
-    fn parse(&self, _path: &str, _body: &[u8]) -> Option<Request> {
-        None
+    fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
+        request::parse(std::str::from_utf8(body).ok()?)
     }
 
-    fn ask(&self, _body: &str, _rest: Option<&Rest<'_>>, _changes: &Changes<'_>) -> Option<String> {
-        None
+    fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+        request::ask(body, rest, changes)
     }
 
-    fn adapt(&self, _body: &str, _adaptation: &Adaptation<'_>) -> Option<String> {
-        None
+    fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+        request::adapt(body, adaptation)
     }
 }
 
-#[derive(Debug)]
-struct Reader;
-
-impl wire::Reader for Reader {
-    fn read(&mut self, _event_type: &str, _data: &str, _on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        Kind::Other
+/// Replaces the text of an object. Returns the member of the root that must be set for it, if there is one.
+fn put_text(edits: &mut Edits, root: Raw<'_>, text: Option<&str>) -> Option<(&'static str, String)> {
+    let quoted = quoted(text?);
+    match fields::object_of(root, "message") {
+        Some(message) => {
+            edits.object(message, &[], &[("content", &quoted)]);
+            None
+        }
+        None => Some(("response", quoted)),
     }
 }
+
+/// Returns the counts of tokens in an object: the usage.
+fn counts(object: Raw<'_>) -> impl Iterator<Item = (&'static str, &str)> {
+    COUNTS.into_iter().filter_map(move |key| {
+        let count = object.member(key).filter(|count| count.kind() == ValueKind::Number)?;
+        Some((key, count.as_str()))
+    })
+}
+
+/// Returns the API's word for the end of an answer. An answer that calls tools ends like any other.
+fn word(reason: &Finish) -> &str {
+    match reason {
+        Finish::ToolCalls | Finish::FunctionCall => "stop",
+        reason => reason.as_str(),
+    }
+}
+
+/// The members that are the usage.
+const COUNTS: [&str; 2] = ["prompt_eval_count", "eval_count"];

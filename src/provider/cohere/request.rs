@@ -1,0 +1,111 @@
+//! Reads what a continuation must know of a Cohere request, and writes the request for the rest.
+
+use crate::json::edit::Edits;
+use crate::json::string::quoted;
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::capability::Switch;
+use crate::provider::fields;
+use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+
+/// Reads a request's body. Returns `None` unless it is a JSON object with an array `messages`.
+pub(super) fn parse(body: &str) -> Option<Request> {
+    let root = request(body)?;
+    let form = fields::text(root.member(RESPONSE_FORMAT).and_then(|format| format.member("type")));
+    Some(Request {
+        stream: fields::is_true(root.member("stream")),
+        n: 1,
+        has_stop: fields::has_stop(root.member("stop_sequences")),
+        has_json_mode: form.as_deref() == Some("json_object"),
+        model: fields::text(root.member("model")).unwrap_or_default().into_owned(),
+        wants_reasoning: root.member("thinking").is_some_and(asks_for_reasoning),
+        max_tokens: root.member(LIMIT).and_then(|limit| limit.as_u64()),
+        tools: tools(root),
+    })
+}
+
+fn asks_for_reasoning(thinking: Raw<'_>) -> bool {
+    fields::word(thinking.member("type")).is_some_and(|word| word != "disabled")
+}
+
+fn tools(root: Raw<'_>) -> Vec<Tool> {
+    let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
+    let tool = |function: Raw<'_>| {
+        let name = fields::text(function.member("name"))?.into_owned();
+        Some(Tool { name, schema: function.member("parameters").map(|schema| schema.as_str().to_owned()) })
+    };
+    tools.filter_map(|tool| tool.member("function")).filter_map(tool).collect()
+}
+
+/// Returns the request for the rest of an answer, or the original request with changes.
+///
+/// The messages are appended, and what would force another form on the rest is removed. Tools go, too, unless the
+/// history has calls: then no tool may be called.
+pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+    let root = request(body)?;
+    let messages = root.member("messages")?;
+    let mut edits = Edits::default();
+    let (mut remove, mut set) = (Vec::new(), Vec::new());
+    if let Some(rest) = rest {
+        edits.append(messages, &messages_for(rest));
+        if !changes.keeps_json_mode {
+            remove.push(RESPONSE_FORMAT);
+        }
+        if messages.elements().any(calls_tools) && root.member("tools").is_some() {
+            set.push(("tool_choice", "\"NONE\""));
+        } else {
+            remove.extend(["tools", "tool_choice", "strict_tools"]);
+        }
+    }
+    if let Some(Switch { key, value }) = changes.reasoning_off
+        && !remove.contains(&key.as_str())
+        && key != "messages"
+    {
+        set.retain(|(other, _)| other != key);
+        set.push((key, value));
+    }
+    let limit = changes.max_tokens.filter(|_| root.member(LIMIT).is_some()).map(|limit| limit.to_string());
+    set.extend(limit.iter().map(|limit| (LIMIT, limit.as_str())));
+    edits.object(root, &remove, &set);
+    Some(edits.apply(body))
+}
+
+/// Returns a first request as its model takes it.
+pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+    let root = request(body)?;
+    let model = adaptation.model.map(quoted);
+    let mut set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
+    if adaptation.adds_json_mode {
+        set.push((RESPONSE_FORMAT, r#"{"type":"json_object"}"#));
+    }
+    let mut edits = Edits::default();
+    edits.object(root, adaptation.without.as_slice(), &set);
+    Some(edits.apply(body)).filter(|adapted| adapted != body)
+}
+
+/// Returns the messages that ask for the rest. An empty message is refused, so a blank text is left out.
+fn messages_for(rest: &Rest<'_>) -> String {
+    let message = |role, text| format!(r#"{{"role":"{role}","content":{}}}"#, quoted(text));
+    match rest {
+        Rest::Reprompt { delivered, prompt } if delivered.trim().is_empty() => message("user", prompt),
+        Rest::Reprompt { delivered, prompt } => {
+            format!("{},{}", message("assistant", delivered), message("user", prompt))
+        }
+        Rest::Prefill { delivered, .. } => message("assistant", delivered),
+    }
+}
+
+/// Returns whether a message calls a tool or has a tool's result.
+fn calls_tools(message: Raw<'_>) -> bool {
+    fields::text(message.member("role")).as_deref() == Some("tool")
+        || message.member("tool_calls").is_some_and(|calls| calls.elements().next().is_some())
+}
+
+fn request(body: &str) -> Option<Raw<'_>> {
+    let root = fields::object(body)?;
+    root.member("messages").filter(|messages| messages.kind() == ValueKind::Array)?;
+    Some(root)
+}
+
+const RESPONSE_FORMAT: &str = "response_format";
+
+const LIMIT: &str = "max_tokens";

@@ -1,0 +1,108 @@
+//! Reads what a continuation must know of a Completions request, and writes the request for the rest.
+
+use crate::json::edit::Edits;
+use crate::json::string::{escape_into, quoted};
+use crate::json::walk::Raw;
+use crate::provider::capability::Switch;
+use crate::provider::fields;
+use crate::provider::wire::{Adaptation, Changes, Request, Rest};
+
+/// Reads a request. Returns `None` where the prompt can't be continued: several prompts, tokens in place of text, an
+/// answer that repeats the prompt or lies between two texts, or the best of several answers, which is not streamed.
+pub(super) fn parse(body: &str) -> Option<Request> {
+    let root = fields::object(body)?;
+    prompt(root)?;
+    let has_suffix = root.member("suffix").is_some_and(|suffix| !matches!(suffix.as_str(), "null" | "\"\""));
+    let best_of = root.member("best_of").and_then(|best_of| best_of.as_u64()).unwrap_or(1);
+    if fields::is_true(root.member("echo")) || has_suffix || best_of > 1 {
+        return None;
+    }
+    let form = fields::text(root.member(RESPONSE_FORMAT).and_then(|format| format.member("type")));
+    Some(Request {
+        stream: fields::is_true(root.member("stream")),
+        n: root.member("n").and_then(|n| n.as_u64()).unwrap_or(1),
+        has_stop: fields::has_stop(root.member("stop")),
+        has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
+        model: fields::text(root.member("model")).unwrap_or_default().into_owned(),
+        max_tokens: root.member("max_tokens").and_then(|limit| limit.as_u64()),
+        ..Request::default()
+    })
+}
+
+/// Returns the request for the rest of an answer, or the original request with changes. The delivered text follows the
+/// prompt without any byte between the two. Members that would force another form on the rest are removed.
+pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+    parse(body)?;
+    let root = fields::object(body)?;
+    let mut edits = Edits::default();
+    let (mut remove, mut set) = (Vec::new(), Vec::new());
+    if let Some(rest) = rest {
+        remove.extend(FORMS);
+        remove.retain(|key| !(changes.keeps_json_mode && *key == RESPONSE_FORMAT));
+        let prompt = prompt(root)?;
+        edits.replace(prompt, &continued(prompt, rest)?);
+    }
+    if let Some(Switch { key, value }) = changes.reasoning_off
+        && !remove.contains(&key.as_str())
+        && key != PROMPT
+    {
+        set.push((key.as_str(), value.as_str()));
+    }
+    let limit = changes.max_tokens.filter(|_| root.member("max_tokens").is_some()).map(|limit| limit.to_string());
+    set.extend(limit.iter().map(|limit| ("max_tokens", limit.as_str())));
+    edits.object(root, &remove, &set);
+    Some(edits.apply(body))
+}
+
+/// Returns a first request as its model takes it.
+pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+    parse(body)?;
+    let model = adaptation.model.map(quoted);
+    let set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
+    let mut edits = Edits::default();
+    edits.object(fields::object(body)?, adaptation.without.as_slice(), &set);
+    Some(edits.apply(body)).filter(|adapted| adapted != body)
+}
+
+/// Returns the only prompt of a request: a string, or an array of one string.
+fn prompt(root: Raw<'_>) -> Option<Raw<'_>> {
+    let prompt = root.member(PROMPT)?;
+    let mut elements = prompt.elements();
+    let only = elements.next().filter(|_| elements.next().is_none()).unwrap_or(prompt);
+    only.inner().map(|_| only)
+}
+
+/// Returns the prompt with what follows it, as a JSON string. The prompt stays as it is written: decoding would lose
+/// half of a surrogate pair.
+fn continued(prompt: Raw<'_>, rest: &Rest<'_>) -> Option<String> {
+    let mut out = format!("\"{}", prompt.inner()?).into_bytes();
+    match rest {
+        Rest::Prefill { delivered, .. } => escape_into(&mut out, delivered),
+        Rest::Reprompt { delivered, prompt } => {
+            escape_into(&mut out, delivered);
+            escape_into(&mut out, "\n\n");
+            escape_into(&mut out, prompt);
+        }
+    }
+    out.push(b'"');
+    String::from_utf8(out).ok()
+}
+
+const PROMPT: &str = "prompt";
+
+const RESPONSE_FORMAT: &str = "response_format";
+
+/// The members that force a form, and the one that asks for several answers. See the same list of Chat Completions.
+const FORMS: [&str; 11] = [
+    RESPONSE_FORMAT,
+    "n",
+    "grammar",
+    "json_schema",
+    "regex",
+    "ebnf",
+    "structured_outputs",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+];

@@ -1,0 +1,189 @@
+//! Reads what a continuation must know of a Gemini request, and writes the request for the rest.
+
+use crate::json::edit::Edits;
+use crate::json::string::quoted;
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::capability::Switch;
+use crate::provider::fields;
+use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+
+/// Returns the method that a path ends with, and the path before it.
+pub(super) fn method(path: &str) -> Option<(&str, &str)> {
+    let (before, method) = path.rsplit_once(':')?;
+    matches!(method, "generateContent" | STREAM).then_some((before, method))
+}
+
+/// Reads a request's body. Returns `None` unless it is a JSON object with an array `contents`.
+pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
+    let (before, method) = method(path)?;
+    let root = request(body)?;
+    let config = fields::either(root, CONFIG).map(|(_, config)| config);
+    let of = |keys| config.and_then(|config| fields::either(config, keys)).map(|(_, value)| value);
+    let has_json_mode = FORMS.iter().any(|form| match of(*form) {
+        Some(value) => !matches!(value.as_str(), "null" | "\"\"" | "\"text/plain\""),
+        None => false,
+    });
+    Some(Request {
+        stream: method == STREAM,
+        n: of(CANDIDATES).and_then(|count| count.as_u64()).unwrap_or(1),
+        has_stop: fields::has_stop(of(["stopSequences", "stop_sequences"])),
+        has_json_mode,
+        model: before.rsplit('/').next().unwrap_or_default().to_owned(),
+        wants_reasoning: of(THINKING).is_some_and(asks_for_reasoning),
+        max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),
+        tools: tools(root),
+    })
+}
+
+/// Returns whether a `thinkingConfig` asks the model to reason. A budget of 0 turns reasoning off; -1 leaves it to the
+/// model.
+fn asks_for_reasoning(thinking: Raw<'_>) -> bool {
+    let of = |keys| fields::either(thinking, keys).map(|(_, value)| value);
+    fields::is_true(of(["includeThoughts", "include_thoughts"]))
+        || of(["thinkingBudget", "thinking_budget"]).is_some_and(|budget| !matches!(budget.as_str(), "0" | "null"))
+        || fields::word(of(["thinkingLevel", "thinking_level"])).is_some()
+}
+
+fn tools(root: Raw<'_>) -> Vec<Tool> {
+    let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
+    let declarations = tools.filter_map(|tool| fields::either(tool, DECLARATIONS));
+    let declared = declarations.flat_map(|(_, functions)| functions.elements());
+    let tool = |function: Raw<'_>| {
+        let schema = ["parameters", "parametersJsonSchema", "parameters_json_schema"];
+        let schema = schema.iter().find_map(|key| function.member(key)).map(|schema| schema.as_str().to_owned());
+        Some(Tool { name: fields::text(function.member("name"))?.into_owned(), schema })
+    };
+    declared.filter_map(tool).collect()
+}
+
+/// Returns the request for the rest of an answer, or the original request with changes.
+///
+/// Two contents are appended, the model's and the user's. From the configuration goes what would force another form on
+/// the rest, and the number of candidates. Tools go, too, unless the history has calls: then no function may be called.
+pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+    let root = request(body)?;
+    let contents = root.member("contents")?;
+    let mut edits = Edits::default();
+    let (mut remove, mut set) = (Vec::new(), Vec::new());
+    let mut config = Config::default();
+    if let Some(rest) = rest {
+        edits.append(contents, &contents_for(rest));
+        config.remove.extend(CANDIDATES);
+        if !changes.keeps_json_mode {
+            config.remove.extend(FORMS.iter().flatten());
+        }
+        if contents.elements().any(calls_functions) && root.member("tools").is_some() {
+            let key = fields::either(root, TOOL_CONFIG).map_or(TOOL_CONFIG[0], |(key, _)| key);
+            set.push((key, NO_CALL.to_owned()));
+        } else {
+            remove.extend(TOOL_CONFIG);
+            remove.push("tools");
+        }
+    }
+    if let Some(Switch { key, value }) = changes.reasoning_off {
+        match key.as_str() {
+            // These are edited here, each byte once.
+            "contents" | "generationConfig" | "generation_config" => {}
+            key if THINKING.contains(&key) => config.set.push((THINKING, value.clone())),
+            key => {
+                remove.retain(|other| *other != key);
+                set.retain(|(other, _)| *other != key);
+                set.push((key, value.clone()));
+            }
+        }
+    }
+    config.limit = changes.max_tokens;
+    set.extend(config.apply(root, &mut edits));
+    let set: Vec<_> = set.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    edits.object(root, &remove, &set);
+    Some(edits.apply(body))
+}
+
+/// Returns a first request as its model takes it. The model's name is in the path, so it stays.
+pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+    let root = request(body)?;
+    let mut edits = Edits::default();
+    let mut config = Config::default();
+    let without = adaptation.without.filter(|key| !CONFIG.contains(key));
+    if adaptation.adds_json_mode {
+        config.set.push((FORMS[0], r#""application/json""#.to_owned()));
+    }
+    let set: Vec<_> = config.apply(root, &mut edits).into_iter().collect();
+    let set: Vec<_> = set.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    edits.object(root, without.as_slice(), &set);
+    Some(edits.apply(body)).filter(|adapted| adapted != body)
+}
+
+/// Changes in `generationConfig`.
+#[derive(Default)]
+struct Config {
+    remove: Vec<&'static str>,
+    /// Both spellings of each key, and the value.
+    set: Vec<([&'static str; 2], String)>,
+    /// Another limit on the answer's tokens, if there is one.
+    limit: Option<u64>,
+}
+
+impl Config {
+    /// Applies the changes. Returns the member that the request needs, if it has no configuration yet.
+    fn apply(self, root: Raw<'_>, edits: &mut Edits) -> Option<(&'static str, String)> {
+        let Some((_, config)) = fields::either(root, CONFIG).filter(|(_, raw)| raw.kind() == ValueKind::Object) else {
+            let members: Vec<_> = self.set.iter().map(|([key, _], value)| format!("\"{key}\":{value}")).collect();
+            return (!members.is_empty()).then(|| (CONFIG[0], format!("{{{}}}", members.join(","))));
+        };
+        let limit = fields::either(config, LIMIT).and_then(|(key, _)| Some((key, self.limit?.to_string())));
+        let spelled = |(keys, value): ([&'static str; 2], String)| {
+            (fields::either(config, keys).map_or(keys[0], |(key, _)| key), value)
+        };
+        let set: Vec<_> = self.set.into_iter().map(spelled).chain(limit).collect();
+        let set: Vec<_> = set.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        edits.object(config, &self.remove, &set);
+        None
+    }
+}
+
+/// Returns the contents that ask for the rest. An empty part is refused, so a blank text is left out.
+fn contents_for(rest: &Rest<'_>) -> String {
+    let content = |role, text| format!(r#"{{"role":"{role}","parts":[{{"text":{}}}]}}"#, quoted(text));
+    match rest {
+        Rest::Reprompt { delivered, prompt } if delivered.trim().is_empty() => content("user", prompt),
+        Rest::Reprompt { delivered, prompt } => {
+            format!("{},{}", content("model", delivered), content("user", prompt))
+        }
+        Rest::Prefill { delivered, .. } => content("model", delivered),
+    }
+}
+
+/// Returns whether a content calls a function or has a function's result.
+fn calls_functions(content: Raw<'_>) -> bool {
+    let is_call = |part: Raw<'_>| {
+        let call = fields::either(part, ["functionCall", "function_call"]);
+        call.or(fields::either(part, ["functionResponse", "function_response"])).is_some()
+    };
+    content.member("parts").is_some_and(|parts| parts.elements().any(is_call))
+}
+
+fn request(body: &str) -> Option<Raw<'_>> {
+    let root = fields::object(body)?;
+    root.member("contents").filter(|contents| contents.kind() == ValueKind::Array)?;
+    Some(root)
+}
+
+const STREAM: &str = "streamGenerateContent";
+
+const CONFIG: [&str; 2] = ["generationConfig", "generation_config"];
+const CANDIDATES: [&str; 2] = ["candidateCount", "candidate_count"];
+const LIMIT: [&str; 2] = ["maxOutputTokens", "max_output_tokens"];
+const THINKING: [&str; 2] = ["thinkingConfig", "thinking_config"];
+const TOOL_CONFIG: [&str; 2] = ["toolConfig", "tool_config"];
+const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
+
+/// The members that force a form, in both spellings.
+const FORMS: [[&str; 2]; 3] = [
+    ["responseMimeType", "response_mime_type"],
+    ["responseSchema", "response_schema"],
+    ["responseJsonSchema", "response_json_schema"],
+];
+
+/// No function may be called.
+const NO_CALL: &str = r#"{"functionCallingConfig":{"mode":"NONE"}}"#;

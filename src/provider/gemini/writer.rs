@@ -1,0 +1,134 @@
+//! Writes events that continue a Gemini stream.
+
+use super::body::put_text;
+use crate::json::edit::Edits;
+use crate::json::string::quoted;
+use crate::json::walk::ValueKind;
+use crate::provider::fields;
+use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
+
+/// A writer of chunks that look like those of the answer that the client is already reading.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    /// The members that every chunk repeats, as the first answer wrote them: names and raw values.
+    head: Vec<(String, String)>,
+    /// A chunk with a candidate was observed; later chunks are ignored.
+    is_settled: bool,
+}
+
+impl Writer {
+    /// Writes a chunk: members, raw JSON with commas, and then those that every chunk repeats.
+    fn chunk(&self, out: &mut Vec<u8>, members: &str, report: Option<&str>) {
+        let head = self.head.iter().map(|(key, value)| format!("{}:{value}", quoted(key)));
+        let report = report.map(|report| format!("\"restitch\":{}", fields::one_line(report)));
+        let members = (!members.is_empty()).then(|| members.to_owned());
+        let members: Vec<_> = members.into_iter().chain(head).chain(report).collect();
+        event(out, &format!("{{{}}}", members.join(",")));
+    }
+}
+
+/// Returns a candidate, raw JSON.
+fn candidate(index: u32, text: &str, reason: Option<&str>) -> String {
+    let content = format!(r#"{{"parts":[{{"text":{}}}],"role":"model"}}"#, quoted(text));
+    let reason = reason.map(|reason| format!("\"finishReason\":{},", quoted(reason))).unwrap_or_default();
+    format!(r#"{{"content":{content},{reason}"index":{index}}}"#)
+}
+
+/// Writes an event. The API ends its lines with CRLF.
+fn event(out: &mut Vec<u8>, data: &str) {
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(fields::one_line(data).as_bytes());
+    out.extend_from_slice(b"\r\n\r\n");
+}
+
+impl wire::Writer for Writer {
+    fn observe(&mut self, _event_type: &str, data: &str) {
+        if self.is_settled {
+            return;
+        }
+        let Some(root) = fields::object(data) else { return };
+        let candidates = root.member("candidates").filter(|candidates| candidates.kind() == ValueKind::Array);
+        self.is_settled = candidates.is_some_and(|candidates| candidates.elements().next().is_some());
+        self.head.clear();
+        for (key, value) in root.members() {
+            if let Some(key) = key.decode().filter(|key| REPEATED.contains(&&**key)) {
+                self.head.push((key.into_owned(), fields::one_line(value.as_str())));
+            }
+        }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.is_settled
+    }
+
+    fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
+        // Arguments are objects, which come whole.
+        if slot.kind == SlotKind::Text {
+            self.chunk(out, &format!("\"candidates\":[{}]", candidate(slot.id.item, text, None)), None);
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
+        let last = ending.reasons.len().saturating_sub(1);
+        for (at, (number, reason)) in ending.reasons.iter().enumerate() {
+            let usage = ending.usage.filter(|_| at == last);
+            let usage = usage.map(|usage| format!(",\"usageMetadata\":{usage}")).unwrap_or_default();
+            let candidate = candidate(*number, "", Some(super::word(reason)));
+            let report = ending.report.filter(|_| at == last);
+            self.chunk(out, &format!("\"candidates\":[{candidate}]{usage}"), report);
+        }
+    }
+
+    fn report(&mut self, out: &mut Vec<u8>, report: &str) {
+        self.chunk(out, "", Some(report));
+    }
+
+    fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
+        let (message, code) = (quoted(message), quoted(code));
+        let details =
+            format!(r#"[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{code},"domain":"restitch"}}]"#);
+        let error = format!(r#"{{"code":502,"message":{message},"status":"UNAVAILABLE","details":{details}}}"#);
+        event(out, &format!(r#"{{"error":{error},"restitch":{report}}}"#));
+    }
+
+    fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
+        let ours: Vec<_> = self.head.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let mut edits = Edits::default();
+        if let Some(root) = fields::object(data) {
+            edits.object(root, &[], &ours);
+        }
+        event(out, &edits.apply(data));
+    }
+
+    fn with_text(&self, data: &str, text: &str) -> Option<String> {
+        let candidate = fields::object(data)?.member("candidates")?.elements().next()?;
+        if candidate.kind() != ValueKind::Object {
+            return None;
+        }
+        let mut edits = Edits::default();
+        if let Some(content) = put_text(&mut edits, candidate, text) {
+            edits.object(candidate, &[], &[("content", &content)]);
+        }
+        Some(edits.apply(data))
+    }
+
+    fn without_end(&self, data: &str) -> String {
+        let mut edits = Edits::default();
+        if let Some(root) = fields::object(data) {
+            for candidate in root.member("candidates").into_iter().flat_map(|candidates| candidates.elements()) {
+                edits.object(candidate, &["finishReason", "finishMessage"], &[]);
+            }
+            edits.object(root, &["usageMetadata"], &[]);
+        }
+        edits.apply(data)
+    }
+
+    /// Writes a chunk with an empty text. A comment would not do: Google's first client for JavaScript expects `data:`
+    /// at the start of each event, and reads nothing after a comment.
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        self.chunk(out, &format!("\"candidates\":[{}]", candidate(0, "", None)), None);
+    }
+}
+
+/// The members that all chunks of an answer share and that clients read.
+const REPEATED: [&str; 3] = ["modelVersion", "createTime", "responseId"];
