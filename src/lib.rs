@@ -176,6 +176,11 @@ pub mod internal {
     }
     pub mod wire {
         pub use crate::provider::wire::*;
+
+        /// Returns the row of an API.
+        pub fn wire_of(dialect: Dialect) -> &'static dyn Wire {
+            dialect.wire()
+        }
     }
     pub mod relay {
         pub use crate::session::body::BodyRelay;

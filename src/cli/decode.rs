@@ -5,28 +5,32 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::deltas::slot;
+use super::dialect::{AnyReader, Framed, first_significant};
 use super::output::To;
 use super::parsed::Parsed;
 use super::{Console, Exit, epilogue};
-use crate::json::walk::{Raw, ValueKind, is_valid};
-use crate::provider::Kind;
-use crate::provider::chat::Reader;
-use crate::provider::transcript::Transcript;
-use crate::sse::{DecodeError, Decoder};
-use crate::{Limits, SyntaxError, clean_encoding};
+use crate::json::walk::is_valid;
+use crate::provider::Finish;
+use crate::provider::transcript::{ToolCall, Transcript};
+use crate::provider::wire::Dialect as Known;
+use crate::sse::DecodeError;
+use crate::{SyntaxError, clean_encoding};
+
+pub use super::dialect::Choice as Dialect;
 
 /// Arguments of `restitch decode`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
-    /// The response body: an event stream or one JSON object. `-` is standard input.
+    /// The response body: an event stream, JSON lines, a JSON array of events, or one JSON object. `-` is standard
+    /// input.
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
-    /// The API that the body is of.
+    /// The API that the body is of. `auto`: found by reading the body.
     #[arg(long, value_enum, default_value_t = Dialect::Auto)]
     dialect: Dialect,
     /// Answer in JSON.
@@ -43,26 +47,20 @@ const EXAMPLES: &str = r#"Examples:
 
 Without --json: the text of the first answer, to the byte. A last event counts even if no blank line ends it.
 
+The first event that only one API has tells which API the body is of.
+
 With --json: {"dialect", "text": {slot: text}, "tool_args": {slot: {"id", "name", "args"}}, "finish": {choice: reason},
-"usage", "error", "terminal"}. A slot is "CHOICE" for text and "CHOICE.TOOL" for a tool call.
+"usage", "error", "terminal"}. "dialect" is a value of --dialect. A slot is "CHOICE" for text and "CHOICE.TOOL" for a
+tool call. Some APIs number the parts of their only answer instead: there it is "INDEX", or "OUTPUT.CONTENT".
 
-Exit codes: 0 complete; 3 cut: an answer has no finish reason, or `length` or `content_filter`; 4 the body reports an
-error, is malformed or is of another API; 1 unreadable."#;
-
-/// The API of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Dialect {
-    /// Found by reading the body.
-    Auto,
-    /// Chat Completions.
-    Chat,
-}
+Exit codes: 0 complete; 3 cut: an answer has no finish reason, or that of a token limit or of a content filter; 4 the
+body reports an error, is malformed or is of another API; 1 unreadable."#;
 
 /// The contents of a body.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Decoded {
-    /// `chat`.
+    /// The name of the API.
     pub dialect: &'static str,
     /// The text of each answer.
     pub text: BTreeMap<String, String>,
@@ -74,8 +72,14 @@ pub struct Decoded {
     pub usage: Option<Value>,
     /// The message of the last error.
     pub error: Option<String>,
-    /// `[DONE]`, if the body has that end.
+    /// What ended the stream, for example `[DONE]`.
     pub terminal: Option<String>,
+    /// Why each answer is over, in the words of one API.
+    #[serde(skip)]
+    reasons: BTreeMap<String, Finish>,
+    /// A slot begins with the number of its answer. Else there is one answer, number 0.
+    #[serde(skip)]
+    has_choices: bool,
 }
 
 /// One tool call.
@@ -90,19 +94,19 @@ pub struct Call {
 }
 
 impl Decoded {
-    fn new(whole: Transcript) -> Self {
-        let call = |(slot, call): (_, crate::provider::transcript::ToolCall)| {
-            (slot, Call { id: call.id, name: call.name, args: call.args })
-        };
+    fn new(dialect: Known, whole: Transcript) -> Self {
+        let call = |(slot, call): (_, ToolCall)| (slot, Call { id: call.id, name: call.name, args: call.args });
         let usage = |raw: String| serde_json::from_str(&raw).unwrap_or(Value::String(raw));
         Self {
-            dialect: "chat",
+            dialect: dialect.as_str(),
             text: whole.text,
             tool_args: whole.tool_args.into_iter().map(call).collect(),
             finish: whole.finish,
             usage: whole.usage.map(usage),
             error: whole.error,
             terminal: whole.terminal,
+            reasons: whole.reasons,
+            has_choices: dialect.wire().has_choices(),
         }
     }
 
@@ -112,11 +116,22 @@ impl Decoded {
         if self.error.is_some() {
             return Exit::Invalid;
         }
-        let calls = self.tool_args.keys().filter_map(|slot| slot.split('.').next());
-        let mut answers = self.text.keys().map(String::as_str).chain(calls);
-        let is_over = answers.all(|choice| self.finish.contains_key(choice)) && !self.finish.is_empty();
-        let is_cut = self.finish.values().any(|reason| matches!(reason.as_str(), "length" | "content_filter"));
+        let mut slots = self.text.keys().chain(self.tool_args.keys());
+        let is_over = slots.all(|slot| self.finish.contains_key(self.answer_of(slot))) && !self.finish.is_empty();
+        let is_cut = self.reasons.values().any(|reason| matches!(reason, Finish::Length | Finish::ContentFilter));
         if is_over && !is_cut { Exit::Complete } else { Exit::Cut }
+    }
+
+    /// Returns the number of the answer that a slot is of.
+    fn answer_of<'a>(&self, slot: &'a str) -> &'a str {
+        if self.has_choices { slot.split('.').next().unwrap_or_default() } else { "0" }
+    }
+
+    /// Returns the text of the first answer, in the order of its parts.
+    fn first_text(&self) -> String {
+        let mut slots: Vec<_> = self.text.iter().filter(|(slot, _)| self.answer_of(slot) == "0").collect();
+        slots.sort_by_key(|(name, _)| slot(name).unwrap_or_default());
+        slots.into_iter().map(|(_, text)| text.as_str()).collect()
     }
 }
 
@@ -141,7 +156,8 @@ impl fmt::Display for Error {
             Self::Stream(error) => error.fmt(f),
             Self::Json(error) => write!(f, "the body is neither an event stream nor JSON: {error}"),
             Self::UnknownDialect => {
-                f.write_str("nothing in the body is of chat completions, the only API that is read here")
+                let names = Known::ALL.map(Known::as_str).join(", ");
+                write!(f, "nothing in the body is of an API that is read here: {names}")
             }
         }
     }
@@ -159,18 +175,15 @@ impl std::error::Error for Error {
     }
 }
 
-/// Decodes a body: an event stream, or, if its first significant byte is `{`, one JSON object or one per line. Of an
-/// object that is cut, the certain part counts.
+/// Decodes a body: an event stream, or, if its first significant byte is `[`, an array of events, or, if it is `{`, one
+/// JSON object or one per line. Of an object that is cut, the certain part counts.
 ///
 /// # Errors
 /// Those of `input`, and a body that can't be decoded.
 pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> {
-    let limits = Limits::default();
-    let mut answer = Answer { is_chat: (dialect == Dialect::Chat).then_some(true), ..Answer::default() };
-    let mut decoder = Decoder::new(&limits);
-    // `None`: nothing significant was read. A JSON body is kept until its end.
-    let mut is_json = None;
-    let mut body = Vec::new();
+    let mut answer = Answer { reader: AnyReader::new(dialect.dialect()), ..Answer::default() };
+    // `None`: nothing significant was read.
+    let mut body = None;
     let mut buffer = vec![0; BUFFER];
     loop {
         let count = match input.read(&mut buffer) {
@@ -179,93 +192,121 @@ pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> 
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(Error::Io(error)),
         };
-        let mut chunk = buffer.get(..count).unwrap_or_default();
-        is_json = is_json.or_else(|| {
-            let first = chunk.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0xef | 0xbb | 0xbf));
-            first.map(|&byte| byte == b'{')
-        });
-        if is_json == Some(true) {
-            body.extend_from_slice(chunk);
-            continue;
+        let chunk = buffer.get(..count).unwrap_or_default();
+        if body.is_none() {
+            body = first_significant(chunk).map(|first| match first {
+                b'{' => Body::Object(Vec::new()),
+                first => Body::Stream(Stream { framed: Framed::of(None, first), tail: Vec::new() }),
+            });
         }
-        while let Some(event) = decoder.next_event(&mut chunk).map_err(Error::Stream)? {
-            answer.read(&event.event, &event.data);
+        match &mut body {
+            Some(Body::Object(text)) => text.extend_from_slice(chunk),
+            Some(Body::Stream(stream)) => stream.feed(chunk, &mut answer)?,
+            None => {}
         }
     }
-    if is_json == Some(true) {
-        answer.read_json(&clean_encoding(&body).0)?;
-    } else if let Some(event) = decoder.finish().map_err(Error::Stream)? {
-        answer.read(&event.event, &event.data);
+    let is_empty = body.is_none();
+    match body {
+        Some(Body::Object(text)) => answer.read_object(&clean_encoding(&text).0)?,
+        Some(Body::Stream(stream)) => stream.finish(&mut answer)?,
+        None => {}
     }
-    // An empty body is cut, whatever its API is.
-    if answer.is_chat.unwrap_or(answer.has_spoken) || is_json.is_none() {
-        answer.reader.finish();
-        Ok(Decoded::new(answer.whole))
-    } else {
-        Err(Error::UnknownDialect)
-    }
+    answer.finish(is_empty)
 }
 
 const BUFFER: usize = 64 << 10;
 
-/// An answer while its events are read.
-#[derive(Debug, Default)]
-struct Answer {
-    reader: Reader,
-    whole: Transcript,
-    /// Decided by the first event that only Chat Completions have. Until then an event of another API denies it.
-    is_chat: Option<bool>,
-    /// An end, a usage or an error was read, which several APIs have.
-    has_spoken: bool,
+/// A body while it is read.
+enum Body {
+    /// JSON, which is kept until its end.
+    Object(Vec<u8>),
+    Stream(Stream),
 }
 
-impl Answer {
-    fn read(&mut self, event_type: &str, data: &str) {
-        let whole = &mut self.whole;
-        let kind = self.reader.read(event_type, data, |delta| whole.push(&delta));
-        self.has_spoken |= kind != Kind::Other;
-        if self.is_chat != Some(true) {
-            self.is_chat = says_chat(data).or(self.is_chat);
+/// A body that is a sequence of events.
+struct Stream {
+    framed: Framed,
+    /// What followed the last event: at most [`TAIL`] bytes.
+    tail: Vec<u8>,
+}
+
+impl Stream {
+    fn feed(&mut self, chunk: &[u8], answer: &mut Answer) -> Result<(), Error> {
+        let (mut rest, mut spoken) = (chunk, 0);
+        while let Some(event) = self.framed.next_event(&mut rest).map_err(Error::Stream)? {
+            answer.read(&event.event, &event.data);
+            spoken = chunk.len() - rest.len();
+            self.tail.clear();
         }
+        let new = chunk.get(spoken..).unwrap_or_default();
+        let room = TAIL.saturating_sub(self.tail.len());
+        self.tail.extend_from_slice(new.get(..room).unwrap_or(new));
+        Ok(())
     }
 
-    /// Reads a body that is not in the event-stream format.
-    fn read_json(&mut self, text: &str) -> Result<(), Error> {
-        let text = text.trim_start_matches('\u{feff}');
-        let first = text.trim_start().lines().next().unwrap_or_default();
-        if is_valid(text) {
-            self.read("message", text);
-        } else if is_valid(first) {
-            for line in text.lines() {
-                self.read("message", line);
-            }
-        } else {
-            let parsed = Parsed::<()>::new(text);
-            if let Some(error) = parsed.deviation {
-                return Err(Error::Json(error));
-            }
-            self.read("message", &parsed.document.complete().unwrap_or_default());
+    /// Ends the body.
+    ///
+    /// Some servers write their last error outside of any event: as a JSON object, or in a field named `error`.
+    fn finish(mut self, answer: &mut Answer) -> Result<(), Error> {
+        if let Some(event) = self.framed.finish().map_err(Error::Stream)? {
+            answer.read(&event.event, &event.data);
+            return Ok(());
+        }
+        let tail = String::from_utf8_lossy(&self.tail);
+        let tail = tail.trim();
+        if tail.starts_with('{') && is_valid(tail) {
+            answer.read("message", tail);
+        } else if let Some(error) = tail.strip_prefix("error:") {
+            answer.read("error", error.trim());
         }
         Ok(())
     }
 }
 
-/// Returns `true` for an event that only Chat Completions have, `false` for one of another API, else `None`.
-pub(super) fn says_chat(data: &str) -> Option<bool> {
-    let root = Raw::root(data).filter(|root| root.kind() == ValueKind::Object && is_valid(data))?;
-    let object = root.member("object").and_then(|object| object.decode()).unwrap_or_default();
-    if object.starts_with("chat.completion") {
-        return Some(true);
+/// More than any error has.
+const TAIL: usize = 64 << 10;
+
+/// An answer while its events are read.
+#[derive(Debug, Default)]
+struct Answer {
+    reader: AnyReader,
+    whole: Transcript,
+}
+
+impl Answer {
+    fn read(&mut self, event_type: &str, data: &str) {
+        let whole = &mut self.whole;
+        self.reader.read(event_type, data, &mut |delta| whole.push(&delta));
     }
-    match root.member("choices") {
-        // Text completions have a `text` in each choice. Any server may open or end with an empty list.
-        Some(choices) => {
-            choices.elements().next().map(|choice| choice.member("delta").or(choice.member("message")).is_some())
+
+    /// Reads a body that begins with a brace.
+    fn read_object(&mut self, text: &str) -> Result<(), Error> {
+        let text = text.trim_start_matches('\u{feff}');
+        let first = text.trim_start().lines().next().unwrap_or_default();
+        let whole = &mut self.whole;
+        if is_valid(text) {
+            self.reader.read_body(text, &mut |delta| whole.push(&delta));
+        } else if is_valid(first) {
+            let mut stream = Stream { framed: Framed::lines(), tail: Vec::new() };
+            stream.feed(text.as_bytes(), self)?;
+            stream.finish(self)?;
+        } else {
+            let parsed = Parsed::<()>::new(text);
+            if let Some(error) = parsed.deviation {
+                return Err(Error::Json(error));
+            }
+            let certain = parsed.document.complete().unwrap_or_default();
+            self.reader.read_body(&certain, &mut |delta| whole.push(&delta));
         }
-        // Errors and usage look alike in several APIs, except for the `type` that others give every event.
-        None if root.member("type").is_some() => Some(false),
-        None if root.member("error").is_some() || root.member("usage").is_some() => None,
-        None => Some(false),
+        Ok(())
+    }
+
+    /// Returns what was read. An empty body is cut, whatever its API is.
+    fn finish(mut self, is_empty: bool) -> Result<Decoded, Error> {
+        let whole = &mut self.whole;
+        self.reader.finish(&mut |delta| whole.push(&delta));
+        let dialect = self.reader.dialect().or(is_empty.then(Known::default)).ok_or(Error::UnknownDialect)?;
+        Ok(Decoded::new(dialect, self.whole))
     }
 }
 
@@ -296,11 +337,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         let reason = if reasons.is_empty() { "no finish reason".to_owned() } else { reasons.join(", ") };
         console.note(format_args!("{file}: the answer is cut: {reason}"));
     }
-    let others = decoded.text.keys().filter(|slot| *slot != "0").count() + decoded.tool_args.len();
+    let others = decoded.text.keys().filter(|slot| decoded.answer_of(slot) != "0").count() + decoded.tool_args.len();
     if others > 0 {
         let what =
             if others == 1 { "1 other text or tool call" } else { &format!("{others} other texts or tool calls") };
         console.note(format_args!("{file}: --json shows {what}"));
     }
-    console.text(decoded.text.get("0").map(String::as_str).unwrap_or_default())
+    console.text(&decoded.first_text())
 }

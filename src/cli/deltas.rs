@@ -1,31 +1,35 @@
-//! Reads the deltas of one slot from the bytes of an event stream.
+//! Reads the deltas of one slot from the bytes of an answer.
 
-use super::decode::says_chat;
+use super::dialect::{AnyReader, Framed, first_significant};
 use super::source::Refusal;
-use crate::Limits;
-use crate::provider::chat::Reader;
-use crate::provider::{Delta, Kind, SlotId};
-use crate::sse::Decoder;
+use crate::provider::wire::{Dialect, SlotKind};
+use crate::provider::{Delta, SlotId};
+use crate::sse::Event;
 
 /// A reader of the deltas of one slot.
 #[derive(Debug)]
 pub(super) struct Deltas {
-    decoder: Decoder,
-    reader: Reader,
+    dialect: Option<Dialect>,
+    /// Known by the first significant byte.
+    framed: Option<Framed>,
     answer: Answer,
 }
 
 impl Deltas {
-    /// Makes a reader. `is_chat` says whether the stream is of Chat Completions, if that is known.
-    pub(super) fn new(is_chat: Option<bool>) -> Self {
-        let decoder = Decoder::new(&Limits::default());
-        Self { decoder, reader: Reader::new(), answer: Answer { is_chat, ..Answer::default() } }
+    /// Makes a reader. With `None` the API is found by the events.
+    pub(super) fn new(dialect: Option<Dialect>) -> Self {
+        let answer = Answer { reader: AnyReader::new(dialect), kind: None, error: None };
+        Self { dialect, framed: None, answer }
     }
 
     /// Takes the next bytes and appends the slot's text to `text`.
     pub(super) fn feed(&mut self, mut bytes: &[u8], slot: SlotId, text: &mut String) -> Result<(), Refusal> {
-        while let Some(event) = self.decoder.next_event(&mut bytes).map_err(Refusal::Stream)? {
-            self.answer.read(&mut self.reader, &event.event, &event.data, slot, text)?;
+        if self.framed.is_none() {
+            self.framed = first_significant(bytes).map(|first| Framed::of(self.dialect, first));
+        }
+        let Some(framed) = &mut self.framed else { return Ok(()) };
+        while let Some(event) = framed.next_event(&mut bytes).map_err(Refusal::Stream)? {
+            self.answer.read(&event, slot, text)?;
         }
         Ok(())
     }
@@ -33,46 +37,55 @@ impl Deltas {
     /// Ends the bytes.
     pub(super) fn finish(&mut self, slot: SlotId, text: &mut String) -> Result<(), Refusal> {
         // As in `decode`, an event that the end cuts off counts.
-        if let Some(event) = self.decoder.finish().map_err(Refusal::Stream)? {
-            self.answer.read(&mut self.reader, &event.event, &event.data, slot, text)?;
+        if let Some(framed) = &mut self.framed
+            && let Some(event) = framed.finish().map_err(Refusal::Stream)?
+        {
+            self.answer.read(&event, slot, text)?;
         }
-        if self.answer.is_chat.unwrap_or(self.answer.has_spoken) { Ok(()) } else { Err(Refusal::Wire) }
+        self.answer.finish(slot, text)
     }
 }
 
 /// What was read from the events.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Answer {
-    /// As in `decode`: known by an event that only one API has, else by whether an event was understood.
-    is_chat: Option<bool>,
-    has_spoken: bool,
-    error: Option<String>,
+    reader: AnyReader,
+    /// What the slot holds, known by its first text: in some APIs a text and a tool call may have one number.
+    kind: Option<SlotKind>,
+    error: Option<Refusal>,
 }
 
 impl Answer {
-    fn read(
-        &mut self,
-        reader: &mut Reader,
-        event_type: &str,
-        data: &str,
-        slot: SlotId,
-        text: &mut String,
-    ) -> Result<(), Refusal> {
-        let kind = reader.read(event_type, data, |delta| match delta {
-            Delta::Text { slot: other, text: new } if slot == other => text.push_str(new),
-            Delta::ToolCall { slot: other, arguments, .. } if slot == other => text.push_str(arguments),
-            Delta::Error { message, .. } => self.error = Some(message.to_owned()),
-            _ => {}
-        });
-        self.has_spoken |= kind != Kind::Other;
-        if self.is_chat != Some(true) {
-            self.is_chat = says_chat(data).or(self.is_chat);
-        }
-        self.error.take().map_or(Ok(()), |message| Err(Refusal::Server(message)))
+    fn read(&mut self, event: &Event<'_>, slot: SlotId, text: &mut String) -> Result<(), Refusal> {
+        let Self { reader, kind, error } = self;
+        reader.read(&event.event, &event.data, &mut |delta| push(&delta, slot, kind, error, text));
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    fn finish(&mut self, slot: SlotId, text: &mut String) -> Result<(), Refusal> {
+        let Self { reader, kind, error } = self;
+        reader.finish(&mut |delta| push(&delta, slot, kind, error, text));
+        self.error.take().map_or(Ok(()), Err)?;
+        self.reader.dialect().map(|_| ()).ok_or(Refusal::Wire)
     }
 }
 
-/// Reads the name of a slot: `CHOICE`, or `CHOICE.TOOL` for the arguments of a tool call.
+/// Appends the text of a slot.
+fn push(delta: &Delta<'_>, slot: SlotId, kind: &mut Option<SlotKind>, error: &mut Option<Refusal>, text: &mut String) {
+    let (own, new) = match *delta {
+        Delta::Text { slot: other, text } if slot == other => (SlotKind::Text, text),
+        Delta::ToolCall { slot: other, arguments, .. } if slot == other => (SlotKind::Arguments, arguments),
+        Delta::Error { message, .. } => return *error = Some(Refusal::Server(message.to_owned())),
+        // What was read can't be taken back.
+        Delta::Restart if kind.is_some() => return *error = Some(Refusal::Restart),
+        _ => return,
+    };
+    if !new.is_empty() && *kind.get_or_insert(own) == own && error.is_none() {
+        text.push_str(new);
+    }
+}
+
+/// Reads the name of a slot, as `decode` writes it: `CHOICE`, or `CHOICE.TOOL` for the arguments of a tool call.
 pub(super) fn slot(text: &str) -> Result<SlotId, &'static str> {
     let number = |text: &str| text.parse().map_err(|_| "a slot is CHOICE or CHOICE.TOOL: 0, 1, 0.0");
     let (item, part) = text.split_once('.').map_or((text, None), |(item, part)| (item, Some(part)));

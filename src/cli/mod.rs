@@ -17,6 +17,7 @@ pub mod decode;
 mod deltas;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 pub mod demo;
+pub mod dialect;
 #[cfg(feature = "proxy")]
 pub mod doctor;
 mod environment;

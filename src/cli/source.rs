@@ -1,25 +1,55 @@
-//! Reads text from bytes that arrive piece by piece: the bytes themselves, or the deltas of an event stream.
+//! Reads text from bytes that arrive piece by piece: the bytes themselves, or the deltas of an answer.
 
 use std::fmt;
 use std::mem;
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 use super::decode::Error;
 use super::deltas::Deltas;
+use super::dialect::possible;
 use crate::provider::SlotId;
+use crate::provider::wire::Dialect as Known;
 use crate::sse::DecodeError;
 use crate::{Utf8, Utf8Error};
 
 /// What the bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// Found by the first bytes: an event stream begins with the name of a field, or with a comment.
+    /// Found by the first bytes: an event stream begins with the name of a field, or with a comment. Its API is found by
+    /// its events.
     Auto,
     /// The text itself.
     Text,
-    /// An event stream of Chat Completions, whose deltas are the text.
-    Chat,
+    /// An answer of this API, whose deltas are the text.
+    Known(Known),
+}
+
+/// All values of the argument.
+const CHOICES: [Dialect; Known::ALL.len() + 2] = {
+    let mut choices = [Dialect::Auto; Known::ALL.len() + 2];
+    choices[1] = Dialect::Text;
+    let mut at = 0;
+    while at < Known::ALL.len() {
+        choices[at + 2] = Dialect::Known(Known::ALL[at]);
+        at += 1;
+    }
+    choices
+};
+
+impl ValueEnum for Dialect {
+    fn value_variants<'a>() -> &'a [Self] {
+        &CHOICES
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Auto => PossibleValue::new("auto").help("An event stream of any API, or else the text itself"),
+            Self::Text => PossibleValue::new("text").help("The text itself"),
+            Self::Known(dialect) => possible(*dialect),
+        })
+    }
 }
 
 /// Turns bytes into text as soon as the text is certain.
@@ -47,7 +77,9 @@ pub(super) enum Refusal {
     Stream(DecodeError),
     /// The server reports an error inside the stream.
     Server(String),
-    /// Nothing in the stream is of Chat Completions.
+    /// The server begins its answer again.
+    Restart,
+    /// Nothing in the stream is of an API that is read here.
     Wire,
 }
 
@@ -57,6 +89,7 @@ impl fmt::Display for Refusal {
             Self::Encoding(_) => f.write_str("the text is not UTF-8"),
             Self::Stream(error) => error.fmt(f),
             Self::Server(message) => write!(f, "the server reports an error: {message}"),
+            Self::Restart => f.write_str("the server begins its answer again, and what was read is void"),
             Self::Wire => Error::UnknownDialect.fmt(f),
         }
     }
@@ -67,7 +100,7 @@ impl Source {
         let state = match dialect {
             Dialect::Auto => State::Undecided(Vec::new()),
             Dialect::Text => State::Text(Utf8::new()),
-            Dialect::Chat => State::Deltas(Box::new(Deltas::new(Some(true)))),
+            Dialect::Known(dialect) => State::Deltas(Box::new(Deltas::new(Some(dialect)))),
         };
         Self { slot, state }
     }

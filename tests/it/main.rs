@@ -58,4 +58,5 @@ mod surface;
 mod text;
 mod tree;
 mod value;
+mod wires;
 mod work;

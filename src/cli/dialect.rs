@@ -1,0 +1,205 @@
+//! Divides a body into events, tells the API that it is of by them, and reads them with that API's reader.
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+use crate::Limits;
+use crate::provider::wire::{Dialect, Framing, Reader};
+use crate::provider::{Delta, Kind};
+use crate::sse::{ArrayDecoder, DecodeError, Decoder, Event, LineDecoder};
+
+/// The API of a body, as an argument: `auto` or a name of the table of wires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Found by reading the body.
+    #[default]
+    Auto,
+    /// This one.
+    Known(Dialect),
+}
+
+impl Choice {
+    /// Returns the API, unless it is to be found.
+    pub(super) fn dialect(self) -> Option<Dialect> {
+        match self {
+            Self::Auto => None,
+            Self::Known(dialect) => Some(dialect),
+        }
+    }
+}
+
+/// All values of the argument.
+const CHOICES: [Choice; Dialect::ALL.len() + 1] = {
+    let mut choices = [Choice::Auto; Dialect::ALL.len() + 1];
+    let mut at = 0;
+    while at < Dialect::ALL.len() {
+        choices[at + 1] = Choice::Known(Dialect::ALL[at]);
+        at += 1;
+    }
+    choices
+};
+
+impl ValueEnum for Choice {
+    fn value_variants<'a>() -> &'a [Self] {
+        &CHOICES
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Auto => PossibleValue::new("auto").help("Found by reading the body"),
+            Self::Known(dialect) => possible(*dialect),
+        })
+    }
+}
+
+/// Returns a dialect as the value of an argument.
+pub(super) fn possible(dialect: Dialect) -> PossibleValue {
+    let value = PossibleValue::new(dialect.as_str());
+    // The name that the argument had when there was one API.
+    if dialect == Dialect::Chat { value.alias("chat") } else { value }
+}
+
+/// A decoder of events, however the body is divided into them.
+#[derive(Debug)]
+pub(super) enum Framed {
+    /// `text/event-stream`.
+    Events(Decoder),
+    /// One object per line.
+    Lines(LineDecoder),
+    /// The elements of an array.
+    Array(ArrayDecoder),
+}
+
+impl Framed {
+    /// Creates a decoder of an event stream.
+    pub(super) fn events() -> Self {
+        Self::Events(Decoder::new(&Limits::default()))
+    }
+
+    /// Creates a decoder of lines.
+    pub(super) fn lines() -> Self {
+        Self::Lines(LineDecoder::new(&Limits::default()))
+    }
+
+    /// Creates a decoder for a body with this first byte after white space. No event stream begins with a bracket.
+    pub(super) fn of(dialect: Option<Dialect>, first: u8) -> Self {
+        match dialect.map(|dialect| dialect.wire().framing()) {
+            Some(Framing::Lines) => Self::lines(),
+            _ if first == b'[' => Self::Array(ArrayDecoder::new(&Limits::default())),
+            _ => Self::events(),
+        }
+    }
+
+    /// Decodes the next event from the front of `input`.
+    pub(super) fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
+        match self {
+            Self::Events(decoder) => decoder.next_event(input),
+            Self::Lines(decoder) => decoder.next_event(input),
+            Self::Array(decoder) => decoder.next_event(input),
+        }
+    }
+
+    /// Ends the body.
+    pub(super) fn finish(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
+        match self {
+            Self::Events(decoder) => decoder.finish(),
+            Self::Lines(decoder) => decoder.finish(),
+            Self::Array(decoder) => decoder.finish(),
+        }
+    }
+}
+
+/// Returns the first byte that is neither white space nor of a byte order mark.
+pub(super) fn first_significant(bytes: &[u8]) -> Option<u8> {
+    bytes.iter().copied().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0xef | 0xbb | 0xbf))
+}
+
+/// A reader of the events of any API.
+#[derive(Debug, Default)]
+pub(super) struct AnyReader {
+    dialect: Option<Dialect>,
+    reader: Option<Box<dyn Reader>>,
+    /// The events that came before the API was known: at most [`PENDING`].
+    pending: Vec<(String, String)>,
+    /// The APIs that can't have one of those events.
+    denied: Vec<Dialect>,
+}
+
+impl AnyReader {
+    /// Creates a reader. With `None` the first event that only one API has decides.
+    pub(super) fn new(dialect: Option<Dialect>) -> Self {
+        Self { dialect, reader: dialect.map(|dialect| dialect.wire().reader()), ..Self::default() }
+    }
+
+    /// Returns the API, as soon as it is known.
+    pub(super) fn dialect(&self) -> Option<Dialect> {
+        self.dialect
+    }
+
+    /// Reads one event and calls `on` for each delta in it, and before that for those of the events that were pending.
+    pub(super) fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) {
+        if let Some(reader) = &mut self.reader {
+            reader.read(event_type, data, on);
+            return;
+        }
+        self.pending.push((event_type.to_owned(), data.to_owned()));
+        if let Some(dialect) = self.recognize(event_type, data) {
+            self.decide(dialect, on);
+        } else if self.pending.len() >= PENDING {
+            self.finish(on);
+            self.pending.clear();
+        }
+    }
+
+    /// Reads a whole answer that is one JSON object.
+    pub(super) fn read_body(&mut self, body: &str, on: &mut dyn FnMut(Delta<'_>)) {
+        if let Some(dialect) = self.dialect.or_else(|| self.recognize("message", body))
+            && dialect.wire().read_body(body, on)
+        {
+            self.dialect = Some(dialect);
+            return;
+        }
+        // It may be one event of a stream, or an error that several APIs have.
+        self.read("message", body, on);
+    }
+
+    /// Ends the events. Where no event was decisive, the first API that can have all of them and understands one is
+    /// taken.
+    pub(super) fn finish(&mut self, on: &mut dyn FnMut(Delta<'_>)) {
+        if self.dialect.is_some() {
+            return;
+        }
+        let pending = &self.pending;
+        let understands = |dialect: &Dialect| {
+            let mut reader = dialect.wire().reader();
+            pending.iter().any(|(event_type, data)| reader.read(event_type, data, &mut |_| {}) != Kind::Other)
+        };
+        let mut possible = Dialect::ALL.into_iter().filter(|dialect| !self.denied.contains(dialect));
+        if let Some(dialect) = possible.find(understands) {
+            self.decide(dialect, on);
+        }
+    }
+
+    /// Returns the API that alone has an event, and takes note of those that can't have it.
+    fn recognize(&mut self, event_type: &str, data: &str) -> Option<Dialect> {
+        for dialect in Dialect::ALL {
+            match dialect.wire().recognizes(event_type, data) {
+                Some(true) => return Some(dialect),
+                Some(false) if !self.denied.contains(&dialect) => self.denied.push(dialect),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn decide(&mut self, dialect: Dialect, on: &mut dyn FnMut(Delta<'_>)) {
+        let mut reader = dialect.wire().reader();
+        for (event_type, data) in self.pending.drain(..) {
+            reader.read(&event_type, &data, on);
+        }
+        (self.dialect, self.reader) = (Some(dialect), Some(reader));
+    }
+}
+
+/// The most events that wait until the API is known. Streams open with a few pings and empty chunks at most.
+const PENDING: usize = 64;

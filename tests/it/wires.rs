@@ -1,0 +1,4 @@
+//! The wires other than Chat Completions, one module each.
+
+#[cfg(feature = "cli")]
+mod index;
