@@ -1,25 +1,27 @@
-//! The text of a step's answer, and its form in the Chat Completions API: an event stream or one body.
+//! The content of a step's answer: its text, what comes before the text, and its end.
 //!
-//! Has no sockets: it makes frames, and says what follows the last one.
-
-use bytes::Bytes;
-use serde_json::{Value, json};
+//! Knows no API: [`wire`](super::wire) writes the parts.
 
 use super::call::Continuation;
 use super::continued::Continued;
-use super::script::{AnswerEnd, Behaviour, Step};
+use super::script::{AnswerEnd, Behaviour, Lead, Step};
+use super::wire::{Finish, Part};
 
 /// An answer's text and its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
-    /// The reasoning before the text.
-    pub(super) reasoning: Option<&'static str>,
+    /// What comes before the text.
+    pub(super) lead: Lead,
+    /// The tool whose arguments the text is; `None` where it is text.
+    pub(super) tool: Option<String>,
+    /// The text reaches the end of the document.
+    pub(super) is_whole: bool,
     /// How many bytes of the document the text has that were not delivered before.
     pub(super) delivered: usize,
     pub(super) end: AnswerEnd,
     /// The finish reason that belongs to the end, if one is sent.
-    pub(super) finish: Option<&'static str>,
+    pub(super) finish: Option<Finish>,
 }
 
 impl Answer {
@@ -69,16 +71,55 @@ impl Answer {
 
     /// Adds the step's end, or the usual one: `stop` where the text is complete, else `length`.
     fn ending(step: &Step, text: String, delivered: usize, stops: bool) -> Self {
-        let usual = if stops { AnswerEnd::Stop } else { AnswerEnd::Length };
+        let usual = match step.behaviour {
+            _ if !stops => AnswerEnd::Length,
+            Behaviour::Tool => AnswerEnd::Tool,
+            _ => AnswerEnd::Stop,
+        };
         let end = if step.behaviour == Behaviour::Drop { AnswerEnd::Drop } else { step.end.unwrap_or(usual) };
         let finish = match if matches!(end, AnswerEnd::Reset(_)) { usual } else { end } {
-            AnswerEnd::Length => Some("length"),
-            AnswerEnd::Stop => Some("stop"),
-            AnswerEnd::Filter => Some("content_filter"),
+            AnswerEnd::Length => Some(Finish::Length),
+            AnswerEnd::Stop => Some(Finish::Stop),
+            AnswerEnd::Filter => Some(Finish::Filter),
+            AnswerEnd::Tool => Some(Finish::Tool),
             _ => None,
         };
-        let reasoning = (step.behaviour == Behaviour::Reasoning).then_some(REASONING);
-        Self { text, reasoning, delivered, end, finish }
+        let lead = Lead { reasoning: step.lead.reasoning || step.behaviour == Behaviour::Reasoning, ..step.lead };
+        Self { text, lead, tool: None, is_whole: stops, delivered, end, finish }
+    }
+
+    /// Makes the text the arguments of a call of this tool.
+    pub(super) fn call(&mut self, tool: &str) {
+        self.tool = Some(tool.to_owned());
+    }
+
+    /// Takes away the value in which arguments were cut, as a provider does that sends only whole values.
+    pub(super) fn keep_whole_members(&mut self, document: &str) {
+        if self.tool.is_some() && !self.is_whole {
+            self.text.truncate(end_of_last_member(document, self.text.len()));
+            self.delivered = self.text.len();
+        }
+    }
+
+    /// Returns what the answer consists of, in order. An empty text is no part; a call without arguments is one.
+    pub(super) fn into_parts(self) -> Vec<Part> {
+        let Self { text, lead, tool, is_whole, .. } = self;
+        let mut parts = Vec::new();
+        if lead.reasoning {
+            parts.push(Part::Reasoning(REASONING.to_owned()));
+        }
+        let Some(tool) = tool else {
+            parts.extend((!text.is_empty()).then_some(Part::Text(text)));
+            return parts;
+        };
+        if lead.text {
+            parts.push(Part::Text(LEAD_TEXT.to_owned()));
+        }
+        if lead.call {
+            parts.push(Part::Call { tool: tool.clone(), arguments: LEAD_ARGUMENTS.to_owned(), is_whole: true });
+        }
+        parts.push(Part::Call { tool, arguments: text, is_whole });
+        parts
     }
 }
 
@@ -86,7 +127,7 @@ impl Answer {
 /// have no such text.
 fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str], &'static str)> {
     Some(match behaviour {
-        Behaviour::Answer | Behaviour::Anchor | Behaviour::Exact | Behaviour::Progress => (&[], ""),
+        Behaviour::Answer | Behaviour::Tool | Behaviour::Anchor | Behaviour::Exact | Behaviour::Progress => (&[], ""),
         Behaviour::Fence => (&[FENCE], FENCE_END),
         Behaviour::FenceOpen => (&[FENCE], ""),
         Behaviour::Preamble if first => (&[PREAMBLE, FENCE], FENCE_END),
@@ -98,179 +139,22 @@ fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str
     })
 }
 
-/// The members that are the same in all JSON of a response.
-pub(super) struct Header<'a> {
-    /// Counts the server's answers, so that each has its own id and time.
-    pub(super) number: u64,
-    pub(super) model: &'a str,
-    pub(super) prompt_tokens: usize,
-}
-
-impl Header<'_> {
-    /// Returns the members before `choices`, in a provider's order. `object` is `chat.completion` or its `.chunk`.
-    fn open(&self, object: &str) -> String {
-        format!(
-            r#"{{"id":"chatcmpl-sim-{}","object":"{object}","created":{},"model":{},"system_fingerprint":"fp_sim","#,
-            self.number,
-            CREATED + self.number,
-            Value::from(self.model),
-        )
-    }
-
-    fn usage(&self, text: &str) -> Value {
-        let (prompt, completion) = (self.prompt_tokens, text.len() / 4);
-        json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
-    }
-}
-
-/// The data frames of one response's body, in order.
-pub(super) enum Frames {
-    /// One event a frame. Boxed, because it is many times larger than the other variant.
-    Events(Box<Events>),
-    /// One frame; `None` once it is taken.
-    Body(Option<Bytes>),
-}
-
-impl Iterator for Frames {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        match self {
-            Self::Events(events) => events.next(),
-            Self::Body(body) => body.take(),
+/// Returns where the last member of the root ends that is whole in the first `at` bytes; 0 if there is none.
+fn end_of_last_member(document: &str, at: usize) -> usize {
+    let (mut depth, mut is_string, mut is_escape, mut end) = (0_usize, false, false, 0);
+    for (offset, byte) in document.bytes().enumerate().take(at) {
+        match byte {
+            _ if is_escape => is_escape = false,
+            b'\\' => is_escape = is_string,
+            b'"' => is_string = !is_string,
+            _ if is_string => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 1 => end = offset,
+            _ => {}
         }
     }
-}
-
-/// An answer as events. An event is written when it is polled, because it is many times longer than its text.
-pub(super) struct Events {
-    answer: Answer,
-    /// Where the next delta begins in the text.
-    at: usize,
-    /// Characters in a delta.
-    chunk: usize,
-    /// The text that each event begins with, `data: ` included.
-    open: String,
-    /// The usage at the end, if the request asked for it. All other events then have a `usage` of `null`.
-    usage: Option<Value>,
-    stage: Stage,
-}
-
-/// The next part of the stream.
-#[derive(Clone, Copy)]
-enum Stage {
-    Role,
-    Reasoning,
-    Text,
-    Finish,
-    Usage,
-    Done,
-    Error,
-    Over,
-}
-
-impl Events {
-    pub(super) fn new(answer: Answer, header: &Header<'_>, chunk: usize, include_usage: bool) -> Self {
-        let open = format!("data: {}", header.open("chat.completion.chunk"));
-        let usage = include_usage.then(|| header.usage(&answer.text));
-        Self { answer, at: 0, chunk: chunk.max(1), open, usage, stage: Stage::Role }
-    }
-
-    fn event(&self, delta: &str, finish: Option<&str>) -> Bytes {
-        let usage = if self.usage.is_some() { r#","usage":null"# } else { "" };
-        Bytes::from(format!(
-            "{}\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":{}}}]{usage}}}\n\n",
-            self.open,
-            Value::from(finish),
-        ))
-    }
-
-    /// Returns the next delta's text, which is not empty.
-    fn delta(&mut self) -> Option<&str> {
-        let rest = &self.answer.text[self.at..];
-        let length = rest.char_indices().nth(self.chunk).map_or(rest.len(), |(at, _)| at);
-        self.at += length;
-        (length > 0).then_some(&rest[..length])
-    }
-}
-
-impl Iterator for Events {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        loop {
-            match self.stage {
-                Stage::Role => {
-                    self.stage = Stage::Reasoning;
-                    return Some(self.event(r#"{"role":"assistant","content":""}"#, None));
-                }
-                Stage::Reasoning => {
-                    self.stage = Stage::Text;
-                    if let Some(reasoning) = self.answer.reasoning {
-                        let delta = format!(r#"{{"reasoning_content":{}}}"#, Value::from(reasoning));
-                        return Some(self.event(&delta, None));
-                    }
-                }
-                Stage::Text => {
-                    if let Some(text) = self.delta() {
-                        let delta = format!(r#"{{"content":{}}}"#, Value::from(text));
-                        return Some(self.event(&delta, None));
-                    }
-                    self.stage = match self.answer.end {
-                        AnswerEnd::Length | AnswerEnd::Stop | AnswerEnd::Filter | AnswerEnd::Reset(_) => Stage::Finish,
-                        AnswerEnd::Done => Stage::Done,
-                        AnswerEnd::Error => Stage::Error,
-                        AnswerEnd::Drop | AnswerEnd::Eof | AnswerEnd::Stall => Stage::Over,
-                    };
-                }
-                Stage::Finish => {
-                    self.stage = Stage::Usage;
-                    return Some(self.event("{}", self.answer.finish));
-                }
-                Stage::Usage => {
-                    self.stage = Stage::Done;
-                    if let Some(usage) = &self.usage {
-                        return Some(Bytes::from(format!("{}\"choices\":[],\"usage\":{usage}}}\n\n", self.open)));
-                    }
-                }
-                Stage::Done => {
-                    self.stage = Stage::Over;
-                    return Some(Bytes::from_static(b"data: [DONE]\n\n"));
-                }
-                Stage::Error => {
-                    self.stage = Stage::Over;
-                    return Some(Bytes::from(format!("data: {}\n\n", upstream_error())));
-                }
-                Stage::Over => return None,
-            }
-        }
-    }
-}
-
-/// Writes an answer as one JSON body.
-pub(super) fn body(answer: &Answer, header: &Header<'_>) -> String {
-    if answer.end == AnswerEnd::Error {
-        return upstream_error().to_string();
-    }
-    let reasoning = answer.reasoning.map(|reasoning| format!(r#","reasoning_content":{}"#, Value::from(reasoning)));
-    format!(
-        "{}\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{},\"refusal\":null{}}},\
-         \"logprobs\":null,\"finish_reason\":{}}}],\"usage\":{}}}",
-        header.open("chat.completion"),
-        Value::from(answer.text.as_str()),
-        reasoning.unwrap_or_default(),
-        Value::from(answer.finish),
-        header.usage(&answer.text),
-    )
-}
-
-/// Returns the body of an error, as OpenAI writes it.
-pub(super) fn error(kind: &str, code: Option<&str>, message: &str) -> Value {
-    json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
-}
-
-fn upstream_error() -> Value {
-    error("server_error", Some("upstream_error"), "The server had an error while it processed your request.")
+    document.get(..end).map_or(0, |whole| whole.trim_end().len())
 }
 
 /// Returns the largest offset up to `at` where a character of `text` begins, or the length of `text`.
@@ -291,6 +175,10 @@ const PREAMBLE_THEN: &str = "Sure, here is the rest:\n\n";
 const EPILOGUE: &str = "\n\nLet me know if you need anything else.";
 const PROSE: &str = "A document needs a purpose first.\nWhat is it for, and who will read it?";
 const REASONING: &str = "A document. Where does it begin, and what does it need? There is much to consider.";
+/// The text before a call.
+const LEAD_TEXT: &str = "I'll write the file.";
+/// The arguments of the whole call before the one whose arguments are the document.
+const LEAD_ARGUMENTS: &str = r#"{"first": true}"#;
 const REFUSAL: &str = "I'm sorry, but I can't help with that.";
 
 /// A control character is illegal in every state of the grammar, also in a string and directly after a number, so
@@ -299,9 +187,6 @@ const GARBAGE: &str = "\u{1}<<< lost the thread >>>";
 
 /// Bytes before the garbage where the step names no number: more than the rest of a token, less than a delta.
 const GOOD_BYTES: usize = 8;
-
-/// The time of answer 0, in seconds since 1970. A constant, so that answers are the same in every run.
-const CREATED: u64 = 1_750_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -313,7 +198,7 @@ mod tests {
     fn first(step: &str) -> (String, usize, Option<&'static str>) {
         let script: super::super::Script = step.parse().unwrap();
         let answer = Answer::new(&script.first()[0], DOCUMENT, None);
-        (answer.text, answer.delivered, answer.finish)
+        (answer.text, answer.delivered, answer.finish.map(Finish::as_str))
     }
 
     /// The cut is before `Zo`, after white space that is not in the anchor.
@@ -327,7 +212,16 @@ mod tests {
             position: 9,
         };
         let answer = Answer::new(&script.then()[0], DOCUMENT, Some(&continuation));
-        (answer.text, answer.delivered, answer.finish)
+        (answer.text, answer.delivered, answer.finish.map(Finish::as_str))
+    }
+
+    #[test]
+    fn a_member_is_whole_before_its_comma() {
+        let document = r#"{"a": "x,\"," , "b": [1, 2], "c": 3}"#;
+        let cases = [(0, 0), (13, 0), (14, 0), (15, 13), (20, 13), (27, 13), (28, 27), (34, 27)];
+        for (at, end) in cases {
+            assert_eq!(end_of_last_member(document, at), end, "{at}: {:?}", &document[..at]);
+        }
     }
 
     #[test]

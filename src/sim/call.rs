@@ -1,7 +1,7 @@
 //! Reads requests: which conversation a request belongs to, and whether it is a first call or a continuation.
 //!
-//! Knows the messages of the Chat Completions API and the form of a continuation request, but not which step answers
-//! it.
+//! Knows messages in the form of the Chat Completions API, into which the [`wire`](super::wire) brings them, and the form
+//! of a continuation request, but not which step answers it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,7 +9,10 @@ use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 
 use super::profile::ProviderProfile;
+use super::question::{anchor, mark, own_script};
 use super::script::{Script, Step};
+use super::tool::Tool;
+use super::wire::{self, Wire};
 
 /// One request that the server received, and its answer. Recorded before the first byte of the answer is sent.
 #[derive(Clone, Debug)]
@@ -63,6 +66,8 @@ pub(super) struct ParsedRequest {
     pub(super) reasoning_off: bool,
     pub(super) stream: bool,
     pub(super) include_usage: bool,
+    /// The tool that an answer may call.
+    pub(super) tool: Option<Tool>,
     /// Bytes of all messages, from which the prompt's token count is estimated.
     pub(super) prompt_bytes: usize,
 }
@@ -99,72 +104,81 @@ impl RequestError {
 impl ParsedRequest {
     /// Reads a request's body. `document` is needed to find where the continuation begins.
     pub(super) fn read(
+        wire: &dyn Wire,
         body: &[u8],
         document: &str,
         profile: ProviderProfile,
         path: &str,
     ) -> Result<Self, RequestError> {
-        let bad = |message: String| RequestError::new(StatusCode::BAD_REQUEST, message);
-        let body: Value = serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
-        let messages = match body.get("messages").and_then(Value::as_array) {
-            Some(messages) if !messages.is_empty() => messages.as_slice(),
-            _ => return Err(bad("`messages` is not an array, or is empty".into())),
+        let mut body: Value = serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
+        let Some(turns) = wire.turns(&body, document) else {
+            return Err(bad(format!("`{}` is not a text or an array, or is empty", wire.member())));
         };
+        let messages = turns.messages.as_slice();
+        if let Some(object) = body.as_object_mut() {
+            object.insert("messages".into(), messages.into());
+        }
         if let Some(refusal) = profile.refusal(path, &body) {
             return Err(RequestError { body: Some(refusal), ..bad(String::new()) });
         }
-        let is_prefill = profile.continues(&body);
+        let is_prefill = turns.is_prefill || profile.continues(&body);
         let (messages, prefill) = match messages.split_last() {
             Some((last, before)) if is_prefill => (before, Some(text(last))),
             _ => (messages, None),
         };
-        let continuation = match last_turn(messages).filter(|_| prefill.is_none()) {
-            None => match prefill {
-                None => None,
-                // White space at the end of a prefill belongs to it and is not repeated.
-                Some(delivered) => {
-                    Some(Continuation { gap: String::new(), ..Continuation::read(delivered, String::new(), document)? })
-                }
-            },
-            Some((_, None, _)) => {
-                return Err(RequestError::new(
-                    StatusCode::UNPROCESSABLE_ENTITY,
-                    "a continuation is asked for, but no assistant message before it has the delivered text",
-                ));
-            }
-            Some((_, Some(delivered), anchor)) => {
-                let mark = messages.iter().rfind(|message| role(message) == "user").and_then(mark);
-                Some(Continuation { mark, ..Continuation::read(delivered, anchor, document)? })
-            }
-        };
+        let continuation = Continuation::asked(messages, prefill, document)?;
         let mut prompt = messages;
         while let Some((begin, Some(_), _)) = last_turn(prompt) {
             prompt = &prompt[..begin];
         }
-        let script = match prompt.iter().filter(|m| role(m) == "user").filter_map(|m| own_script(&text(m))).next_back()
-        {
-            None => None,
-            Some(script) => Some(script.parse().map_err(|e| bad(format!("the prompt's script: {e}")))?),
-        };
         let mut hasher = DefaultHasher::new();
         for message in prompt {
             message.to_string().hash(&mut hasher);
         }
-        let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
         Ok(Self {
             conversation: hasher.finish(),
-            script,
+            script: script(prompt)?,
             continuation,
             is_prefill,
             reasoning_off: reasoning_off(&body),
-            stream: flag(body.get("stream")),
-            include_usage: flag(body.pointer("/stream_options/include_usage")),
+            stream: wire.streams(&body),
+            include_usage: body.pointer("/stream_options/include_usage").and_then(Value::as_bool).unwrap_or(false),
+            tool: Tool::read(&body).filter(|_| wire.has_tools()),
             prompt_bytes: messages.iter().map(|message| message.to_string().len()).sum(),
         })
     }
 }
 
+/// Returns the script in the last message of the user's that has one.
+fn script(prompt: &[Value]) -> Result<Option<Script>, RequestError> {
+    let scripts = prompt.iter().filter(|m| role(m) == "user").filter_map(|m| own_script(&text(m)));
+    scripts.last().map(|script| script.parse().map_err(|e| bad(format!("the prompt's script: {e}")))).transpose()
+}
+
+fn bad(message: String) -> RequestError {
+    RequestError::new(StatusCode::BAD_REQUEST, message)
+}
+
 impl Continuation {
+    /// Reads what a request asks to be continued, if anything.
+    fn asked(messages: &[Value], prefill: Option<String>, document: &str) -> Result<Option<Self>, RequestError> {
+        if let Some(delivered) = prefill {
+            // White space at the end of a prefill belongs to it and is not repeated.
+            let read = Self::read(delivered, String::new(), document)?;
+            return Ok(Some(Self { gap: String::new(), ..read }));
+        }
+        let Some((_, delivered, anchor)) = last_turn(messages) else { return Ok(None) };
+        let Some(delivered) = delivered else {
+            return Err(RequestError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "a continuation is asked for, but no assistant message before it has the delivered text",
+            ));
+        };
+        let question = messages.iter().rfind(|message| role(message) == "user").map(text);
+        let mark = question.and_then(|question| mark(&question).map(str::to_owned));
+        Ok(Some(Self { mark, ..Self::read(delivered, anchor, document)? }))
+    }
+
     fn read(delivered: String, anchor: String, document: &str) -> Result<Self, RequestError> {
         let position = position(document, &delivered)?;
         let end = delivered.trim_end_matches(WHITE_SPACE).len();
@@ -215,51 +229,6 @@ fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
     Some((assistant.unwrap_or(user), assistant.map(|at| text(&messages[at])), anchor))
 }
 
-/// Returns the text between a line `<overlap_context>` and a line `</overlap_context>`, both with the same number, if
-/// any.
-fn anchor(text: &str) -> Option<&str> {
-    between(text, "<overlap_context", "</overlap_context")
-}
-
-/// Returns the text between a line `<continue_mark>` and a line `</continue_mark>` of a message.
-fn mark(message: &Value) -> Option<String> {
-    between(&text(message), "<continue_mark", "</continue_mark").map(str::to_owned)
-}
-
-fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
-    let mut begin = 0;
-    for line in text.split_inclusive('\n') {
-        begin += line.len();
-        let Some(suffix) = tag(line, open) else { continue };
-        let line_break = if line.ends_with("\r\n") { "\r\n" } else { "\n" };
-        let mut end = begin;
-        for line in text[begin..].split_inclusive('\n') {
-            if tag(line, close) == Some(suffix) {
-                let between = &text[begin..end];
-                return Some(between.strip_suffix(line_break).unwrap_or(between));
-            }
-            end += line.len();
-        }
-    }
-    None
-}
-
-/// Returns the suffix of the tag that is all of `line`: empty, or `_` and a number.
-fn tag<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let line = line.strip_suffix('\n').unwrap_or(line);
-    let line = line.strip_suffix('\r').unwrap_or(line);
-    let suffix = line.strip_prefix(name)?.strip_suffix('>')?;
-    let digits = suffix.strip_prefix('_').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-    (suffix.is_empty() || digits).then_some(suffix)
-}
-
-/// Returns the last `[[script: …]]` of a prompt.
-fn own_script(text: &str) -> Option<String> {
-    let begin = text.rfind(SCRIPT)? + SCRIPT.len();
-    let end = text[begin..].find("]]")?;
-    Some(text[begin..begin + end].to_owned())
-}
-
 /// Returns whether a request turns reasoning off, in the way of any provider.
 fn reasoning_off(body: &Value) -> bool {
     let is = |pointer: &str, off: &[Value]| body.pointer(pointer).is_some_and(|value| off.contains(value));
@@ -268,19 +237,17 @@ fn reasoning_off(body: &Value) -> bool {
         || is("/chat_template_kwargs/enable_thinking", &[false.into()])
         || is("/reasoning/enabled", &[false.into()])
         || is("/reasoning_effort", &["none".into(), "minimal".into()])
+        || is("/reasoning/effort", &["none".into(), "minimal".into()])
+        || is("/generationConfig/thinkingConfig/thinkingBudget", &[0.into()])
+        || is("/think", &[false.into()])
 }
 
 fn role(message: &Value) -> &str {
     message.get("role").and_then(Value::as_str).unwrap_or("")
 }
 
-/// Returns a message's text: a string, or the text parts of an array.
 fn text(message: &Value) -> String {
-    match message.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),
-        _ => String::new(),
-    }
+    wire::text(message.get("content"))
 }
 
 /// Returns the last characters of a text, for messages.
@@ -288,9 +255,6 @@ fn tail(text: &str) -> &str {
     let begin = text.char_indices().rev().nth(39).map_or(0, |(at, _)| at);
     &text[begin..]
 }
-
-/// The start of a script in a prompt: `[[script: …]]`.
-const SCRIPT: &str = "[[script:";
 
 /// White space of RFC 8259.
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
@@ -306,29 +270,8 @@ mod tests {
 
     fn ask(messages: &Value) -> Result<ParsedRequest, RequestError> {
         let body = json!({ "messages": messages }).to_string();
-        ParsedRequest::read(body.as_bytes(), DOCUMENT, ProviderProfile::OpenAi, "/v1/chat/completions")
-    }
-
-    #[test]
-    fn anchors_stand_between_lines() {
-        let cases = [
-            ("Go on.\n<overlap_context>\nabc\n</overlap_context>\nThanks.", Some("abc")),
-            ("<overlap_context>\nabc\n</overlap_context>", Some("abc")),
-            ("<overlap_context>\r\nabc\r\n</overlap_context>\r\n", Some("abc")),
-            ("<overlap_context>\nabc\r\n</overlap_context>", Some("abc\r")),
-            ("<overlap_context>\n\n a\nb \n\n</overlap_context>", Some("\n a\nb \n")),
-            ("<overlap_context>\n</overlap_context>", Some("")),
-            ("<overlap_context_2>\n</overlap_context>\n</overlap_context_2>", Some("</overlap_context>")),
-            ("repeat <overlap_context> inline\n<overlap_context_7>\nx\n</overlap_context_7>", Some("x")),
-            ("<overlap_context>\nabc\n</overlap_context_2>", None),
-            ("<overlap_context> abc </overlap_context>", None),
-            ("<overlap_context_x>\nabc\n</overlap_context_x>", None),
-            ("<overlap_context_>\nabc\n</overlap_context_>", None),
-            ("nothing", None),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(anchor(text), expected, "{text:?}");
-        }
+        let path = "/v1/chat/completions";
+        ParsedRequest::read(&wire::Chat, body.as_bytes(), DOCUMENT, ProviderProfile::OpenAi, path)
     }
 
     #[test]

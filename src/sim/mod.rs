@@ -79,11 +79,16 @@
 mod answer;
 mod call;
 mod continued;
+mod delivery;
 mod profile;
+mod question;
+mod redact;
 mod script;
 mod serve;
 mod state;
 pub mod style;
+mod tool;
+mod wire;
 
 use std::io;
 use std::net::SocketAddr;
@@ -91,7 +96,7 @@ use std::time::Duration;
 
 pub use call::{Call, CallKind};
 pub use profile::ProviderProfile;
-pub use script::{AnswerEnd, Behaviour, Script, ScriptError, ScriptErrorKind, Step};
+pub use script::{AnswerEnd, Behaviour, Lead, Script, ScriptError, ScriptErrorKind, Step};
 pub use serve::Server;
 
 /// A model server that does not listen yet: its document and its behaviour.

@@ -14,7 +14,7 @@ use super::style::ContinuationStyle;
 /// The steps of a conversation: how its first calls are answered, and how its continuations are.
 ///
 /// The text form is `FIRST… | THEN…`. Steps are separated by white space, `,` or `;`; a step is
-/// `BEHAVIOUR[@BYTES][!END]`. The n-th first call takes the n-th first step, and starts over after the last one. The
+/// `[LEAD+…]BEHAVIOUR[@BYTES][!END]`. The n-th first call takes the n-th first step, and starts over after the last one. The
 /// n-th continuation after it takes the n-th `then` step; the last one repeats. An empty side means `answer` before the
 /// bar and `anchor` after it. The [module](super) lists behaviours and ends.
 ///
@@ -71,6 +71,8 @@ impl fmt::Display for Script {
 /// The answer to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
+    /// What comes before that content.
+    pub lead: Lead,
     /// The content of the answer.
     pub behaviour: Behaviour,
     /// How many bytes of the document's remaining text it delivers, moved back to the start of a character; `None` is
@@ -82,18 +84,39 @@ pub struct Step {
 
 impl Step {
     fn plain(behaviour: Behaviour) -> Self {
-        Self { behaviour, bytes: None, end: None }
+        Self { lead: Lead::default(), behaviour, bytes: None, end: None }
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.behaviour)?;
+        write!(f, "{}{}", self.lead, self.behaviour)?;
         if let Some(bytes) = self.bytes {
             write!(f, "@{bytes}")?;
         }
         if let Some(end) = self.end {
             write!(f, "!{end}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What an answer has before its document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lead {
+    /// Reasoning, with a signature where the API has one.
+    pub reasoning: bool,
+    /// "I'll write the file." Only before a tool call.
+    pub text: bool,
+    /// A call of the same tool with short arguments. Only before a tool call.
+    pub call: bool,
+}
+
+impl fmt::Display for Lead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (word, is_on) in [(REASONING, self.reasoning), (TEXT, self.text), (CALL, self.call)] {
+            f.write_str(if is_on { word } else { "" })?;
         }
         Ok(())
     }
@@ -105,6 +128,9 @@ impl fmt::Display for Step {
 pub enum Behaviour {
     /// The document and nothing else. First calls only.
     Answer,
+    /// The document, as the arguments of a tool call: of the tool that the request forces, or of the first one that it
+    /// declares. As [`Answer`](Self::Answer) where it declares none. First calls only.
+    Tool,
     /// No JSON at all. First calls only.
     Prose,
     /// The requested anchor, verbatim, and what follows it. Continuations only.
@@ -164,9 +190,18 @@ impl Behaviour {
         !matches!(self, Self::Drop | Self::NoResponse | Self::Status { .. })
     }
 
+    /// Returns whether something may come before it.
+    fn takes_lead(self, lead: Lead) -> bool {
+        match self {
+            Self::Tool => true,
+            Self::Reasoning => lead == Lead::default(),
+            _ => lead == Lead::default() || (self.takes_end() && !lead.text && !lead.call),
+        }
+    }
+
     fn fits(self, side: Side) -> bool {
         match self {
-            Self::Answer | Self::Prose => side == Side::First,
+            Self::Answer | Self::Tool | Self::Prose => side == Side::First,
             Self::Anchor | Self::Exact | Self::PreambleFence | Self::Progress | Self::Repeat | Self::Style(_) => {
                 side == Side::Then
             }
@@ -200,6 +235,9 @@ pub enum AnswerEnd {
     Stop,
     /// `finish_reason: "content_filter"`.
     Filter,
+    /// The finish of a tool call: `finish_reason: "tool_calls"`. The usual one of a whole call; on a call that was cut, it
+    /// hides the limit, as some servers do.
+    Tool,
     /// The connection is dropped after the text, without the end of the chunked body.
     Drop,
     /// The connection is dropped after exactly this many bytes of the response's body, counted before chunked framing,
@@ -236,6 +274,7 @@ enum Side {
 /// Every behaviour but the statuses and the styles, by name.
 const BEHAVIOURS: &[(&str, Behaviour)] = &[
     ("answer", Behaviour::Answer),
+    ("tool", Behaviour::Tool),
     ("prose", Behaviour::Prose),
     ("anchor", Behaviour::Anchor),
     ("exact", Behaviour::Exact),
@@ -259,9 +298,15 @@ const ENDS: &[(&str, AnswerEnd)] = &[
     ("length", AnswerEnd::Length),
     ("stop", AnswerEnd::Stop),
     ("filter", AnswerEnd::Filter),
+    ("tool", AnswerEnd::Tool),
     ("drop", AnswerEnd::Drop),
     ("eof", AnswerEnd::Eof),
     ("done", AnswerEnd::Done),
     ("error", AnswerEnd::Error),
     ("stall", AnswerEnd::Stall),
 ];
+
+/// The words before a behaviour, with the sign that separates them. Their order is fixed.
+const REASONING: &str = "reasoning+";
+const TEXT: &str = "text+";
+const CALL: &str = "call+";

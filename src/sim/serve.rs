@@ -2,36 +2,37 @@
 //!
 //! The modules above decide what an answer says; this one sends it, delayed, cut and dropped as they say.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Frame, Incoming};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Sleep, sleep};
+use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::Sim;
-use super::answer::{self, Answer, Events, Frames, Header};
+use super::answer::Answer;
 use super::call::{Call, CallKind, ParsedRequest, RequestError};
+use super::delivery::{Delivery, Ending};
+use super::profile::ProviderProfile;
+use super::redact;
 use super::script::{AnswerEnd, Behaviour, Step};
 use super::state::State;
+use super::wire::{self, Events, Frames, Message, Problem, Wire};
 use crate::Limits;
 use crate::socket::{Cut, Socket};
 
@@ -185,8 +186,8 @@ async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> R
     };
     let mut call = Call {
         method: parts.method.clone(),
-        path: parts.uri.to_string(),
-        headers: redacted(&parts.headers),
+        path: redact::path(&parts.uri.to_string()),
+        headers: redact::headers(&parts.headers),
         body: String::from_utf8_lossy(&body).into_owned(),
         kind: CallKind::Other,
         step: None,
@@ -195,7 +196,7 @@ async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> R
     };
     let reply = if too_large {
         let error = RequestError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 32 MiB");
-        Ok(refuse(&error))
+        Ok(refuse(&wire::Chat, &error))
     } else {
         route(&shared, &cut, &parts, &body, &mut call)
     };
@@ -208,24 +209,33 @@ async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> R
 
 fn route(shared: &Arc<Shared>, cut: &Cut, parts: &Parts, body: &[u8], call: &mut Call) -> Result<Reply, NoResponse> {
     let path = parts.uri.path();
-    if parts.method == Method::POST && path.ends_with("/chat/completions") {
-        return match ParsedRequest::read(body, &shared.sim.document, shared.sim.profile, path) {
-            Ok(parsed) => complete(shared, cut, &parsed, call),
-            Err(error) => Ok(refuse(&error)),
+    if parts.method == Method::POST
+        && let Some(wire) = wire::at(path, parts.uri.query().unwrap_or_default())
+    {
+        return match ParsedRequest::read(wire, body, &shared.sim.document, shared.sim.profile, path) {
+            Ok(parsed) => complete(shared, cut, wire, &parsed, call),
+            Err(error) => Ok(refuse(wire, &error)),
         };
     }
     if parts.method == Method::GET && path.ends_with("/models") {
         let model = json!({"id": shared.sim.model, "object": "model", "created": 0, "owned_by": "restitch"});
-        return Ok(json_reply(StatusCode::OK, &json!({"object": "list", "data": [model]})));
+        return Ok(json_reply(StatusCode::OK, json!({"object": "list", "data": [model]}).to_string()));
     }
     if parts.method == Method::GET && path == "/healthz" {
-        return Ok(json_reply(StatusCode::OK, &json!({"status": "ok"})));
+        return Ok(json_reply(StatusCode::OK, json!({"status": "ok"}).to_string()));
     }
-    Ok(refuse(&RequestError::new(StatusCode::NOT_FOUND, format!("nothing answers {} {path}", parts.method))))
+    let message = format!("nothing answers {} {path}", parts.method);
+    Ok(refuse(&wire::Chat, &RequestError::new(StatusCode::NOT_FOUND, message)))
 }
 
 /// Takes the conversation's next step.
-fn complete(shared: &Arc<Shared>, cut: &Cut, parsed: &ParsedRequest, call: &mut Call) -> Result<Reply, NoResponse> {
+fn complete(
+    shared: &Arc<Shared>,
+    cut: &Cut,
+    wire: &'static dyn Wire,
+    parsed: &ParsedRequest,
+    call: &mut Call,
+) -> Result<Reply, NoResponse> {
     let sim = &shared.sim;
     let continuation = parsed.continuation.as_ref();
     let script = parsed.script.as_ref().unwrap_or(&sim.script);
@@ -234,41 +244,42 @@ fn complete(shared: &Arc<Shared>, cut: &Cut, parsed: &ParsedRequest, call: &mut 
         state.answers += 1;
         (state.conversations.next(parsed.conversation, continuation.is_some(), script), state.answers)
     };
-    let spoken = match step.behaviour {
-        Behaviour::Reasoning if parsed.reasoning_off && continuation.is_some() => Behaviour::Anchor,
-        Behaviour::Reasoning if parsed.reasoning_off => Behaviour::Answer,
-        behaviour => behaviour,
-    };
-    let mut answer = Answer::new(&Step { behaviour: spoken, ..step }, &sim.document, continuation);
-    if let Some(c) = continuation.filter(|_| parsed.is_prefill && sim.profile.returns_prefill()) {
-        answer.text.insert_str(0, &c.delivered);
-    }
+    let answer = answer(sim, parsed, &step);
     call.step = Some(step);
     call.delivered = answer.delivered;
     call.kind = continuation
         .map_or(CallKind::First, |c| CallKind::Continuation { anchor: c.anchor.clone(), position: c.position });
     match step.behaviour {
         Behaviour::NoResponse => return Err(NoResponse),
-        Behaviour::Status { code, retry_after } => return Ok(status(code, retry_after)),
+        Behaviour::Status { code, retry_after } => return Ok(status(wire, code, retry_after)),
         _ => {}
     }
-
-    let header = Header { number, model: &sim.model, prompt_tokens: parsed.prompt_bytes / 4 };
-    let ending = match answer.end {
+    let end = answer.end;
+    let ending = match end {
         AnswerEnd::Drop => Ending::Cut,
         AnswerEnd::Stall => Ending::Stall,
         _ => Ending::Clean,
     };
-    let left = match answer.end {
+    let left = match end {
         AnswerEnd::Reset(bytes) => Some(bytes),
         _ => None,
     };
+    let message = Message {
+        number,
+        model: sim.model.clone(),
+        finish: answer.finish,
+        parts: answer.into_parts(),
+        prompt_tokens: parsed.prompt_bytes / 4,
+        include_usage: parsed.include_usage,
+        sent: 0,
+    };
     let mut response = Response::builder();
     let frames = if parsed.stream {
-        response = response.header(CONTENT_TYPE, "text/event-stream").header(CACHE_CONTROL, "no-cache");
-        Frames::Events(Box::new(Events::new(answer, &header, sim.chunk, parsed.include_usage)))
+        response = response.header(CONTENT_TYPE, wire.content_type()).header(CACHE_CONTROL, "no-cache");
+        Frames::Events(Box::new(Events::new(wire, message, end, sim.chunk)))
     } else {
-        let mut body = Bytes::from(answer::body(&answer, &header));
+        let body = if end == AnswerEnd::Error { wire.failed(&message) } else { wire.body(&message) };
+        let mut body = Bytes::from(body);
         // The length is that of the complete body, so that the peer can see that some of it is missing.
         response = response.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, body.len());
         match (ending, step.behaviour) {
@@ -278,12 +289,37 @@ fn complete(shared: &Arc<Shared>, cut: &Cut, parsed: &ParsedRequest, call: &mut 
         }
         Frames::Body(Some(body))
     };
-    let delivery =
-        Delivery { frames, ending, left, delay: sim.delay, pause: None, cut: cut.clone(), _open: Open::new(shared) };
+    let delivery = Delivery::new(frames, ending, left, sim.delay, cut.clone(), Open::new(shared));
     Ok(built(response.body(Either::Right(delivery))))
 }
 
-fn status(code: u16, retry_after: Option<u32>) -> Reply {
+/// Returns a step's answer to a request.
+fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
+    let continuation = parsed.continuation.as_ref();
+    let tool = parsed.tool.as_ref();
+    let behaviour = match step.behaviour {
+        Behaviour::Reasoning if parsed.reasoning_off && continuation.is_some() => Behaviour::Anchor,
+        Behaviour::Reasoning if parsed.reasoning_off => Behaviour::Answer,
+        Behaviour::Answer if tool.is_some_and(|tool| tool.is_forced) => Behaviour::Tool,
+        Behaviour::Tool if tool.is_none() => Behaviour::Answer,
+        behaviour => behaviour,
+    };
+    let mut answer = Answer::new(&Step { behaviour, ..*step }, &sim.document, continuation);
+    if let Some(c) = continuation.filter(|_| parsed.is_prefill && sim.profile.returns_prefill()) {
+        answer.text.insert_str(0, &c.delivered);
+    }
+    if let Some(tool) = tool.filter(|_| behaviour == Behaviour::Tool) {
+        answer.call(&tool.name);
+        // Anthropic sends a value when it is whole, unless the tool says otherwise.
+        let is_anthropic = matches!(sim.profile, ProviderProfile::Anthropic | ProviderProfile::Anthropic46);
+        if is_anthropic && !tool.is_eager {
+            answer.keep_whole_members(&sim.document);
+        }
+    }
+    answer
+}
+
+fn status(wire: &dyn Wire, code: u16, retry_after: Option<u32>) -> Reply {
     let status = StatusCode::from_u16(code);
     debug_assert!(status.is_ok(), "a script has no status {code}");
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -293,23 +329,26 @@ fn status(code: u16, retry_after: Option<u32>) -> Reply {
         _ => ("invalid_request_error", "scripted"),
     };
     let message = format!("The script says {}.", status.as_u16());
-    let mut reply = json_reply(status, &answer::error(kind, Some(code), &message));
+    let mut reply = json_reply(status, wire.error(&Problem { status, kind, code: Some(code), message: &message }));
     if let Some(seconds) = retry_after {
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     reply
 }
 
-fn refuse(error: &RequestError) -> Reply {
-    if let Some(body) = error.body {
-        let response = Response::builder().status(error.status).header(CONTENT_TYPE, "application/json");
-        return built(response.body(Either::Left(Full::new(Bytes::from_static(body.as_bytes())))));
-    }
-    json_reply(error.status, &answer::error("invalid_request_error", None, &error.message))
+fn refuse(wire: &dyn Wire, error: &RequestError) -> Reply {
+    let body = error.body.map_or_else(
+        || {
+            let (kind, message) = ("invalid_request_error", error.message.as_str());
+            wire.error(&Problem { status: error.status, kind, code: None, message })
+        },
+        str::to_owned,
+    );
+    json_reply(error.status, body)
 }
 
-fn json_reply(status: StatusCode, body: &Value) -> Reply {
-    let body = Full::new(Bytes::from(body.to_string()));
+fn json_reply(status: StatusCode, body: String) -> Reply {
+    let body = Full::new(Bytes::from(body));
     built(Response::builder().status(status).header(CONTENT_TYPE, "application/json").body(Either::Left(body)))
 }
 
@@ -323,75 +362,8 @@ fn built(response: http::Result<Reply>) -> Reply {
     })
 }
 
-fn redacted(headers: &HeaderMap) -> HeaderMap {
-    let mut headers = headers.clone();
-    for (name, value) in &mut headers {
-        if SECRETS.contains(&name.as_str()) {
-            *value = HeaderValue::from_static("[redacted]");
-        }
-    }
-    headers
-}
-
-/// The body of a response that is being sent.
-struct Delivery {
-    frames: Frames,
-    ending: Ending,
-    /// Bytes until the connection is cut, if it is cut at a byte.
-    left: Option<u64>,
-    delay: Duration,
-    /// The wait before the next frame; `None` before the first, and where there is no delay.
-    pause: Option<Pin<Box<Sleep>>>,
-    /// Tells the connection's socket to close after its next flush.
-    cut: Cut,
-    _open: Open,
-}
-
-/// What follows the last frame.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Clean,
-    Cut,
-    Stall,
-}
-
-impl Body for Delivery {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let this = self.get_mut();
-        if let Some(pause) = &mut this.pause {
-            ready!(pause.as_mut().poll(cx));
-            this.pause = None;
-        }
-        let frame = if this.left == Some(0) { None } else { this.frames.next() };
-        let Some(mut frame) = frame else {
-            let ending = if this.left == Some(0) { Ending::Cut } else { this.ending };
-            return match ending {
-                Ending::Clean => Poll::Ready(None),
-                // Nothing wakes a stalled body. hyper still notices when the peer leaves, because it keeps reading.
-                Ending::Stall => Poll::Pending,
-                // A body that is pending is followed by a flush, and the socket then closes: see `Socket`.
-                Ending::Cut => {
-                    this.cut.ask();
-                    Poll::Pending
-                }
-            };
-        };
-        if let Some(left) = &mut this.left {
-            frame.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
-            *left -= frame.len() as u64;
-        }
-        if !this.delay.is_zero() {
-            this.pause = Some(Box::pin(sleep(this.delay)));
-        }
-        Poll::Ready(Some(Ok(Frame::data(frame))))
-    }
-}
-
 /// Counts an answer as in progress while it lives.
-struct Open(Arc<Shared>);
+pub(super) struct Open(Arc<Shared>);
 
 impl Open {
     fn new(shared: &Arc<Shared>) -> Self {
@@ -405,9 +377,6 @@ impl Drop for Open {
         self.0.counts.send_modify(|counts| counts.open -= 1);
     }
 }
-
-/// Headers whose values never reach the log.
-const SECRETS: [&str; 6] = ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
 
 /// The wait after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);

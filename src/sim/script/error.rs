@@ -29,6 +29,8 @@ pub enum ScriptErrorKind {
     Misplaced(Behaviour),
     /// `@BYTES` after a behaviour that delivers nothing of the document.
     UnexpectedBytes(Behaviour),
+    /// `LEAD+` before a behaviour that has nothing before it.
+    UnexpectedLead(Behaviour),
     /// `!END` after a behaviour that is an end itself.
     UnexpectedEnd(Behaviour),
     /// A script has only one bar, between first calls and continuations.
@@ -51,6 +53,10 @@ impl fmt::Display for ScriptErrorKind {
             Self::UnexpectedBytes(behaviour) => {
                 write!(f, "`{behaviour}` delivers nothing of the document and takes no `@`")
             }
+            Self::UnexpectedLead(behaviour) if behaviour.takes_end() && *behaviour != Behaviour::Reasoning => {
+                write!(f, "only `tool` has text or a call before it, not `{behaviour}`")
+            }
+            Self::UnexpectedLead(behaviour) => write!(f, "nothing comes before `{behaviour}`"),
             Self::UnexpectedEnd(behaviour) => write!(f, "`{behaviour}` is an end itself and takes no `!`"),
             Self::SecondBar => f.write_str("a second `|`"),
         }

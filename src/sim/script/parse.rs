@@ -3,7 +3,10 @@
 use std::str::FromStr;
 
 use super::super::style::ContinuationStyle;
-use super::{AnswerEnd, BEHAVIOURS, Behaviour, ENDS, Script, ScriptError, ScriptErrorKind, Side, Step};
+use super::{
+    AnswerEnd, BEHAVIOURS, Behaviour, CALL, ENDS, Lead, REASONING, Script, ScriptError, ScriptErrorKind, Side, Step,
+    TEXT,
+};
 
 impl FromStr for Script {
     type Err = ScriptError;
@@ -57,11 +60,15 @@ fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
         None => (head, None),
         Some((name, bytes)) => (name, Some((bytes, name.len()))),
     };
-    let behaviour = behaviour(name, base)?;
+    let (lead, name, at) = lead(name);
+    let behaviour = behaviour(name, base + at)?;
     if !behaviour.fits(side) {
-        return fail(ScriptErrorKind::Misplaced(behaviour), 0);
+        return fail(ScriptErrorKind::Misplaced(behaviour), at);
     }
-    let mut step = Step::plain(behaviour);
+    if !behaviour.takes_lead(lead) {
+        return fail(ScriptErrorKind::UnexpectedLead(behaviour), 0);
+    }
+    let mut step = Step { lead, ..Step::plain(behaviour) };
     if let Some((bytes, at)) = bytes {
         if !behaviour.takes_bytes() {
             return fail(ScriptErrorKind::UnexpectedBytes(behaviour), at);
@@ -81,6 +88,17 @@ fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
         });
     }
     Ok(step)
+}
+
+/// Reads what comes before a behaviour. Returns it, the behaviour's name and where that begins.
+fn lead(word: &str) -> (Lead, &str, usize) {
+    let (mut lead, mut name) = (Lead::default(), word);
+    for (word, flag) in [(REASONING, &mut lead.reasoning), (TEXT, &mut lead.text), (CALL, &mut lead.call)] {
+        if let Some(rest) = name.strip_prefix(word) {
+            (*flag, name) = (true, rest);
+        }
+    }
+    (lead, name, word.len() - name.len())
 }
 
 fn behaviour(name: &str, offset: usize) -> Result<Behaviour, ScriptError> {
@@ -160,7 +178,11 @@ mod tests {
                 }
             }
         }
-        for text in ["answer@200!length | refusal anchor@300!drop exact@120 anchor", "429~2 500 | 599"] {
+        for text in [
+            "answer@200!length | refusal anchor@300!drop exact@120 anchor",
+            "429~2 500 | 599",
+            "tool@4!tool reasoning+text+call+tool reasoning+answer | reasoning+anchor@9!drop",
+        ] {
             let script: Script = text.parse().unwrap();
             assert_eq!(script.to_string(), text);
         }
@@ -225,6 +247,10 @@ mod tests {
             ("exact", "`exact` continues an answer and cannot come before the `|` (byte 0)"),
             ("root", "`root` continues an answer and cannot come before the `|` (byte 0)"),
             ("answer|answer", "`answer` answers first calls and cannot come after the `|` (byte 7)"),
+            ("text+reasoning+tool", "no behaviour is called `reasoning+tool` (byte 5)"),
+            ("text+answer", "only `tool` has text or a call before it, not `answer` (byte 0)"),
+            ("reasoning+500", "nothing comes before `500` (byte 0)"),
+            ("answer | tool", "`tool` answers first calls and cannot come after the `|` (byte 9)"),
             ("answer | anchor | anchor", "a second `|` (byte 16)"),
         ];
         for (text, message) in cases {
