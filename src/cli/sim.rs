@@ -43,15 +43,21 @@ const EXAMPLES: &str = r#"Examples:
   restitch sim --listen 127.0.0.1:0 --document big.json --chunk 4 --delay 20
   curl -N http://127.0.0.1:8788/v1/chat/completions \
     -d '{"model": "sim", "stream": true, "messages": [{"role": "user", "content": "Go"}]}'
+  restitch sim --script 'reasoning+text+tool@40 | anchor'
 
-A script is `FIRST… | THEN…`. A step is `BEHAVIOUR[@BYTES][!END]`: what to say, how many bytes of the document, and how
-to end.
+The path chooses the API: /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages,
+/v1beta/models/sim:streamGenerateContent, /v1beta/models/sim:generateContent, /api/chat, /api/generate, /v2/chat.
 
-Behaviours: answer, prose, anchor, exact, repeat, fence, fence-open, preamble, preamble-fence, epilogue, garbage,
-progress, reasoning, refusal, empty, drop, no-response, and HTTP errors, for example 429, 500, 429~2 (with
+A script is `FIRST… | THEN…`. A step is `[LEAD+…]BEHAVIOUR[@BYTES][!END]`: what comes first, what to say, how many bytes
+of the document, and how to end.
+
+Leads: reasoning; before `tool` also text and call, in this order.
+
+Behaviours: answer, tool (the document is the arguments of a call of a tool that the request declares), prose, anchor,
+exact, repeat, fence, fence-open, preamble, preamble-fence, epilogue, garbage, progress, reasoning, refusal, empty, drop, no-response, and HTTP errors, for example 429, 500, 429~2 (with
 `Retry-After: 2`).
 
-Ends: stop, length, filter, drop, drop=BYTES, eof, done, error, stall.
+Ends: stop, length, filter, tool, drop, drop=BYTES, eof, done, error, stall.
 
 A prompt may bring its own script: `[[script: answer@40 | exact]]`.
 

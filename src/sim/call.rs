@@ -151,8 +151,8 @@ impl ParsedRequest {
 
 /// Returns the script in the last message of the user's that has one.
 fn script(prompt: &[Value]) -> Result<Option<Script>, RequestError> {
-    let scripts = prompt.iter().filter(|m| role(m) == "user").filter_map(|m| own_script(&text(m)));
-    scripts.last().map(|script| script.parse().map_err(|e| bad(format!("the prompt's script: {e}")))).transpose()
+    let mut scripts = prompt.iter().filter(|m| role(m) == "user").filter_map(|m| own_script(&text(m)));
+    scripts.next_back().map(|script| script.parse().map_err(|e| bad(format!("the prompt's script: {e}")))).transpose()
 }
 
 fn bad(message: String) -> RequestError {

@@ -1,6 +1,6 @@
-//! A scripted model server for tests. It speaks the Chat Completions API, cuts its answers where a script says so, and
-//! continues them in the way the script says: point a client or a proxy at it to see how it handles a misbehaving
-//! model.
+//! A scripted model server for tests. It speaks the APIs of several providers, cuts its answers and the arguments of its
+//! tool calls where a script says so, and continues them in the way the script says: point a client or a proxy at it to
+//! see how it handles a misbehaving model.
 //!
 //! The server has one document and answers every prompt with it. It checks what a client sends back: a continuation
 //! request whose delivered text is not a prefix of the document, or whose anchor is not the end of that text, gets
@@ -17,14 +17,31 @@
 //! # }
 //! ```
 //!
+//! # APIs
+//! The path of a POST chooses the API.
+//!
+//! | path ends in | API |
+//! |---|---|
+//! | `/chat/completions` | Chat Completions |
+//! | `/completions` | Completions, with a prompt |
+//! | `/responses` | Responses |
+//! | `/v1/messages` | Messages |
+//! | `:streamGenerateContent`, `:generateContent` | Gemini: an event stream with `alt=sse`, else a JSON array; one body |
+//! | `/api/chat`, `/api/generate` | Ollama, one JSON object a line |
+//! | `/v2/chat` | Cohere, version 2 |
+//!
+//! Each has its own content type, events, ids, finish reasons, usage and errors. This page names them as Chat Completions
+//! does.
+//!
 //! # Scripts
-//! A [`Script`] is `FIRST… | THEN…`. A step is `BEHAVIOUR[@BYTES][!END]`: a behaviour, the number of bytes of the
-//! document's remaining text to deliver, and the end of the answer. `refusal anchor` means "first a refusal, then the
+//! A [`Script`] is `FIRST… | THEN…`. A step is `[LEAD+…]BEHAVIOUR[@BYTES][!END]`: what comes first, a behaviour, the number
+//! of bytes of the document's remaining text to deliver, and the end of the answer. `refusal anchor` means "first a refusal, then the
 //! anchor".
 //!
 //! | behaviour | as a first answer | as a continuation |
 //! |---|---|---|
 //! | `answer` | the document | |
+//! | `tool` | the document, as the arguments of a tool call | |
 //! | `prose` | no JSON at all | |
 //! | `anchor` | | the requested anchor, verbatim, and what follows it |
 //! | `exact` | | what follows, without the anchor |
@@ -44,6 +61,15 @@
 //! | `429`, `500`, `429~2` | an HTTP error; `~2` sends `Retry-After: 2` | the same |
 //! | the name of a style: `element`, `root-reformatted`, `new-root`, … | | the fragment of that [`ContinuationStyle`](style::ContinuationStyle); `@BYTES` counts bytes of the fragment |
 //!
+//! `reasoning+` before a behaviour adds reasoning, which has a signature in the Messages API. Before `tool`, `text+` adds
+//! "I'll write the file.", and `call+` a whole call of the same tool with other arguments: `reasoning+text+tool@40`.
+//!
+//! `tool` calls the tool that the request forces (`tool_choice`), else the first one that it declares. If it declares
+//! none, or forbids calls, `tool` is `answer`; if it forces one, `answer` is `tool`. Gemini and Ollama have whole objects
+//! as arguments: a call that is cut never comes. With the profiles of Anthropic, the value in which arguments are cut does
+//! not come either, unless the tool says `"eager_input_streaming": true`. In one body of the Messages API the arguments of
+//! a call that is cut are `{}`.
+//!
 //! A style that does not apply at a cut is answered as `anchor`. The same document and cut give the same fragment. Once
 //! a client has accepted text that differs from the document's, the text that it sends back is no longer a prefix of
 //! the document, and a further continuation request gets status 422.
@@ -53,6 +79,7 @@
 //! | `stop` | finish reason `stop`: the default at the document's end, premature elsewhere |
 //! | `length` | finish reason `length`: the default of an answer that was cut |
 //! | `filter` | finish reason `content_filter` |
+//! | `tool` | finish reason `tool_calls`: the default of a whole call; elsewhere it hides the limit, as some servers do |
 //! | `drop` | the connection is dropped |
 //! | `drop=N` | the connection is dropped after exactly N bytes of the response's body |
 //! | `eof` | a clean end without a finish and without `[DONE]` |
@@ -60,14 +87,22 @@
 //! | `error` | an error inside the stream |
 //! | `stall` | nothing more, until the peer leaves |
 //!
-//! A request with `"stream": false` gets one body with the same behaviours: `drop` and `stall` deliver its first half,
+//! APIs without `[DONE]` have other events, or nothing, at that place: `done` on Messages is `message_stop` without
+//! `message_delta`, and on Ollama `"done": true` without `done_reason`.
+//!
+//! A request for no stream gets one body with the same behaviours: `drop` and `stall` deliver its first half,
 //! `eof` and `done` have a finish reason of `null`, and `error` replaces the answer.
 //!
 //! # Which call is which
 //! A request is a continuation if its last user message has a line `<overlap_context>` and a line `</overlap_context>`
 //! (or both with the same suffix, as in `<overlap_context_2>`). The text between the lines is the anchor, and the last
 //! assistant message before it is the text delivered so far. In the same way, `<continue_mark>` has the text that the model
-//! is asked to write after the anchor. Every other request is a first call.
+//! is asked to write after the anchor. Every other request is a first call. The rest of a tool call's arguments is asked
+//! for in the same way, with the arguments as the assistant's text, and is answered as text.
+//!
+//! Completions and `/api/generate` have one prompt. What the prompt ends with is the text delivered so far, as far as it is
+//! the start of the document. It is continued like a prefill. In a prompt of `/api/generate` a question with tags may
+//! follow that text.
 //!
 //! With a [`ProviderProfile`] that continues a prefill, a request whose last message is the assistant's is a
 //! continuation, too: that message is the text delivered so far, and there is no anchor. What the provider rejects, the

@@ -98,7 +98,7 @@ pub(super) fn responses(body: &str) -> Seen {
         let delta = || event["delta"].as_str().unwrap();
         match name.as_str() {
             "response.created" | "response.in_progress" => {
-                assert!(number < 2 && event["response"]["output"] == json!([]))
+                assert!(number < 2 && event["response"]["output"] == json!([]));
             }
             "response.output_item.added" => {
                 let item = &event["item"];
