@@ -14,6 +14,7 @@ mod fields;
 mod gemini;
 mod messages;
 mod ollama;
+mod read;
 mod responses;
 pub(crate) mod transcript;
 pub(crate) mod usage;

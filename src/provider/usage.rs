@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::json::edit::Edits;
 use crate::json::walk::{self, Raw, ValueKind};
 
 /// Adds the usage object `raw` to `total`.
@@ -29,6 +30,26 @@ pub fn add_usage(total: &mut Option<String>, raw: &str) {
         None => more.as_str().to_owned(),
     };
     *total = Some(sum);
+}
+
+/// Sets the members of the usage object `raw` in `total`: the later count of the same call. A `null` sets nothing.
+pub(crate) fn update_usage(total: &mut Option<String>, raw: &str) {
+    let object = |text| Raw::root(text).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(text));
+    let Some(later) = object(raw) else { return };
+    let updated = match total.as_deref().and_then(|text| Some((text, object(text)?))) {
+        Some((text, earlier)) => {
+            let mut members: BTreeMap<Cow<'_, str>, &str> = BTreeMap::new();
+            for (key, value) in later.members().filter(|(_, value)| !value.is_null()) {
+                members.insert(key.decode().unwrap_or_default(), value.as_str());
+            }
+            let set: Vec<_> = members.iter().map(|(key, value)| (key.as_ref(), *value)).collect();
+            let mut edits = Edits::default();
+            edits.object(earlier, &[], &set);
+            edits.apply(text)
+        }
+        None => later.as_str().to_owned(),
+    };
+    *total = Some(updated);
 }
 
 /// Returns the answer's tokens in a usage object: `completion_tokens`, or one of its names in other formats. Cohere has
@@ -92,7 +113,7 @@ const DEPTH: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::{add_usage, answer_tokens};
+    use super::{add_usage, answer_tokens, update_usage};
 
     fn check(parts: &[&str], expected: Option<&str>) {
         let mut total = None;
@@ -143,6 +164,16 @@ mod tests {
             assert_eq!(answer_tokens(raw), Some(7), "{raw}");
         }
         assert_eq!(answer_tokens(r#"{"total_tokens":7}"#), None);
+    }
+
+    #[test]
+    fn a_later_count_replaces_an_earlier_one() {
+        let mut total = None;
+        update_usage(&mut total, "null");
+        assert_eq!(total, None);
+        update_usage(&mut total, r#"{"in": 17, "out": 1, "tier":"x"}"#);
+        update_usage(&mut total, r#"{"out":227,"in":null,"details":{"a":1}}"#);
+        assert_eq!(total.as_deref(), Some(r#"{"in": 17, "out": 227, "tier":"x","details":{"a":1}}"#));
     }
 
     #[test]

@@ -2,3 +2,6 @@
 
 #[cfg(feature = "cli")]
 mod index;
+mod messages;
+mod recorded;
+mod responses;

@@ -1,55 +1,94 @@
-//! To be written.
+//! Anthropic's Messages API.
+//!
+//! A stream is `message_start`, then content blocks, each with a start, deltas and a stop, then `message_delta` with the
+//! reason for the end and the usage, then `message_stop`:
+//! <https://docs.anthropic.com/en/api/messages-streaming>. A slot is the index of a content block.
 
+mod body;
+mod reader;
+mod request;
+mod writer;
+
+use reader::Reader;
+use writer::Writer;
+
+use super::read::{members_of, object};
 use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
-use super::{Delta, Kind};
+use super::{Delta, Finish};
+use crate::json::walk::ValueKind;
 
-/// To be written.
+/// Anthropic's Messages API.
 #[derive(Debug)]
 pub(crate) struct Messages;
 
 impl Wire for Messages {
-    fn takes_path(&self, _path: &str) -> bool {
-        false
+    fn takes_path(&self, path: &str) -> bool {
+        path.ends_with("/v1/messages")
     }
 
-    fn recognizes(&self, _event_type: &str, _data: &str) -> Option<bool> {
-        Some(false)
+    fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
+        let [kind, content] = members_of(object(data)?, ["type", "content"]);
+        match kind.and_then(|kind| kind.decode()).as_deref() {
+            Some("message_start" | "message_delta" | "message_stop") => Some(true),
+            Some("content_block_start" | "content_block_delta" | "content_block_stop") => Some(true),
+            Some("message") => Some(content.is_some_and(|content| content.kind() == ValueKind::Array)),
+            Some("ping" | "error") => None,
+            _ => Some(false),
+        }
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader)
+        Box::<Reader>::default()
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        super::chat::Chat.writer()
+        Box::<Writer>::default()
     }
 
-    fn read_body(&self, _body: &str, _on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        false
+    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
+        body::read_body(body, on)
     }
 
-    fn write_body(&self, _first_body: &str, _texts: &[SlotText<'_>], _ending: &Ending<'_>) -> Option<String> {
-        None
+    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+        body::write_body(first_body, texts, ending)
     }
 
-    fn parse(&self, _path: &str, _body: &[u8]) -> Option<Request> {
-        None
+    fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
+        request::parse(body)
     }
 
-    fn ask(&self, _body: &str, _rest: Option<&Rest<'_>>, _changes: &Changes<'_>) -> Option<String> {
-        None
+    fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+        request::ask(body, rest, changes)
     }
 
-    fn adapt(&self, _body: &str, _adaptation: &Adaptation<'_>) -> Option<String> {
-        None
+    fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+        request::adapt(body, adaptation)
     }
 }
 
-#[derive(Debug)]
-struct Reader;
-
-impl wire::Reader for Reader {
-    fn read(&mut self, _event_type: &str, _data: &str, _on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        Kind::Other
+/// Returns why an answer ended, by its `stop_reason`.
+fn finish(stop_reason: &str) -> Finish {
+    match stop_reason {
+        "end_turn" | "stop_sequence" => Finish::Stop,
+        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+        "tool_use" => Finish::ToolCalls,
+        "refusal" => Finish::ContentFilter,
+        other => Finish::Other(other.to_owned()),
     }
+}
+
+/// Returns the `stop_reason` of an answer.
+fn stop_reason(finish: &Finish) -> &str {
+    match finish {
+        Finish::Stop => "end_turn",
+        Finish::Length => "max_tokens",
+        Finish::ToolCalls | Finish::FunctionCall => "tool_use",
+        Finish::ContentFilter => "refusal",
+        Finish::Other(word) => word,
+    }
+}
+
+/// Returns whether a content block of this type calls a tool with arguments.
+fn is_call(block_type: &str) -> bool {
+    matches!(block_type, "tool_use" | "server_tool_use" | "mcp_tool_use")
 }

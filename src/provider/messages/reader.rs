@@ -1,0 +1,162 @@
+//! Reads the events of a Messages stream.
+
+use super::{finish, is_call};
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::read::{self, Texts, members_of, object, place, present, word};
+use crate::provider::usage::update_usage;
+use crate::provider::{Delta, Kind, SlotId, wire};
+
+/// A reader of one stream, event by event.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reader {
+    /// By block. A block has one text only.
+    texts: Texts<u32>,
+    /// The usage so far: that of `message_start`, with the later members of `message_delta`.
+    usage: Option<String>,
+    has_begun: bool,
+}
+
+impl wire::Reader for Reader {
+    fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
+        let Some(root) = object(data) else {
+            if event_type != "error" {
+                return Kind::Other;
+            }
+            on(Delta::Error { message: data, raw: data });
+            return Kind::Error;
+        };
+        let [kind, index, delta, block, message, usage, error] =
+            members_of(root, ["type", "index", "delta", "content_block", "message", "usage", "error"]);
+        let index = place(index);
+        match word(kind).as_deref().unwrap_or(event_type) {
+            "content_block_delta" => self.delta(index, delta, on),
+            "content_block_start" => {
+                self.texts.end(|text| *text == index);
+                if let Some(block) = block {
+                    self.block(index, block, Input::Start, on);
+                }
+            }
+            "content_block_stop" => {
+                self.texts.end(|text| *text == index);
+                on(Delta::SlotEnd { slot: SlotId::of(index) });
+            }
+            "message_start" => self.message_start(message, on),
+            "message_delta" => {
+                self.stop_reason(delta.and_then(|delta| delta.member("stop_reason")), on);
+                self.usage(usage, on);
+            }
+            name @ "message_stop" => {
+                on(Delta::Done { word: name });
+                return Kind::Done;
+            }
+            name if name == "error" || present(error).is_some() => {
+                let error = present(error).unwrap_or(root);
+                on(Delta::Error { message: &read::message(error), raw: error.as_str() });
+                return Kind::Error;
+            }
+            _ => return Kind::Other,
+        }
+        Kind::Chunk
+    }
+}
+
+/// Where a block is, which says what its `input` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// At the start of a streamed block. An empty object says that the arguments follow.
+    Start,
+    /// In a message that is whole.
+    Whole,
+}
+
+impl Reader {
+    /// Reads a content block.
+    pub(super) fn block(&mut self, index: u32, block: Raw<'_>, input: Input, on: &mut dyn FnMut(Delta<'_>)) {
+        let [kind, text, thinking, id, name, arguments] =
+            members_of(block, ["type", "text", "thinking", "id", "name", "input"]);
+        let slot = SlotId::of(index);
+        match word(kind).as_deref() {
+            Some("text") => {
+                if let Some(inner) = text.and_then(|text| text.inner()) {
+                    on(Delta::Text { slot, text: self.texts.decode(index, inner) });
+                }
+            }
+            Some("thinking") => self.reasoning(index, thinking, on),
+            Some(kind) if is_call(kind) => {
+                let arguments = arguments.filter(|raw| {
+                    raw.kind() == ValueKind::Object && (input == Input::Whole || raw.members().next().is_some())
+                });
+                on(Delta::ToolCall {
+                    slot,
+                    id: word(id).as_deref(),
+                    name: word(name).as_deref(),
+                    arguments: arguments.map_or("", |arguments| arguments.as_str()),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Emits the end of an answer, if `stop_reason` says it.
+    pub(super) fn stop_reason(&mut self, stop_reason: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
+        if let Some(word) = word(stop_reason) {
+            on(Delta::Finish { choice: 0, reason: finish(&word), word: &word });
+        }
+    }
+
+    /// Emits the usage of `message_start`, or the same with the later members of `message_delta`.
+    pub(super) fn usage(&mut self, usage: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
+        if let Some(usage) = usage.filter(|usage| usage.kind() == ValueKind::Object) {
+            update_usage(&mut self.usage, usage.as_str());
+            if let Some(raw) = &self.usage {
+                on(Delta::Usage { raw });
+            }
+        }
+    }
+
+    fn message_start(&mut self, message: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
+        if self.has_begun {
+            *self = Self::default();
+            on(Delta::Restart);
+        }
+        self.has_begun = true;
+        let Some(message) = message else { return };
+        // Where a program calls tools, the message starts with whole blocks.
+        let blocks = message.member("content").into_iter().flat_map(|content| content.elements());
+        for (index, block) in (0u32..).zip(blocks) {
+            self.block(index, block, Input::Whole, on);
+        }
+        self.stop_reason(message.member("stop_reason"), on);
+        self.usage(message.member("usage"), on);
+    }
+
+    fn delta(&mut self, index: u32, delta: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
+        let Some(delta) = delta else { return };
+        let [kind, text, partial_json, thinking] = members_of(delta, ["type", "text", "partial_json", "thinking"]);
+        let slot = SlotId::of(index);
+        match word(kind).as_deref() {
+            Some("text_delta") => {
+                if let Some(inner) = text.and_then(|text| text.inner()) {
+                    on(Delta::Text { slot, text: self.texts.decode(index, inner) });
+                }
+            }
+            Some("input_json_delta") => {
+                if let Some(inner) = partial_json.and_then(|json| json.inner()) {
+                    let arguments = self.texts.decode(index, inner);
+                    on(Delta::ToolCall { slot, id: None, name: None, arguments });
+                }
+            }
+            Some("thinking_delta") => self.reasoning(index, thinking, on),
+            _ => {}
+        }
+    }
+
+    fn reasoning(&mut self, index: u32, thinking: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
+        if let Some(inner) = thinking.and_then(|thinking| thinking.inner()).filter(|inner| !inner.is_empty()) {
+            let text = self.texts.decode(index, inner);
+            if !text.is_empty() {
+                on(Delta::Reasoning { slot: SlotId::of(index), text });
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Reads what a continuation must know of a request, and writes the request for the rest.
+
+use crate::json::edit::Edits;
+use crate::json::string::{escape_into, quoted};
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::capability::Switch;
+use crate::provider::read::{members_of, object, present, word};
+use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+
+/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
+pub(super) fn parse(body: &[u8]) -> Option<Request> {
+    let (root, _) = request(std::str::from_utf8(body).ok()?)?;
+    let [stream, stop, model, thinking, cap, form, config, tools] =
+        members_of(root, ["stream", "stop_sequences", "model", "thinking", "max_tokens", FORM, CONFIG, "tools"]);
+    let thinks = word(thinking.and_then(|thinking| thinking.member("type")));
+    Some(Request {
+        stream: stream.and_then(|stream| stream.as_bool()) == Some(true),
+        n: 1,
+        has_stop: stop.is_some_and(|stop| stop.elements().next().is_some()),
+        has_json_mode: present(form).or(present(config.and_then(|config| config.member("format")))).is_some(),
+        model: word(model).unwrap_or_default().into_owned(),
+        wants_reasoning: matches!(thinks.as_deref(), Some("enabled" | "adaptive")),
+        max_tokens: cap.and_then(|cap| cap.as_u64()),
+        tools: tools.into_iter().flat_map(|tools| tools.elements()).filter_map(tool).collect(),
+    })
+}
+
+fn tool(tool: Raw<'_>) -> Option<Tool> {
+    let schema = tool.member("input_schema").map(|schema| schema.as_str().to_owned());
+    Some(Tool { name: word(tool.member("name"))?.into_owned(), schema })
+}
+
+/// Returns the request for the rest of an answer, or the original request with changes. Every other byte is kept.
+///
+/// The messages are appended; where the request ends in an assistant's message, which the answer continues, the
+/// delivered text is appended to that message. The form that is forced on the answer is removed, and everything about
+/// tools: the rest is text and fits no schema. A history with tool calls needs its tools declared, so there the tools
+/// stay and none may be chosen. Reasoning can't be combined with a prefill, so a prefill removes it.
+///
+/// Returns `None` if [`parse`] does.
+pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+    let (root, messages) = request(body)?;
+    let mut edits = Edits::default();
+    let (mut remove, mut set) = (Vec::new(), Vec::new());
+    if let Some(rest) = rest {
+        if !changes.keeps_json_mode {
+            remove_form(root, &mut edits, &mut remove);
+        }
+        let has_tools = root.member("tools").is_some_and(|tools| tools.elements().next().is_some());
+        if has_tools && messages.elements().any(calls_tools) {
+            set.push(("tool_choice", r#"{"type":"none"}"#));
+        } else {
+            remove.extend(["tools", "tool_choice", "mcp_servers"]);
+        }
+        let delivered = match rest {
+            Rest::Reprompt { delivered, .. } => delivered,
+            Rest::Prefill { delivered, .. } => {
+                remove.push("thinking");
+                delivered
+            }
+        };
+        append(messages, delivered, rest, &mut edits);
+    }
+    if let Some(Switch { key, value }) = changes.reasoning_off
+        && !remove.contains(&key.as_str())
+        && key != "messages"
+    {
+        set.retain(|(other, _)| other != key);
+        set.push((key, value));
+    }
+    let cap = changes.max_tokens.map(|cap| cap.to_string());
+    set.extend(cap.as_deref().map(|cap| ("max_tokens", cap)));
+    edits.object(root, &remove, &set);
+    Some(edits.apply(body))
+}
+
+/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if nothing changes, or
+/// [`parse`] returns it.
+///
+/// This API has no JSON mode without a schema, so none is added.
+pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+    let (root, _) = request(body)?;
+    let mut edits = Edits::default();
+    let model = adaptation.model.map(quoted);
+    let set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
+    edits.object(root, adaptation.without.as_slice(), &set);
+    if adaptation.streams_arguments && adaptation.without != Some("tools") {
+        let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
+        for tool in tools.filter(|tool| tool.kind() == ValueKind::Object) {
+            let [kind, eager] = members_of(tool, ["type", EAGER]);
+            if eager.is_none() && word(kind).is_none_or(|kind| kind == "custom") {
+                edits.object(tool, &[], &[(EAGER, "true")]);
+            }
+        }
+    }
+    Some(edits.apply(body)).filter(|adapted| adapted != body)
+}
+
+/// Appends what was delivered, and the user's message.
+fn append(messages: Raw<'_>, delivered: &str, rest: &Rest<'_>, edits: &mut Edits) {
+    let mut added = Vec::new();
+    // An empty message is refused.
+    if !delivered.trim().is_empty() && !extend(messages.elements().last(), delivered, edits) {
+        added.push(format!(r#"{{"role":"assistant","content":{}}}"#, quoted(delivered)));
+    }
+    if let Rest::Reprompt { prompt, .. } = rest {
+        added.push(format!(r#"{{"role":"user","content":{}}}"#, quoted(prompt)));
+    }
+    if !added.is_empty() {
+        edits.append(messages, &added.join(","));
+    }
+}
+
+/// Appends text to the last message, if it is an assistant's. Returns whether it is.
+fn extend(last: Option<Raw<'_>>, delivered: &str, edits: &mut Edits) -> bool {
+    let Some(last) = last else { return false };
+    let [role, content] = members_of(last, ["role", "content"]);
+    let Some(content) = content.filter(|_| word(role).is_some_and(|role| role == "assistant")) else { return false };
+    match content.kind() {
+        ValueKind::String => edits.replace(content, &longer(content, delivered)),
+        ValueKind::Array => {
+            let block = content.elements().last();
+            let text = block.filter(|block| word(block.member("type")).is_some_and(|kind| kind == "text"));
+            match text.and_then(|block| block.member("text")).filter(|text| text.kind() == ValueKind::String) {
+                Some(text) => edits.replace(text, &longer(text, delivered)),
+                None => edits.append(content, &format!(r#"{{"type":"text","text":{}}}"#, quoted(delivered))),
+            }
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Returns a string with more text at its end.
+fn longer(string: Raw<'_>, text: &str) -> String {
+    let mut escaped = Vec::new();
+    escape_into(&mut escaped, text);
+    format!("\"{}{}\"", string.inner().unwrap_or_default(), String::from_utf8_lossy(&escaped))
+}
+
+/// Removes the form of the answer, and leaves the other members of `output_config`.
+fn remove_form<'a>(root: Raw<'_>, edits: &mut Edits, remove: &mut Vec<&'a str>) {
+    remove.push(FORM);
+    let Some(config) = root.member(CONFIG).filter(|config| config.member("format").is_some()) else { return };
+    let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");
+    if config.members().all(|(key, _)| is_format(&key)) {
+        remove.push(CONFIG);
+    } else {
+        edits.object(config, &["format"], &[]);
+    }
+}
+
+/// Returns the body as an object and its messages, if it is a request.
+fn request(body: &str) -> Option<(Raw<'_>, Raw<'_>)> {
+    let root = object(body)?;
+    let messages = root.member("messages").filter(|messages| messages.kind() == ValueKind::Array)?;
+    Some((root, messages))
+}
+
+/// Returns whether a message calls a tool or has a tool's result.
+fn calls_tools(message: Raw<'_>) -> bool {
+    let blocks = message.member("content").into_iter().flat_map(|content| content.elements());
+    blocks.filter_map(|block| word(block.member("type"))).any(|kind| {
+        // `mcp_tool_use`, `web_search_tool_result` and others of the server's tools included.
+        kind.ends_with("tool_use") || kind.ends_with("tool_result")
+    })
+}
+
+/// The member that forces a form on the answer; later versions have it in `output_config`.
+const FORM: &str = "output_format";
+
+const CONFIG: &str = "output_config";
+
+/// Sends arguments as they are written, instead of value by value.
+const EAGER: &str = "eager_input_streaming";

@@ -1,0 +1,217 @@
+//! Writes events that continue a Messages stream.
+
+use super::{is_call, stop_reason};
+use crate::json::edit::Edits;
+use crate::json::string::{escape_into, quoted};
+use crate::json::walk::Raw;
+use crate::provider::read::{members_of, object, place, word};
+use crate::provider::usage::update_usage;
+use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
+use crate::provider::{Finish, SlotId};
+use crate::sse::Encoder;
+
+/// A writer of events of the message that the client is already reading.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Writer {
+    has_begun: bool,
+    /// The blocks that the client knows.
+    blocks: Vec<Block>,
+    /// The usage that the first answer has told.
+    usage: Option<String>,
+}
+
+/// A content block.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// The slot that writes to it: the index, or a slot that another answer had.
+    slot: u32,
+    index: u32,
+    /// `None`: nothing is written to it.
+    kind: Option<SlotKind>,
+    is_open: bool,
+}
+
+impl wire::Writer for Writer {
+    fn observe(&mut self, event_type: &str, data: &str) {
+        // Most events are deltas, and say nothing new.
+        if event_type == DELTA {
+            return;
+        }
+        let Some(root) = object(data) else { return };
+        let [kind, index, block, message, usage] =
+            members_of(root, ["type", "index", "content_block", "message", "usage"]);
+        match word(kind).as_deref().unwrap_or(event_type) {
+            "message_start" => {
+                *self = Self { has_begun: true, ..Self::default() };
+                let blocks = message.and_then(|message| message.member("content"));
+                for (index, block) in (0..).zip(blocks.into_iter().flat_map(|blocks| blocks.elements())) {
+                    self.note(index, Some(block), false);
+                }
+                self.note_usage(message.and_then(|message| message.member("usage")));
+            }
+            "content_block_start" => self.note(place(index), block, true),
+            "content_block_stop" => {
+                let index = place(index);
+                self.blocks.iter_mut().filter(|block| block.index == index).for_each(|block| block.is_open = false);
+            }
+            "message_delta" => self.note_usage(usage),
+            _ => {}
+        }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    fn reopen(&mut self, slot: SlotId) {
+        self.blocks.iter_mut().filter(|block| block.slot == slot.item).for_each(|block| block.is_open = true);
+    }
+
+    fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
+        let known = self.blocks.iter().find(|block| block.slot == slot.id.item && block.kind == Some(slot.kind));
+        let index = match known {
+            Some(block) => block.index,
+            None => self.start(out, slot),
+        };
+        let (delta, member) = match slot.kind {
+            SlotKind::Text => ("text_delta", "text"),
+            SlotKind::Arguments => ("input_json_delta", "partial_json"),
+        };
+        let mut data = format!(r#"{{"type":"{DELTA}","index":{index},"delta":{{"type":"{delta}","{member}":""#).into_bytes();
+        escape_into(&mut data, text);
+        data.extend_from_slice(br#""}}"#);
+        event(out, DELTA, &String::from_utf8_lossy(&data));
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
+        self.begin(out);
+        self.stop_blocks(out);
+        let reason = ending.reasons.first().map_or(&Finish::Stop, |(_, reason)| reason);
+        let reason = quoted(stop_reason(reason));
+        // Clients read the output tokens of every `message_delta`.
+        let mut usage = Some(r#"{"output_tokens":0}"#.to_owned());
+        if let Some(known) = ending.usage.or(self.usage.as_deref()) {
+            update_usage(&mut usage, known);
+        }
+        let usage = usage.unwrap_or_default();
+        let report = ending.report.map(|report| format!(r#","restitch":{report}"#)).unwrap_or_default();
+        let delta = format!(r#"{{"stop_reason":{reason},"stop_sequence":null}}"#);
+        event(out, "message_delta", &format!(r#"{{"type":"message_delta","delta":{delta},"usage":{usage}{report}}}"#));
+        self.done(out);
+    }
+
+    fn done(&mut self, out: &mut Vec<u8>) {
+        event(out, "message_stop", r#"{"type":"message_stop"}"#);
+    }
+
+    fn report(&mut self, out: &mut Vec<u8>, report: &str) {
+        event(out, "ping", &format!(r#"{{"type":"ping","restitch":{report}}}"#));
+    }
+
+    fn error(&mut self, out: &mut Vec<u8>, message: &str, _code: &str, report: &str) {
+        let error = format!(r#"{{"type":"api_error","message":{}}}"#, quoted(message));
+        event(out, "error", &format!(r#"{{"type":"error","error":{error},"restitch":{report}}}"#));
+    }
+
+    fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
+        let kind = object(data).and_then(|root| word(root.member("type")));
+        let kind = kind.as_deref().unwrap_or(event_type);
+        if data.is_empty() || kind == "message_start" && self.has_begun {
+            return;
+        }
+        self.observe(event_type, data);
+        Encoder::event(out, Some(kind).filter(|kind| !matches!(*kind, "" | "message")), None, data);
+    }
+
+    fn with_text(&self, data: &str, text: &str) -> Option<String> {
+        let root = object(data)?;
+        let [block, delta] = members_of(root, ["content_block", "delta"]);
+        let holder = delta.or(block)?;
+        let member = match word(holder.member("type")).as_deref() {
+            Some("text_delta" | "text") => "text",
+            Some("input_json_delta") => "partial_json",
+            _ => return None,
+        };
+        let mut edits = Edits::default();
+        edits.object(holder, &[], &[(member, &quoted(text))]);
+        Some(edits.apply(data))
+    }
+
+    /// The events that end a message have no more to tell: nothing is left of them.
+    fn without_end(&self, data: &str) -> String {
+        let kind = object(data).and_then(|root| word(root.member("type")));
+        match kind.as_deref() {
+            Some("message_delta" | "message_stop") => String::new(),
+            _ => data.to_owned(),
+        }
+    }
+
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        event(out, "ping", r#"{"type":"ping"}"#);
+    }
+}
+
+impl Writer {
+    fn note(&mut self, index: u32, block: Option<Raw<'_>>, is_open: bool) {
+        let kind = match word(block.and_then(|block| block.member("type"))).as_deref() {
+            Some("text") => Some(SlotKind::Text),
+            Some(kind) if is_call(kind) => Some(SlotKind::Arguments),
+            _ => None,
+        };
+        self.blocks.retain(|block| block.index != index);
+        self.blocks.push(Block { slot: index, index, kind, is_open });
+    }
+
+    fn note_usage(&mut self, usage: Option<Raw<'_>>) {
+        if let Some(usage) = usage {
+            update_usage(&mut self.usage, usage.as_str());
+        }
+    }
+
+    /// Writes the start of the message, if the client knows no message.
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            event(out, "message_start", UNSEEN);
+        }
+    }
+
+    /// Starts a block for a slot of which the client knows nothing yet. Returns its index. Blocks follow one another, so
+    /// an open one is stopped first.
+    fn start(&mut self, out: &mut Vec<u8>, slot: Slot) -> u32 {
+        self.begin(out);
+        self.stop_blocks(out);
+        let index = self.blocks.iter().map(|block| block.index.saturating_add(1)).max().unwrap_or(0);
+        self.blocks.push(Block { slot: slot.id.item, index, kind: Some(slot.kind), is_open: true });
+        let block = match slot.kind {
+            SlotKind::Text => r#"{"type":"text","text":""}"#.to_owned(),
+            SlotKind::Arguments => {
+                format!(r#"{{"type":"tool_use","id":"toolu_restitch_{index}","name":"","input":{{}}}}"#)
+            }
+        };
+        let data = format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#);
+        event(out, "content_block_start", &data);
+        index
+    }
+
+    fn stop_blocks(&mut self, out: &mut Vec<u8>) {
+        self.blocks.sort_unstable_by_key(|block| block.index);
+        for block in self.blocks.iter_mut().filter(|block| block.is_open) {
+            block.is_open = false;
+            let data = format!(r#"{{"type":"content_block_stop","index":{}}}"#, block.index);
+            event(out, "content_block_stop", &data);
+        }
+    }
+}
+
+fn event(out: &mut Vec<u8>, name: &str, data: &str) {
+    Encoder::event(out, Some(name), None, data);
+}
+
+/// The name of most events.
+const DELTA: &str = "content_block_delta";
+
+/// The start of a message that broke off before its first event.
+const UNSEEN: &str = concat!(
+    r#"{"type":"message_start","message":{"id":"msg_restitch","type":"message","role":"assistant","model":"","#,
+    r#""content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":0,"output_tokens":0}}}"#
+);

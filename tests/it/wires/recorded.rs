@@ -1,0 +1,141 @@
+//! Reads recorded streams, whole and in pieces, and compares them with their index.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use restitch::Limits;
+use restitch::internal::chat::Transcript;
+use restitch::internal::wire::{Dialect, wire_of};
+use restitch::provider::Delta;
+use restitch::sse::Decoder;
+use serde_json::{Value, json};
+
+use crate::support::corpus_rows;
+
+/// An event: its name and its data.
+pub(super) type Event = (String, String);
+
+/// Returns the events of a body that arrives in pieces of `size` bytes, including one that no blank line ends if the body
+/// is `whole`.
+pub(super) fn events(body: &[u8], size: usize, whole: bool) -> Vec<Event> {
+    let (mut decoder, mut events) = (Decoder::new(&Limits::default()), Vec::new());
+    for mut piece in body.chunks(size) {
+        while let Some(event) = decoder.next_event(&mut piece).unwrap() {
+            events.push((event.event.into_owned(), event.data.into_owned()));
+        }
+    }
+    if whole {
+        events.extend(decoder.finish().unwrap().map(|event| (event.event.into_owned(), event.data.into_owned())));
+    }
+    events
+}
+
+/// Returns what a reader makes of events. A restart drops nothing where `is_joined`: recorded bodies of several messages
+/// count as one in the index.
+pub(super) fn transcript(dialect: Dialect, events: &[Event], is_joined: bool) -> Transcript {
+    let (mut reader, mut whole) = (wire_of(dialect).reader(), Transcript::default());
+    for (name, data) in events {
+        reader.read(name, data, &mut |delta| {
+            if !(is_joined && delta == Delta::Restart) {
+                whole.push(&delta);
+            }
+        });
+    }
+    whole
+}
+
+/// Compares every recorded stream of an API with its index, in pieces of three sizes. Returns how many there are.
+pub(super) fn check_recorded(dialect: Dialect) -> usize {
+    let mut covered = 0;
+    for (folder, row) in corpus_rows("streams/index.jsonl") {
+        let is_doubtful = row["done_mismatch"].as_array().is_some_and(|list| !list.is_empty());
+        if row["dialect"] != dialect.as_str() || is_doubtful {
+            continue;
+        }
+        let file = row["file"].as_str().unwrap();
+        let body = fs::read(folder.join(file)).unwrap();
+        let whole = events(&body, 64 * 1024, true);
+        for size in [7, 1] {
+            assert_eq!(events(&body, size, true), whole, "{file}");
+        }
+        check_row(file, &transcript(dialect, &whole, true), &row);
+        covered += 1;
+    }
+    covered
+}
+
+fn check_row(file: &str, found: &Transcript, row: &Value) {
+    assert_eq!(json!(found.text), row["text"], "{file}");
+    assert_eq!(json!(found.refusal), row["refusal"], "{file}");
+    assert_eq!(json!(found.finish), row["finish"], "{file}");
+    assert_eq!(json!(found.terminal), row["terminal"], "{file}");
+    assert_eq!(json!(found.error), row["error"]["message"], "{file}");
+    let usage: Value = found.usage.as_deref().map_or(Value::Null, |raw| serde_json::from_str(raw).unwrap());
+    assert_eq!(usage, row["usage"], "{file}");
+    let calls = row["tool_args"].as_object().unwrap();
+    assert_eq!(found.tool_args.keys().collect::<Vec<_>>(), calls.keys().collect::<Vec<_>>(), "{file}");
+    for (slot, call) in calls {
+        let found = &found.tool_args[slot];
+        assert_eq!(json!(found.id), call["id"], "{file} {slot}");
+        assert_eq!(found.name.as_deref().unwrap_or_default(), call["name"].as_str().unwrap_or_default(), "{file} {slot}");
+        assert_eq!(json!(found.args), call["args"], "{file} {slot}");
+    }
+    // The index of Responses names the event in front of the slot.
+    let expected = row["reasoning"].as_object().unwrap();
+    let expected: Vec<&Value> = expected.values().collect();
+    assert_eq!(found.reasoning.values().map(|text| json!(text)).collect::<Vec<_>>().iter().collect::<Vec<_>>(), expected);
+}
+
+/// Compares the recorded streams of an API, cut at a byte, with what was complete before. Returns how many cuts there are.
+pub(super) fn check_cuts(dialect: Dialect) -> usize {
+    let mut covered = 0;
+    for (folder, row) in corpus_rows("streams/cuts.jsonl") {
+        if row["dialect"] != dialect.as_str() {
+            continue;
+        }
+        let body = fs::read(folder.join(row["file"].as_str().unwrap())).unwrap();
+        let cut = usize::try_from(row["cut_byte"].as_u64().unwrap()).unwrap();
+        let found = transcript(dialect, &events(&body[..cut], 64 * 1024, false), true);
+        assert_eq!(json!(found.text), row["text"], "{row}");
+        let args: BTreeMap<_, _> = found.tool_args.iter().map(|(slot, call)| (slot, &call.args)).collect();
+        assert_eq!(json!(args), args_of(&row["tool_args"]), "{row}");
+        covered += 1;
+    }
+    covered
+}
+
+/// Returns the arguments by slot, whether a row has calls or texts.
+fn args_of(calls: &Value) -> Value {
+    let calls = calls.as_object().unwrap().iter();
+    let text = |call: &Value| if call.is_object() { call["args"].clone() } else { call.clone() };
+    json!(calls.map(|(slot, call)| (slot, text(call))).collect::<BTreeMap<_, _>>())
+}
+
+/// Returns each delta on one line.
+pub(super) fn deltas(dialect: Dialect, events: &[Event]) -> Vec<String> {
+    let (mut reader, mut seen) = (wire_of(dialect).reader(), Vec::new());
+    for (name, data) in events {
+        let kind = reader.read(name, data, &mut |delta| seen.push(show(&delta)));
+        seen.push(format!("{kind:?}"));
+    }
+    seen
+}
+
+/// Returns one delta on one line.
+pub(super) fn show(delta: &Delta<'_>) -> String {
+    match delta {
+        Delta::Text { slot, text } => format!("text {slot} {text:?}"),
+        Delta::Refusal { slot, text } => format!("refusal {slot} {text:?}"),
+        Delta::Reasoning { slot, text } => format!("reasoning {slot} {text:?}"),
+        Delta::ToolCall { slot, id, name, arguments } => {
+            format!("call {slot} {} {} {arguments:?}", id.unwrap_or("-"), name.unwrap_or("-"))
+        }
+        Delta::SlotEnd { slot } => format!("end {slot}"),
+        Delta::Restart => "restart".to_owned(),
+        Delta::Finish { choice, reason, word } => format!("finish {choice} {reason:?} {word}"),
+        Delta::Usage { raw } => format!("usage {raw}"),
+        Delta::Error { message, raw } => format!("error {message} {raw}"),
+        Delta::Done { word } => format!("done {word}"),
+        other => panic!("{other:?}"),
+    }
+}
