@@ -9,15 +9,17 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::deltas::slot;
-use super::dialect::{AnyReader, Framed, first_significant};
+use super::dialect::{AnyReader, first_significant, framed};
 use super::output::To;
 use super::parsed::Parsed;
 use super::{Console, Exit, epilogue};
+use crate::Limits;
 use crate::json::walk::is_valid;
 use crate::provider::Finish;
 use crate::provider::transcript::{ToolCall, Transcript};
 use crate::provider::wire::Dialect as Known;
 use crate::sse::DecodeError;
+use crate::sse::{Framed, Framing};
 use crate::{SyntaxError, clean_encoding};
 
 pub use super::dialect::Choice as Dialect;
@@ -196,7 +198,7 @@ pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> 
         if body.is_none() {
             body = first_significant(chunk).map(|first| match first {
                 b'{' => Body::Object(Vec::new()),
-                first => Body::Stream(Stream { framed: Framed::of(None, first), tail: Vec::new() }),
+                first => Body::Stream(Stream { framed: framed(None, first), tail: Vec::new() }),
             });
         }
         match &mut body {
@@ -287,7 +289,7 @@ impl Answer {
         if is_valid(text) {
             self.reader.read_body(text, &mut |delta| whole.push(&delta));
         } else if is_valid(first) {
-            let mut stream = Stream { framed: Framed::lines(), tail: Vec::new() };
+            let mut stream = Stream { framed: Framed::new(Framing::Lines, &Limits::default()), tail: Vec::new() };
             stream.feed(text.as_bytes(), self)?;
             stream.finish(self)?;
         } else {

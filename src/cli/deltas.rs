@@ -1,10 +1,11 @@
 //! Reads the deltas of one slot from the bytes of an answer.
 
-use super::dialect::{AnyReader, Framed, first_significant};
+use super::dialect::{AnyReader, first_significant, framed};
 use super::source::Refusal;
 use crate::provider::wire::{Dialect, SlotKind};
 use crate::provider::{Delta, SlotId};
 use crate::sse::Event;
+use crate::sse::Framed;
 
 /// A reader of the deltas of one slot.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl Deltas {
     /// Takes the next bytes and appends the slot's text to `text`.
     pub(super) fn feed(&mut self, mut bytes: &[u8], slot: SlotId, text: &mut String) -> Result<(), Refusal> {
         if self.framed.is_none() {
-            self.framed = first_significant(bytes).map(|first| Framed::of(self.dialect, first));
+            self.framed = first_significant(bytes).map(|first| framed(self.dialect, first));
         }
         let Some(framed) = &mut self.framed else { return Ok(()) };
         while let Some(event) = framed.next_event(&mut bytes).map_err(Refusal::Stream)? {

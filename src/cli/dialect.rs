@@ -6,7 +6,7 @@ use clap::builder::PossibleValue;
 use crate::Limits;
 use crate::provider::wire::{Dialect, Framing, Reader};
 use crate::provider::{Delta, Kind};
-use crate::sse::{ArrayDecoder, DecodeError, Decoder, Event, LineDecoder};
+use crate::sse::Framed;
 
 /// The API of a body, as an argument: `auto` or a name of the table of wires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,54 +59,14 @@ pub(super) fn possible(dialect: Dialect) -> PossibleValue {
     if dialect == Dialect::Chat { value.alias("chat") } else { value }
 }
 
-/// A decoder of events, however the body is divided into them.
-#[derive(Debug)]
-pub(super) enum Framed {
-    /// `text/event-stream`.
-    Events(Decoder),
-    /// One object per line.
-    Lines(LineDecoder),
-    /// The elements of an array.
-    Array(ArrayDecoder),
-}
-
-impl Framed {
-    /// Creates a decoder of an event stream.
-    pub(super) fn events() -> Self {
-        Self::Events(Decoder::new(&Limits::default()))
-    }
-
-    /// Creates a decoder of lines.
-    pub(super) fn lines() -> Self {
-        Self::Lines(LineDecoder::new(&Limits::default()))
-    }
-
-    /// Creates a decoder for a body with this first byte after white space. No event stream begins with a bracket.
-    pub(super) fn of(dialect: Option<Dialect>, first: u8) -> Self {
-        match dialect.map(|dialect| dialect.wire().framing()) {
-            Some(Framing::Lines) => Self::lines(),
-            _ if first == b'[' => Self::Array(ArrayDecoder::new(&Limits::default())),
-            _ => Self::events(),
-        }
-    }
-
-    /// Decodes the next event from the front of `input`.
-    pub(super) fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
-        match self {
-            Self::Events(decoder) => decoder.next_event(input),
-            Self::Lines(decoder) => decoder.next_event(input),
-            Self::Array(decoder) => decoder.next_event(input),
-        }
-    }
-
-    /// Ends the body.
-    pub(super) fn finish(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
-        match self {
-            Self::Events(decoder) => decoder.finish(),
-            Self::Lines(decoder) => decoder.finish(),
-            Self::Array(decoder) => decoder.finish(),
-        }
-    }
+/// Creates a decoder for a body with this first byte after white space. No event stream begins with a bracket.
+pub(super) fn framed(dialect: Option<Dialect>, first: u8) -> Framed {
+    let framing = match dialect.map(|dialect| dialect.wire().framing()) {
+        Some(Framing::Lines) => Framing::Lines,
+        _ if first == b'[' => Framing::Array,
+        _ => Framing::Events,
+    };
+    Framed::new(framing, &Limits::default())
 }
 
 /// Returns the first byte that is neither white space nor of a byte order mark.

@@ -8,6 +8,7 @@ use std::fmt;
 use super::{Delta, Finish, Kind, SlotId};
 use crate::json::string::quoted;
 use crate::provider::capability::{PrefillForm, Switch};
+pub(crate) use crate::sse::Framing;
 
 /// The API that a response is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,16 +71,6 @@ impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
-}
-
-/// How a stream is divided into events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Framing {
-    /// `text/event-stream`.
-    #[default]
-    Events,
-    /// One JSON object per line: `application/x-ndjson`.
-    Lines,
 }
 
 /// What is to be known of an API.

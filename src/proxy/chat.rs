@@ -145,6 +145,7 @@ impl Conversation {
     fn media_type(&self) -> &'static str {
         match self.dialect.wire().framing() {
             _ if !self.request.stream => JSON,
+            Framing::Array => JSON,
             Framing::Events => EVENT_STREAM,
             Framing::Lines => LINES,
         }

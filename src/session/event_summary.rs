@@ -149,3 +149,9 @@ pub(super) fn last_block(raw: &[u8]) -> usize {
     }
     start
 }
+
+/// Where the last line of `raw` begins, which ends with its line end or at the end.
+pub(super) fn last_line(raw: &[u8]) -> usize {
+    let line = raw.strip_suffix(b"\n").unwrap_or(raw);
+    memchr::memrchr(b'\n', line).map_or(0, |end| end + 1)
+}

@@ -32,9 +32,9 @@ pub use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
-use crate::provider::wire::{Reader, SlotKind, Tool, Wire, Writer};
+use crate::provider::wire::{Framing, Reader, SlotKind, Tool, Wire, Writer};
 use crate::provider::{Dialect, add_usage, answer_tokens};
-use crate::sse::{DecodeError, Decoder};
+use crate::sse::{DecodeError, Framed};
 
 /// An event stream, made whole. Without [`dialect`](Self::dialect) it is one of Chat Completions.
 ///
@@ -98,7 +98,7 @@ struct Bill {
 /// The call that was asked for, or is open.
 #[derive(Debug)]
 struct OpenCall {
-    decoder: Decoder,
+    decoder: Framed,
     reader: Box<dyn Reader>,
     raw: RawBytes,
     /// Events that end a slot which is not whole: whether they leave, the end of the answer decides.
@@ -121,9 +121,9 @@ struct OpenCall {
 impl OpenCall {
     fn new(wire: &dyn Wire, limits: &Limits) -> Self {
         Self {
-            decoder: Decoder::new(limits),
+            decoder: Framed::new(wire.framing(), limits),
             reader: wire.reader(),
-            raw: RawBytes::default(),
+            raw: RawBytes::new(wire.framing()),
             held: None,
             adopts: false,
             opened: false,
@@ -306,9 +306,10 @@ impl Relay {
         let passes = self.client.finish || forwards && !continues;
         let is_text = !self.event_summary.text.is_empty() && self.session().document().is_json();
         if torn && forwards && !self.client.finish && (is_text || !passes) {
-            // The event counts: it leaves with the blank line that it lacks, without which a client drops it.
+            // The event counts: it leaves with the line end that it lacks, without which a client drops it.
             self.forward(now, u64::MAX);
-            self.send(now, Bytes::from_static(b"\n\n"));
+            let end: &[u8] = if self.wire.framing() == Framing::Lines { b"\n" } else { b"\n\n" };
+            self.send(now, Bytes::from_static(end));
         }
         if passes && self.is_first_open() {
             self.passed(now, transport_end);

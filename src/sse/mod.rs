@@ -11,9 +11,11 @@
 mod array;
 mod decoder;
 mod encoder;
+mod framed;
 mod lines;
 
 pub(crate) use array::ArrayDecoder;
 pub use decoder::{DecodeError, DecodeErrorKind, Decoder, Event};
 pub use encoder::Encoder;
+pub(crate) use framed::{Framed, Framing};
 pub(crate) use lines::LineDecoder;

@@ -12,7 +12,7 @@ use crate::json::string::quoted;
 use crate::json::walk::Raw;
 use crate::provider::fields;
 use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotKind, SlotText, Wire};
-use crate::provider::{Delta, Kind};
+use crate::provider::{Delta, Kind, SlotId};
 use reader::Reader;
 use writer::Writer;
 
@@ -79,6 +79,10 @@ impl Wire for Completions {
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
         request::ask(body, rest, changes)
+    }
+
+    fn choice_of(&self, slot: SlotId) -> u32 {
+        slot.item
     }
 
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {

@@ -10,7 +10,7 @@ mod request;
 mod writer;
 
 use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
-use crate::provider::{Delta, Finish, fields};
+use crate::provider::{Delta, Finish, SlotId, fields};
 use reader::Reader;
 use writer::Writer;
 
@@ -59,6 +59,10 @@ impl Wire for Gemini {
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
         request::ask(body, rest, changes)
+    }
+
+    fn choice_of(&self, slot: SlotId) -> u32 {
+        slot.item
     }
 
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {

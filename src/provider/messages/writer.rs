@@ -77,7 +77,8 @@ impl wire::Writer for Writer {
             SlotKind::Text => ("text_delta", "text"),
             SlotKind::Arguments => ("input_json_delta", "partial_json"),
         };
-        let mut data = format!(r#"{{"type":"{DELTA}","index":{index},"delta":{{"type":"{delta}","{member}":""#).into_bytes();
+        let mut data =
+            format!(r#"{{"type":"{DELTA}","index":{index},"delta":{{"type":"{delta}","{member}":""#).into_bytes();
         escape_into(&mut data, text);
         data.extend_from_slice(br#""}}"#);
         event(out, DELTA, &String::from_utf8_lossy(&data));

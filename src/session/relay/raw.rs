@@ -3,7 +3,8 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::provider::SlotId;
-use crate::session::event_summary::last_block;
+use crate::provider::wire::Framing;
+use crate::session::event_summary::{last_block, last_line};
 
 /// Blocks that are held back until the end of the answer decides about them.
 #[derive(Debug)]
@@ -21,9 +22,14 @@ pub(super) struct RawBytes {
     chunk: Bytes,
     /// Bytes of the call that have left: the offset at which `pending` begins.
     forwarded: u64,
+    framing: Framing,
 }
 
 impl RawBytes {
+    pub(super) fn new(framing: Framing) -> Self {
+        Self { framing, ..Self::default() }
+    }
+
     /// Adds a chunk that is about to be read.
     pub(super) fn push(&mut self, bytes: &Bytes) {
         // Usually nothing waits, and the chunk leaves as it is.
@@ -53,7 +59,11 @@ impl RawBytes {
     pub(super) fn start_of_block(&self, end: u64) -> u64 {
         let raw = if self.pending.is_empty() { &self.chunk[..] } else { &self.pending[..] };
         let length = usize::try_from(end.saturating_sub(self.forwarded)).unwrap_or(usize::MAX).min(raw.len());
-        self.forwarded + last_block(&raw[..length]) as u64
+        let start = match self.framing {
+            Framing::Lines => last_line(&raw[..length]),
+            Framing::Events | Framing::Array => last_block(&raw[..length]),
+        };
+        self.forwarded + start as u64
     }
 
     /// Drops the bytes up to an absolute offset.

@@ -77,13 +77,20 @@ fn check_row(file: &str, found: &Transcript, row: &Value) {
     for (slot, call) in calls {
         let found = &found.tool_args[slot];
         assert_eq!(json!(found.id), call["id"], "{file} {slot}");
-        assert_eq!(found.name.as_deref().unwrap_or_default(), call["name"].as_str().unwrap_or_default(), "{file} {slot}");
+        assert_eq!(
+            found.name.as_deref().unwrap_or_default(),
+            call["name"].as_str().unwrap_or_default(),
+            "{file} {slot}"
+        );
         assert_eq!(json!(found.args), call["args"], "{file} {slot}");
     }
     // The index of Responses names the event in front of the slot.
     let expected = row["reasoning"].as_object().unwrap();
     let expected: Vec<&Value> = expected.values().collect();
-    assert_eq!(found.reasoning.values().map(|text| json!(text)).collect::<Vec<_>>().iter().collect::<Vec<_>>(), expected);
+    assert_eq!(
+        found.reasoning.values().map(|text| json!(text)).collect::<Vec<_>>().iter().collect::<Vec<_>>(),
+        expected
+    );
 }
 
 /// Compares the recorded streams of an API, cut at a byte, with what was complete before. Returns how many cuts there are.

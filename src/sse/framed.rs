@@ -1,0 +1,63 @@
+//! The decoders of all framings behind one interface.
+
+use super::decoder::{DecodeError, Decoder, Event};
+use super::{ArrayDecoder, LineDecoder};
+use crate::Limits;
+
+/// How a stream is divided into events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// `text/event-stream`.
+    #[default]
+    Events,
+    /// One JSON object per line: `application/x-ndjson`.
+    Lines,
+    /// The elements of one JSON array.
+    Array,
+}
+
+/// A decoder of events, however the stream is divided into them.
+#[derive(Debug)]
+pub(crate) enum Framed {
+    Events(Decoder),
+    Lines(LineDecoder),
+    Array(ArrayDecoder),
+}
+
+impl Framed {
+    pub(crate) fn new(framing: Framing, limits: &Limits) -> Self {
+        match framing {
+            Framing::Events => Self::Events(Decoder::new(limits)),
+            Framing::Lines => Self::Lines(LineDecoder::new(limits)),
+            Framing::Array => Self::Array(ArrayDecoder::new(limits)),
+        }
+    }
+
+    /// Decodes the next event from the front of `input`; see [`Decoder::next_event`].
+    pub(crate) fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
+        match self {
+            Self::Events(decoder) => decoder.next_event(input),
+            Self::Lines(decoder) => decoder.next_event(input),
+            Self::Array(decoder) => decoder.next_event(input),
+        }
+    }
+
+    /// Ends the stream; see [`Decoder::finish`].
+    pub(crate) fn finish(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
+        match self {
+            Self::Events(decoder) => decoder.finish(),
+            Self::Lines(decoder) => decoder.finish(),
+            Self::Array(decoder) => decoder.finish(),
+        }
+    }
+
+    /// Returns the offset up to which bytes can be forwarded; see [`Decoder::boundary`].
+    pub(crate) fn boundary(&self) -> u64 {
+        match self {
+            Self::Events(decoder) => decoder.boundary(),
+            Self::Lines(decoder) => decoder.boundary(),
+            // Arrays are read and not forwarded.
+            Self::Array(_) => 0,
+        }
+    }
+}
