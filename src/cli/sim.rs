@@ -57,7 +57,7 @@ Behaviours: answer, tool (the document is the arguments of a call of a tool that
 exact, repeat, fence, fence-open, preamble, preamble-fence, epilogue, garbage, progress, reasoning, refusal, empty, drop, no-response, and HTTP errors, for example 429, 500, 429~2 (with
 `Retry-After: 2`).
 
-Ends: stop, length, filter, tool, drop, drop=BYTES, eof, done, error, stall.
+Ends: stop, length, filter, tool, drop, drop=BYTES, eof, done, error, malformed, stall.
 
 A prompt may bring its own script: `[[script: answer@40 | exact]]`.
 

@@ -85,13 +85,15 @@
 //! | `eof` | a clean end without a finish and without `[DONE]` |
 //! | `done` | `[DONE]` without a finish |
 //! | `error` | an error inside the stream |
+//! | `malformed` | an event that is not JSON, then a clean end |
 //! | `stall` | nothing more, until the peer leaves |
 //!
 //! APIs without `[DONE]` have other events, or nothing, at that place: `done` on Messages is `message_stop` without
 //! `message_delta`, and on Ollama `"done": true` without `done_reason`.
 //!
 //! A request for no stream gets one body with the same behaviours: `drop` and `stall` deliver its first half,
-//! `eof` and `done` have a finish reason of `null`, and `error` replaces the answer.
+//! `eof` and `done` have a finish reason of `null`, `error` replaces the answer, and `malformed` delivers
+//! the first half as if it were all.
 //!
 //! # Which call is which
 //! A request is a continuation if its last user message has a line `<overlap_context>` and a line `</overlap_context>`
@@ -102,7 +104,7 @@
 //!
 //! Completions and `/api/generate` have one prompt. What the prompt ends with is the text delivered so far, as far as it is
 //! the start of the document. It is continued like a prefill. In a prompt of `/api/generate` a question with tags may
-//! follow that text.
+//! follow that text, after an empty line.
 //!
 //! With a [`ProviderProfile`] that continues a prefill, a request whose last message is the assistant's is a
 //! continuation, too: that message is the text delivered so far, and there is no anchor. What the provider rejects, the

@@ -249,6 +249,8 @@ pub enum AnswerEnd {
     Done,
     /// An error inside the stream, then a clean end. An answer that is one body is replaced by the error.
     Error,
+    /// An event that is not JSON, then a clean end. Of an answer that is one body, the first half comes as if it were all.
+    Malformed,
     /// Nothing more comes, and the connection stays open until the peer leaves.
     Stall,
 }
@@ -303,6 +305,7 @@ const ENDS: &[(&str, AnswerEnd)] = &[
     ("eof", AnswerEnd::Eof),
     ("done", AnswerEnd::Done),
     ("error", AnswerEnd::Error),
+    ("malformed", AnswerEnd::Malformed),
     ("stall", AnswerEnd::Stall),
 ];
 

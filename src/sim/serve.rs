@@ -280,6 +280,9 @@ fn complete(
     } else {
         let body = if end == AnswerEnd::Error { wire.failed(&message) } else { wire.body(&message) };
         let mut body = Bytes::from(body);
+        if end == AnswerEnd::Malformed {
+            body.truncate(body.len() / 2);
+        }
         // The length is that of the complete body, so that the peer can see that some of it is missing.
         response = response.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, body.len());
         match (ending, step.behaviour) {

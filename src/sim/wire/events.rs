@@ -78,6 +78,9 @@ impl Events {
                 (is_closed.then_some(Moment::Close(part)), Stage::Open(part + 1))
             }
             Stage::End => {
+                if self.end == AnswerEnd::Malformed {
+                    self.ready.push_back(self.wire.malformed().into());
+                }
                 let moment = match self.end {
                     _ if self.is_finished() => Some(Moment::Finish),
                     AnswerEnd::Done => Some(Moment::Done),

@@ -151,7 +151,7 @@ fn call(message: &Message, at: usize) -> Option<String> {
     let args = object(arguments, *is_whole)?;
     let is_signed = at.checked_sub(1).and_then(|before| message.parts.get(before)).is_some_and(|part| !part.is_call())
         && matches!(message.parts.first(), Some(Part::Reasoning(_)));
-    let signature = if is_signed { r#","thoughtSignature":"c2lnbmF0dXJl/sim+==""# } else { "" };
+    let signature = if is_signed { r#","thoughtSignature":"c2lnbmF0dXJlIG9mIHNpbQ==""# } else { "" };
     Some(format!(r#"{{"functionCall":{{"name":{},"args":{args}}}{signature}}}"#, quoted(tool)))
 }
 

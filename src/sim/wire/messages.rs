@@ -140,7 +140,7 @@ fn stop() -> String {
 
 /// Returns the signature of the reasoning. Nobody but the provider can write one, so a client has to keep it.
 fn signature(message: &Message) -> String {
-    format!("c2lnbmF0dXJl/sim+{}==", message.number)
+    format!("c2lnbmF0dXJl/sim{:08}", message.number % 100_000_000)
 }
 
 fn usage(message: &Message, output: usize) -> String {

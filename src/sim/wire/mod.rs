@@ -71,6 +71,11 @@ pub(super) trait Wire: fmt::Debug + Sync {
         "text/event-stream"
     }
 
+    /// Writes an event that is not JSON.
+    fn malformed(&self) -> String {
+        if self.content_type() == "text/event-stream" { text::data(MALFORMED) } else { format!("{MALFORMED}\n") }
+    }
+
     /// Writes the events of one moment of a stream.
     fn write(&self, moment: Moment<'_>, message: &Message, out: &mut Vec<String>);
 
@@ -229,6 +234,9 @@ impl Problem<'_> {
         message: "The server had an error while it processed your request.",
     };
 }
+
+/// What is sent in place of JSON.
+const MALFORMED: &str = r#"{"malformed": tru"#;
 
 /// The time of answer 0, in seconds since 1970. A constant, so that answers are the same in every run.
 const CREATED: u64 = 1_750_000_000;

@@ -121,7 +121,8 @@ fn calls(parts: &[Part]) -> String {
     parts.iter().filter_map(call).collect::<Vec<_>>().join(",")
 }
 
-/// Returns, if a prompt has a question with tags, the prompt before the delivered text, that text, and the question.
+/// Returns, if a prompt has a question with tags, the prompt before the delivered text, that text, and the question. An
+/// empty line separates the last two.
 fn asked(prompt: &str, document: &str) -> Option<Turns> {
     let tags = prompt.find("<overlap_context")?;
     let first = document.trim_start().chars().next()?;
@@ -130,7 +131,28 @@ fn asked(prompt: &str, document: &str) -> Option<Turns> {
     let starts = prompt.match_indices(first).map(|(at, _)| (common(at), at)).filter(|(_, at)| *at < tags);
     // Of equal ones the first: the question may show the start of the document, too.
     let (length, begin) = starts.fold((0, 0), |best, other| if other.0 > best.0 { other } else { best });
-    let end = (0..=begin + length).rev().find(|end| prompt.is_char_boundary(*end))?;
+    let ends = || (begin..=begin + length).rev().filter(|end| prompt.is_char_boundary(*end));
+    // The line break of the separator may also be one that follows in the document.
+    let is_separated = |end: &usize| prompt.get(*end..).is_some_and(|rest| rest.starts_with("\n\n"));
+    let end = ends().find(is_separated).or_else(|| ends().next())?;
     let (before, delivered, question) = (prompt.get(..begin)?, prompt.get(begin..end)?, prompt.get(end..)?);
     Some(vec![plain("user", before), plain("assistant", delivered), plain("user", question)].into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_has_the_delivered_text_before_its_question() {
+        let document = "{\n  \"a\": 1,\n  \"b\": 2\n}";
+        for cut in 1..document.len() {
+            let delivered = &document[..cut];
+            let prompt = format!("Go.\n{delivered}\n\nIt begins with {{.\n<overlap_context>\nx\n</overlap_context>");
+            let turns = asked(&prompt, document).unwrap();
+            assert_eq!(turns.messages[0], plain("user", "Go.\n"), "{cut}");
+            assert_eq!(turns.messages[1], plain("assistant", delivered), "{cut}");
+        }
+        assert!(asked("Go.", document).is_none());
+    }
 }

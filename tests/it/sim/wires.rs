@@ -72,6 +72,12 @@ async fn text_on_every_wire() {
         assert_eq!((seen.text.as_str(), seen.has_error), (&DOCUMENT[..14], true), "{}", family.name);
         let got = family.post("answer!error", &family.first(false), false).await;
         assert!(got.status == 200 && got.body.contains("The server had an error"), "{}", family.name);
+        let got = family.post("answer@14!malformed", &family.first(true), true).await;
+        let (good, bad) = got.body.rsplit_once("{\"malformed\": tru").unwrap();
+        let good = good.strip_suffix("data: ").unwrap_or(good);
+        assert_eq!(((family.read)(good).text.as_str(), bad.trim(), got.whole), (&DOCUMENT[..14], "", true));
+        let got = family.post("answer!malformed", &family.first(false), false).await;
+        assert!(got.whole && serde_json::from_str::<Value>(&got.body).is_err(), "{}", family.name);
         let got = family.post("429~2", &family.first(true), true).await;
         assert!(got.status == 429 && got.json().to_string().contains("The script says 429."), "{}", family.name);
     }
