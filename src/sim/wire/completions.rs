@@ -66,7 +66,8 @@ impl Wire for Completions {
 
 /// Returns a prompt, and the start of the document at its end, as turns.
 pub(super) fn continued(prompt: &str, document: &str) -> Turns {
-    let (prompt, delivered) = prompt.split_at(prompt.len() - delivered(prompt, document));
+    let begin = prompt.len().saturating_sub(delivered(prompt, document));
+    let (prompt, delivered) = prompt.split_at_checked(begin).unwrap_or((prompt, ""));
     let mut messages = vec![plain("user", prompt)];
     if !delivered.is_empty() {
         messages.push(plain("assistant", delivered));
