@@ -1,6 +1,6 @@
 //! Reads requests: which conversation a request belongs to, and whether it is a first call or a continuation.
 //!
-//! Knows messages in the form of the Chat Completions API, into which the [`wire`](super::wire) brings them, and the form
+//! Knows messages in the form of the Chat Completions API, into which the [`wire`] brings them, and the form
 //! of a continuation request, but not which step answers it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
