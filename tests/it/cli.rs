@@ -8,10 +8,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use restitch::internal::cli::decode::{Dialect, Error, decode};
 use serde_json::{Value, json};
 
-use crate::support::{at_least, corpus_rows, grammar_files};
+use crate::support::{at_least, grammar_files};
 
 /// What a command did.
 #[derive(Debug, PartialEq)]
@@ -882,8 +881,54 @@ fn decode_reads_a_whole_body() {
 }
 
 #[test]
+fn decode_tells_the_api_by_the_events() {
+    let gemini = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"[1\"}]}}]}\r\n\r\n\
+        data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"]\"}]},\"finishReason\":\"STOP\"}]}\r\n\r\n";
+    check(&["decode"], gemini, 0, "[1]");
+    check(&["decode", "--dialect", "gemini"], gemini, 0, "[1]");
+    check(&["decode"], &gemini.replace("STOP", "MAX_TOKENS"), 3, "[1]");
+    check(&["decode"], &gemini.replace("STOP", "SAFETY"), 3, "[1]");
+    // Without `alt=sse` the events are the elements of an array, which may be cut.
+    let array = "[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"[1\"}]}}]},\r\n\
+        {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"]\"}]},\"finishReason\":\"STOP\"}]}\r\n]";
+    check(&["decode"], array, 0, "[1]");
+    check(&["decode"], &array[..array.len() - 4], 3, "[1");
+    // An error that is in no event.
+    let error = "{\n  \"error\": {\"code\": 499,\n \"message\": \"cancelled\"}\n}\n";
+    let ran = run(Path::new("."), &["decode"], format!("{gemini}{error}").as_bytes());
+    assert_eq!((ran.code, ran.out.as_str()), (4, "[1]"));
+    assert!(ran.err.contains("cancelled"), "{}", ran.err);
+
+    let line = |text: &str, end: &str| format!("{{\"model\":\"m\",\"response\":\"{text}\",\"done\":{end}}}\n");
+    let ollama = line("[1", "false") + &line("]", "true,\"done_reason\":\"stop\",\"eval_count\":2");
+    let answer = r#"{"dialect":"ollama","text":{"0":"[1]"},"tool_args":{},"finish":{"0":"stop"},"usage":{"eval_count":2},"error":null,"terminal":"done:true"}"#;
+    check(&["decode", "--json"], &ollama, 0, &format!("{answer}\n"));
+    check(&["decode"], &ollama[..ollama.len() - 3], 3, "[1");
+    check(&["decode"], &ollama.replace("\"stop\"", "\"length\""), 3, "[1]");
+
+    // Two contents, of which the first is reasoning: a slot is the number of a content here, and there is one answer.
+    let cohere = "data: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"thinking\":\"so\"}}}}\n\n\
+        data: {\"type\":\"content-delta\",\"index\":1,\"delta\":{\"message\":{\"content\":{\"text\":\"[1]\"}}}}\n\n\
+        data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\ndata: [DONE]\n\n";
+    check(&["decode"], cohere, 0, "[1]");
+    check(&["decode"], &cohere.replace("COMPLETE", "MAX_TOKENS"), 3, "[1]");
+
+    let completions = "data: {\"choices\":[]}\n\n\
+        data: {\"object\":\"text_completion\",\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    check(&["decode", "--dialect", "auto"], completions, 0, "a");
+    check(&["decode", "--dialect", "openai-completions"], completions, 0, "a");
+    check(&["decode", "--dialect", "openai-chat"], completions, 0, "");
+    // What several APIs have is read as the first of them.
+    let ran = run(Path::new("."), &["decode", "--json"], b"{\"error\":{\"message\":\"overloaded\"}}");
+    assert!(ran.code == 4 && ran.out.contains("\"dialect\":\"openai-chat\"") && ran.out.contains("overloaded"));
+}
+
+#[test]
 fn decode_refuses_what_is_of_no_api() {
-    for body in ["{\"a\": 1}", "[1]", "[{\"a\":1}]", "Hello.", "<html>", "{\"message\":{\"content\":\"x\"}}"] {
+    let pings = "event: ping\ndata: {\"type\":\"ping\"}\n\n".repeat(200);
+    for body in
+        [pings.as_str(), "{\"a\": 1}", "[1]", "[{\"a\":1}]", "Hello.", "<html>", "{\"message\":{\"content\":\"x\"}}"]
+    {
         let ran = run(Path::new("."), &["decode", "--json"], body.as_bytes());
         assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{body}");
         assert!(ran.err.contains("openai-chat, openai-completions"), "{}", ran.err);

@@ -277,6 +277,18 @@ fn the_text_of_an_event_stream_is_looked_at() {
         check(&["paths", "--raw", "/*", "--chunk", chunk], &stream(&pieces, &stop), 0, out);
     }
     check(&["paths", "--raw", "/*", "--dialect", "chat"], &stream(&pieces, &stop), 0, out);
+    let lines = "{\"response\":\"{\\\"a\\\": \",\"done\":false}\n{\"response\":\"12}\",\"done\":true}\n";
+    let array = "[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"{\\\"a\\\": \"}]}}]},\n\
+        {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"12}\"}]}}]}]";
+    for (dialect, body) in [("ollama", lines), ("gemini", array)] {
+        for chunk in ["1", "7", "65536"] {
+            check(&["paths", "--raw", "/*", "--chunk", chunk, "--dialect", dialect], body, 0, "12\n");
+        }
+    }
+    // The slot is a tool call, not the text of the same number.
+    let cohere = "data: {\"type\":\"tool-call-start\",\"index\":0,\"delta\":{\"message\":{\"tool_calls\":{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":12}\"}}}}}\n\n\
+        data: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"text\":\"no\"}}}}\n\n";
+    check(&["paths", "--raw", "/*"], cohere, 0, "12\n");
     // As text it is not JSON.
     assert_eq!(run(Path::new("."), &["paths", "/*", "--dialect", "text"], stream(&pieces, &stop).as_bytes()).code, 4);
     // Cut by the limit, and by an error that the server reports.

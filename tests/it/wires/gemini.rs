@@ -1,0 +1,193 @@
+//! Gemini.
+
+use restitch::internal::chat::{Adaptation, Changes};
+use restitch::internal::wire::wire_of;
+use restitch::provider::capability::Switch;
+use restitch::provider::{Dialect, Finish};
+
+use super::{PREFILL, REPROMPT, Rest, ask, ending, read_body, read_data, text, write_body, writer_after, written};
+
+const WIRE: Dialect = Dialect::Gemini;
+
+const FIRST: &str = r#"{"candidates": [{"content": {"parts": [{"text": "["}],"role": "model"},"index": 0}],"usageMetadata": {"totalTokenCount": 3},"modelVersion": "m","responseId": "r1"}"#;
+
+#[test]
+fn events_are_read() {
+    let second = r#"{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":""},{"inlineData":{}},
+        {"functionCall":{"name":"f","args":{"a": 1}}},{"functionCall":{"id":"c","name":"g"}}]}}]}"#;
+    let third = r#"{"candidates":[{"index":0,"content":{"parts":[{"functionCall":{"name":"h","args":{}}}]}},{"finishReason":"MAX_TOKENS"}]}"#;
+    assert_eq!(
+        read_data(WIRE, &[FIRST, second, third]),
+        [
+            r#"Text { slot: SlotId { item: 0, part: None }, text: "[" }"#,
+            r#"Usage { raw: "{\"totalTokenCount\": 3}" }"#,
+            "Chunk",
+            r#"Reasoning { slot: SlotId { item: 0, part: None }, text: "hm" }"#,
+            r#"Text { slot: SlotId { item: 0, part: None }, text: "" }"#,
+            r#"ToolCall { slot: SlotId { item: 0, part: Some(0) }, id: None, name: Some("f"), arguments: "{\"a\": 1}" }"#,
+            r#"ToolCall { slot: SlotId { item: 0, part: Some(1) }, id: Some("c"), name: Some("g"), arguments: "" }"#,
+            "Chunk",
+            r#"ToolCall { slot: SlotId { item: 0, part: Some(2) }, id: None, name: Some("h"), arguments: "{}" }"#,
+            r#"Finish { choice: 1, reason: Length, word: "MAX_TOKENS" }"#,
+            "Chunk",
+        ]
+    );
+    assert_eq!(
+        read_data(WIRE, &[r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#]),
+        [r#"Refusal { slot: SlotId { item: 0, part: None }, text: "SAFETY" }"#, "Chunk"]
+    );
+    let error = read_data(WIRE, &["{\n  \"error\": {\"code\": 499, \"message\": \"cancelled\"}\n}"]);
+    assert!(error[0].contains("message: \"cancelled\"") && error[1] == "Error", "{error:?}");
+}
+
+#[test]
+fn each_end_has_a_reason() {
+    for (word, reason) in [
+        ("STOP", "Stop"),
+        ("MAX_TOKENS", "Length"),
+        ("SAFETY", "ContentFilter"),
+        ("RECITATION", "ContentFilter"),
+        ("BLOCKLIST", "ContentFilter"),
+        ("PROHIBITED_CONTENT", "ContentFilter"),
+        ("SPII", "ContentFilter"),
+        ("MALFORMED_FUNCTION_CALL", r#"Other("MALFORMED_FUNCTION_CALL")"#),
+    ] {
+        let seen = read_data(WIRE, &[&format!(r#"{{"candidates":[{{"finishReason":"{word}"}}]}}"#)]);
+        assert_eq!(seen[0], format!("Finish {{ choice: 0, reason: {reason}, word: \"{word}\" }}"));
+    }
+}
+
+#[test]
+fn events_are_recognized() {
+    for (data, known) in [
+        (FIRST, Some(true)),
+        (r#"{"promptFeedback":{}}"#, Some(true)),
+        (r#"{"error":{}}"#, None),
+        (r#"{"choices":[]}"#, Some(false)),
+        ("[DONE]", None),
+    ] {
+        assert_eq!(wire_of(WIRE).recognizes("message", data), known, "{data}");
+    }
+}
+
+#[test]
+fn events_are_written() {
+    let mut writer = writer_after(WIRE, &[("message", FIRST)]);
+    assert!(writer.has_begun());
+    let (start, head) = (r#"data: {"candidates":["#, r#""modelVersion":"m","responseId":"r1""#);
+    assert_eq!(
+        written(|out| writer.text(out, text(0), "\"1")),
+        format!(
+            "{start}{{\"content\":{{\"parts\":[{{\"text\":\"\\\"1\"}}],\"role\":\"model\"}},\"index\":0}}],{head}}}\r\n\r\n"
+        )
+    );
+    assert_eq!(
+        written(|out| writer.finish(out, &[], &ending(&[(0, Finish::ToolCalls)], "{\"totalTokenCount\":9}"))),
+        format!(
+            "{start}{{\"content\":{{\"parts\":[{{\"text\":\"\"}}],\"role\":\"model\"}},\"finishReason\":\"STOP\",\"index\":0}}],\
+             \"usageMetadata\":{{\"totalTokenCount\":9}},{head},\"restitch\":{{\"calls\":2}}}}\r\n\r\n"
+        )
+    );
+    assert_eq!(written(|out| writer.report(out, "{}")), format!("data: {{{head},\"restitch\":{{}}}}\r\n\r\n"));
+    let other = r#"{"candidates":[{"content":{"parts":[{"text":"1"}]},"finishReason":"STOP","finishMessage":"ok"}],"usageMetadata":{},"responseId":"r2"}"#;
+    assert_eq!(
+        written(|out| writer.adopt(out, "message", other)),
+        format!("data: {},\"modelVersion\":\"m\"}}\r\n\r\n", other.replace("r2", "r1").trim_end_matches('}'))
+    );
+    assert_eq!(writer.without_end(other), r#"{"candidates":[{"content":{"parts":[{"text":"1"}]}}],"responseId":"r2"}"#);
+}
+
+#[test]
+fn a_text_takes_the_place_of_the_text() {
+    let writer = writer_after(WIRE, &[]);
+    let with = |candidate: &str| writer.with_text(&format!(r#"{{"candidates":[{candidate}]}}"#), "new").unwrap();
+    for (candidate, expected) in [
+        (r#"{"content":{"parts":[{"text":"a"}]}}"#, r#"{"content":{"parts":[{"text":"new"}]}}"#),
+        (
+            r#"{"content":{"parts":[{"text":"t","thought":true},{"text":"ne"},{"x":1},{"text":"b"}]}}"#,
+            r#"{"content":{"parts":[{"text":"t","thought":true},{"text":"ne"},{"x":1},{"text":"w"}]}}"#,
+        ),
+        (
+            r#"{"content":{"parts":[{"text":"a"},{"text":"b"}]}}"#,
+            r#"{"content":{"parts":[{"text":""},{"text":"new"}]}}"#,
+        ),
+        (r#"{"content":{"parts":[]}}"#, r#"{"content":{"parts":[{"text":"new"}]}}"#),
+        (r#"{"content":{"role":"model"}}"#, r#"{"content":{"role":"model","parts":[{"text":"new"}]}}"#),
+        (r#"{"index":0}"#, r#"{"index":0,"content":{"parts":[{"text":"new"}],"role":"model"}}"#),
+    ] {
+        assert_eq!(with(candidate), format!(r#"{{"candidates":[{expected}]}}"#));
+    }
+}
+
+#[test]
+fn bodies_are_read_and_written() {
+    let body = r#"{"candidates": [{"content": {"parts": [{"text": "[1"}]}, "finishReason": "MAX_TOKENS"}], "usageMetadata": {}}"#;
+    let whole = read_body(WIRE, body);
+    assert_eq!((whole.text["0"].as_str(), whole.finish["0"].as_str()), ("[1", "MAX_TOKENS"));
+    assert_eq!(
+        write_body(WIRE, body, text(0), "[1]", &ending(&[(0, Finish::Stop)], "{\"totalTokenCount\":1}")),
+        r#"{"candidates": [{"content": {"parts": [{"text": "[1]"}]}, "finishReason": "STOP"}], "usageMetadata": {"totalTokenCount":1},"restitch":{"calls":2}}"#
+    );
+    let array = format!("[{FIRST},\r\n{body}]");
+    assert_eq!(read_body(WIRE, &array).text["0"], "[[1");
+}
+
+#[test]
+fn requests_are_read() {
+    let parse = |path: &str, body: &str| wire_of(WIRE).parse(path, body.as_bytes());
+    let camel = r#"{"contents":[],"generationConfig":{"candidateCount":2,"stopSequences":["x"],"responseMimeType":"application/json",
+        "maxOutputTokens":9,"thinkingConfig":{"thinkingBudget":-1}},"tools":[{"functionDeclarations":[{"name":"f","parameters":{"a":1}}]}]}"#;
+    let snake = r#"{"contents":[],"generation_config":{"candidate_count":2,"stop_sequences":["x"],"response_mime_type":"application/json",
+        "max_output_tokens":9,"thinking_config":{"thinking_budget":-1}},"tools":[{"function_declarations":[{"name":"f","parameters":{"a":1}}]}]}"#;
+    let request = parse("/v1beta/models/gem:streamGenerateContent", camel).unwrap();
+    assert_eq!((request.model.as_str(), request.stream, request.n, request.max_tokens), ("gem", true, 2, Some(9)));
+    assert!(request.has_stop && request.has_json_mode && request.wants_reasoning);
+    assert_eq!((request.tools[0].name.as_str(), request.tools[0].schema.as_deref()), ("f", Some(r#"{"a":1}"#)));
+    assert_eq!(parse("/v1beta/models/gem:streamGenerateContent", snake).unwrap(), request);
+    let plain =
+        r#"{"contents":[],"generationConfig":{"responseMimeType":"text/plain","thinkingConfig":{"thinkingBudget":0}}}"#;
+    let request = parse("/v1/models/m:generateContent", plain).unwrap();
+    assert!(!request.stream && !request.has_json_mode && !request.wants_reasoning && request.n == 1);
+    let schema = r#"{"contents":[],"generationConfig":{"responseJsonSchema":{}}}"#;
+    assert!(parse("/v1/models/m:generateContent", schema).unwrap().has_json_mode);
+    assert_eq!(parse("/v1/models/m:countTokens", plain), None);
+}
+
+#[test]
+fn the_rest_is_asked_for() {
+    let body = r#"{"contents":[{"role":"user","parts":[{"text":"Go"}]}], "generationConfig":{"temperature":0,"responseMimeType":"application/json","responseSchema":{},"candidateCount":1},"tools":[{}],"toolConfig":{}}"#;
+    let model = r#"{"role":"model","parts":[{"text":"[1"}]}"#;
+    let user = r#"{"role":"user","parts":[{"text":"Go \"on\""}]}"#;
+    let kept = r#"{"contents":[{"role":"user","parts":[{"text":"Go"}]}"#;
+    let config = r#"], "generationConfig":{"temperature":0}}"#;
+    assert_eq!(ask(WIRE, body, REPROMPT), format!("{kept},{model},{user}{config}"));
+    assert_eq!(ask(WIRE, body, PREFILL), format!("{kept},{model}{config}"));
+    let blank = Rest::Reprompt { delivered: " ", prompt: "Go \"on\"" };
+    assert_eq!(ask(WIRE, body, blank), format!("{kept},{user}{config}"));
+
+    // A history with calls keeps its tools, and no tool may be called.
+    let calls = r#"{"contents":[{"parts":[{"function_call":{}}]}],"tools":[{}],"tool_config":{"x":1},"generation_config":{"response_mime_type":"a","max_output_tokens":5}}"#;
+    let switch = Switch { key: "thinkingConfig".to_owned(), value: r#"{"thinkingBudget":0}"#.to_owned() };
+    let changes = Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true };
+    assert_eq!(
+        wire_of(WIRE).ask(calls, Some(&PREFILL), &changes).unwrap(),
+        format!(
+            "{{\"contents\":[{{\"parts\":[{{\"function_call\":{{}}}}]}},{model}],\"tools\":[{{}}],\
+             \"tool_config\":{{\"functionCallingConfig\":{{\"mode\":\"NONE\"}}}},\
+             \"generation_config\":{{\"response_mime_type\":\"a\",\"max_output_tokens\":7,\"thinkingConfig\":{{\"thinkingBudget\":0}}}}}}"
+        )
+    );
+    // No configuration yet: it is added where it is needed.
+    let changes = Changes { reasoning_off: Some(&switch), max_tokens: Some(7), ..Changes::default() };
+    assert_eq!(
+        wire_of(WIRE).ask(r#"{"contents":[]}"#, None, &changes).unwrap(),
+        r#"{"contents":[],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}"#
+    );
+    let adaptation = Adaptation { adds_json_mode: true, without: Some("x"), ..Adaptation::default() };
+    assert_eq!(
+        wire_of(WIRE).adapt(r#"{"contents":[],"x":1,"generationConfig":{}}"#, &adaptation).unwrap(),
+        r#"{"contents":[],"generationConfig":{"responseMimeType":"application/json"}}"#
+    );
+    let model = Adaptation { model: Some("other"), ..Adaptation::default() };
+    assert_eq!(wire_of(WIRE).adapt(r#"{"contents":[]}"#, &model), None);
+}
