@@ -198,7 +198,7 @@ pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> 
         if body.is_none() {
             body = first_significant(chunk).map(|first| match first {
                 b'{' => Body::Object(Vec::new()),
-                first => Body::Stream(Stream { framed: framed(None, first), tail: Vec::new() }),
+                first => Body::Stream(Box::new(Stream { framed: framed(None, first), tail: Vec::new() })),
             });
         }
         match &mut body {
@@ -222,7 +222,7 @@ const BUFFER: usize = 64 << 10;
 enum Body {
     /// JSON, which is kept until its end.
     Object(Vec<u8>),
-    Stream(Stream),
+    Stream(Box<Stream>),
 }
 
 /// A body that is a sequence of events.

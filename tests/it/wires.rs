@@ -11,3 +11,198 @@ mod messages;
 mod ollama;
 mod recorded;
 mod responses;
+
+use restitch::Limits;
+use restitch::internal::chat::{Changes, Rest, Transcript};
+use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer, wire_of};
+use restitch::provider::capability::PrefillForm;
+use restitch::provider::{Dialect, Finish, SlotId};
+use restitch::sse::Decoder;
+
+/// A request for the rest in words, after `[1` was delivered.
+const REPROMPT: Rest<'static> = Rest::Reprompt { delivered: "[1", prompt: "Go \"on\"" };
+
+/// A request that continues `[1` literally.
+const PREFILL: Rest<'static> = Rest::Prefill { delivered: "[1", form: PrefillForm::Turn };
+
+/// Returns a slot that holds text.
+const fn text(item: u32) -> Slot {
+    Slot { id: SlotId::of(item), kind: SlotKind::Text }
+}
+
+/// Reads events and returns what their deltas and kinds are, printed.
+fn read(dialect: Dialect, events: &[(&str, &str)]) -> Vec<String> {
+    let mut reader = wire_of(dialect).reader();
+    let mut seen = Vec::new();
+    for (event_type, data) in events {
+        let kind = reader.read(event_type, data, &mut |delta| seen.push(format!("{delta:?}")));
+        seen.push(format!("{kind:?}"));
+    }
+    seen
+}
+
+/// Reads data of events without names.
+fn read_data(dialect: Dialect, events: &[&str]) -> Vec<String> {
+    let events: Vec<_> = events.iter().map(|data| ("message", *data)).collect();
+    read(dialect, &events)
+}
+
+/// Reads a whole body.
+fn read_body(dialect: Dialect, body: &str) -> Transcript {
+    let mut whole = Transcript::default();
+    assert!(wire_of(dialect).read_body(body, &mut |delta| whole.push(&delta)), "{body}");
+    whole
+}
+
+/// Divides a stream into events, each with its name.
+fn events(dialect: Dialect, stream: &[u8]) -> Vec<(String, String)> {
+    if dialect == Dialect::Ollama {
+        let text = String::from_utf8(stream.to_vec()).unwrap();
+        assert!(text.ends_with('\n') || text.is_empty(), "{text}");
+        return text.lines().map(|line| ("message".to_owned(), line.to_owned())).collect();
+    }
+    let (mut decoder, mut rest, mut events) = (Decoder::new(&Limits::default()), stream, Vec::new());
+    while let Some(event) = decoder.next_event(&mut rest).unwrap() {
+        events.push((event.event.into_owned(), event.data.into_owned()));
+    }
+    assert_eq!(decoder.finish(), Ok(None), "an event has no end");
+    events
+}
+
+/// Reads a whole stream.
+fn transcript(dialect: Dialect, stream: &[u8]) -> Transcript {
+    let (mut reader, mut whole) = (wire_of(dialect).reader(), Transcript::default());
+    for (event_type, data) in events(dialect, stream) {
+        serde_json::from_str::<serde_json::Value>(&data)
+            .map(|_| ())
+            .or((data == "[DONE]").then_some(()).ok_or(()))
+            .unwrap();
+        reader.read(&event_type, &data, &mut |delta| whole.push(&delta));
+    }
+    whole
+}
+
+/// Returns a writer that has observed events.
+fn writer_after(dialect: Dialect, events: &[(&str, &str)]) -> Box<dyn Writer> {
+    let mut writer = wire_of(dialect).writer();
+    for (event_type, data) in events {
+        writer.observe(event_type, data);
+    }
+    writer
+}
+
+/// Returns what a writer writes.
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// Ends an answer with a usage and a report.
+fn ending<'a>(reasons: &'a [(u32, Finish)], usage: &'a str) -> Ending<'a> {
+    Ending { reasons, usage: Some(usage), usage_apart: false, report: Some(r#"{"calls":2}"#) }
+}
+
+/// Writes the first answer's body with one text.
+fn write_body(dialect: Dialect, body: &str, slot: Slot, new: &str, ending: &Ending<'_>) -> String {
+    wire_of(dialect).write_body(body, &[SlotText { slot, text: new }], ending).unwrap()
+}
+
+fn ask(dialect: Dialect, body: &str, rest: Rest<'_>) -> String {
+    wire_of(dialect).ask(body, Some(&rest), &Changes::default()).unwrap()
+}
+
+/// Every end of an answer that is written is read as the same end, whatever the texts are.
+#[test]
+fn what_is_written_is_read() {
+    let pieces = ["", "{\"a\\\"\n", "é😀\u{2028}", "\u{0}\r\n\n", "data: x", "\\ud83d"];
+    for dialect in [Dialect::Completions, Dialect::Gemini, Dialect::Ollama, Dialect::Cohere] {
+        let usage = match dialect {
+            Dialect::Gemini => r#"{"candidatesTokenCount":7}"#,
+            Dialect::Ollama => r#"{"eval_count":7}"#,
+            _ => "{\"completion_tokens\":\n7}",
+        };
+        for (reason, again) in [
+            (Finish::Stop, Finish::Stop),
+            (Finish::Length, Finish::Length),
+            (Finish::ContentFilter, Finish::ContentFilter),
+            (Finish::Other("ODD".to_owned()), Finish::Other("ODD".to_owned())),
+        ] {
+            let mut writer = wire_of(dialect).writer();
+            assert!(!writer.has_begun());
+            let reasons = [(0, reason)];
+            let stream = written(|out| {
+                for piece in pieces {
+                    writer.text(out, text(0), piece);
+                    writer.keep_alive(out);
+                }
+                writer.finish(out, &[], &ending(&reasons, usage));
+            });
+            let whole = transcript(dialect, stream.as_bytes());
+            assert_eq!(whole.text["0"], pieces.concat(), "{dialect} {stream}");
+            assert_eq!(whole.reasons["0"], again, "{dialect}");
+            assert_eq!(whole.usage.map(|usage| usage.replace('\n', "")), Some(usage.replace('\n', "")), "{dialect}");
+            assert!(stream.contains(r#""restitch":{"calls":2}"#));
+            assert_eq!(whole.terminal.is_none(), dialect == Dialect::Gemini);
+            let error = written(|out| wire_of(dialect).writer().error(out, "no \"rest\"", "incomplete", "{}"));
+            assert_eq!(transcript(dialect, error.as_bytes()).error.as_deref(), Some("no \"rest\""));
+            let report = written(|out| wire_of(dialect).writer().report(out, r#"{"calls":1}"#));
+            let whole = transcript(dialect, report.as_bytes());
+            assert!(whole.finish.is_empty() && whole.error.is_none() && report.contains(r#""restitch":{"calls":1}"#));
+        }
+    }
+}
+
+/// What cannot be read is passed over, and what cannot be edited stays as it is.
+#[test]
+fn bad_input_is_passed_over() {
+    let bad = [
+        "",
+        "{",
+        "null",
+        "[]",
+        "7",
+        "\"x\"",
+        "{\"a\":1}",
+        "{\"a\":}",
+        "\u{feff}{}",
+        "[DONE",
+        "{\"type\":7,\"index\":-1}",
+    ];
+    for dialect in [Dialect::Completions, Dialect::Gemini, Dialect::Ollama, Dialect::Cohere] {
+        let wire = wire_of(dialect);
+        let path = "/v1beta/models/m:generateContent";
+        for data in bad {
+            assert_eq!(read_data(dialect, &[data]), ["Other"], "{dialect} {data}");
+            assert_ne!(wire.recognizes("message", data), Some(true), "{dialect} {data}");
+            let mut writer = writer_after(dialect, &[("message", data)]);
+            assert!(!writer.has_begun(), "{dialect} {data}");
+            assert_eq!((writer.with_text(data, "x"), writer.without_end(data)), (None, data.to_owned()), "{dialect}");
+            let _ = written(|out| writer.adopt(out, "message", data));
+            assert!(!wire.read_body(data, &mut |_| {}), "{dialect} {data}");
+            assert_eq!(wire.write_body(data, &[], &ending(&[(0, Finish::Stop)], "{}")), None, "{dialect} {data}");
+            assert_eq!(wire.parse(path, data.as_bytes()), None, "{dialect} {data}");
+            assert_eq!(wire.ask(data, Some(&REPROMPT), &Changes::default()), None, "{dialect} {data}");
+        }
+        assert_eq!(wire.parse(path, b"{\"messages\":[\xff"), None);
+    }
+}
+
+#[test]
+fn paths_tell_the_api() {
+    for (path, dialect) in [
+        ("/v1/completions", Some(Dialect::Completions)),
+        ("/openai/deployments/d/completions", Some(Dialect::Completions)),
+        ("/v1/chat/completions", Some(Dialect::Chat)),
+        ("/v1beta/models/gemini-2.5-flash:streamGenerateContent", Some(Dialect::Gemini)),
+        ("/v1/projects/p/locations/l/publishers/google/models/g:generateContent", Some(Dialect::Gemini)),
+        ("/v1beta/models/gemini-2.5-flash:countTokens", None),
+        ("/api/chat", Some(Dialect::Ollama)),
+        ("/api/generate", Some(Dialect::Ollama)),
+        ("/api/tags", None),
+        ("/v2/chat", Some(Dialect::Cohere)),
+        ("/v1/chat", None),
+    ] {
+        assert_eq!(Dialect::of_path(path), dialect, "{path}");
+    }
+}

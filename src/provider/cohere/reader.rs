@@ -49,10 +49,13 @@ impl wire::Reader for Reader {
 }
 
 impl Reader {
+    /// Reads more of a content. Its start has an empty text, which is not part of the answer.
     fn content(&mut self, slot: SlotId, content: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(content) = content else { return };
         self.reasoning(slot, content.member("thinking"), on);
-        if let Some(inner) = content.member("text").and_then(|text| text.inner()) {
+        let is_start = content.member("type").is_some();
+        let text = content.member("text").and_then(|text| text.inner());
+        if let Some(inner) = text.filter(|inner| !(is_start && inner.is_empty())) {
             on(Delta::Text { slot, text: self.strings.decode(Channel::Text(slot), inner) });
         }
     }

@@ -47,7 +47,7 @@ impl Writer {
 
     /// Begins a slot if the client does not know it. The name of an unknown tool call can't be told.
     fn begin(&mut self, out: &mut Vec<u8>, slot: Slot) {
-        if self.slots.get(&slot).is_some() {
+        if self.slots.contains_key(&slot) {
             return;
         }
         let index = slot.id.item;

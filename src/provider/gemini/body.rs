@@ -14,7 +14,8 @@ pub(super) fn read(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
     let mut reader = Reader::default();
     let mut read = |event: &str| matches!(reader.read("message", event, on), Kind::Chunk | Kind::Error);
     if root.kind() == ValueKind::Array {
-        return root.elements().fold(false, |has_spoken, event| read(event.as_str()) || has_spoken);
+        // Every element is read, so `any` would not do.
+        return root.elements().filter(|event| read(event.as_str())).count() > 0;
     }
     read(root.as_str())
 }

@@ -107,7 +107,7 @@ impl wire::Writer for Writer {
 
     fn without_end(&self, data: &str) -> String {
         let mut edits = Edits::default();
-        if let Some(root) = fields::object(data) {
+        if let Some(root) = fields::object(data).filter(|root| fields::is_true(root.member("done"))) {
             edits.object(root, &OF_LAST, &[("done", "false")]);
         }
         edits.apply(data)
