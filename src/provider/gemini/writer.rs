@@ -34,7 +34,7 @@ fn candidate(index: u32, text: &str, reason: Option<&str>) -> String {
     format!(r#"{{"content":{content},{reason}"index":{index}}}"#)
 }
 
-/// Writes an event. The API ends its lines with CRLF.
+/// Writes an event. The API ends its lines with CRLF, and an early client for JavaScript reads no other end.
 fn event(out: &mut Vec<u8>, data: &str) {
     out.extend_from_slice(b"data: ");
     out.extend_from_slice(fields::one_line(data).as_bytes());
@@ -123,8 +123,8 @@ impl wire::Writer for Writer {
         edits.apply(data)
     }
 
-    /// Writes a chunk with an empty text. A comment would not do: Google's first client for JavaScript expects `data:`
-    /// at the start of each event, and reads nothing after a comment.
+    /// Writes a chunk with an empty text. A comment would not do: Google's clients for JavaScript expect `data:` at the
+    /// start of each event, and read nothing after a comment.
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
         self.chunk(out, &format!("\"candidates\":[{}]", candidate(0, "", None)), None);
     }
