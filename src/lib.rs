@@ -176,6 +176,7 @@ pub mod internal {
     }
     pub mod wire {
         pub use crate::provider::wire::*;
+        pub use crate::sse::framed::Framing;
 
         /// Returns the row of an API.
         pub fn wire_of(dialect: Dialect) -> &'static dyn Wire {

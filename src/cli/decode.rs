@@ -15,6 +15,7 @@ use super::parsed::Parsed;
 use super::{Console, Exit, epilogue};
 use crate::Limits;
 use crate::json::walk::is_valid;
+use crate::provider::SlotId;
 use crate::provider::Finish;
 use crate::provider::transcript::{ToolCall, Transcript};
 use crate::provider::wire::Dialect as Known;
@@ -108,7 +109,7 @@ impl Decoded {
             error: whole.error,
             terminal: whole.terminal,
             reasons: whole.reasons,
-            has_choices: dialect.wire().has_choices(),
+            has_choices: dialect.wire().choice_of(SlotId::of(1)) == 1,
         }
     }
 

@@ -86,11 +86,6 @@ pub trait Wire: fmt::Debug + Send + Sync {
         Framing::Events
     }
 
-    /// Whether a request may ask for several answers. The item of a slot is then the number of its answer.
-    fn has_choices(&self) -> bool {
-        false
-    }
-
     /// Creates a reader of one stream.
     fn reader(&self) -> Box<dyn Reader>;
 

@@ -11,7 +11,7 @@
 mod array;
 mod decoder;
 mod encoder;
-mod framed;
+pub(crate) mod framed;
 mod lines;
 
 pub(crate) use array::ArrayDecoder;

@@ -35,10 +35,6 @@ impl Wire for Chat {
         }
     }
 
-    fn has_choices(&self) -> bool {
-        true
-    }
-
     fn reader(&self) -> Box<dyn wire::Reader> {
         Box::new(super::Reader::new())
     }

@@ -39,10 +39,6 @@ impl Wire for Completions {
         }
     }
 
-    fn has_choices(&self) -> bool {
-        true
-    }
-
     fn reader(&self) -> Box<dyn wire::Reader> {
         Box::new(Reader::default())
     }

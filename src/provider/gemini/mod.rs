@@ -33,10 +33,6 @@ impl Wire for Gemini {
         if root.member("error").is_some() { None } else { Some(false) }
     }
 
-    fn has_choices(&self) -> bool {
-        true
-    }
-
     fn reader(&self) -> Box<dyn wire::Reader> {
         Box::new(Reader::default())
     }
