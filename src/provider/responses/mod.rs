@@ -1,55 +1,141 @@
-//! To be written.
+//! OpenAI's Responses API, which Azure and other servers speak, too.
+//!
+//! A response has items (messages, tool calls, reasoning), and a message has parts. A stream opens and closes each of
+//! them with an event, and its last event repeats all of the response:
+//! <https://platform.openai.com/docs/api-reference/responses-streaming>. The slot of a text is its item and its part, that
+//! of arguments its item.
 
+mod body;
+mod items;
+mod reader;
+mod request;
+mod writer;
+
+use reader::Reader;
+use writer::Writer;
+
+use super::read::{members_of, object, word};
 use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
-use super::{Delta, Kind};
+use super::{Delta, Finish};
+use crate::json::walk::Raw;
 
-/// To be written.
+/// OpenAI's Responses API.
 #[derive(Debug)]
 pub(crate) struct Responses;
 
 impl Wire for Responses {
-    fn takes_path(&self, _path: &str) -> bool {
-        false
+    fn takes_path(&self, path: &str) -> bool {
+        ["/v1/responses", "/openai/responses"].into_iter().any(|end| path.ends_with(end))
     }
 
-    fn recognizes(&self, _event_type: &str, _data: &str) -> Option<bool> {
-        Some(false)
+    fn recognizes(&self, event_type: &str, data: &str) -> Option<bool> {
+        let [kind, object] = members_of(object(data)?, ["type", "object"]);
+        let kind = word(kind);
+        match kind.as_deref().unwrap_or(event_type) {
+            "error" => None,
+            name => Some(name.starts_with("response.") || word(object).is_some_and(|object| object == "response")),
+        }
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader)
+        Box::<Reader>::default()
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        super::chat::Chat.writer()
+        Box::<Writer>::default()
     }
 
-    fn read_body(&self, _body: &str, _on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        false
+    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
+        body::read_body(body, on)
     }
 
-    fn write_body(&self, _first_body: &str, _texts: &[SlotText<'_>], _ending: &Ending<'_>) -> Option<String> {
-        None
+    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+        body::write_body(first_body, texts, ending)
     }
 
-    fn parse(&self, _path: &str, _body: &[u8]) -> Option<Request> {
-        None
+    fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
+        request::parse(body)
     }
 
-    fn ask(&self, _body: &str, _rest: Option<&Rest<'_>>, _changes: &Changes<'_>) -> Option<String> {
-        None
+    fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+        request::ask(body, rest, changes)
     }
 
-    fn adapt(&self, _body: &str, _adaptation: &Adaptation<'_>) -> Option<String> {
-        None
+    fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+        request::adapt(body, adaptation)
     }
 }
 
+/// The words of one type of items that call a tool with arguments.
 #[derive(Debug)]
-struct Reader;
+struct Call {
+    /// The type of the item.
+    item: &'static str,
+    /// What the events of its arguments begin with, before `.delta` and `.done`.
+    event: &'static str,
+    /// The member that has the arguments, in the item and in the last event.
+    member: &'static str,
+    /// The client runs the tool, and the response waits for its result.
+    is_clients: bool,
+}
 
-impl wire::Reader for Reader {
-    fn read(&mut self, _event_type: &str, _data: &str, _on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        Kind::Other
+/// All types of items that call a tool with arguments that are streamed.
+static CALLS: [Call; 4] = [
+    Call { item: "function_call", event: "response.function_call_arguments", member: "arguments", is_clients: true },
+    Call { item: "custom_tool_call", event: "response.custom_tool_call_input", member: "input", is_clients: true },
+    Call { item: "mcp_call", event: "response.mcp_call_arguments", member: "arguments", is_clients: false },
+    Call {
+        item: "code_interpreter_call",
+        event: "response.code_interpreter_call_code",
+        member: "code",
+        is_clients: false,
+    },
+];
+
+/// Returns the words of a type of items.
+fn call_of(item: &str) -> Option<&'static Call> {
+    CALLS.iter().find(|call| call.item == item)
+}
+
+/// Returns whether an event of this type is the last of a response.
+fn is_terminal(event: &str) -> bool {
+    matches!(event, "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled")
+}
+
+/// Returns whether an event of this type tells no more than the response's head.
+fn is_head(event: &str) -> bool {
+    matches!(event, "response.created" | "response.in_progress" | "response.queued")
+}
+
+/// Returns why a response ended, and the same in one word. `None`: it has not ended.
+fn finish(response: Raw<'_>, has_calls: bool) -> Option<(Finish, String)> {
+    let [status, details] = members_of(response, ["status", "incomplete_details"]);
+    let reason = match &*word(status)? {
+        "completed" if has_calls => return Some((Finish::ToolCalls, "completed".to_owned())),
+        "completed" => return Some((Finish::Stop, "completed".to_owned())),
+        "incomplete" => word(details.and_then(|details| details.member("reason"))),
+        status @ ("failed" | "cancelled") => return Some((Finish::Other(status.to_owned()), status.to_owned())),
+        _ => return None,
+    };
+    let Some(reason) = reason else { return Some((Finish::Other(INCOMPLETE.to_owned()), INCOMPLETE.to_owned())) };
+    let finish = match &*reason {
+        "max_output_tokens" => Finish::Length,
+        "content_filter" => Finish::ContentFilter,
+        other => Finish::Other(other.to_owned()),
+    };
+    Some((finish, format!("{INCOMPLETE}:{reason}")))
+}
+
+/// Returns the status of a response that ends for a reason, and its `incomplete_details`.
+fn status(finish: &Finish) -> (&'static str, String) {
+    let details = |reason: &str| (INCOMPLETE, format!(r#"{{"reason":{}}}"#, crate::json::string::quoted(reason)));
+    match finish {
+        Finish::Stop | Finish::ToolCalls | Finish::FunctionCall => ("completed", "null".to_owned()),
+        Finish::Length => details("max_output_tokens"),
+        Finish::ContentFilter => details("content_filter"),
+        Finish::Other(word) if word == "failed" => ("failed", "null".to_owned()),
+        Finish::Other(word) => details(word),
     }
 }
+
+const INCOMPLETE: &str = "incomplete";

@@ -1,9 +1,33 @@
 //! Anthropic's Messages API.
 
-use restitch::internal::wire::Dialect;
+use restitch::internal::chat::{Adaptation, Changes, Rest};
+use restitch::internal::wire::{Dialect, Ending, Slot, SlotKind, SlotText, Wire, Writer, wire_of};
+use restitch::provider::capability::{PrefillForm, Switch};
+use restitch::provider::{Finish, SlotId};
+use serde_json::{Value, json};
 
-use super::recorded::{check_cuts, check_recorded};
+use super::recorded::{check_cuts, check_recorded, deltas, named, show, transcript, written};
 use crate::support::at_least;
+
+fn wire() -> &'static dyn Wire {
+    wire_of(Dialect::Messages)
+}
+
+fn check(lines: &[&str], expected: &[&str]) {
+    assert_eq!(deltas(Dialect::Messages, &named(lines)), expected, "{lines:?}");
+}
+
+fn text_slot(index: u32) -> Slot {
+    Slot { id: SlotId::of(index), kind: SlotKind::Text }
+}
+
+fn call_slot(index: u32) -> Slot {
+    Slot { id: SlotId::of(index), kind: SlotKind::Arguments }
+}
+
+const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":17,"output_tokens":1}}}"#;
+const TEXT_START: &str = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
+const CALL_START: &str = r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}"#;
 
 #[test]
 fn recorded_streams_say_what_the_index_says() {
@@ -17,4 +41,433 @@ fn cut_streams_say_what_was_complete() {
     let covered = check_cuts(Dialect::Messages);
     assert!(covered >= at_least(0, 30), "{covered}");
     println!("covered: {covered} cuts of messages");
+}
+
+#[test]
+fn paths() {
+    for path in ["/v1/messages", "/anthropic/v1/messages"] {
+        assert_eq!(Dialect::of_path(path), Some(Dialect::Messages), "{path}");
+    }
+    for path in ["/v1/threads/x/messages", "/v1/messages/count_tokens", "/v1/messages/batches", "/v1/messages/"] {
+        assert_ne!(Dialect::of_path(path), Some(Dialect::Messages), "{path}");
+    }
+}
+
+#[test]
+fn events_are_recognized() {
+    let cases = [
+        (START, Some(true)),
+        (TEXT_START, Some(true)),
+        (r#"{"type":"message","content":[]}"#, Some(true)),
+        (r#"{"type":"ping"}"#, None),
+        (r#"{"type":"error","error":{}}"#, None),
+        (r#"{"type":"response.created"}"#, Some(false)),
+        (r#"{"choices":[]}"#, Some(false)),
+        ("[]", None),
+    ];
+    for (data, expected) in cases {
+        assert_eq!(wire().recognizes("message", data), expected, "{data}");
+    }
+}
+
+#[test]
+fn a_stream_of_text_and_a_call() {
+    check(
+        &[
+            START,
+            TEXT_START,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a\n\ud83d"}}"#,
+            r#"{"type":"ping"}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"\ude00"}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{}}}"#,
+            r#"{"type":"content_block_stop","index":0}"#,
+            CALL_START,
+            r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\\"}}"#,
+            r#"{"type":"content_block_stop","index":1}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null,"stop_details":{}},"usage":{"input_tokens":null,"output_tokens":9,"iterations":[1]}}"#,
+            r#"{"type":"message_stop"}"#,
+        ],
+        &[
+            r#"usage {"input_tokens":17,"output_tokens":1}"#,
+            "Chunk",
+            r#"text 0 """#,
+            "Chunk",
+            r#"text 0 "a\n""#,
+            "Chunk",
+            "Other",
+            r#"text 0 "😀""#,
+            "Chunk",
+            "Chunk",
+            "end 0",
+            "Chunk",
+            r#"call 1 toolu_1 f """#,
+            "Chunk",
+            r#"call 1 - - "{\"a\\""#,
+            "Chunk",
+            "end 1",
+            "Chunk",
+            "finish 0 ToolCalls tool_use",
+            r#"usage {"input_tokens":17,"output_tokens":9,"iterations":[1]}"#,
+            "Chunk",
+            "done message_stop",
+            "Done",
+        ],
+    );
+}
+
+#[test]
+fn reasoning_and_blocks_of_other_types() {
+    check(
+        &[
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"x"}}"#,
+            r#"{"type":"content_block_stop","index":0}"#,
+            r#"{"type":"content_block_start","index":1,"content_block":{"type":"fallback","text":"no"}}"#,
+            r#"{"type":"content_block_start","index":2,"content_block":{"type":"server_tool_use","id":"s","name":"web","input":{"url":"x"}}}"#,
+            r#"{"type":"content_block_start","index":3,"content_block":{"type":"text","text":"first"}}"#,
+            r#"{"type":"new_event"}"#,
+            "not json",
+        ],
+        &[
+            "Chunk",
+            r#"reasoning 0 "hm""#,
+            "Chunk",
+            "Chunk",
+            "end 0",
+            "Chunk",
+            "Chunk",
+            r#"call 2 s web "{\"url\":\"x\"}""#,
+            "Chunk",
+            r#"text 3 "first""#,
+            "Chunk",
+            "Other",
+            "Other",
+        ],
+    );
+}
+
+#[test]
+fn a_second_start_drops_what_came_before() {
+    let more = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}"#;
+    let found = transcript(Dialect::Messages, &named(&[START, TEXT_START, more, START, TEXT_START, more]), false);
+    assert_eq!(json!(found.text), json!({"0": "x"}));
+    check(
+        &[START, START],
+        &[
+            r#"usage {"input_tokens":17,"output_tokens":1}"#,
+            "Chunk",
+            "restart",
+            r#"usage {"input_tokens":17,"output_tokens":1}"#,
+            "Chunk",
+        ],
+    );
+}
+
+#[test]
+fn reasons_for_the_end() {
+    for (word, expected) in [
+        ("end_turn", "Stop"),
+        ("stop_sequence", "Stop"),
+        ("max_tokens", "Length"),
+        ("model_context_window_exceeded", "Length"),
+        ("tool_use", "ToolCalls"),
+        ("refusal", "ContentFilter"),
+        ("pause_turn", r#"Other("pause_turn")"#),
+    ] {
+        let data = format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"{word}"}}}}"#);
+        check(&[&data], &[&format!("finish 0 {expected} {word}"), "Chunk"]);
+    }
+}
+
+#[test]
+fn errors() {
+    check(
+        &[r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#],
+        &[r#"error Overloaded {"type":"overloaded_error","message":"Overloaded"}"#, "Error"],
+    );
+    check(&[r#"{"error":"no"}"#], &[r#"error no "no""#, "Error"]);
+    let event = [("error".to_owned(), "broken".to_owned())];
+    assert_eq!(deltas(Dialect::Messages, &event), ["error broken broken", "Error"]);
+}
+
+fn begun(lines: &[&str]) -> Box<dyn Writer> {
+    let mut writer = wire().writer();
+    for (name, data) in named(lines) {
+        writer.observe(&name, &data);
+    }
+    writer
+}
+
+fn ending<'a>(reasons: &'a [(u32, Finish)], usage: Option<&'a str>, report: Option<&'a str>) -> Ending<'a> {
+    Ending { reasons, usage, usage_apart: false, report }
+}
+
+#[test]
+fn a_cut_call_is_continued_and_read_back() {
+    let first = [
+        START,
+        TEXT_START,
+        r#"{"type":"content_block_stop","index":0}"#,
+        CALL_START,
+        r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}"#,
+    ];
+    let mut writer = begun(&[&first[..], &[r#"{"type":"content_block_stop","index":1}"#]].concat());
+    assert!(writer.has_begun());
+    writer.reopen(SlotId::of(1));
+    let mut out = Vec::new();
+    writer.text(&mut out, call_slot(1), "\"😀\"\n");
+    writer.text(&mut out, call_slot(1), "}");
+    writer.finish(
+        &mut out,
+        &[],
+        &ending(&[(0, Finish::ToolCalls)], Some(r#"{"output_tokens":12}"#), Some(r#"{"n":1}"#)),
+    );
+    assert_eq!(
+        String::from_utf8(out.clone()).unwrap(),
+        concat!(
+            "event: content_block_delta\n",
+            "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"\\\"😀\\\"\\n\"}}\n\n",
+            "event: content_block_delta\n",
+            "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"}\"}}\n\n",
+            "event: content_block_stop\n",
+            "data: {\"type\":\"content_block_stop\",\"index\":1}\n\n",
+            "event: message_delta\n",
+            "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":12},\"restitch\":{\"n\":1}}\n\n",
+            "event: message_stop\n",
+            "data: {\"type\":\"message_stop\"}\n\n",
+        )
+    );
+    let mut all = named(&first);
+    all.extend(written(&out));
+    let found = transcript(Dialect::Messages, &all, false);
+    assert_eq!(found.tool_args["1"].args, "{\"a\":\"😀\"\n}");
+    assert_eq!(json!(found.finish), json!({"0": "tool_use"}));
+    assert_eq!(found.terminal.as_deref(), Some("message_stop"));
+}
+
+#[test]
+fn new_blocks_have_the_next_index() {
+    let mut writer = begun(&[
+        START,
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}"#,
+    ]);
+    let mut out = Vec::new();
+    writer.text(&mut out, text_slot(7), "a");
+    writer.text(&mut out, text_slot(7), "b");
+    writer.text(&mut out, text_slot(0), "c");
+    writer.finish(&mut out, &[], &ending(&[(0, Finish::Length)], None, None));
+    let events: Vec<Value> = written(&out).iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect();
+    let brief: Vec<_> = events
+        .iter()
+        .map(|event| format!("{} {}", event["type"].as_str().unwrap().trim_start_matches("content_"), event["index"]))
+        .collect();
+    assert_eq!(
+        brief,
+        [
+            "block_stop 0",
+            "block_start 1",
+            "block_delta 1",
+            "block_delta 1",
+            "block_stop 1",
+            "block_start 2",
+            "block_delta 2",
+            "block_stop 2",
+            "message_delta null",
+            "message_stop null",
+        ]
+    );
+    // What the first answer told counts where nothing else is known.
+    assert_eq!(events[8]["usage"], json!({"output_tokens": 1, "input_tokens": 17}));
+    assert_eq!(events[8]["delta"], json!({"stop_reason": "max_tokens", "stop_sequence": null}));
+}
+
+#[test]
+fn an_answer_without_any_event_gets_a_start() {
+    let (mut writer, mut out) = (wire().writer(), Vec::new());
+    assert!(!writer.has_begun());
+    writer.text(&mut out, text_slot(0), "a");
+    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
+    let events = written(&out);
+    assert_eq!(events[0].0, "message_start");
+    let found = transcript(Dialect::Messages, &events, false);
+    assert_eq!(json!(found.text), json!({"0": "a"}));
+    assert_eq!(json!(found.finish), json!({"0": "end_turn"}));
+}
+
+#[test]
+fn events_beside_the_answer() {
+    let (mut writer, mut out) = (begun(&[START]), Vec::new());
+    writer.keep_alive(&mut out);
+    writer.report(&mut out, "{}");
+    writer.error(&mut out, "no \"rest\"", "incomplete", "{}");
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        concat!(
+            "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+            "event: ping\ndata: {\"type\":\"ping\",\"restitch\":{}}\n\n",
+            "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"no \\\"rest\\\"\"},\"restitch\":{}}\n\n",
+        )
+    );
+}
+
+#[test]
+fn a_second_answers_start_is_dropped_and_the_rest_passes() {
+    let (mut writer, mut out) = (begun(&[START]), Vec::new());
+    writer.adopt(&mut out, "message_start", START);
+    writer.adopt(&mut out, "", "");
+    assert_eq!(out, b"");
+    writer.adopt(
+        &mut out,
+        "",
+        r#"{ "type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+    );
+    assert_eq!(
+        String::from_utf8(std::mem::take(&mut out)).unwrap(),
+        "event: content_block_start\ndata: { \"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
+    );
+    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
+    assert_eq!(written(&out)[0].0, "content_block_stop");
+}
+
+#[test]
+fn events_with_another_text_or_without_their_end() {
+    let writer = begun(&[START]);
+    let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}, "x":1}"#;
+    assert_eq!(
+        writer.with_text(delta, "é\"").unwrap(),
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"é\""}, "x":1}"#
+    );
+    assert_eq!(writer.with_text(r#"{"type":"ping"}"#, "a"), None);
+    assert_eq!(writer.without_end(delta), delta);
+    assert_eq!(writer.without_end(r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#), "");
+}
+
+#[test]
+fn bodies_are_read_and_written() {
+    let body = r#"{"id":"m", "type":"message","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"[1"}, {"type":"tool_use","id":"t","name":"f","input":{"a":1}}],"stop_reason":"max_tokens","usage":{"input_tokens":1,"output_tokens":2}}"#;
+    let mut seen = Vec::new();
+    assert!(wire().read_body(body, &mut |delta| seen.push(show(&delta))));
+    assert_eq!(
+        seen,
+        [
+            r#"reasoning 0 "hm""#,
+            r#"text 1 "[1""#,
+            r#"call 2 t f "{\"a\":1}""#,
+            "finish 0 Length max_tokens",
+            r#"usage {"input_tokens":1,"output_tokens":2}"#,
+        ]
+    );
+    let texts =
+        [SlotText { slot: text_slot(1), text: "[1,2]" }, SlotText { slot: call_slot(2), text: r#"{"a":1,"b":2}"# }];
+    let reasons = [(0, Finish::ToolCalls)];
+    assert_eq!(
+        wire().write_body(body, &texts, &ending(&reasons, Some(r#"{"output_tokens":5}"#), Some("{}"))).unwrap(),
+        r#"{"id":"m", "type":"message","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"[1,2]"}, {"type":"tool_use","id":"t","name":"f","input":{"a":1,"b":2}}],"stop_reason":"tool_use","usage":{"output_tokens":5},"restitch":{}}"#
+    );
+    // Open arguments have no place in a body.
+    let open = [SlotText { slot: call_slot(2), text: r#"{"a":1,"b"# }];
+    assert!(wire().write_body(body, &open, &ending(&reasons, None, None)).unwrap().contains(r#""input":{"a":1}"#));
+    let wrong = [SlotText { slot: text_slot(2), text: "" }];
+    assert_eq!(wire().write_body(body, &wrong, &ending(&reasons, None, None)), None);
+
+    assert!(wire().read_body(r#"{"type":"error","error":{"message":"no"}}"#, &mut |_| {}));
+    assert!(!wire().read_body(r#"{"a":1}"#, &mut |_| {}));
+    assert!(!wire().read_body("[", &mut |_| {}));
+}
+
+#[test]
+fn requests_are_parsed() {
+    let body = br#"{"model":"claude","max_tokens":64,"stream":true,"stop_sequences":["x"],"thinking":{"type":"adaptive"},
+        "output_config":{"format":{"type":"json_schema"}},"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"web_search","name":"w"}],"messages":[]}"#;
+    let request = wire().parse("/v1/messages", body).unwrap();
+    assert!(request.stream && request.has_stop && request.has_json_mode && request.wants_reasoning);
+    assert_eq!((request.model.as_str(), request.max_tokens, request.n), ("claude", Some(64), 1));
+    let tools: Vec<_> = request.tools.iter().map(|tool| (tool.name.as_str(), tool.schema.as_deref())).collect();
+    assert_eq!(tools, [("f", Some(r#"{"type":"object"}"#)), ("w", None)]);
+    let plain = wire().parse("", br#"{"messages":[],"thinking":{"type":"disabled"},"output_format":null}"#).unwrap();
+    assert!(!plain.stream && !plain.has_stop && !plain.has_json_mode && !plain.wants_reasoning);
+    for body in ["{}", r#"{"messages":"x"}"#, "[]", "{\"messages\":[]", "\u{0}"] {
+        assert_eq!(wire().parse("", body.as_bytes()), None, "{body}");
+    }
+}
+
+fn ask(body: &str, rest: &Rest<'_>) -> String {
+    wire().ask(body, Some(rest), &Changes::default()).unwrap()
+}
+
+const REPROMPT: Rest<'_> = Rest::Reprompt { delivered: "[1, \"é", prompt: "go on" };
+const PREFILL: Rest<'_> = Rest::Prefill { delivered: "[1", form: PrefillForm::Turn };
+
+#[test]
+fn the_rest_is_asked_for() {
+    let body = r#"{"model":"m", "messages":[{"role":"user","content":"Go"}],"tools":[{"name":"f"}],"tool_choice":{"type":"any"},"thinking":{"type":"enabled"},"output_format":{"type":"json_schema"},"output_config":{"effort":"low","format":{}}}"#;
+    assert_eq!(
+        ask(body, &REPROMPT),
+        r#"{"model":"m", "messages":[{"role":"user","content":"Go"},{"role":"assistant","content":"[1, \"é"},{"role":"user","content":"go on"}],"thinking":{"type":"enabled"},"output_config":{"effort":"low"}}"#
+    );
+    assert_eq!(
+        ask(body, &PREFILL),
+        r#"{"model":"m", "messages":[{"role":"user","content":"Go"},{"role":"assistant","content":"[1"}],"output_config":{"effort":"low"}}"#
+    );
+    let only_form = r#"{"messages":[],"output_config":{"format":{}}}"#;
+    assert_eq!(
+        ask(only_form, &Rest::Reprompt { delivered: " ", prompt: "p" }),
+        r#"{"messages":[{"role":"user","content":"p"}]}"#
+    );
+    assert_eq!(wire().ask("{}", Some(&PREFILL), &Changes::default()), None);
+}
+
+#[test]
+fn a_history_with_calls_keeps_its_tools() {
+    let body = r#"{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}],"tools":[{"name":"f"}],"tool_choice":{"type":"tool","name":"f"}}"#;
+    assert_eq!(
+        ask(body, &PREFILL),
+        r#"{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]},{"role":"assistant","content":"[1"}],"tools":[{"name":"f"}],"tool_choice":{"type":"none"}}"#
+    );
+}
+
+#[test]
+fn the_clients_own_prefill_goes_on() {
+    let cases = [
+        (r#""{""#, r#""{[1""#),
+        (r#"[{"type":"text","text":"\u0041"}]"#, r#"[{"type":"text","text":"\u0041[1"}]"#),
+        (r#"[{"type":"image"}]"#, r#"[{"type":"image"},{"type":"text","text":"[1"}]"#),
+    ];
+    for (before, after) in cases {
+        let body =
+            |content: &str, more: &str| format!(r#"{{"messages":[{{"role":"assistant","content":{content}}}{more}]}}"#);
+        assert_eq!(ask(&body(before, ""), &PREFILL), body(after, ""));
+        let reprompt = Rest::Reprompt { delivered: "[1", prompt: "p" };
+        assert_eq!(ask(&body(before, ""), &reprompt), body(after, r#",{"role":"user","content":"p"}"#));
+    }
+}
+
+#[test]
+fn other_members_change_on_request() {
+    let body = r#"{"messages":[],"max_tokens":5,"output_format":{"a":1}}"#;
+    let switch = Switch { key: "thinking".to_owned(), value: r#"{"type":"disabled"}"#.to_owned() };
+    let changes = Changes { max_tokens: Some(9), reasoning_off: Some(&switch), keeps_json_mode: true };
+    let rest = Rest::Reprompt { delivered: "", prompt: "p" };
+    assert_eq!(
+        wire().ask(body, Some(&rest), &changes).unwrap(),
+        r#"{"messages":[{"role":"user","content":"p"}],"max_tokens":9,"output_format":{"a":1},"thinking":{"type":"disabled"}}"#
+    );
+    assert_eq!(
+        wire().ask(body, None, &Changes { max_tokens: Some(9), ..Changes::default() }).unwrap(),
+        r#"{"messages":[],"max_tokens":9,"output_format":{"a":1}}"#
+    );
+}
+
+#[test]
+fn requests_are_adapted() {
+    let body = r#"{"model":"a","messages":[],"tools":[{"name":"f"},{"type":"custom","name":"g"},{"type":"bash","name":"b"},{"name":"h","eager_input_streaming":false}]}"#;
+    let streams = Adaptation { streams_arguments: true, ..Adaptation::default() };
+    assert_eq!(
+        wire().adapt(body, &streams).unwrap(),
+        r#"{"model":"a","messages":[],"tools":[{"name":"f","eager_input_streaming":true},{"type":"custom","name":"g","eager_input_streaming":true},{"type":"bash","name":"b"},{"name":"h","eager_input_streaming":false}]}"#
+    );
+    assert_eq!(wire().adapt(r#"{"messages":[]}"#, &streams), None);
+    let model = Adaptation { model: Some("b"), ..Adaptation::default() };
+    assert_eq!(wire().adapt(r#"{"model":"a","messages":[]}"#, &model).unwrap(), r#"{"model":"b","messages":[]}"#);
 }

@@ -1,1 +1,452 @@
 //! OpenAI's Responses API.
+
+use restitch::internal::chat::{Adaptation, Changes, Rest};
+use restitch::internal::wire::{Dialect, Ending, Slot, SlotKind, SlotText, Wire, Writer, wire_of};
+use restitch::provider::capability::Switch;
+use restitch::provider::{Finish, SlotId};
+use serde_json::{Value, json};
+
+use super::recorded::{Event, check_cuts, check_recorded, deltas, named, show, transcript, written};
+use crate::support::at_least;
+
+fn wire() -> &'static dyn Wire {
+    wire_of(Dialect::Responses)
+}
+
+fn check(lines: &[&str], expected: &[&str]) {
+    assert_eq!(deltas(Dialect::Responses, &named(lines)), expected, "{lines:?}");
+}
+
+const TEXT: Slot = Slot { id: SlotId::part(0, 0), kind: SlotKind::Text };
+const CALL: Slot = Slot { id: SlotId::of(1), kind: SlotKind::Arguments };
+
+const CREATED: &str = r#"{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","incomplete_details":null,"model":"m","output":[],"usage":null}}"#;
+const MESSAGE: &str = r#"{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"msg_1","type":"message","status":"in_progress","content":[],"role":"assistant"}}"#;
+const PART: &str = r#"{"type":"response.content_part.added","sequence_number":2,"item_id":"msg_1","output_index":0,"content_index":0,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}}"#;
+const DELTA: &str = r#"{"type":"response.output_text.delta","sequence_number":3,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"[1,","logprobs":[]}"#;
+const TEXT_DONE: &str = r#"{"type":"response.output_text.done","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"text":"[1,","logprobs":[]}"#;
+const PART_DONE: &str = r#"{"type":"response.content_part.done","sequence_number":5,"item_id":"msg_1","output_index":0,"content_index":0,"part":{"type":"output_text","annotations":[{"a":1}],"logprobs":[],"text":"[1,"}}"#;
+const MESSAGE_DONE: &str = r#"{"type":"response.output_item.done","sequence_number":6,"output_index":0,"item":{"id":"msg_1","type":"message","status":"incomplete","content":[{"type":"output_text","annotations":[{"a":1}],"logprobs":[],"text":"[1,"}],"role":"assistant"}}"#;
+const INCOMPLETE: &str = r#"{"type":"response.incomplete","sequence_number":7,"response":{"id":"resp_1","object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"model":"m","output":[{"id":"msg_1","type":"message","status":"incomplete","content":[{"type":"output_text","annotations":[{"a":1}],"logprobs":[],"text":"[1,"}],"role":"assistant"}],"usage":{"input_tokens":1,"output_tokens":2}}}"#;
+const FUNCTION: &str = r#"{"type":"response.output_item.added","sequence_number":7,"output_index":1,"item":{"id":"fc_1","type":"function_call","status":"in_progress","arguments":"","call_id":"call_1","name":"f"}}"#;
+const ARGUMENTS: &str = r#"{"type":"response.function_call_arguments.delta","sequence_number":8,"item_id":"fc_1","output_index":1,"delta":"{\"a\":"}"#;
+
+#[test]
+fn recorded_streams_say_what_the_index_says() {
+    let covered = check_recorded(Dialect::Responses);
+    assert!(covered >= at_least(0, 80), "{covered}");
+    println!("covered: {covered} recorded streams of responses");
+}
+
+#[test]
+fn cut_streams_say_what_was_complete() {
+    let covered = check_cuts(Dialect::Responses);
+    assert!(covered >= at_least(0, 30), "{covered}");
+    println!("covered: {covered} cuts of responses");
+}
+
+#[test]
+fn paths() {
+    for path in ["/v1/responses", "/openai/responses", "/x/openai/v1/responses"] {
+        assert_eq!(Dialect::of_path(path), Some(Dialect::Responses), "{path}");
+    }
+    for path in ["/v1/responses/r/cancel", "/v1/responses/r", "/responses/compact"] {
+        assert_ne!(Dialect::of_path(path), Some(Dialect::Responses), "{path}");
+    }
+}
+
+#[test]
+fn events_are_recognized() {
+    let cases = [
+        (CREATED, Some(true)),
+        (DELTA, Some(true)),
+        (r#"{"object":"response","output":[]}"#, Some(true)),
+        (r#"{"type":"error","message":"x"}"#, None),
+        (r#"{"type":"message_start"}"#, Some(false)),
+        (r#"{"choices":[]}"#, Some(false)),
+    ];
+    for (data, expected) in cases {
+        assert_eq!(wire().recognizes("message", data), expected, "{data}");
+    }
+}
+
+#[test]
+fn a_stream_of_text_that_is_cut() {
+    check(
+        &[CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE, INCOMPLETE],
+        &[
+            "Chunk",
+            "Chunk",
+            "Chunk",
+            r#"text 0.0 "[1,""#,
+            "Chunk",
+            "end 0.0",
+            "Chunk",
+            "Chunk",
+            "Chunk",
+            "finish 0 Length incomplete:max_output_tokens",
+            r#"usage {"input_tokens":1,"output_tokens":2}"#,
+            "done response.incomplete",
+            "Done",
+        ],
+    );
+}
+
+#[test]
+fn what_only_the_last_events_have_is_read_once() {
+    let done = r#"{"type":"response.function_call_arguments.done","output_index":1,"arguments":"{\"a\":1}"}"#;
+    let item = r#"{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","arguments":"{\"a\":1}","call_id":"call_1","name":"f"}}"#;
+    let end = ["end 1", "Chunk"];
+    let start = ["call 1 call_1 f \"\"", "Chunk"];
+    check(
+        &[FUNCTION, ARGUMENTS, done, item],
+        &[start[0], start[1], r#"call 1 - - "{\"a\":""#, "Chunk", r#"call 1 - - "1}""#, end[0], end[1], "Chunk"],
+    );
+    check(&[FUNCTION, item], &[start[0], start[1], r#"call 1 - - "{\"a\":1}""#, end[0], end[1]]);
+    check(&[item], &[start[0], r#"call 1 - - "{\"a\":1}""#, end[0], end[1]]);
+    // A text that differs from what was read adds nothing.
+    let other = r#"{"type":"response.function_call_arguments.done","output_index":1,"arguments":"{\"b\":1}"}"#;
+    check(&[FUNCTION, ARGUMENTS, other], &[start[0], start[1], r#"call 1 - - "{\"a\":""#, "Chunk", end[0], end[1]]);
+    check(
+        &[
+            r#"{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"x"}]},{"type":"function_call","name":"f","call_id":"c","arguments":""}]}}"#,
+        ],
+        &[r#"text 0.0 "x""#, r#"call 1 c f """#, "finish 0 ToolCalls completed", "done response.completed", "Done"],
+    );
+}
+
+#[test]
+fn calls_of_all_types_and_other_texts() {
+    check(
+        &[
+            r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"m","type":"mcp_call","name":"f"}}"#,
+            r#"{"type":"response.mcp_call_arguments.delta","output_index":0,"delta":"a"}"#,
+            r#"{"type":"response.output_item.added","output_index":1,"item":{"id":"i","type":"code_interpreter_call"}}"#,
+            r#"{"type":"response.code_interpreter_call_code.delta","output_index":1,"delta":"\ud83d"}"#,
+            r#"{"type":"response.code_interpreter_call_code.delta","output_index":1,"delta":"\ude00"}"#,
+            r#"{"type":"response.output_item.added","output_index":2,"item":{"id":"i","call_id":"c","type":"custom_tool_call","name":"g"}}"#,
+            r#"{"type":"response.custom_tool_call_input.delta","output_index":2,"delta":"b"}"#,
+            r#"{"type":"response.refusal.delta","output_index":3,"content_index":1,"delta":"no"}"#,
+            r#"{"type":"response.reasoning_summary_text.delta","output_index":4,"summary_index":1,"delta":"hm"}"#,
+            r#"{"type":"response.reasoning_text.delta","output_index":4,"content_index":1,"delta":"so"}"#,
+            r#"{"type":"response.web_search_call.searching","output_index":5}"#,
+            r#"{"type":"keepalive","sequence_number":3}"#,
+            "nothing",
+        ],
+        &[
+            r#"call 0 m f """#,
+            "Chunk",
+            r#"call 0 - - "a""#,
+            "Chunk",
+            r#"call 1 - - """#,
+            "Chunk",
+            r#"call 1 - - """#,
+            "Chunk",
+            r#"call 1 - - "😀""#,
+            "Chunk",
+            r#"call 2 c g """#,
+            "Chunk",
+            r#"call 2 - - "b""#,
+            "Chunk",
+            r#"refusal 3.1 "no""#,
+            "Chunk",
+            r#"reasoning 4.1 "hm""#,
+            "Chunk",
+            r#"reasoning 4.65537 "so""#,
+            "Chunk",
+            "Chunk",
+            "Other",
+            "Other",
+        ],
+    );
+}
+
+#[test]
+fn ends_and_errors() {
+    for (response, expected) in [
+        (r#""status":"completed""#, "finish 0 Stop completed"),
+        (
+            r#""status":"incomplete","incomplete_details":{"reason":"content_filter"}"#,
+            "finish 0 ContentFilter incomplete:content_filter",
+        ),
+        (r#""status":"incomplete""#, r#"finish 0 Other("incomplete") incomplete"#),
+    ] {
+        let data = format!(r#"{{"type":"response.completed","response":{{{response}}}}}"#);
+        check(&[&data], &[expected, "done response.completed", "Done"]);
+    }
+    check(
+        &[r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"c","message":"no"}}}"#],
+        &[
+            r#"finish 0 Other("failed") failed"#,
+            r#"error no {"code":"c","message":"no"}"#,
+            "done response.failed",
+            "Error",
+        ],
+    );
+    check(
+        &[r#"{"type":"error","code":"c","message":"no"}"#],
+        &[r#"error no {"type":"error","code":"c","message":"no"}"#, "Error"],
+    );
+    check(&[r#"{"type":"error","error":{"message":"no"}}"#], &[r#"error no {"message":"no"}"#, "Error"]);
+}
+
+fn begun(lines: &[&str]) -> Box<dyn Writer> {
+    let mut writer = wire().writer();
+    for (name, data) in named(lines) {
+        writer.observe(&name, &data);
+    }
+    writer
+}
+
+fn ending<'a>(reasons: &'a [(u32, Finish)], usage: Option<&'a str>, report: Option<&'a str>) -> Ending<'a> {
+    Ending { reasons, usage, usage_apart: false, report }
+}
+
+/// Checks that the numbers of events go on without a gap, and returns the data of each.
+fn numbered(events: &[Event]) -> Vec<Value> {
+    let events: Vec<Value> = events.iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect();
+    let numbers: Vec<_> = events.iter().map(|event| event["sequence_number"].as_u64()).collect();
+    assert_eq!(numbers, (0..).map(Some).take(events.len()).collect::<Vec<_>>());
+    events
+}
+
+#[test]
+fn a_cut_text_is_continued_and_read_back() {
+    let sent = [CREATED, MESSAGE, PART, DELTA];
+    let mut writer = begun(&[&sent[..], &[TEXT_DONE, PART_DONE, MESSAGE_DONE, INCOMPLETE]].concat());
+    assert!(writer.has_begun());
+    writer.reopen(TEXT.id);
+    let mut out = Vec::new();
+    writer.text(&mut out, TEXT, "\"é\"]");
+    let texts = [SlotText { slot: TEXT, text: "[1,\"é\"]" }];
+    writer.finish(&mut out, &texts, &ending(&[(0, Finish::Stop)], Some(r#"{"output_tokens":9}"#), Some(r#"{"n":1}"#)));
+    let item = r#"{"id":"msg_1","type":"message","status":"completed","content":[{"type":"output_text","annotations":[{"a":1}],"logprobs":[],"text":"[1,\"é\"]"}],"role":"assistant"}"#;
+    let expected = [
+        r#"{"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"\"é\"]","logprobs":[]}"#.to_owned(),
+        r#"{"type":"response.output_text.done","sequence_number":5,"item_id":"msg_1","output_index":0,"content_index":0,"text":"[1,\"é\"]","logprobs":[]}"#.to_owned(),
+        r#"{"type":"response.content_part.done","sequence_number":6,"item_id":"msg_1","output_index":0,"content_index":0,"part":{"type":"output_text","annotations":[{"a":1}],"logprobs":[],"text":"[1,\"é\"]"}}"#.to_owned(),
+        format!(r#"{{"type":"response.output_item.done","sequence_number":7,"output_index":0,"item":{item}}}"#),
+        format!(r#"{{"type":"response.completed","sequence_number":8,"response":{{"id":"resp_1","object":"response","status":"completed","incomplete_details":null,"model":"m","output":[{item}],"usage":{{"output_tokens":9}}}},"restitch":{{"n":1}}}}"#),
+    ];
+    let more = written(&out);
+    assert_eq!(more.iter().map(|(_, data)| data.clone()).collect::<Vec<_>>(), expected);
+    let all = [named(&sent), more].concat();
+    numbered(&all);
+    let found = transcript(Dialect::Responses, &all, false);
+    assert_eq!(json!(found.text), json!({"0.0": "[1,\"é\"]"}));
+    assert_eq!(json!(found.finish), json!({"0": "completed"}));
+    assert_eq!(found.terminal.as_deref(), Some("response.completed"));
+}
+
+#[test]
+fn a_dropped_call_is_continued_after_a_whole_message() {
+    let sent = [CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE, FUNCTION, ARGUMENTS];
+    let (mut writer, mut out) = (begun(&sent), Vec::new());
+    writer.text(&mut out, CALL, "1}");
+    writer.finish(&mut out, &[], &ending(&[(0, Finish::ToolCalls)], None, None));
+    let all = [named(&sent), written(&out)].concat();
+    let events = numbered(&all);
+    assert_eq!(events[10]["arguments"], "{\"a\":1}");
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "response.completed");
+    // The message is as it came, byte for byte.
+    let message = serde_json::from_str::<Value>(MESSAGE_DONE).unwrap()["item"].clone();
+    assert_eq!(last["response"]["output"][0], message);
+    assert_eq!(last["response"]["output"][1]["arguments"], "{\"a\":1}");
+    assert_eq!(last["response"]["output"][1]["status"], "completed");
+    let found = transcript(Dialect::Responses, &all, false);
+    assert_eq!(found.tool_args["1"].args, "{\"a\":1}");
+    assert_eq!(found.tool_args["1"].id.as_deref(), Some("call_1"));
+}
+
+#[test]
+fn an_answer_that_stays_cut_is_incomplete() {
+    let (mut writer, mut out) = (begun(&[CREATED, MESSAGE, PART, DELTA]), Vec::new());
+    writer.finish(&mut out, &[], &ending(&[(0, Finish::Length)], None, None));
+    let events = written(&out);
+    let last: Value = serde_json::from_str(&events.last().unwrap().1).unwrap();
+    assert_eq!(last["type"], "response.incomplete");
+    assert_eq!(last["response"]["incomplete_details"], json!({"reason": "max_output_tokens"}));
+    assert_eq!(last["response"]["output"][0]["status"], "incomplete");
+    assert_eq!(last["response"]["output"][0]["content"][0]["text"], "[1,");
+}
+
+#[test]
+fn a_slot_that_the_client_does_not_know_is_started() {
+    let reasoning = r#"{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}"#;
+    let sent = [CREATED, reasoning];
+    let (mut writer, mut out) = (begun(&sent), Vec::new());
+    let slot = Slot { id: SlotId::part(0, 0), kind: SlotKind::Text };
+    writer.text(&mut out, slot, "a");
+    writer.text(&mut out, slot, "b");
+    let texts = [SlotText { slot, text: "ab" }];
+    writer.finish(&mut out, &texts, &ending(&[(0, Finish::Stop)], None, None));
+    let all = [named(&sent), written(&out)].concat();
+    let events = numbered(&all);
+    let kinds: Vec<_> =
+        events.iter().map(|event| event["type"].as_str().unwrap().trim_start_matches("response.")).collect();
+    assert_eq!(
+        kinds[2..],
+        [
+            "output_item.added",
+            "content_part.added",
+            "output_text.delta",
+            "output_text.delta",
+            "output_item.done",
+            "output_text.done",
+            "content_part.done",
+            "output_item.done",
+            "completed",
+        ]
+    );
+    assert!(events[2..6].iter().all(|event| event["output_index"] == 1));
+    let last = events.last().unwrap();
+    assert_eq!(last["response"]["output"][1]["content"][0]["text"], "ab");
+    assert_eq!(transcript(Dialect::Responses, &all, false).text["1.0"], "ab");
+}
+
+#[test]
+fn an_answer_without_any_event_gets_a_start() {
+    let (mut writer, mut out) = (wire().writer(), Vec::new());
+    assert!(!writer.has_begun());
+    writer.text(&mut out, CALL, "{}");
+    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
+    let events = written(&out);
+    numbered(&events);
+    assert_eq!(events[0].0, "response.created");
+    assert_eq!(transcript(Dialect::Responses, &events, false).tool_args["0"].args, "{}");
+}
+
+#[test]
+fn a_server_without_numbers_gets_none() {
+    let created = CREATED.replace(r#""sequence_number":0,"#, "");
+    let (mut writer, mut out) = (begun(&[&created]), Vec::new());
+    writer.text(&mut out, TEXT, "a");
+    writer.report(&mut out, "{}");
+    assert!(!String::from_utf8(out).unwrap().contains("sequence_number"));
+}
+
+#[test]
+fn events_beside_the_answer() {
+    let (mut writer, mut out) = (begun(&[CREATED]), Vec::new());
+    writer.keep_alive(&mut out);
+    writer.report(&mut out, "{}");
+    writer.error(&mut out, "no", "incomplete", "{}");
+    writer.done(&mut out);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        concat!(
+            ": keep-alive\n\n",
+            "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":1,\"restitch\":{}}\n\n",
+            "event: error\ndata: {\"type\":\"error\",\"sequence_number\":2,\"code\":\"incomplete\",\"message\":\"no\",\"param\":null,",
+            "\"error\":{\"type\":\"upstream_error\",\"code\":\"incomplete\",\"message\":\"no\",\"param\":null},\"restitch\":{}}\n\n",
+        )
+    );
+}
+
+#[test]
+fn a_second_answer_goes_on_with_the_numbers() {
+    let sent = [CREATED, r#"{"type":"response.in_progress","sequence_number":1,"response":{"id":"resp_1"}}"#];
+    let (mut writer, mut out) = (begun(&sent), Vec::new());
+    for data in [CREATED, MESSAGE, PART, DELTA] {
+        writer.adopt(&mut out, "", data);
+    }
+    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
+    let all = [named(&sent), written(&out)].concat();
+    let events = numbered(&all);
+    assert_eq!(events[2]["type"], "response.output_item.added");
+    assert_eq!(events.last().unwrap()["response"]["output"][0]["content"][0]["text"], "[1,");
+}
+
+#[test]
+fn an_own_event_that_is_written_again_keeps_its_number() {
+    let (mut writer, mut out) = (begun(&[CREATED, MESSAGE, PART, DELTA]), Vec::new());
+    let edited = writer.with_text(DELTA, "[2").unwrap();
+    assert_eq!(edited, DELTA.replace("[1,", "[2"));
+    writer.adopt(&mut out, "", &edited);
+    assert_eq!(String::from_utf8(out).unwrap(), format!("event: response.output_text.delta\ndata: {edited}\n\n"));
+    assert_eq!(writer.with_text(TEXT_DONE, "a"), None);
+    assert_eq!(writer.without_end(DELTA), DELTA);
+    assert_eq!(writer.without_end(INCOMPLETE), "");
+}
+
+#[test]
+fn bodies_are_read_and_written() {
+    let body = r#"{"id":"r", "object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"error":null,"output":[{"type":"reasoning"},{"type":"message","status":"incomplete","content":[{"type":"output_text","text":"[1"}]},{"type":"function_call","call_id":"c","name":"f","status":"incomplete","arguments":"{"}],"usage":{"output_tokens":2}}"#;
+    let mut seen = Vec::new();
+    assert!(wire().read_body(body, &mut |delta| seen.push(show(&delta))));
+    assert_eq!(
+        seen,
+        [
+            r#"text 1.0 "[1""#,
+            r#"call 2 c f """#,
+            r#"call 2 - - "{""#,
+            "finish 0 Length incomplete:max_output_tokens",
+            r#"usage {"output_tokens":2}"#,
+        ]
+    );
+    let texts = [
+        SlotText { slot: Slot { id: SlotId::part(1, 0), kind: SlotKind::Text }, text: "[1,2]" },
+        SlotText { slot: Slot { id: SlotId::of(2), kind: SlotKind::Arguments }, text: "{}" },
+    ];
+    let reasons = [(0, Finish::ToolCalls)];
+    assert_eq!(
+        wire().write_body(body, &texts, &ending(&reasons, Some("{}"), Some("{}"))).unwrap(),
+        r#"{"id":"r", "object":"response","status":"completed","incomplete_details":null,"error":null,"output":[{"type":"reasoning"},{"type":"message","status":"completed","content":[{"type":"output_text","text":"[1,2]"}]},{"type":"function_call","call_id":"c","name":"f","status":"completed","arguments":"{}"}],"usage":{},"restitch":{}}"#
+    );
+    let wrong = [SlotText { slot: CALL, text: "{}" }];
+    assert_eq!(wire().write_body(body, &wrong, &ending(&reasons, None, None)), None);
+    assert!(wire().read_body(r#"{"error":{"message":"no"}}"#, &mut |_| {}));
+    assert!(!wire().read_body(r#"{"a":1}"#, &mut |_| {}));
+}
+
+#[test]
+fn requests_are_parsed() {
+    let body = br#"{"model":"m","input":"Go","stream":true,"max_output_tokens":9,"reasoning":{"effort":"low"},"text":{"format":{"type":"json_schema"}},"tools":[{"type":"function","name":"f","parameters":{"a":1}},{"type":"web_search"}]}"#;
+    let request = wire().parse("/v1/responses", body).unwrap();
+    assert!(request.stream && !request.has_stop && request.has_json_mode && request.wants_reasoning);
+    assert_eq!((request.model.as_str(), request.max_tokens, request.n), ("m", Some(9), 1));
+    let tools: Vec<_> = request.tools.iter().map(|tool| (tool.name.as_str(), tool.schema.as_deref())).collect();
+    assert_eq!(tools, [("f", Some(r#"{"a":1}"#))]);
+    for body in ["{}", r#"{"input":1}"#, "[]", "{"] {
+        assert_eq!(wire().parse("", body.as_bytes()), None, "{body}");
+    }
+}
+
+#[test]
+fn the_rest_is_asked_for() {
+    let rest = Rest::Reprompt { delivered: "[1", prompt: "go on" };
+    let ask = |body: &str| wire().ask(body, Some(&rest), &Changes::default()).unwrap();
+    let added = r#"{"role":"assistant","content":"[1"},{"role":"user","content":"go on"}"#;
+    assert_eq!(
+        ask(
+            r#"{"input":"G\u006f", "previous_response_id":"r","store":false,"background":true,"text":{"format":{},"verbosity":"low"},"tools":[{"type":"function","name":"f"}],"tool_choice":"auto","parallel_tool_calls":true}"#
+        ),
+        format!(
+            r#"{{"input":[{{"role":"user","content":"G\u006f"}},{added}], "previous_response_id":"r","store":false,"text":{{"verbosity":"low"}}}}"#
+        )
+    );
+    let calls = r#"{"type":"function_call","call_id":"c"},{"type":"function_call_output","call_id":"c"}"#;
+    assert_eq!(
+        ask(&format!(r#"{{"input":[{calls}],"tools":[{{"name":"f"}}],"text":{{"format":{{}}}}}}"#)),
+        format!(r#"{{"input":[{calls},{added}],"tools":[{{"name":"f"}}],"tool_choice":"none"}}"#)
+    );
+}
+
+#[test]
+fn other_members_change_on_request() {
+    let switch = Switch { key: "reasoning_effort".to_owned(), value: r#""none""#.to_owned() };
+    let changes = Changes { max_tokens: Some(9), reasoning_off: Some(&switch), keeps_json_mode: false };
+    let ask = |body: &str| wire().ask(body, None, &changes).unwrap();
+    assert_eq!(
+        ask(r#"{"input":[],"max_output_tokens":5,"reasoning":{"effort":"low","summary":"auto"}}"#),
+        r#"{"input":[],"max_output_tokens":9,"reasoning":{"effort":"none","summary":"auto"}}"#
+    );
+    assert_eq!(ask(r#"{"input":[]}"#), r#"{"input":[],"reasoning":{"effort":"none"}}"#);
+    let adaptation = Adaptation { model: Some("b"), adds_json_mode: true, ..Adaptation::default() };
+    assert_eq!(
+        wire().adapt(r#"{"model":"a","input":[]}"#, &adaptation).unwrap(),
+        r#"{"model":"b","input":[],"text":{"format":{"type":"json_object"}}}"#
+    );
+    assert_eq!(wire().adapt(r#"{"input":[]}"#, &Adaptation::default()), None);
+}

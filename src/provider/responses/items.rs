@@ -1,0 +1,235 @@
+//! What the client knows of a response: its items and their parts, and the numbers of its events.
+
+use super::Call;
+use super::body::unseen_part;
+use crate::json::edit::Edits;
+use crate::json::string::escape_into;
+use crate::json::walk::Raw;
+use crate::provider::read::{members_of, word};
+use crate::provider::wire::{Slot, SlotKind, SlotText};
+
+/// An item of a response.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    /// The item's number in slots: its index, or the number that another answer had.
+    pub(super) slot: u32,
+    pub(super) index: u32,
+    pub(super) kind: ItemKind,
+    /// The item as it came last, at its start or at its end.
+    pub(super) raw: String,
+    pub(super) is_open: bool,
+    /// Of a message.
+    pub(super) parts: Vec<Part>,
+    /// Of a call.
+    pub(super) arguments: Text,
+}
+
+/// What an item is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ItemKind {
+    Message,
+    Call(&'static Call),
+    /// Nothing is written to it.
+    Other,
+}
+
+/// A part of a message.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) index: u32,
+    /// The part as it came last, at its start or at its end.
+    pub(super) raw: String,
+    pub(super) is_open: bool,
+    pub(super) text: Text,
+}
+
+/// A text, as far as the client has it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Text {
+    /// The text between its quotes, with its escapes.
+    inner: String,
+    /// The client has the event that repeats the text.
+    pub(super) is_over: bool,
+}
+
+impl Text {
+    /// Adds the text between the quotes of a string.
+    pub(super) fn push_inner(&mut self, string: Option<Raw<'_>>) {
+        self.inner.push_str(string.and_then(|string| string.inner()).unwrap_or_default());
+    }
+
+    /// Adds text.
+    pub(super) fn push(&mut self, text: &str) {
+        let mut escaped = Vec::new();
+        escape_into(&mut escaped, text);
+        self.inner.push_str(&String::from_utf8_lossy(&escaped));
+    }
+
+    /// Sets the text to that of the event that ends it.
+    pub(super) fn end(&mut self, string: Option<Raw<'_>>) {
+        self.is_over = true;
+        if let Some(inner) = string.and_then(|string| string.inner()) {
+            inner.clone_into(&mut self.inner);
+        }
+    }
+
+    /// Returns the text as a JSON string.
+    fn quoted(&self) -> String {
+        format!("\"{}\"", self.inner)
+    }
+}
+
+impl Part {
+    /// Creates a part of which nothing is known but its place.
+    pub(super) fn new(index: u32) -> Self {
+        Self { index, raw: unseen_part("\"\""), is_open: true, text: Text::default() }
+    }
+
+    /// Takes the part as it is written.
+    pub(super) fn set(&mut self, raw: Raw<'_>, is_open: bool) {
+        raw.as_str().clone_into(&mut self.raw);
+        self.is_open = is_open;
+        if !is_open {
+            let text = raw.member(self.member());
+            self.text.end(text);
+        }
+    }
+
+    /// Returns the member that has the text.
+    pub(super) fn member(&self) -> &'static str {
+        let kind = Raw::root(&self.raw).and_then(|raw| word(raw.member("type")));
+        if kind.is_some_and(|kind| kind == "refusal") { "refusal" } else { "text" }
+    }
+
+    /// Returns the part with its text.
+    pub(super) fn written(&self, text: &str) -> String {
+        with(&self.raw, &[(self.member(), text)])
+    }
+}
+
+impl Item {
+    /// Reads an item as it is written.
+    pub(super) fn new(index: u32, raw: Raw<'_>, is_open: bool) -> Self {
+        let [kind, content] = members_of(raw, ["type", "content"]);
+        let kind = match word(kind).as_deref() {
+            Some("message") => ItemKind::Message,
+            Some(kind) => super::call_of(kind).map_or(ItemKind::Other, ItemKind::Call),
+            None => ItemKind::Other,
+        };
+        let (mut parts, mut arguments) = (Vec::new(), Text::default());
+        match kind {
+            ItemKind::Message => {
+                for (at, raw) in (0..).zip(content.into_iter().flat_map(|content| content.elements())) {
+                    let mut part = Part::new(at);
+                    part.set(raw, is_open);
+                    parts.push(part);
+                }
+            }
+            ItemKind::Call(call) if !is_open => arguments.end(raw.member(call.member)),
+            ItemKind::Call(_) | ItemKind::Other => {}
+        }
+        Self { slot: index, index, kind, raw: raw.as_str().to_owned(), is_open, parts, arguments }
+    }
+
+    /// Returns the item's id.
+    pub(super) fn id(&self) -> String {
+        let raw = Raw::root(&self.raw);
+        word(raw.and_then(|raw| raw.member("id"))).unwrap_or_default().into_owned()
+    }
+
+    /// Returns whether a slot's text is written to this item.
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        let fits = match self.kind {
+            ItemKind::Message => slot.kind == SlotKind::Text,
+            ItemKind::Call(_) => slot.kind == SlotKind::Arguments,
+            ItemKind::Other => false,
+        };
+        fits && self.slot == slot.id.item
+    }
+
+    /// Returns a part of this item, which is added if it is not known.
+    pub(super) fn part(&mut self, index: u32) -> &mut Part {
+        let at = self.parts.iter().position(|part| part.index == index).unwrap_or(self.parts.len());
+        if at == self.parts.len() {
+            self.parts.push(Part::new(index));
+        }
+        &mut self.parts[at]
+    }
+
+    /// Returns the text of a part, or the arguments, as a JSON string.
+    pub(super) fn text(&self, part: Option<&Part>, texts: &[SlotText<'_>]) -> String {
+        let is_this = |text: &&SlotText<'_>| {
+            self.has(text.slot) && part.is_none_or(|part| text.slot.id.part.unwrap_or(0) == part.index)
+        };
+        match texts.iter().find(is_this) {
+            Some(text) => crate::json::string::quoted(text.text),
+            None => part.map_or(&self.arguments, |part| &part.text).quoted(),
+        }
+    }
+
+    /// Returns the item as it ends.
+    pub(super) fn written(&self, texts: &[SlotText<'_>], status: &str) -> String {
+        match self.kind {
+            ItemKind::Message => {
+                let parts: Vec<_> = self.parts.iter().map(|part| part.written(&self.text(Some(part), texts))).collect();
+                let content = format!("[{}]", parts.join(","));
+                with(&self.raw, &[("status", status), ("content", &content)])
+            }
+            ItemKind::Call(call) => with(&self.raw, &[("status", status), (call.member, &self.text(None, texts))]),
+            ItemKind::Other => self.raw.clone(),
+        }
+    }
+}
+
+/// Returns an object with other members.
+pub(super) fn with(object: &str, set: &[(&str, &str)]) -> String {
+    let mut edits = Edits::default();
+    if let Some(root) = Raw::root(object) {
+        edits.object(root, &[], set);
+    }
+    edits.apply(object)
+}
+
+/// The numbers of the events that the client has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Numbers {
+    /// The highest number of an event that does not end anything.
+    last: Option<u64>,
+    /// The highest number of the events that end an item or a part of it, by item.
+    ends: Vec<(u32, u64)>,
+    /// The server sends events without numbers.
+    is_off: bool,
+}
+
+impl Numbers {
+    /// Takes note of the number of an event. `ends`: the item that the event ends.
+    pub(super) fn note(&mut self, number: Option<u64>, ends: Option<u32>) {
+        let Some(number) = number else {
+            self.is_off |= self.last.is_none();
+            return;
+        };
+        match ends {
+            None => self.last = self.last.max(Some(number)),
+            Some(item) => match self.ends.iter_mut().find(|(other, _)| *other == item) {
+                Some((_, highest)) => *highest = number.max(*highest),
+                None => self.ends.push((item, number)),
+            },
+        }
+    }
+
+    /// Takes note that the client did not get the events that ended an item: their numbers are free.
+    pub(super) fn reopen(&mut self, item: u32) {
+        self.ends.retain(|(other, _)| *other != item);
+    }
+
+    /// Returns the number of the next event, as a member with its comma.
+    pub(super) fn next(&mut self) -> String {
+        if self.is_off {
+            return String::new();
+        }
+        let highest = self.ends.iter().map(|(_, number)| Some(*number)).max().flatten().max(self.last);
+        let number = highest.map_or(0, |highest| highest.saturating_add(1));
+        self.last = Some(number);
+        format!("\"sequence_number\":{number},")
+    }
+}

@@ -1,0 +1,264 @@
+//! Reads the events of a Responses stream.
+
+use std::borrow::Cow;
+
+use super::{CALLS, call_of, finish, is_head, is_terminal};
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::read::{self, Texts, members_of, object, place, present, word};
+use crate::provider::{Delta, Kind, SlotId, wire};
+
+/// A reader of one stream, event by event.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reader {
+    texts: Texts<Text>,
+    /// What was read of each text. The events that end a text repeat it, and some servers send it only there.
+    sent: Vec<(Text, Sent)>,
+    /// The client has a tool to run.
+    has_calls: bool,
+}
+
+/// A text of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Text {
+    kind: TextKind,
+    slot: SlotId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TextKind {
+    Answer,
+    Refusal,
+    Reasoning,
+    Arguments,
+}
+
+/// How much of a text was read: its length and its FNV-1a hash, in place of the text.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    len: usize,
+    hash: u64,
+    is_over: bool,
+}
+
+impl Sent {
+    const NOTHING: Self = Self { len: 0, hash: 0xcbf2_9ce4_8422_2325, is_over: false };
+
+    fn push(&mut self, text: &str) {
+        self.len += text.len();
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        self.hash = text.bytes().fold(self.hash, step);
+    }
+
+    /// Returns what of a whole text is still missing. Nothing, if the whole text does not begin with what was read.
+    fn missing<'a>(&self, whole: &'a str) -> &'a str {
+        let Some((before, after)) = whole.split_at_checked(self.len) else { return "" };
+        let mut sent = Self::NOTHING;
+        sent.push(before);
+        if sent.hash == self.hash { after } else { "" }
+    }
+}
+
+impl wire::Reader for Reader {
+    fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
+        let Some(root) = object(data) else {
+            if event_type != "error" {
+                return Kind::Other;
+            }
+            on(Delta::Error { message: data, raw: data });
+            return Kind::Error;
+        };
+        let [kind, error, response] = members_of(root, ["type", "error", "response"]);
+        let kind = word(kind);
+        let name = kind.as_deref().unwrap_or(event_type);
+        if is_terminal(name) {
+            self.end(response, on);
+            on(Delta::Done { word: name });
+            return if name == "response.failed" { Kind::Error } else { Kind::Done };
+        }
+        if is_head(name) {
+            if name == "response.created" {
+                // Some recorded bodies hold several responses.
+                *self = Self::default();
+            }
+            return Kind::Chunk;
+        }
+        if name == "error" || present(error).is_some() {
+            let error = present(error).unwrap_or(root);
+            on(Delta::Error { message: &read::message(error), raw: error.as_str() });
+            return Kind::Error;
+        }
+        if self.event(name, root, on) { Kind::Chunk } else { Kind::Other }
+    }
+}
+
+impl Reader {
+    /// Reads an event inside a response. Returns whether it is one.
+    fn event(&mut self, name: &str, root: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) -> bool {
+        let Some(subject) = name.strip_prefix("response.") else { return false };
+        let [index, content, summary, delta, item, part] =
+            members_of(root, ["output_index", "content_index", "summary_index", "delta", "item", "part"]);
+        let index = place(index);
+        if let Some(call) = CALLS.iter().find(|call| name.starts_with(call.event)) {
+            let text = Text { kind: TextKind::Arguments, slot: SlotId::of(index) };
+            if name.ends_with(".delta") {
+                self.more(text, delta, on);
+            } else if name.ends_with(".done") {
+                self.whole(text, root.member(call.member), true, on);
+            }
+            return true;
+        }
+        let answer = |kind| Text { kind, slot: SlotId::part(index, place(content)) };
+        let thought = |at: u32| Text { kind: TextKind::Reasoning, slot: SlotId::part(index, at) };
+        match subject {
+            "output_text.delta" => self.more(answer(TextKind::Answer), delta, on),
+            "refusal.delta" => self.more(answer(TextKind::Refusal), delta, on),
+            "reasoning_summary_text.delta" => self.more(thought(place(summary)), delta, on),
+            "reasoning_text.delta" => self.more(thought(place(content).saturating_add(RAW)), delta, on),
+            "output_text.done" => self.whole(answer(TextKind::Answer), root.member("text"), true, on),
+            "refusal.done" => self.whole(answer(TextKind::Refusal), root.member("refusal"), true, on),
+            "reasoning_summary_text.done" => self.whole(thought(place(summary)), root.member("text"), true, on),
+            "reasoning_text.done" => {
+                self.whole(thought(place(content).saturating_add(RAW)), root.member("text"), true, on);
+            }
+            "content_part.done" => self.part(index, place(content), part, true, on),
+            "output_item.added" => self.added(index, item, on),
+            "output_item.done" => {
+                if let Some(item) = item {
+                    self.item(index, item, true, on);
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Emits the end of a response, and what it holds if nothing of that came before.
+    pub(super) fn end(&mut self, response: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
+        let Some(response) = response else { return };
+        let [output, usage, error] = members_of(response, ["output", "usage", "error"]);
+        let items = || (0..).zip(output.into_iter().flat_map(|output| output.elements()));
+        if self.sent.is_empty() {
+            items().for_each(|(index, item)| self.item(index, item, false, on));
+        }
+        self.has_calls |= items().any(|(_, item)| calls_client(item));
+        if let Some((reason, word)) = finish(response, self.has_calls) {
+            on(Delta::Finish { choice: 0, reason, word: &word });
+        }
+        if let Some(usage) = usage.filter(|usage| usage.kind() == ValueKind::Object) {
+            on(Delta::Usage { raw: usage.as_str() });
+        }
+        if let Some(error) = present(error) {
+            on(Delta::Error { message: &read::message(error), raw: error.as_str() });
+        }
+    }
+
+    /// Reads the start of an item. Its arguments may be there, too, but the events that end it repeat them.
+    fn added(&mut self, index: u32, item: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
+        self.sent.retain(|(text, _)| text.slot.item != index);
+        self.texts.end(|text| text.slot.item == index);
+        let Some(item) = item else { return };
+        let is_call = word(item.member("type")).is_some_and(|kind| call_of(&kind).is_some());
+        if is_call {
+            self.start_call(index, item, on);
+        }
+    }
+
+    fn start_call(&mut self, index: u32, item: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) {
+        let [kind, id, call_id, name] = members_of(item, ["type", "id", "call_id", "name"]);
+        self.has_calls |= calls_client(item);
+        // The id of an item is no id of a call, except where calls have no other.
+        let id = word(call_id).or_else(|| word(id).filter(|_| word(kind).is_some_and(|kind| kind == "mcp_call")));
+        let slot = SlotId::of(index);
+        self.sent_of(Text { kind: TextKind::Arguments, slot });
+        on(Delta::ToolCall { slot, id: id.as_deref(), name: word(name).as_deref(), arguments: "" });
+    }
+
+    /// Reads an item that is whole. `ends`: its texts end with it.
+    fn item(&mut self, index: u32, item: Raw<'_>, ends: bool, on: &mut dyn FnMut(Delta<'_>)) {
+        let [kind, content] = members_of(item, ["type", "content"]);
+        let kind = word(kind);
+        if let Some(call) = kind.as_deref().and_then(call_of) {
+            let text = Text { kind: TextKind::Arguments, slot: SlotId::of(index) };
+            if !self.sent.iter().any(|(known, _)| *known == text) {
+                self.start_call(index, item, on);
+            }
+            self.whole(text, item.member(call.member), ends, on);
+        } else if kind.as_deref() == Some("message") {
+            for (at, part) in (0..).zip(content.into_iter().flat_map(|content| content.elements())) {
+                self.part(index, at, Some(part), ends, on);
+            }
+        }
+    }
+
+    fn part(&mut self, index: u32, at: u32, part: Option<Raw<'_>>, ends: bool, on: &mut dyn FnMut(Delta<'_>)) {
+        let Some(part) = part else { return };
+        let slot = SlotId::part(index, at);
+        let [kind, text, refusal] = members_of(part, ["type", "text", "refusal"]);
+        match word(kind).as_deref() {
+            Some("output_text") => self.whole(Text { kind: TextKind::Answer, slot }, text, ends, on),
+            Some("refusal") => self.whole(Text { kind: TextKind::Refusal, slot }, refusal, ends, on),
+            _ => {}
+        }
+    }
+
+    /// Emits more of a text.
+    fn more(&mut self, text: Text, delta: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
+        if let Some(inner) = delta.and_then(|delta| delta.inner()) {
+            let sent = sent_of(&mut self.sent, text);
+            let more = self.texts.decode(text, inner);
+            sent.push(more);
+            emit(text, more, on);
+        }
+    }
+
+    /// Emits what is still missing of a text that is whole, and its end.
+    fn whole(&mut self, text: Text, whole: Option<Raw<'_>>, ends: bool, on: &mut dyn FnMut(Delta<'_>)) {
+        self.texts.end(|other| *other == text);
+        let sent = self.sent_of(text);
+        let whole = match whole {
+            Some(raw) if raw.kind() == ValueKind::Object => Cow::Borrowed(raw.as_str()),
+            Some(raw) => raw.decode().unwrap_or_default(),
+            None => Cow::Borrowed(""),
+        };
+        let missing = sent.missing(&whole);
+        if !missing.is_empty() {
+            sent.push(missing);
+            emit(text, missing, on);
+        }
+        if ends && !std::mem::replace(&mut sent.is_over, true) && text.kind != TextKind::Reasoning {
+            on(Delta::SlotEnd { slot: text.slot });
+        }
+    }
+
+    fn sent_of(&mut self, text: Text) -> &mut Sent {
+        sent_of(&mut self.sent, text)
+    }
+}
+
+/// Returns what was read of a text. The last text is asked for most.
+fn sent_of(list: &mut Vec<(Text, Sent)>, text: Text) -> &mut Sent {
+    let at = list.iter().rposition(|(known, _)| *known == text).unwrap_or(list.len());
+    if at == list.len() {
+        list.push((text, Sent::NOTHING));
+    }
+    &mut list[at].1
+}
+
+fn emit(text: Text, more: &str, on: &mut dyn FnMut(Delta<'_>)) {
+    let slot = text.slot;
+    match text.kind {
+        TextKind::Answer => on(Delta::Text { slot, text: more }),
+        TextKind::Refusal => on(Delta::Refusal { slot, text: more }),
+        TextKind::Reasoning if more.is_empty() => {}
+        TextKind::Reasoning => on(Delta::Reasoning { slot, text: more }),
+        TextKind::Arguments => on(Delta::ToolCall { slot, id: None, name: None, arguments: more }),
+    }
+}
+
+/// Returns whether the client has to run the tool of an item.
+fn calls_client(item: Raw<'_>) -> bool {
+    word(item.member("type")).and_then(|kind| call_of(&kind)).is_some_and(|call| call.is_clients)
+}
+
+/// What is added to the index of a reasoning text, so that it differs from that of a summary of the same item.
+const RAW: u32 = 1 << 16;

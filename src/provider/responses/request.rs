@@ -1,0 +1,150 @@
+//! Reads what a continuation must know of a request, and writes the request for the rest.
+
+use crate::json::edit::Edits;
+use crate::json::string::quoted;
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::capability::Switch;
+use crate::provider::read::{members_of, object, word};
+use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+
+/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a string or an array.
+pub(super) fn parse(body: &[u8]) -> Option<Request> {
+    let (root, _) = request(std::str::from_utf8(body).ok()?)?;
+    let [stream, model, text, reasoning, cap, tools] =
+        members_of(root, ["stream", "model", "text", REASONING, CAP, "tools"]);
+    let form = word(text.and_then(|text| text.member("format")).and_then(|format| format.member("type")));
+    let effort = word(reasoning.and_then(|reasoning| reasoning.member("effort")));
+    Some(Request {
+        stream: stream.and_then(|stream| stream.as_bool()) == Some(true),
+        n: 1,
+        has_stop: false,
+        has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
+        model: word(model).unwrap_or_default().into_owned(),
+        wants_reasoning: effort.is_some_and(|effort| effort != "none"),
+        max_tokens: cap.and_then(|cap| cap.as_u64()),
+        tools: tools.into_iter().flat_map(|tools| tools.elements()).filter_map(tool).collect(),
+    })
+}
+
+fn tool(tool: Raw<'_>) -> Option<Tool> {
+    let schema = tool.member("parameters").filter(|schema| schema.kind() == ValueKind::Object);
+    Some(Tool {
+        name: word(tool.member("name"))?.into_owned(),
+        schema: schema.map(|schema| schema.as_str().to_owned()),
+    })
+}
+
+/// Returns the request for the rest of an answer, or the original request with changes. Every other byte is kept.
+///
+/// The messages are appended to `input`, and a string becomes the message that it stands for. The form that is forced
+/// on the answer is removed, and everything about tools: the rest is text and fits no schema. Where the input has
+/// calls, the tools stay and none may be chosen. The rest is read as it comes, so `background` is removed.
+///
+/// Returns `None` if [`parse`] does.
+pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
+    let (root, input) = request(body)?;
+    let mut edits = Edits::default();
+    let (mut remove, mut set) = (Vec::new(), Vec::new());
+    if let Some(rest) = rest {
+        if !changes.keeps_json_mode {
+            remove_form(root, &mut edits, &mut remove);
+        }
+        remove.push("background");
+        let has_tools = root.member("tools").is_some_and(|tools| tools.elements().next().is_some());
+        if has_tools && input.elements().any(calls_tools) {
+            set.push(("tool_choice", r#""none""#));
+        } else {
+            remove.extend(["tools", "tool_choice", "parallel_tool_calls", "max_tool_calls"]);
+        }
+        append(input, rest, &mut edits);
+    }
+    let effort;
+    if let Some(Switch { key, value }) = changes.reasoning_off {
+        // The switch of Chat Completions has another name here.
+        if key == "reasoning_effort" {
+            match root.member(REASONING).filter(|reasoning| reasoning.kind() == ValueKind::Object) {
+                Some(reasoning) => edits.object(reasoning, &[], &[("effort", value)]),
+                None => {
+                    effort = format!(r#"{{"effort":{value}}}"#);
+                    set.push((REASONING, &effort));
+                }
+            }
+        } else if !remove.contains(&key.as_str()) && key != "input" {
+            set.retain(|(other, _)| other != key);
+            set.push((key, value));
+        }
+    }
+    let cap = changes.max_tokens.map(|cap| cap.to_string());
+    set.extend(cap.as_deref().filter(|_| root.member(CAP).is_some()).map(|cap| (CAP, cap)));
+    edits.object(root, &remove, &set);
+    Some(edits.apply(body))
+}
+
+/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if nothing changes, or
+/// [`parse`] returns it.
+pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
+    let (root, _) = request(body)?;
+    let mut edits = Edits::default();
+    let model = adaptation.model.map(quoted);
+    let mut set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
+    if adaptation.adds_json_mode && adaptation.without != Some("text") {
+        match root.member("text").filter(|text| text.kind() == ValueKind::Object) {
+            Some(text) => edits.object(text, &[], &[("format", JSON_MODE)]),
+            None => set.push(("text", r#"{"format":{"type":"json_object"}}"#)),
+        }
+    }
+    edits.object(root, adaptation.without.as_slice(), &set);
+    Some(edits.apply(body)).filter(|adapted| adapted != body)
+}
+
+fn append(input: Raw<'_>, rest: &Rest<'_>, edits: &mut Edits) {
+    let (delivered, prompt) = match rest {
+        Rest::Reprompt { delivered, prompt } => (delivered, Some(prompt)),
+        Rest::Prefill { delivered, .. } => (delivered, None),
+    };
+    let message = |role: &str, content: &str| format!(r#"{{"role":"{role}","content":{content}}}"#);
+    let mut added = Vec::new();
+    if input.kind() == ValueKind::String {
+        added.push(message("user", input.as_str()));
+    }
+    if !delivered.trim().is_empty() {
+        added.push(message("assistant", &quoted(delivered)));
+    }
+    added.extend(prompt.map(|prompt| message("user", &quoted(prompt))));
+    let added = added.join(",");
+    if input.kind() == ValueKind::String {
+        edits.replace(input, &format!("[{added}]"));
+    } else if !added.is_empty() {
+        edits.append(input, &added);
+    }
+}
+
+/// Removes the form of the answer, and leaves the other members of `text`.
+fn remove_form<'a>(root: Raw<'_>, edits: &mut Edits, remove: &mut Vec<&'a str>) {
+    let Some(text) = root.member("text").filter(|text| text.member("format").is_some()) else { return };
+    let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");
+    if text.members().all(|(key, _)| is_format(&key)) {
+        remove.push("text");
+    } else {
+        edits.object(text, &["format"], &[]);
+    }
+}
+
+/// Returns the body as an object and its input, if it is a request.
+fn request(body: &str) -> Option<(Raw<'_>, Raw<'_>)> {
+    let root = object(body)?;
+    let input = root.member("input").filter(|input| matches!(input.kind(), ValueKind::String | ValueKind::Array))?;
+    Some((root, input))
+}
+
+/// Returns whether an item of the input calls a tool or has a tool's result.
+fn calls_tools(item: Raw<'_>) -> bool {
+    word(item.member("type")).is_some_and(|kind| kind.ends_with("_call") || kind.ends_with("_call_output"))
+}
+
+const REASONING: &str = "reasoning";
+
+/// The member that limits an answer's tokens.
+const CAP: &str = "max_output_tokens";
+
+const JSON_MODE: &str = r#"{"type":"json_object"}"#;

@@ -1,0 +1,303 @@
+//! Writes events that continue a Responses stream.
+
+use super::items::{Item, ItemKind, Numbers, Part, with};
+use super::{CALLS, Call, is_head, is_terminal, status};
+use crate::json::edit::Edits;
+use crate::json::string::quoted;
+use crate::json::walk::Raw;
+use crate::provider::read::{members_of, object, place, word};
+use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
+use crate::provider::{Finish, SlotId};
+use crate::sse::Encoder;
+
+/// A writer of events of the response that the client is already reading.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Writer {
+    /// The response as it came last, without its items. Empty: the client knows none.
+    response: String,
+    /// The items, in order of their index.
+    items: Vec<Item>,
+    numbers: Numbers,
+    /// The number of the event that was observed last. It is that event's own, if it is written again.
+    observed: Option<u64>,
+}
+
+impl wire::Writer for Writer {
+    fn observe(&mut self, event_type: &str, data: &str) {
+        let Some(root) = object(data) else { return };
+        let kind = word(root.member("type"));
+        let name = kind.as_deref().unwrap_or(event_type);
+        let number = self.note(name, root);
+        self.observed = number;
+    }
+
+    fn has_begun(&self) -> bool {
+        !self.response.is_empty()
+    }
+
+    fn reopen(&mut self, slot: SlotId) {
+        let Some(item) = self.items.iter_mut().find(|item| item.slot == slot.item) else { return };
+        item.is_open = true;
+        item.arguments.is_over = false;
+        let part = slot.part.unwrap_or(0);
+        if let Some(part) = item.parts.iter_mut().find(|other| other.index == part) {
+            (part.is_open, part.text.is_over) = (true, false);
+        }
+        self.numbers.reopen(item.index);
+    }
+
+    fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
+        let at = self.place_of(out, slot);
+        let Some(item) = self.items.get_mut(at) else { return };
+        let (id, index) = (quoted(&item.id()), item.index);
+        let number = self.numbers.next();
+        let head = format!(r#"{number}"item_id":{id},"output_index":{index}"#);
+        let delta = quoted(text);
+        if let ItemKind::Call(call) = item.kind {
+            item.arguments.push(text);
+            event(out, &format!("{}.delta", call.event), &format!(r#"{head},"delta":{delta}"#));
+        } else {
+            let part = item.part(slot.id.part.unwrap_or(0));
+            part.text.push(text);
+            let content = part.index;
+            let data = format!(r#"{head},"content_index":{content},"delta":{delta},"logprobs":[]"#);
+            event(out, "response.output_text.delta", &data);
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>, texts: &[SlotText<'_>], ending: &Ending<'_>) {
+        self.begin(out);
+        let (status, details) = status(ending.reasons.first().map_or(&Finish::Stop, |(_, reason)| reason));
+        let item_status = quoted(if status == "completed" { status } else { super::INCOMPLETE });
+        self.items.sort_by_key(|item| item.index);
+        for item in self.items.iter_mut().filter(|item| item.is_open) {
+            end_item(out, item, texts, &item_status, &mut self.numbers);
+        }
+        let items: Vec<&str> = self.items.iter().map(|item| item.raw.as_str()).collect();
+        let output = format!("[{}]", items.join(","));
+        let (quoted_status, usage) = (quoted(status), ending.usage);
+        let mut set = vec![("status", quoted_status.as_str()), ("incomplete_details", &details), ("output", &output)];
+        set.extend(usage.map(|usage| ("usage", usage)));
+        let response = with(&self.response, &set);
+        let report = ending.report.map(|report| format!(r#","restitch":{report}"#)).unwrap_or_default();
+        let number = self.numbers.next();
+        event(out, &format!("response.{status}"), &format!(r#"{number}"response":{response}{report}"#));
+    }
+
+    fn report(&mut self, out: &mut Vec<u8>, report: &str) {
+        let number = self.numbers.next();
+        event(out, "keepalive", &format!(r#"{number}"restitch":{report}"#));
+    }
+
+    fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
+        let (number, message, code) = (self.numbers.next(), quoted(message), quoted(code));
+        // The reference has the members in the event; the server sends them in an object, where clients look for them.
+        let members = format!(r#""code":{code},"message":{message},"param":null"#);
+        let error = format!(r#"{{"type":"upstream_error",{members}}}"#);
+        event(out, "error", &format!(r#"{number}{members},"error":{error},"restitch":{report}"#));
+    }
+
+    fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
+        let own = self.observed.take();
+        let Some(root) = object(data) else { return };
+        let [kind, number] = members_of(root, ["type", "sequence_number"]);
+        let kind = word(kind);
+        let name = kind.as_deref().unwrap_or(event_type);
+        let event_name = Some(name).filter(|name| !matches!(*name, "" | "message"));
+        let value = number.and_then(|number| number.as_u64());
+        if value.is_some() && value == own {
+            Encoder::event(out, event_name, None, data);
+            return;
+        }
+        if is_head(name) && self.has_begun() {
+            return;
+        }
+        let mut edits = Edits::default();
+        if let Some(number) = number {
+            let next = self.numbers.next();
+            let next = next.trim_start_matches("\"sequence_number\":").trim_end_matches(',');
+            if !next.is_empty() {
+                edits.replace(number, next);
+            }
+        }
+        let data = edits.apply(data);
+        if let Some(root) = object(&data) {
+            self.note(name, root);
+        }
+        Encoder::event(out, event_name, None, &data);
+    }
+
+    fn with_text(&self, data: &str, text: &str) -> Option<String> {
+        let root = object(data)?;
+        let [kind, delta] = members_of(root, ["type", "delta"]);
+        let kind = word(kind)?;
+        let is_call = |call: &Call| kind.strip_prefix(call.event) == Some(".delta");
+        if kind != "response.output_text.delta" && !CALLS.iter().any(is_call) {
+            return None;
+        }
+        let mut edits = Edits::default();
+        edits.replace(delta?, &quoted(text));
+        Some(edits.apply(data))
+    }
+
+    /// The event that ends a response has no more to tell: nothing is left of it.
+    fn without_end(&self, data: &str) -> String {
+        let kind = object(data).and_then(|root| word(root.member("type")));
+        if kind.is_some_and(|kind| is_terminal(&kind)) { String::new() } else { data.to_owned() }
+    }
+
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        Encoder::comment(out, "keep-alive");
+    }
+}
+
+impl Writer {
+    /// Takes note of an event. Returns its number.
+    fn note(&mut self, name: &str, root: Raw<'_>) -> Option<u64> {
+        let [number, index, content, delta] =
+            members_of(root, ["sequence_number", "output_index", "content_index", "delta"]);
+        let number = number.and_then(|number| number.as_u64());
+        if is_terminal(name) || is_head(name) {
+            self.note_response(root.member("response"));
+        } else if !name.starts_with("response.") {
+            // Some servers number their pings, too.
+            if number.is_some() {
+                self.numbers.note(number, None);
+            }
+            return number;
+        }
+        if is_terminal(name) {
+            return number;
+        }
+        let (index, content) = (place(index), place(content));
+        self.numbers.note(number, name.ends_with(".done").then_some(index));
+        match name {
+            "response.output_item.added" => self.note_item(index, root.member("item"), true),
+            "response.output_item.done" => self.note_item(index, root.member("item"), false),
+            _ => self.note_text(name, root, index, content, delta),
+        }
+        number
+    }
+
+    /// Takes note of an event inside an item.
+    fn note_text(&mut self, name: &str, root: Raw<'_>, index: u32, content: u32, delta: Option<Raw<'_>>) {
+        let Some(item) = self.items.iter_mut().find(|item| item.index == index) else { return };
+        match (item.kind, name) {
+            (ItemKind::Message, "response.content_part.added" | "response.content_part.done") => {
+                if let Some(part) = root.member("part") {
+                    item.part(content).set(part, name.ends_with(".added"));
+                }
+            }
+            (ItemKind::Message, "response.output_text.delta" | "response.refusal.delta") => {
+                item.part(content).text.push_inner(delta);
+            }
+            (ItemKind::Message, "response.output_text.done") => item.part(content).text.end(root.member("text")),
+            (ItemKind::Message, "response.refusal.done") => item.part(content).text.end(root.member("refusal")),
+            (ItemKind::Call(call), name) => match name.strip_prefix(call.event) {
+                Some(".delta") => item.arguments.push_inner(delta),
+                Some(".done") => item.arguments.end(root.member(call.member)),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn note_response(&mut self, response: Option<Raw<'_>>) {
+        if let Some(response) = response {
+            // The items are kept one by one.
+            self.response = with(response.as_str(), &[("output", "[]")]);
+        }
+    }
+
+    fn note_item(&mut self, index: u32, item: Option<Raw<'_>>, is_open: bool) {
+        if let Some(item) = item {
+            self.items.retain(|other| other.index != index);
+            self.items.push(Item::new(index, item, is_open));
+        }
+    }
+
+    /// Writes the start of the response, if the client knows none.
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if self.response.is_empty() {
+            UNSEEN.clone_into(&mut self.response);
+            let number = self.numbers.next();
+            event(out, "response.created", &format!(r#"{number}"response":{UNSEEN}"#));
+        }
+    }
+
+    /// Returns the place of the item of a slot. Writes what starts the item and its part, if the client knows nothing of
+    /// them.
+    fn place_of(&mut self, out: &mut Vec<u8>, slot: Slot) -> usize {
+        self.begin(out);
+        let known = self.items.iter().position(|item| item.has(slot));
+        let at = known.unwrap_or_else(|| self.start_item(out, slot));
+        let part = slot.id.part.unwrap_or(0);
+        if let Some(item) = self.items.get_mut(at)
+            && slot.kind == SlotKind::Text
+            && !item.parts.iter().any(|other| other.index == part)
+        {
+            let (id, number) = (quoted(&item.id()), self.numbers.next());
+            let place = format!(r#""item_id":{id},"output_index":{},"content_index":{part}"#, item.index);
+            let Part { raw, .. } = item.part(part);
+            event(out, "response.content_part.added", &format!(r#"{number}{place},"part":{raw}"#));
+        }
+        at
+    }
+
+    fn start_item(&mut self, out: &mut Vec<u8>, slot: Slot) -> usize {
+        let index = self.items.iter().map(|item| item.index.saturating_add(1)).max().unwrap_or(0);
+        let raw = match slot.kind {
+            SlotKind::Text => format!(
+                r#"{{"id":"msg_restitch_{index}","type":"message","status":"in_progress","content":[],"role":"assistant"}}"#
+            ),
+            SlotKind::Arguments => format!(
+                r#"{{"id":"fc_restitch_{index}","type":"function_call","status":"in_progress","arguments":"","call_id":"call_restitch_{index}","name":""}}"#
+            ),
+        };
+        let number = self.numbers.next();
+        event(out, "response.output_item.added", &format!(r#"{number}"output_index":{index},"item":{raw}"#));
+        if let Some(root) = Raw::root(&raw) {
+            self.items.push(Item { slot: slot.id.item, ..Item::new(index, root, true) });
+        }
+        self.items.len().saturating_sub(1)
+    }
+}
+
+/// Writes what ends an item, as far as the client does not have it.
+fn end_item(out: &mut Vec<u8>, item: &mut Item, texts: &[SlotText<'_>], status: &str, numbers: &mut Numbers) {
+    let place = format!(r#""item_id":{},"output_index":{}"#, quoted(&item.id()), item.index);
+    if let ItemKind::Call(call) = item.kind
+        && !item.arguments.is_over
+    {
+        let (number, arguments) = (numbers.next(), item.text(None, texts));
+        let data = format!(r#"{number}{place},"{}":{arguments}"#, call.member);
+        event(out, &format!("{}.done", call.event), &data);
+    }
+    for part in item.parts.iter().filter(|part| part.is_open) {
+        let (text, member) = (item.text(Some(part), texts), part.member());
+        let place = format!(r#"{place},"content_index":{}"#, part.index);
+        if !part.text.is_over {
+            let name = if member == "refusal" { "response.refusal.done" } else { "response.output_text.done" };
+            let logprobs = if member == "refusal" { "" } else { r#","logprobs":[]"# };
+            event(out, name, &format!(r#"{}{place},"{member}":{text}{logprobs}"#, numbers.next()));
+        }
+        let data = format!(r#"{}{place},"part":{}"#, numbers.next(), part.written(&text));
+        event(out, "response.content_part.done", &data);
+    }
+    item.raw = item.written(texts, status);
+    let data = format!(r#"{}"output_index":{},"item":{}"#, numbers.next(), item.index, item.raw);
+    event(out, "response.output_item.done", &data);
+    item.is_open = false;
+}
+
+/// Writes an event. `members` are raw JSON, without the event's type.
+fn event(out: &mut Vec<u8>, name: &str, members: &str) {
+    Encoder::event(out, Some(name), None, &format!(r#"{{"type":"{name}",{members}}}"#));
+}
+
+/// A response that broke off before its first event.
+const UNSEEN: &str = concat!(
+    r#"{"id":"resp_restitch","object":"response","created_at":0,"status":"in_progress","error":null,"#,
+    r#""incomplete_details":null,"instructions":null,"metadata":{},"model":"","output":[],"parallel_tool_calls":true,"#,
+    r#""temperature":null,"tool_choice":"auto","tools":[],"top_p":null,"usage":null}"#
+);
