@@ -139,7 +139,7 @@ fn longer(string: Raw<'_>, text: &str) -> String {
 }
 
 /// Removes the form of the answer, and leaves the other members of `output_config`.
-fn remove_form<'a>(root: Raw<'_>, edits: &mut Edits, remove: &mut Vec<&'a str>) {
+fn remove_form(root: Raw<'_>, edits: &mut Edits, remove: &mut Vec<&str>) {
     remove.push(FORM);
     let Some(config) = root.member(CONFIG).filter(|config| config.member("format").is_some()) else { return };
     let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");

@@ -120,7 +120,7 @@ fn append(input: Raw<'_>, rest: &Rest<'_>, edits: &mut Edits) {
 }
 
 /// Removes the form of the answer, and leaves the other members of `text`.
-fn remove_form<'a>(root: Raw<'_>, edits: &mut Edits, remove: &mut Vec<&'a str>) {
+fn remove_form(root: Raw<'_>, edits: &mut Edits, remove: &mut Vec<&str>) {
     let Some(text) = root.member("text").filter(|text| text.member("format").is_some()) else { return };
     let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");
     if text.members().all(|(key, _)| is_format(&key)) {
