@@ -1,7 +1,7 @@
 //! One event of a stream, as far as a relay is concerned.
 
 use super::CallEnd;
-use crate::provider::wire::{Reader, Slot, SlotKind, Writer};
+use crate::provider::wire::{Reader, Slot, SlotKind};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 use crate::sse::Event;
 
@@ -50,14 +50,7 @@ pub(super) struct Piece {
 
 impl EventSummary {
     /// Reads an event; returns its data if that is `wanted`, to be written again.
-    pub(super) fn read(
-        &mut self,
-        reader: &mut dyn Reader,
-        writer: &mut dyn Writer,
-        event: Event<'_>,
-        wanted: bool,
-    ) -> Option<String> {
-        writer.observe(&event.event, &event.data);
+    pub(super) fn read(&mut self, reader: &mut dyn Reader, event: Event<'_>, wanted: bool) -> Option<String> {
         self.clear();
         let kind = reader.read(&event.event, &event.data, &mut |delta| self.add(delta));
         self.is.other |= kind == Kind::Other;

@@ -254,12 +254,15 @@ impl Relay {
         }
         let mut input: &[u8] = &bytes;
         while matches!(self.phase, Phase::Open | Phase::Withheld) {
-            let wanted = self.wants_data();
+            let (wanted, observed) = (self.wants_data(), self.is_forwarding());
             let OpenCall { decoder, reader, .. } = &mut self.call;
             let (end, data) = match decoder.next_event(&mut input) {
                 Ok(None) => break,
                 Ok(Some(event)) => {
-                    (event.range.end, self.event_summary.read(&mut **reader, &mut *self.writer, event, wanted))
+                    if observed {
+                        self.writer.observe(&event.event, &event.data);
+                    }
+                    (event.range.end, self.event_summary.read(&mut **reader, event, wanted))
                 }
                 Err(error) => return self.undecodable(now, &error),
             };
@@ -269,7 +272,7 @@ impl Relay {
             }
         }
         if self.is_forwarding() {
-            self.forward_blocks(now);
+            self.forward(now, self.call.decoder.boundary());
             // A block without end that is made of comments alone reaches no cap of the decoder's.
             if self.call.raw.keep_chunk() > self.limits.parser.max_event_bytes.saturating_mul(2) {
                 self.go_blind(now);
@@ -287,11 +290,14 @@ impl Relay {
         let mut torn = false;
         if transport_end == TransportEnd::Closed {
             // Several servers end without the last blank line: the text before the end is an event all the same.
-            let wanted = self.wants_data();
+            let (wanted, observed) = (self.wants_data(), self.is_forwarding());
             let OpenCall { decoder, reader, .. } = &mut self.call;
             if let Ok(Some(event)) = decoder.finish() {
                 let end = event.range.end;
-                let data = self.event_summary.read(&mut **reader, &mut *self.writer, event, wanted);
+                if observed {
+                    self.writer.observe(&event.event, &event.data);
+                }
+                let data = self.event_summary.read(&mut **reader, event, wanted);
                 let is_chunk = self.event_summary.is.chunk;
                 if self.event(now, end, data).is_break() {
                     return;
@@ -524,17 +530,12 @@ impl Relay {
         self.forward(now, u64::MAX);
     }
 
-    /// Forwards raw bytes, up to an absolute offset.
+    /// Forwards raw bytes, up to an absolute offset, but nothing that is held back.
     fn forward(&mut self, now: Duration, to: u64) {
+        let to = self.call.held.as_ref().map_or(to, |held| held.from.min(to));
         for bytes in self.call.raw.take_to(to) {
             self.send(now, bytes);
         }
-    }
-
-    /// Forwards the blocks that are whole, up to what is held back.
-    fn forward_blocks(&mut self, now: Duration) {
-        let boundary = self.call.decoder.boundary();
-        self.forward(now, self.call.held.as_ref().map_or(boundary, |held| held.from.min(boundary)));
     }
 
     fn write(&mut self, now: Duration, write: impl FnOnce(&mut dyn Writer, &mut Vec<u8>)) {

@@ -298,7 +298,7 @@ fn answers_that_break_off_anywhere_become_whole() {
                         "{context}: {}",
                         received.body
                     ),
-                    other => panic!("{context}: {other}"),
+                    other => panic!("{context}: {other} {:?}", received.body),
                 }
             }
         }
