@@ -170,7 +170,11 @@ impl Reader {
         let id = word(call_id).or_else(|| word(id).filter(|_| word(kind).is_some_and(|kind| kind == "mcp_call")));
         let slot = SlotId::of(index);
         self.sent_of(Text { kind: TextKind::Arguments, slot });
-        on(Delta::ToolCall { slot, id: id.as_deref(), name: word(name).as_deref(), arguments: "" });
+        let name = word(name);
+        // A program that the server runs has neither: its text tells of it.
+        if id.is_some() || name.is_some() {
+            on(Delta::ToolCall { slot, id: id.as_deref(), name: name.as_deref(), arguments: "" });
+        }
     }
 
     /// Reads an item that is whole. `ends`: its texts end with it.

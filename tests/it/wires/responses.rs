@@ -138,7 +138,6 @@ fn calls_of_all_types_and_other_texts() {
             "Chunk",
             r#"call 0 - - "a""#,
             "Chunk",
-            r#"call 1 - - """#,
             "Chunk",
             r#"call 1 - - """#,
             "Chunk",
