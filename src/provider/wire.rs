@@ -8,6 +8,7 @@ use std::fmt;
 use super::{Delta, Finish, Kind, SlotId};
 use crate::json::string::quoted;
 use crate::provider::capability::{PrefillForm, Switch};
+use crate::sse::Encoder;
 pub(crate) use crate::sse::Framing;
 
 /// The API that a response is of.
@@ -166,7 +167,14 @@ pub trait Writer: fmt::Debug + Send {
     /// Writes an error that ends the response: a message, a code, and the report.
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str);
 
-    /// Writes an event of another answer as one of this answer.
+    /// Writes an event of the first answer with changed data.
+    fn rewrite(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
+        // The name of an event that has none.
+        let name = Some(event_type).filter(|name| !matches!(*name, "" | "message"));
+        Encoder::event(out, name, None, data);
+    }
+
+    /// Writes an event of another answer as one of this answer, unless the client knows what it says.
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str);
 
     /// Returns the data of an event with another text in place of its only text. `None` if it has no place for text.

@@ -113,13 +113,6 @@ impl EventSummary {
             (None, None) => self.is.done.then_some(CallEnd::Closed),
         }
     }
-
-    /// Nothing but a role, or nothing at all.
-    pub(super) fn is_empty(&self) -> bool {
-        let has_call = self.pieces.iter().any(|piece| piece.slot.kind == SlotKind::Arguments);
-        let says_something = has_call || self.usage.is_some() || self.is.opaque || self.is.other;
-        self.text.is_empty() && !says_something && self.end().is_none()
-    }
 }
 
 /// Where the last block of `raw` begins, which ends with its blank line or at the end.

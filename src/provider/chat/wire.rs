@@ -129,8 +129,15 @@ impl wire::Writer for super::Writer {
         Encoder::event(out, None, None, &Chat.error_body(message, code, report));
     }
 
-    fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
-        super::Writer::adopt(self, out, data);
+    fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
+        let mut is_empty = true;
+        let kind = super::Reader::new().read(event_type, data, |delta| {
+            is_empty &= matches!(delta, Delta::Text { text: "", .. } | Delta::Refusal { text: "", .. });
+        });
+        // The client knows the role.
+        if kind != Kind::Chunk || !is_empty {
+            super::Writer::adopt(self, out, data);
+        }
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {

@@ -83,6 +83,11 @@ impl wire::Writer for Writer {
         out.extend_from_slice(line.as_bytes());
     }
 
+    fn rewrite(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
+        out.extend_from_slice(fields::one_line(data).as_bytes());
+        out.push(b'\n');
+    }
+
     fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
         // The time is that of the line.
         let ours = self.head.iter().filter(|(key, _)| key != "created_at");

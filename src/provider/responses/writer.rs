@@ -18,8 +18,6 @@ pub(super) struct Writer {
     /// The items, in order of their index.
     items: Vec<Item>,
     numbers: Numbers,
-    /// The number of the event that was observed last. It is that event's own, if it is written again.
-    observed: Option<u64>,
 }
 
 impl wire::Writer for Writer {
@@ -27,8 +25,7 @@ impl wire::Writer for Writer {
         let Some(root) = object(data) else { return };
         let kind = word(root.member("type"));
         let name = kind.as_deref().unwrap_or(event_type);
-        let number = self.note(name, root);
-        self.observed = number;
+        self.note(name, root);
     }
 
     fn has_begun(&self) -> bool {
@@ -98,17 +95,11 @@ impl wire::Writer for Writer {
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
-        let own = self.observed.take();
         let Some(root) = object(data) else { return };
         let [kind, number] = members_of(root, ["type", "sequence_number"]);
         let kind = word(kind);
         let name = kind.as_deref().unwrap_or(event_type);
         let event_name = Some(name).filter(|name| !matches!(*name, "" | "message"));
-        let value = number.and_then(|number| number.as_u64());
-        if value.is_some() && value == own {
-            Encoder::event(out, event_name, None, data);
-            return;
-        }
         if is_head(name) && self.has_begun() {
             return;
         }
@@ -152,8 +143,8 @@ impl wire::Writer for Writer {
 }
 
 impl Writer {
-    /// Takes note of an event. Returns its number.
-    fn note(&mut self, name: &str, root: Raw<'_>) -> Option<u64> {
+    /// Takes note of an event.
+    fn note(&mut self, name: &str, root: Raw<'_>) {
         let [number, index, content, delta] =
             members_of(root, ["sequence_number", "output_index", "content_index", "delta"]);
         let number = number.and_then(|number| number.as_u64());
@@ -164,10 +155,10 @@ impl Writer {
             if number.is_some() {
                 self.numbers.note(number, None);
             }
-            return number;
+            return;
         }
         if is_terminal(name) {
-            return number;
+            return;
         }
         let (index, content) = (place(index), place(content));
         self.numbers.note(number, name.ends_with(".done").then_some(index));
@@ -176,7 +167,6 @@ impl Writer {
             "response.output_item.done" => self.note_item(index, root.member("item"), false),
             _ => self.note_text(name, root, index, content, delta),
         }
-        number
     }
 
     /// Takes note of an event inside an item.

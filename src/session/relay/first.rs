@@ -86,7 +86,7 @@ impl Relay {
     /// Takes an event that does not end the call.
     fn go_on(&mut self, now: Duration, at: u64, data: Option<&str>, is_changed: bool) {
         if self.call.adopts {
-            if let Some(data) = data.filter(|_| !self.event_summary.is_empty()) {
+            if let Some(data) = data {
                 self.adopt(now, data);
             }
             return;

@@ -58,7 +58,8 @@ impl Relay {
     pub(super) fn replace_event(&mut self, now: Duration, at: u64, data: &str) {
         self.forward(now, self.call.raw.start_of_block(at));
         self.call.raw.skip_to(at);
-        self.adopt(now, data);
+        let event_type = std::mem::take(&mut self.event_summary.event_type);
+        self.write(now, |writer, out| writer.rewrite(out, &event_type, data));
     }
 
     /// Returns whether the end of an answer that is not continued is written with a report of the repairs.

@@ -362,7 +362,7 @@ fn an_own_event_that_is_written_again_keeps_its_number() {
     let (mut writer, mut out) = (begun(&[CREATED, MESSAGE, PART, DELTA]), Vec::new());
     let edited = writer.with_text(DELTA, "[2").unwrap();
     assert_eq!(edited, DELTA.replace("[1,", "[2"));
-    writer.adopt(&mut out, "", &edited);
+    writer.rewrite(&mut out, "response.output_text.delta", &edited);
     assert_eq!(String::from_utf8(out).unwrap(), format!("event: response.output_text.delta\ndata: {edited}\n\n"));
     assert_eq!(writer.with_text(TEXT_DONE, "a"), None);
     assert_eq!(writer.without_end(DELTA), DELTA);
