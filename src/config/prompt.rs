@@ -33,6 +33,7 @@ macro_rules! table {
 }
 
 table! {
+    tool_call: ToolCall,
     delivered_summary: DeliveredSummary,
     element_before_cutoff: ElementBeforeCutoff,
     cut_off_element: CutOffElement,

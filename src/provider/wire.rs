@@ -150,6 +150,12 @@ pub trait Writer: fmt::Debug + Send {
         let _ = slot;
     }
 
+    /// Returns what follows the path of the request in one that brings the rest of the same answer, if the provider keeps
+    /// it.
+    fn resume(&self) -> Option<String> {
+        None
+    }
+
     /// Writes more text of a slot. It may be a slot of which the client knows nothing yet.
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str);
 

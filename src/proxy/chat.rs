@@ -195,6 +195,9 @@ impl Conversation {
 
     /// Makes a further call. Makes it again, without a member that this proxy has added, if that member is refused.
     async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
+        if let Some(query) = &request.resume {
+            return self.resume(query).await;
+        }
         loop {
             let capability = self.proxy.capability(&self.request.model);
             let retry = self.retry(request, &capability);
@@ -239,6 +242,19 @@ impl Conversation {
                 retry_after: retry_after(response.headers()),
             });
         }
+    }
+
+    /// Attaches to the same answer again. A refusal says that the provider can't: the rest is asked for.
+    async fn resume(&self, query: &str) -> Result<Response<DecodedBody>, CallEnd> {
+        let refused = |reason: String| rejected(reason, false);
+        let head =
+            self.head.resuming(query).ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
+        let response = upstream::send(&self.proxy.client, &head, Body::full("")).await;
+        let response = response.map_err(|error| refused(error.to_string()))?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(format!("the upstream answered {}", response.status())));
+        }
+        encoding::decoded(response).map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
     }
 
     /// Returns a further call, with a higher limit on its tokens where the operator allows one.

@@ -1,11 +1,11 @@
 //! Builds the requests that go out, and filters the headers of both directions.
 
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
 
 use crate::ContinuationLimits;
@@ -61,6 +61,15 @@ impl Head {
             again.0.headers.remove(name);
         }
         again
+    }
+
+    /// Returns the head of the request that brings the rest of the same answer; `query` follows the path.
+    pub(super) fn resuming(&self, query: &str) -> Option<Self> {
+        let mut again = self.for_further_call();
+        again.0.method = Method::GET;
+        again.0.headers.remove(CONTENT_TYPE);
+        again.0.uri = format!("{}{query}", self.path()).parse().ok()?;
+        Some(again)
     }
 
     /// Returns the head for a call below another path: `prefix` replaces `/v1`, or is added.

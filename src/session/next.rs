@@ -194,7 +194,7 @@ impl Session {
         let (mode, anchor) = (turn.as_ref().map(|turn| turn.mode), turn.as_ref().map_or(0, |turn| turn.anchor.len()));
         let number = self.tally.continuations;
         self.event(SessionEvent::Requested { call: number, mode, anchor, at });
-        let request = Request { number, turn, reduce_reasoning: self.call.reduce_reasoning };
+        let request = Request { number, turn, reduce_reasoning: self.call.reduce_reasoning, resume: None };
         self.outputs.push_back(Output::Call { request, at });
     }
 

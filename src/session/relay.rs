@@ -17,6 +17,7 @@
 mod finish;
 mod first;
 mod raw;
+mod reattach;
 mod repair;
 
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use raw::{Held, RawBytes};
+use reattach::Lost;
 
 use super::event_summary::EventSummary;
 use super::slots::{Ends, Slots};
@@ -71,6 +73,8 @@ pub struct Relay {
     /// What the event that is being read holds.
     event_summary: EventSummary,
     bill: Bill,
+    /// Lost connections to providers that can send the rest of an answer are made again.
+    reattaches: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -93,6 +97,8 @@ struct Bill {
     usages: Option<String>,
     /// What the upstream said last when it failed.
     last_error: Option<String>,
+    /// Connections that were made again.
+    reattached: u32,
 }
 
 /// The call that was asked for, or is open.
@@ -107,6 +113,8 @@ struct OpenCall {
     adopts: bool,
     /// Bytes have come.
     opened: bool,
+    /// The connection that it is made in place of.
+    lost: Option<Lost>,
     /// How its choices have ended.
     ends: Ends,
     /// The end of one of its choices was kept back.
@@ -127,6 +135,7 @@ impl OpenCall {
             held: None,
             adopts: false,
             opened: false,
+            lost: None,
             ends: Ends::default(),
             is_withheld: false,
             end: None,
@@ -174,6 +183,7 @@ impl Relay {
             writer: wire.writer(),
             event_summary: EventSummary::default(),
             bill: Bill::default(),
+            reattaches: false,
             outputs: VecDeque::new(),
         }
     }
@@ -193,6 +203,14 @@ impl Relay {
     pub fn request(mut self, tools: Vec<Tool>, choices: u64) -> Self {
         self.slots.set_tools(tools);
         self.client.choices = usize::try_from(choices).unwrap_or(usize::MAX).max(1);
+        self
+    }
+
+    /// Makes a connection again that was lost, where the provider can send the rest of the same answer:
+    /// [`Request::resume`](super::Request).
+    #[must_use]
+    pub fn reattaching(mut self) -> Self {
+        self.reattaches = true;
         self
     }
 
@@ -244,6 +262,7 @@ impl Relay {
     /// Takes bytes of the open call.
     pub fn handle_bytes(&mut self, now: Duration, bytes: Bytes) {
         self.call.opened = true;
+        self.note_answer();
         match self.phase {
             Phase::Done => return,
             Phase::Blind => return self.send(now, bytes),
@@ -462,7 +481,11 @@ impl Relay {
         }
         self.call.end = None;
         let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
-        let mut end = end;
+        let mut end = match self.lost_for_good() {
+            Some(lost) => lost,
+            None if self.reattach(now, &end) => return,
+            None => end,
+        };
         if self.session().is_first() {
             if self.is_forwarding() {
                 self.withhold(now);

@@ -15,6 +15,10 @@ pub struct Request {
     /// The call before spent all its tokens on reasoning: this one is to reason less, or may write more. Only where
     /// [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
+    /// The connection was lost, and the provider can send the rest of the same answer: this follows the path of the
+    /// original request, which is sent again without a body, as a GET.
+    /// Only the proxy asks for it.
+    pub resume: Option<String>,
 }
 
 /// The turns that ask a model to go on.

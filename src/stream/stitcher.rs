@@ -83,6 +83,7 @@ pub struct Stitcher {
     dialect: Dialect,
     tools: Vec<Tool>,
     choices: u64,
+    reattaches: bool,
 }
 
 impl Stitcher {
@@ -180,6 +181,7 @@ impl Stitcher {
     {
         let engine = Relay::new(self.limits).dialect(self.dialect).request(self.tools, self.choices);
         let engine = engine.strategy(self.strategy).give_up(self.give_up);
+        let engine = if self.reattaches { engine.reattaching() } else { engine };
         let engine = if self.trusts_stop { engine.trust_stop() } else { engine };
         let engine = if let Some(options) = self.repair { engine.repair(options) } else { engine };
         Stitch(Driver::new(
@@ -204,10 +206,11 @@ impl Stitcher {
         self.deltas(mapped(first, D::into), opening(reopen, |deltas| mapped(deltas, D::into)))
     }
 
-    /// Sets the API of the stream, the tools that the request declares, and how many choices it asks for.
+    /// Sets the API of the stream, the tools that the request declares, and how many choices it asks for. Lost connections
+    /// are made again where the provider can send the rest.
     #[cfg(feature = "proxy")]
     pub(crate) fn answering(mut self, dialect: Dialect, tools: Vec<Tool>, choices: u64) -> Self {
-        (self.dialect, self.tools, self.choices) = (dialect, tools, choices);
+        (self.dialect, self.tools, self.choices, self.reattaches) = (dialect, tools, choices, true);
         self
     }
 

@@ -44,7 +44,7 @@ fn parts_stand_in_their_order_and_only_where_they_are_known() {
 fn every_part_can_be_replaced_and_switched_off() {
     for part in Part::ALL {
         let mut parts = parts();
-        (parts.cut_path, parts.mark) = (Some("/rows/1"), Some("~~123456~~"));
+        (parts.tool_call, parts.cut_path, parts.mark) = (Some("{}"), Some("/rows/1"), Some("~~123456~~"));
         parts.form = match part {
             Part::RetryInstruction => Form::LongerAnchor,
             Part::ElementInstruction => Form::WholeElement,

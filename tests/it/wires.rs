@@ -4,11 +4,13 @@ mod answers;
 mod cohere;
 mod completions;
 mod continued;
+mod file;
 mod gemini;
 #[cfg(feature = "cli")]
 mod index;
 mod messages;
 mod ollama;
+mod reattach;
 mod recorded;
 mod responses;
 

@@ -222,13 +222,17 @@ impl Numbers {
         self.ends.retain(|(other, _)| *other != item);
     }
 
+    /// Returns the number of the event that was sent last.
+    pub(super) fn sent(&self) -> Option<u64> {
+        self.ends.iter().map(|(_, number)| Some(*number)).max().flatten().max(self.last).filter(|_| !self.is_off)
+    }
+
     /// Returns the number of the next event, as a member with its comma.
     pub(super) fn next(&mut self) -> String {
         if self.is_off {
             return String::new();
         }
-        let highest = self.ends.iter().map(|(_, number)| Some(*number)).max().flatten().max(self.last);
-        let number = highest.map_or(0, |highest| highest.saturating_add(1));
+        let number = self.sent().map_or(0, |highest| highest.saturating_add(1));
         self.last = Some(number);
         format!("\"sequence_number\":{number},")
     }

@@ -78,6 +78,9 @@ impl wire::Reader for Reader {
         if is_head(name) {
             if name == "response.created" {
                 // Some recorded bodies hold several responses.
+                if !self.sent.is_empty() {
+                    on(Delta::Restart);
+                }
                 *self = Self::default();
             }
             return Kind::Chunk;

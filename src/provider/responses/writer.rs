@@ -32,6 +32,15 @@ impl wire::Writer for Writer {
         !self.response.is_empty()
     }
 
+    fn resume(&self) -> Option<String> {
+        let [id, store, background] = members_of(object(&self.response)?, ["id", "store", "background"]);
+        let is_on = |value: Option<Raw<'_>>| value.and_then(|value| value.as_bool()) == Some(true);
+        let id = word(id)
+            .filter(|id| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'))?;
+        let after = self.numbers.sent()?;
+        (is_on(store) || is_on(background)).then(|| format!("/{id}?stream=true&starting_after={after}"))
+    }
+
     fn reopen(&mut self, slot: SlotId) {
         let Some(item) = self.items.iter_mut().find(|item| item.slot == slot.item) else { return };
         item.is_open = true;

@@ -16,6 +16,12 @@ impl Relay {
         if self.client.finish {
             return ControlFlow::Continue(());
         }
+        if self.event_summary.is.restart && self.is_attached_again() {
+            // It sends the whole answer, and not what follows.
+            self.call.raw.clear();
+            self.end_call(now, CallEnd::Dropped);
+            return ControlFlow::Break(());
+        }
         let (data, is_changed) = self.first_text(now, at, data);
         let Some(end) = self.end_of_first() else {
             self.go_on(now, at, data.as_deref(), is_changed);

@@ -1,0 +1,65 @@
+//! A connection that was lost, to a provider that can send the rest of the same answer: no tokens and no seam.
+
+use std::time::Duration;
+
+use super::{OpenCall, Output, Phase, Relay};
+use crate::session::{CallEnd, Request};
+
+/// What is known of a lost connection that is made again.
+#[derive(Debug)]
+pub(super) struct Lost {
+    /// How the connection ended.
+    end: CallEnd,
+    /// Bytes of the answer have come again.
+    has_answered: bool,
+}
+
+/// Times that one answer is attached to again.
+const MOST: u32 = 8;
+
+impl Relay {
+    /// Asks for the rest of the same answer, if the first call was lost and its provider can send it. Returns whether it
+    /// did.
+    pub(super) fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
+        let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut) && self.is_forwarding();
+        let is_possible = self.reattaches && is_lost && self.call.held.is_none();
+        if !is_possible || self.bill.reattached >= MOST {
+            return false;
+        }
+        let Some(query) = self.writer.resume() else { return false };
+        self.bill.reattached += 1;
+        let Self { wire, limits, call, .. } = self;
+        let fresh = OpenCall::new(*wire, limits);
+        let before = std::mem::replace(call, fresh);
+        // The answer goes on: halves of characters and the ends of its choices are those of the same answer.
+        (call.reader, call.ends, call.usage, call.usage_apart) =
+            (before.reader, before.ends, before.usage, before.usage_apart);
+        call.lost = Some(Lost { end: end.clone(), has_answered: false });
+        self.phase = Phase::Open;
+        let number = self.session().tally().continuations;
+        let request = Request { number, turn: None, reduce_reasoning: false, resume: Some(query) };
+        self.outputs.push_back(Output::Call { request, at: now });
+        true
+    }
+
+    /// Returns whether the open call was to bring the rest of the same answer. Such a call is not made twice.
+    pub(super) fn is_attached_again(&mut self) -> bool {
+        let is_attached = self.call.lost.is_some();
+        if is_attached {
+            self.bill.reattached = MOST;
+        }
+        is_attached
+    }
+
+    /// Takes note that bytes of the answer have come again.
+    pub(super) fn note_answer(&mut self) {
+        if let Some(lost) = &mut self.call.lost {
+            lost.has_answered = true;
+        }
+    }
+
+    /// Returns how the connection was lost, if it could not be made again: the rest is asked for.
+    pub(super) fn lost_for_good(&mut self) -> Option<CallEnd> {
+        self.call.lost.take_if(|lost| !lost.has_answered).map(|lost| lost.end)
+    }
+}

@@ -1,0 +1,127 @@
+//! Lost connections to a provider that can send the rest of the same answer.
+
+use std::time::Duration;
+
+use restitch::Limits;
+use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::wire::{Dialect, SlotKind};
+use restitch::session::{CallEnd, Request, Status};
+
+use super::answers::answer;
+use super::continued::{check_form, read};
+
+const NOW: Duration = Duration::ZERO;
+const DOCUMENT: &str = r#"{"rows": [1, 2, {"a": "b"}], "text": "high water"}"#;
+
+/// A stored answer, event by event.
+fn stored(kind: SlotKind) -> Vec<String> {
+    let stream = answer(Dialect::Responses, kind, DOCUMENT, Some("stop")).stream();
+    let stream = stream.replace("\"object\":\"response\"", "\"object\":\"response\",\"store\":true");
+    stream.split_inclusive("\n\n").map(str::to_owned).collect()
+}
+
+/// Takes the outputs, and returns what is asked for and how the answer ended.
+fn take(relay: &mut Relay, body: &mut String) -> (Option<Request>, Option<Status>) {
+    let (mut asked, mut ended) = (None, None);
+    while let Some(output) = relay.poll_output() {
+        match output {
+            Output::Bytes(bytes) => body.push_str(std::str::from_utf8(&bytes).unwrap()),
+            Output::Call { request, .. } => asked = Some(request),
+            Output::Done { outcome, .. } => ended = Some(outcome.status()),
+            _ => {}
+        }
+    }
+    (asked, ended)
+}
+
+/// Returns the number of the last event that the request says was received.
+fn after(request: &Request) -> usize {
+    let query = request.resume.as_deref().expect("a connection is made again");
+    query.strip_prefix("/resp_1?stream=true&starting_after=").unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_lost_connection_is_made_again_at_every_byte() {
+    for kind in [SlotKind::Text, SlotKind::Arguments] {
+        let events = stored(kind);
+        let stream = events.concat();
+        let begins = stream.find("delta\":").unwrap();
+        let first_whole = begins + stream[begins..].find("\n\n").unwrap() + 2;
+        let last = stream.rfind("event: ").unwrap();
+        for at in first_whole..last {
+            let (mut relay, mut body) =
+                (Relay::new(Limits::default()).dialect(Dialect::Responses).reattaching(), String::new());
+            relay.handle_bytes(NOW, stream.as_bytes()[..at].to_vec().into());
+            relay.handle_transport_end(NOW, TransportEnd::Dropped);
+            let (asked, ended) = take(&mut relay, &mut body);
+            let Some(request) = asked.filter(|_| ended.is_none()) else {
+                // The document is whole, or its end was seen: there is nothing left to ask for.
+                assert!(
+                    read(Dialect::Responses, &body)
+                        .text
+                        .values()
+                        .chain(read(Dialect::Responses, &body).tool_args.values().map(|call| &call.args))
+                        .any(|text| text == DOCUMENT),
+                    "{at}"
+                );
+                continue;
+            };
+            if request.resume.is_none() {
+                // Events that end the slot were held back, so the rest is asked for.
+                continue;
+            }
+            relay.handle_open(NOW);
+            relay.handle_bytes(NOW, events[after(&request) + 1..].concat().into());
+            relay.handle_transport_end(NOW, TransportEnd::Closed);
+            assert_eq!(take(&mut relay, &mut body), (None, Some(Status::PassedThrough)), "{at}");
+            assert_eq!(body, stream, "{at}");
+        }
+    }
+}
+
+#[test]
+fn the_rest_is_asked_for_where_the_connection_can_not_be_made_again() {
+    let events = stored(SlotKind::Text);
+    let rejected = CallEnd::Rejected { reason: "404".to_owned(), transient: false, retry_after: None };
+    let rest = answer(Dialect::Responses, SlotKind::Text, DOCUMENT, Some("stop")).stream();
+    for way in 0..3 {
+        let (mut relay, mut body) =
+            (Relay::new(Limits::default()).dialect(Dialect::Responses).reattaching(), String::new());
+        relay.handle_bytes(NOW, events[..7].concat().into());
+        relay.handle_transport_end(NOW, TransportEnd::Dropped);
+        let (asked, _) = take(&mut relay, &mut body);
+        assert_eq!(after(&asked.unwrap()), 6);
+        match way {
+            0 => relay.handle_rejection(NOW, rejected.clone()),
+            // Nothing comes.
+            1 => relay.handle_transport_end(NOW, TransportEnd::Dropped),
+            // All of the answer comes again.
+            _ => relay.handle_bytes(NOW, events.concat().into()),
+        }
+        let (asked, ended) = take(&mut relay, &mut body);
+        let request = asked.unwrap_or_else(|| panic!("{way}: {ended:?}"));
+        assert!(request.resume.is_none() && request.turn.is_some(), "{way}: {request:?}");
+        relay.handle_open(NOW);
+        relay.handle_bytes(NOW, rest.clone().into());
+        relay.handle_transport_end(NOW, TransportEnd::Closed);
+        assert_eq!(take(&mut relay, &mut body), (None, Some(Status::Complete)), "{way}");
+        assert_eq!(read(Dialect::Responses, &body).text["0.0"], DOCUMENT, "{way}");
+        check_form(Dialect::Responses, &body);
+    }
+}
+
+#[test]
+fn nothing_is_made_again_unless_the_answer_is_kept() {
+    let events = stored(SlotKind::Text);
+    for (stream, reattaches) in [
+        (events[..7].concat().replace("\"store\":true", "\"store\":false"), true),
+        (events[..7].concat().replace("resp_1", "../resp"), true),
+        (events[..7].concat(), false),
+    ] {
+        let relay = Relay::new(Limits::default()).dialect(Dialect::Responses);
+        let (mut relay, mut body) = (if reattaches { relay.reattaching() } else { relay }, String::new());
+        relay.handle_bytes(NOW, stream.into());
+        relay.handle_transport_end(NOW, TransportEnd::Dropped);
+        assert!(take(&mut relay, &mut body).0.unwrap().resume.is_none());
+    }
+}
