@@ -15,8 +15,10 @@ use restitch::internal::context::{
 use restitch::internal::json::{Machine, each};
 use restitch::internal::overlap::Anchor;
 use restitch::internal::relay::{Output, Relay};
+use restitch::internal::wire::{Dialect, Reader, wire_of};
 use restitch::json::Sink;
 use restitch::paths::Paths;
+use restitch::provider::Delta;
 use restitch::splice::{Expect, Slot, Splice};
 use restitch::sse::Decoder;
 use restitch::value::{LiveValue, View};
@@ -53,21 +55,163 @@ fn pushes(text: &str, bytes: usize) -> Vec<&str> {
     pushes
 }
 
-/// Returns a chat stream that has `text` in deltas of this many characters.
-fn stream(text: &str, delta: usize) -> Vec<u8> {
-    let mut out = Vec::new();
-    let characters: Vec<char> = text.chars().collect();
-    for part in characters.chunks(delta) {
-        let content: String = part.iter().collect();
-        let chunk = serde_json::json!({
-            "id": "chatcmpl-0123456789abcdef0123456789", "object": "chat.completion.chunk", "created": 1_750_000_000,
-            "model": "a-model-2026-01-01", "service_tier": "default", "system_fingerprint": "fp_0123456789",
-            "choices": [{"index": 0, "delta": {"content": content}, "logprobs": null, "finish_reason": null}],
-        });
-        out.extend_from_slice(format!("data: {chunk}\n\n").as_bytes());
+/// The shapes of recorded events, in their order of members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// A chat event of 330 bytes without padding.
+    Chat,
+    /// A chat event with padding, as OpenAI sends it.
+    PaddedChat,
+    Messages,
+    /// An event of the Responses API with a number and padding.
+    Responses,
+}
+
+impl Shape {
+    const ALL: [Self; 4] = [Self::Chat, Self::PaddedChat, Self::Messages, Self::Responses];
+
+    fn dialect(self) -> Dialect {
+        match self {
+            Self::Chat | Self::PaddedChat => Dialect::Chat,
+            Self::Messages => Dialect::Messages,
+            Self::Responses => Dialect::Responses,
+        }
     }
-    out.extend_from_slice(b"data: [DONE]\n\n");
-    out
+
+    /// Returns the events before the first text.
+    fn start(self) -> &'static str {
+        match self {
+            Self::Chat | Self::PaddedChat => "",
+            Self::Messages => concat!(
+                "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"content\":[]}}\n\n",
+                "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,",
+                "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+            ),
+            Self::Responses => concat!(
+                "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,",
+                "\"response\":{\"id\":\"r\",\"output\":[]}}\n\n",
+                "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\",\"sequence_number\":1,",
+                "\"output_index\":0,\"item\":{\"id\":\"msg\",\"type\":\"message\",\"content\":[]}}\n\n",
+            ),
+        }
+    }
+
+    /// Returns the `n`th event with text.
+    fn event(self, n: usize, text: &str) -> String {
+        let text = serde_json::Value::from(text);
+        let padding = &"0123456789abcdef"[..1 + n * 7 % 15];
+        let choice =
+            format!(r#""choices":[{{"index":0,"delta":{{"content":{text}}},"logprobs":null,"finish_reason":null}}]"#);
+        let head =
+            r#""id":"chatcmpl-0123456789abcdef0123456789","object":"chat.completion.chunk","created":1750000000"#;
+        match self {
+            Self::Chat => format!(
+                r#"data: {{{head},"model":"a-model-2026-01-01-with-a-long-name","service_tier":"default","system_fingerprint":"fp_0123456789",{choice},"usage":null}}"#
+            ),
+            Self::PaddedChat => format!(
+                r#"data: {{{head},"model":"gpt-4o-2024-08-06","service_tier":"default","system_fingerprint":"fp_0123456789",{choice},"obfuscation":"{padding}"}}"#
+            ),
+            Self::Messages => format!(
+                r#"event: content_block_delta
+data: {{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":{text}}}}}"#
+            ),
+            Self::Responses => format!(
+                r#"event: response.output_text.delta
+data: {{"type":"response.output_text.delta","sequence_number":{},"item_id":"msg_0123456789abcdef0123456789abcdef0123456789abcdef","output_index":0,"content_index":0,"delta":{text},"logprobs":[],"obfuscation":"{padding}"}}"#,
+                n + 2
+            ),
+        }
+    }
+
+    /// Returns a stream that has `text` in deltas of this many characters.
+    fn stream(self, text: &str, delta: usize) -> Vec<u8> {
+        let mut out = self.start().to_owned();
+        let characters: Vec<char> = text.chars().collect();
+        for (n, part) in characters.chunks(delta).enumerate() {
+            out.push_str(&self.event(n, &part.iter().collect::<String>()));
+            out.push_str("\n\n");
+        }
+        if self.dialect() == Dialect::Chat {
+            out.push_str("data: [DONE]\n\n");
+        }
+        out.into_bytes()
+    }
+
+    /// Reads an event as a program with its own types for the wire would. Returns the bytes of the text.
+    fn typed(self, data: &str) -> usize {
+        fn read<'a, T: serde::Deserialize<'a>>(data: &'a str) -> Option<T> {
+            serde_json::from_str(data).ok()
+        }
+        match self {
+            Self::Chat | Self::PaddedChat => read::<typed::Chunk>(data).map_or(0, |chunk| {
+                let choice = chunk.choices.first();
+                assert!(choice.is_none_or(|choice| choice.index < 9 && choice.finish_reason.as_deref() != Some("")));
+                choice.and_then(|choice| choice.delta.content.as_ref()).map_or(0, String::len)
+            }),
+            Self::Messages => read::<typed::Message>(data).map_or(0, |event| {
+                assert!(!event.r#type.is_empty() && event.index != Some(99));
+                event.delta.and_then(|delta| delta.text).map_or(0, |text| text.len())
+            }),
+            Self::Responses => read::<typed::Response>(data).map_or(0, |event| {
+                assert!(!event.r#type.is_empty() && event.output_index != Some(99) && event.content_index != Some(99));
+                event.delta.map_or(0, |text| text.len())
+            }),
+        }
+    }
+}
+
+/// The members that a program reads of each wire.
+mod typed {
+    #[derive(serde::Deserialize)]
+    pub(crate) struct Chunk {
+        pub(crate) choices: Vec<Choice>,
+    }
+
+    #[derive(serde::Deserialize)]
+    pub(crate) struct Choice {
+        pub(crate) index: u32,
+        pub(crate) delta: Delta,
+        pub(crate) finish_reason: Option<String>,
+    }
+
+    #[derive(serde::Deserialize)]
+    pub(crate) struct Delta {
+        pub(crate) content: Option<String>,
+    }
+
+    #[derive(serde::Deserialize)]
+    pub(crate) struct Message {
+        pub(crate) r#type: String,
+        pub(crate) index: Option<u32>,
+        pub(crate) delta: Option<TextDelta>,
+    }
+
+    #[derive(serde::Deserialize)]
+    pub(crate) struct TextDelta {
+        pub(crate) text: Option<String>,
+    }
+
+    #[derive(serde::Deserialize)]
+    pub(crate) struct Response {
+        pub(crate) r#type: String,
+        pub(crate) output_index: Option<u32>,
+        pub(crate) content_index: Option<u32>,
+        pub(crate) delta: Option<String>,
+    }
+}
+
+/// Returns recorded streams of OpenAI's with padding, or those of our own shape where there are none.
+#[expect(clippy::disallowed_methods, reason = "the recorded data is named by the environment")]
+fn recorded_chats() -> Vec<Vec<u8>> {
+    let folder = std::env::var("RESTITCH_CORPUS").map(|corpus| format!("{corpus}/streams/openai-chat"));
+    let files = folder.ok().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten();
+    let bodies = files.flatten().filter_map(|file| std::fs::read(file.path()).ok());
+    let mut bodies: Vec<_> =
+        bodies.filter(|body| body.windows(15).filter(|bytes| bytes == b"\"obfuscation\":\"").count() > 20).collect();
+    if bodies.is_empty() {
+        bodies.push(Shape::PaddedChat.stream(&sections(64 << 10), 5));
+    }
+    bodies
 }
 
 fn machine(c: &mut Criterion) {
@@ -262,52 +406,105 @@ fn seam(c: &mut Criterion) {
     group.finish();
 }
 
+/// Reads events: framing and text deltas. Returns the bytes of the text.
+fn read_events(body: &[u8], reader: &mut dyn Reader) -> usize {
+    let mut decoder = Decoder::new(&Limits::default());
+    let mut input = black_box(body);
+    let mut bytes = 0;
+    while let Some(event) = decoder.next_event(&mut input).unwrap() {
+        reader.read(&event.event, &event.data, &mut |delta| {
+            if let Delta::Text { text, .. } = delta {
+                bytes += text.len();
+            }
+        });
+    }
+    bytes
+}
+
+/// The same with `serde_json`.
+fn read_typed(body: &[u8], shape: Shape) -> usize {
+    let mut decoder = Decoder::new(&Limits::default());
+    let mut input = black_box(body);
+    let mut bytes = 0;
+    while let Some(event) = decoder.next_event(&mut input).unwrap() {
+        bytes += shape.typed(&event.data);
+    }
+    bytes
+}
+
+/// Returns how many events a stream has.
+fn count(body: &[u8]) -> u64 {
+    let mut decoder = Decoder::new(&Limits::default());
+    let mut input = body;
+    let mut count = 0;
+    while decoder.next_event(&mut input).unwrap().is_some() {
+        count += 1;
+    }
+    count
+}
+
+/// Passes a stream through a relay in reads of 16 KiB. Returns the bytes that are forwarded.
+fn relay(body: &bytes::Bytes, dialect: Dialect) -> usize {
+    let mut relay = Relay::new(Limits::default()).dialect(dialect);
+    let (mut forwarded, mut at) = (0, 0);
+    while at < body.len() {
+        let end = (at + (16 << 10)).min(body.len());
+        relay.handle_bytes(Duration::ZERO, body.slice(at..end));
+        at = end;
+        while let Some(output) = relay.poll_output() {
+            if let Output::Bytes(bytes) = output {
+                forwarded += bytes.len();
+            }
+        }
+    }
+    forwarded
+}
+
 fn events(c: &mut Criterion) {
     let text = sections(64 << 10);
-    let body = stream(&text, 5);
-    let count = body.windows(2).filter(|pair| pair == b"\n\n").count() as u64;
     let mut group = c.benchmark_group("events");
-    group.throughput(Throughput::Elements(count));
-    group.bench_function("decoder", |b| {
-        b.iter(|| {
-            let mut decoder = Decoder::new(&Limits::default());
-            let mut input = black_box(body.as_slice());
-            let mut bytes = 0;
-            while let Some(event) = decoder.next_event(&mut input).unwrap() {
-                bytes += event.data.len();
-            }
-            bytes
+    for shape in Shape::ALL {
+        let body = shape.stream(&text, 5);
+        group.throughput(Throughput::Elements(count(&body)));
+        let text_bytes = read_typed(&body, shape);
+        if shape == Shape::Chat {
+            group.bench_function("decoder", |b| b.iter(|| count(black_box(&body))));
+        }
+        group.bench_function(format!("{shape:?}, framing and text"), |b| {
+            b.iter(|| {
+                let bytes = read_events(&body, &mut *wire_of(shape.dialect()).reader());
+                assert_eq!(bytes, text_bytes);
+            });
         });
-    });
-    let body = bytes::Bytes::from(body);
-    group.bench_function("relay, a healthy stream in reads of 16 KiB", |b| {
-        b.iter(|| {
-            let mut relay = Relay::new(Limits::default());
-            let mut forwarded = 0;
-            let mut at = 0;
-            while at < body.len() {
-                let end = (at + (16 << 10)).min(body.len());
-                relay.handle_bytes(Duration::ZERO, body.slice(at..end));
-                at = end;
-                while let Some(output) = relay.poll_output() {
-                    if let Output::Bytes(bytes) = output {
-                        forwarded += bytes.len();
-                    }
+        group.bench_function(format!("{shape:?}, framing and serde_json typed"), |b| {
+            b.iter(|| read_typed(&body, shape));
+        });
+        let body = bytes::Bytes::from(body);
+        group.bench_function(format!("{shape:?}, relay, a healthy stream in reads of 16 KiB"), |b| {
+            b.iter(|| relay(&body, shape.dialect()));
+        });
+        group.bench_function(format!("{shape:?}, serde_json into Value, the same events"), |b| {
+            b.iter(|| {
+                let mut decoder = Decoder::new(&Limits::default());
+                let mut input: &[u8] = black_box(&body);
+                let mut values = 0;
+                while let Some(event) = decoder.next_event(&mut input).unwrap() {
+                    values += usize::from(serde_json::from_str::<serde_json::Value>(&event.data).is_ok());
                 }
-            }
-            forwarded
+                values
+            });
+        });
+    }
+    let chats = recorded_chats();
+    group.throughput(Throughput::Elements(chats.iter().map(|body| count(body)).sum()));
+    group.bench_function("recorded chats, framing and text", |b| {
+        b.iter(|| {
+            let read = |body: &Vec<u8>| read_events(body, &mut *wire_of(Dialect::Chat).reader());
+            chats.iter().map(read).sum::<usize>()
         });
     });
-    group.bench_function("serde_json into Value, the same events", |b| {
-        b.iter(|| {
-            let mut decoder = Decoder::new(&Limits::default());
-            let mut input: &[u8] = black_box(&body);
-            let mut values = 0;
-            while let Some(event) = decoder.next_event(&mut input).unwrap() {
-                values += usize::from(serde_json::from_str::<serde_json::Value>(&event.data).is_ok());
-            }
-            values
-        });
+    group.bench_function("recorded chats, framing and serde_json typed", |b| {
+        b.iter(|| chats.iter().map(|body| read_typed(body, Shape::PaddedChat)).sum::<usize>());
     });
     group.finish();
 }

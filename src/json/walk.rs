@@ -55,6 +55,12 @@ impl<'a> Raw<'a> {
         Self::cut(text, 0, start, value_end(text.as_bytes(), start)?)
     }
 
+    /// Returns the value that `text` is, if it is valid ([`is_valid`]). Reads the text once.
+    pub fn valid(text: &'a str) -> Option<Self> {
+        let start = skip_space(text.as_bytes(), 0);
+        is_valid(text).then(|| Self::cut(text, 0, start, text.trim_ascii_end().len()))?
+    }
+
     /// Returns the value's text, with its quotes or brackets.
     pub fn as_str(&self) -> &'a str {
         self.text

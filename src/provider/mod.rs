@@ -11,6 +11,7 @@ pub(crate) mod chat;
 mod cohere;
 mod completions;
 mod fields;
+mod form;
 mod gemini;
 mod messages;
 mod ollama;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 
 use crate::json::string::Unescaper;
-use crate::json::walk::{self, Raw, ValueKind};
+use crate::json::walk::{Raw, ValueKind};
 
 /// A decoder for the texts of one stream, each of which arrives as a sequence of JSON strings.
 ///
@@ -48,7 +48,7 @@ impl<K: Copy + PartialEq> Texts<K> {
 
 /// Returns the object in `data`, if `data` is valid JSON.
 pub(crate) fn object(data: &str) -> Option<Raw<'_>> {
-    Raw::root(data).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(data))
+    Raw::valid(data).filter(|root| root.kind() == ValueKind::Object)
 }
 
 /// Returns a member's string, if it is one and not empty.

@@ -1,6 +1,7 @@
 //! Event streams through a relay, without sockets and clocks.
 
 mod arguments;
+mod work;
 
 use std::fs;
 use std::time::Duration;

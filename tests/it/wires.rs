@@ -4,6 +4,7 @@ mod answers;
 mod cohere;
 mod completions;
 mod continued;
+mod familiar;
 mod file;
 mod gemini;
 #[cfg(feature = "cli")]

@@ -1,13 +1,13 @@
 //! Reads the events of a Chat Completions stream.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use memchr::memchr;
 
 use super::calls::Calls;
 use crate::json::string::Unescaper;
-use crate::json::walk::{self, Raw, ValueKind};
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::form::{Familiar, Form};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 
 /// A reader of one stream, event by event.
@@ -23,47 +23,18 @@ pub struct Reader {
     removed: u64,
     /// Whether an event of this stream had a `delta`.
     has_deltas: bool,
-    known_form: Option<KnownForm>,
+    form: Form<Subject>,
+    /// The time in the last event that was read in full.
+    created: Option<u64>,
     calls: Calls,
-    /// The choice of the last content string that was read in full, and its place between its quotes.
-    content: Option<(u32, Range<usize>)>,
 }
 
-/// The bytes around the text of an event that had one text delta and nothing else.
-///
-/// Nearly all events of a stream are such, and differ only in the text. Equal bytes before the string leave a parser in
-/// an equal state, so equal bytes after it mean the same, and only the string has to be read.
-#[derive(Clone, Debug, Default)]
-struct KnownForm {
-    choice: u32,
-    /// The bytes up to and including the opening quote.
-    before: String,
-    /// The bytes from the closing quote on.
-    behind: String,
-}
-
-impl KnownForm {
-    /// Returns the body of the string, if everything around it is as before.
-    fn string<'a>(&self, data: &'a str) -> Option<&'a str> {
-        let inner = data.strip_prefix(&self.before)?.strip_suffix(&self.behind)?;
-        is_string_body(inner.as_bytes()).then_some(inner)
-    }
-}
-
-/// Returns whether the bytes may be between two quotes. This is stricter than JSON: the full reader reads `\u`.
-fn is_string_body(bytes: &[u8]) -> bool {
-    let mut rest = bytes;
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = match byte {
-            b'\\' => match behind.split_first() {
-                Some((b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', behind)) => behind,
-                _ => return false,
-            },
-            b'"' | ..0x20 => return false,
-            _ => behind,
-        };
-    }
-    true
+/// What the text of an event with a form is.
+#[derive(Clone, Copy, Debug)]
+struct Subject {
+    channel: Channel,
+    /// An empty text follows. Some servers send one with each piece of reasoning.
+    has_empty_text: bool,
 }
 
 /// A sequence of strings that together are one text.
@@ -73,6 +44,15 @@ enum Channel {
     Refusal(u32),
     Reasoning(u32),
     Arguments(u32, u32),
+}
+
+impl Channel {
+    fn slot(self) -> SlotId {
+        match self {
+            Self::Text(choice) | Self::Refusal(choice) | Self::Reasoning(choice) => SlotId::of(choice),
+            Self::Arguments(choice, index) => SlotId::part(choice, index),
+        }
+    }
 }
 
 impl Reader {
@@ -94,43 +74,34 @@ impl Reader {
     /// call, no id is the last call);
     /// `function_call` (tool call 0); an empty string for no finish; usage in `x_groq`.
     pub fn read(&mut self, event_type: &str, data: &str, mut on: impl FnMut(Delta<'_>)) -> Kind {
-        let data = data.trim_matches([' ', '\t', '\r', '\n']);
-        if event_type == MESSAGE
-            && self.waiting.is_empty()
-            && let Some(known_form) = &self.known_form
-            && let Some(inner) = known_form.string(data)
-        {
-            let choice = known_form.choice;
-            let text = self.unescape(Channel::Text(choice), inner);
-            on(Delta::Text { slot: SlotId::of(choice), text });
+        if let Some(event) = self.form.read(event_type, data).filter(is_readable) {
+            let Subject { channel, has_empty_text } = event.subject;
+            self.emit(channel, event.text, &mut on);
+            if has_empty_text {
+                on(Delta::Text { slot: channel.slot(), text: "" });
+            }
             return Kind::Chunk;
         }
+        let data = data.trim_matches([' ', '\t', '\r', '\n']);
         if data == "[DONE]" {
             on(Delta::Done { word: data });
             return Kind::Done;
         }
-        self.content = None;
+        self.form.start();
         let mut deltas = 0;
         let kind = self.read_fully(event_type, data, &mut |delta| {
             deltas += 1;
             on(delta);
         });
-        if deltas == 1
-            && kind == Kind::Chunk
-            && event_type == MESSAGE
-            && let Some((choice, span)) = self.content.take()
-            && let (Some(before), Some(behind)) = (data.get(..span.start), data.get(span.end..))
-        {
-            let known_form = self.known_form.get_or_insert_default();
-            known_form.choice = choice;
-            before.clone_into(&mut known_form.before);
-            behind.clone_into(&mut known_form.behind);
+        let expected = self.form.noted_subject().map(|subject| 1 + usize::from(subject.has_empty_text));
+        if kind == Kind::Chunk && Some(deltas) == expected {
+            self.form.remember(event_type, data);
         }
         kind
     }
 
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut impl FnMut(Delta<'_>)) -> Kind {
-        let root = Raw::root(data).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(data));
+        let root = Raw::valid(data).filter(|root| root.kind() == ValueKind::Object);
         let Some(root) = root else {
             if event_type != "error" {
                 return Kind::Other;
@@ -147,6 +118,9 @@ impl Reader {
                 "x_groq" => groq = Some(value),
                 "error" => error = Some(value),
                 "object" => object = Some(value),
+                // Most servers write the same time into all events; comparing it is cheaper than scanning it.
+                "created" if std::mem::replace(&mut self.created, value.as_u64()) == value.as_u64() => {}
+                name if IGNORED.contains(&name) => self.form.note_changing(value),
                 _ => {}
             }
         }
@@ -199,7 +173,7 @@ impl Reader {
         if delta.is_some() && !self.has_deltas {
             self.has_deltas = true;
             // From here on a `message` is a repetition.
-            self.known_form = None;
+            self.form.forget();
         }
         if let Some(delta) = delta.or(message.filter(|_| !self.has_deltas)) {
             self.delta(delta, choice, on);
@@ -226,14 +200,19 @@ impl Reader {
         }
         // Servers that send both names send the same text under both.
         let is_reasoning = |raw: &Raw<'_>| raw.inner().is_some_and(|inner| !inner.is_empty());
-        if let Some(text) = reasoning_content.filter(is_reasoning).or(reasoning.filter(is_reasoning)) {
-            self.text(Channel::Reasoning(choice), text, on);
+        let reasoning = reasoning_content.filter(is_reasoning).or(reasoning.filter(is_reasoning));
+        let has_empty_text = reasoning.is_some() && content.and_then(|content| content.inner()) == Some("");
+        if let Some(text) = reasoning {
+            let channel = Channel::Reasoning(choice);
+            self.form.note_text(Subject { channel, has_empty_text }, text);
+            self.text(channel, text, on);
         }
         if let Some(content) = content {
-            if content.kind() == ValueKind::String {
-                self.content = Some((choice, content.offset() + 1..content.range().end - 1));
+            let channel = Channel::Text(choice);
+            if !has_empty_text {
+                self.form.note_text(Subject { channel, has_empty_text }, content);
             }
-            self.text(Channel::Text(choice), content, on);
+            self.text(channel, content, on);
             for part in content.elements() {
                 self.part(part, choice, on);
             }
@@ -246,6 +225,8 @@ impl Reader {
                 call.member("index").and_then(|index| index.as_u64()).and_then(|index| u32::try_from(index).ok());
             let id = call.member("id").and_then(|id| id.decode()).filter(|id| !id.is_empty());
             let index = self.calls.place(choice, written, id.as_deref(), at);
+            // Which call a number belongs to may have changed.
+            self.form.forget();
             self.call(choice, index, call.member("id"), call.member("function"), on);
         }
         if let Some(call) = function_call.filter(|call| call.kind() == ValueKind::Object) {
@@ -271,17 +252,24 @@ impl Reader {
         }
     }
 
-    /// Emits the text of a string, even an empty one. Emits nothing for another value.
+    /// Emits the text of a string. Emits nothing for another value.
     fn text(&mut self, channel: Channel, raw: Raw<'_>, on: &mut impl FnMut(Delta<'_>)) {
-        let Some(inner) = raw.inner() else { return };
+        if let Some(inner) = raw.inner() {
+            self.emit(channel, inner, on);
+        }
+    }
+
+    /// Emits the text between two quotes, even an empty one.
+    fn emit(&mut self, channel: Channel, inner: &str, on: &mut impl FnMut(Delta<'_>)) {
+        let slot = channel.slot();
         let text = self.unescape(channel, inner);
         match channel {
-            Channel::Text(choice) => on(Delta::Text { slot: SlotId::of(choice), text }),
-            Channel::Refusal(choice) => on(Delta::Refusal { slot: SlotId::of(choice), text }),
+            Channel::Text(_) => on(Delta::Text { slot, text }),
+            Channel::Refusal(_) => on(Delta::Refusal { slot, text }),
             // Servers whose models do not reason send an empty string.
             Channel::Reasoning(_) if text.is_empty() => {}
-            Channel::Reasoning(choice) => on(Delta::Reasoning { slot: SlotId::of(choice), text }),
-            Channel::Arguments(..) => {}
+            Channel::Reasoning(_) => on(Delta::Reasoning { slot, text }),
+            Channel::Arguments(..) => on(Delta::ToolCall { slot, id: None, name: None, arguments: text }),
         }
     }
 
@@ -297,6 +285,10 @@ impl Reader {
             |raw: Option<Raw<'_>>| raw.and_then(|raw| Some(raw.decode()?.into_owned())).filter(|w| !w.is_empty());
         let (id, name) = (word(id), word(function.and_then(|function| function.member("name"))));
         let arguments = function.and_then(|function| function.member("arguments"));
+        if let Some(raw) = arguments.filter(|_| id.is_none() && name.is_none()) {
+            let channel = Channel::Arguments(choice, index);
+            self.form.note_text(Subject { channel, has_empty_text: false }, raw);
+        }
         let arguments = match arguments {
             // Some servers send the arguments of a whole call as JSON instead of as text.
             Some(raw) if raw.kind() == ValueKind::Object => raw.as_str(),
@@ -347,8 +339,14 @@ fn message(error: Raw<'_>) -> Cow<'_, str> {
     found.map_or(Cow::Borrowed(error.as_str()), Cow::Owned)
 }
 
-/// The name of an event that has none.
-const MESSAGE: &str = "message";
+/// Returns whether the text means what the text of the event before meant: empty reasoning counts as missing, and another
+/// member may take its place.
+fn is_readable(event: &Familiar<'_, Subject>) -> bool {
+    !(event.text.is_empty() && matches!(event.subject.channel, Channel::Reasoning(_)))
+}
+
+/// Members that change from event to event and are not read.
+const IGNORED: [&str; 3] = ["obfuscation", "p", "created"];
 
 /// The most channels that wait for the second half of a pair at a time. A stream has a few choices and calls; where a
 /// server leaves half a character in more of them, those halves are removed.
@@ -390,13 +388,13 @@ mod tests {
             ];
             events.extend(bodies.iter().map(|body| event(body, rest)));
         }
-        let (mut known_form, mut full) = (Reader::new(), Reader::new());
+        let (mut known, mut full) = (Reader::new(), Reader::new());
         let mut hits = 0;
         for event in &events {
-            hits += usize::from(known_form.known_form.as_ref().is_some_and(|f| f.string(event).is_some()));
-            full.known_form = None;
-            assert_eq!(deltas(&mut known_form, event), deltas(&mut full, event), "{event}");
+            hits += usize::from(known.form.read("message", event).is_some());
+            full.form.forget();
+            assert_eq!(deltas(&mut known, event), deltas(&mut full, event), "{event}");
         }
-        assert!(hits > 8, "{hits} events were known_form");
+        assert!(hits > 8, "{hits} events were familiar");
     }
 }

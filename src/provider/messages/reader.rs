@@ -2,6 +2,7 @@
 
 use super::{finish, is_call};
 use crate::json::walk::{Raw, ValueKind};
+use crate::provider::form::Form;
 use crate::provider::read::{self, Texts, members_of, object, place, present, word};
 use crate::provider::usage::update_usage;
 use crate::provider::{Delta, Kind, SlotId, wire};
@@ -14,10 +15,38 @@ pub(super) struct Reader {
     /// The usage so far: that of `message_start`, with the later members of `message_delta`.
     usage: Option<String>,
     has_begun: bool,
+    form: Form<Piece>,
+}
+
+/// What the text of a delta is.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    index: u32,
+    kind: PieceKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PieceKind {
+    Text,
+    Arguments,
+    Reasoning,
 }
 
 impl wire::Reader for Reader {
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
+        if let Some(event) = self.form.read(event_type, data) {
+            self.piece(event.subject, event.text, on);
+            return Kind::Chunk;
+        }
+        self.form.start();
+        let kind = self.read_fully(event_type, data, on);
+        self.form.remember(event_type, data);
+        kind
+    }
+}
+
+impl Reader {
+    fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let Some(root) = object(data) else {
             if event_type != "error" {
                 return Kind::Other;
@@ -81,7 +110,7 @@ impl Reader {
                     on(Delta::Text { slot, text: self.texts.decode(index, inner) });
                 }
             }
-            Some("thinking") => self.reasoning(index, thinking, on),
+            Some("thinking") => self.reasoning(index, thinking.and_then(|text| text.inner()).unwrap_or_default(), on),
             Some(kind) if is_call(kind) => {
                 let arguments = arguments.filter(|raw| {
                     raw.kind() == ValueKind::Object && (input == Input::Whole || raw.members().next().is_some())
@@ -116,7 +145,7 @@ impl Reader {
 
     fn message_start(&mut self, message: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         if self.has_begun {
-            *self = Self::default();
+            *self = Self { form: std::mem::take(&mut self.form), ..Self::default() };
             on(Delta::Restart);
         }
         self.has_begun = true;
@@ -133,30 +162,38 @@ impl Reader {
     fn delta(&mut self, index: u32, delta: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(delta) = delta else { return };
         let [kind, text, partial_json, thinking] = members_of(delta, ["type", "text", "partial_json", "thinking"]);
-        let slot = SlotId::of(index);
-        match word(kind).as_deref() {
-            Some("text_delta") => {
-                if let Some(inner) = text.and_then(|text| text.inner()) {
-                    on(Delta::Text { slot, text: self.texts.decode(index, inner) });
-                }
+        let (kind, value) = match word(kind).as_deref() {
+            Some("text_delta") => (PieceKind::Text, text),
+            Some("input_json_delta") => (PieceKind::Arguments, partial_json),
+            Some("thinking_delta") => (PieceKind::Reasoning, thinking),
+            _ => return,
+        };
+        let Some((value, inner)) = value.and_then(|value| Some((value, value.inner()?))) else { return };
+        let piece = Piece { index, kind };
+        self.form.note_text(piece, value);
+        self.piece(piece, inner, on);
+    }
+
+    /// Emits the text of a delta, which is between two quotes.
+    fn piece(&mut self, piece: Piece, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
+        let slot = SlotId::of(piece.index);
+        match piece.kind {
+            PieceKind::Text => on(Delta::Text { slot, text: self.texts.decode(piece.index, inner) }),
+            PieceKind::Arguments => {
+                let arguments = self.texts.decode(piece.index, inner);
+                on(Delta::ToolCall { slot, id: None, name: None, arguments });
             }
-            Some("input_json_delta") => {
-                if let Some(inner) = partial_json.and_then(|json| json.inner()) {
-                    let arguments = self.texts.decode(index, inner);
-                    on(Delta::ToolCall { slot, id: None, name: None, arguments });
-                }
-            }
-            Some("thinking_delta") => self.reasoning(index, thinking, on),
-            _ => {}
+            PieceKind::Reasoning => self.reasoning(piece.index, inner, on),
         }
     }
 
-    fn reasoning(&mut self, index: u32, thinking: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
-        if let Some(inner) = thinking.and_then(|thinking| thinking.inner()).filter(|inner| !inner.is_empty()) {
-            let text = self.texts.decode(index, inner);
-            if !text.is_empty() {
-                on(Delta::Reasoning { slot: SlotId::of(index), text });
-            }
+    fn reasoning(&mut self, index: u32, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
+        if inner.is_empty() {
+            return;
+        }
+        let text = self.texts.decode(index, inner);
+        if !text.is_empty() {
+            on(Delta::Reasoning { slot: SlotId::of(index), text });
         }
     }
 }

@@ -54,8 +54,8 @@ pub(super) struct Text {
 
 impl Text {
     /// Adds the text between the quotes of a string.
-    pub(super) fn push_inner(&mut self, string: Option<Raw<'_>>) {
-        self.inner.push_str(string.and_then(|string| string.inner()).unwrap_or_default());
+    pub(super) fn push_inner(&mut self, inner: &str) {
+        self.inner.push_str(inner);
     }
 
     /// Adds text.

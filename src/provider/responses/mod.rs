@@ -66,6 +66,9 @@ impl Wire for Responses {
     }
 }
 
+/// Members that change from delta to delta: the number of the event, and padding.
+const CHANGING: [&str; 2] = ["sequence_number", "obfuscation"];
+
 /// The words of one type of items that call a tool with arguments.
 #[derive(Debug)]
 struct Call {

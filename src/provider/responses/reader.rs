@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{CALLS, call_of, finish, is_head, is_terminal};
+use super::{CALLS, CHANGING, call_of, finish, is_head, is_terminal};
 use crate::json::walk::{Raw, ValueKind};
+use crate::provider::form::Form;
 use crate::provider::read::{self, Texts, members_of, object, place, present, word};
 use crate::provider::{Delta, Kind, SlotId, wire};
 
@@ -15,6 +16,7 @@ pub(super) struct Reader {
     sent: Vec<(Text, Sent)>,
     /// The client has a tool to run.
     has_calls: bool,
+    form: Form<Text>,
 }
 
 /// A text of a response.
@@ -60,6 +62,19 @@ impl Sent {
 
 impl wire::Reader for Reader {
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
+        if let Some(event) = self.form.read(event_type, data) {
+            self.more(event.subject, event.text, on);
+            return Kind::Chunk;
+        }
+        self.form.start();
+        let kind = self.read_fully(event_type, data, on);
+        self.form.remember(event_type, data);
+        kind
+    }
+}
+
+impl Reader {
+    fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let Some(root) = object(data) else {
             if event_type != "error" {
                 return Kind::Other;
@@ -81,7 +96,7 @@ impl wire::Reader for Reader {
                 if !self.sent.is_empty() {
                     on(Delta::Restart);
                 }
-                *self = Self::default();
+                *self = Self { form: std::mem::take(&mut self.form), ..Self::default() };
             }
             return Kind::Chunk;
         }
@@ -92,19 +107,18 @@ impl wire::Reader for Reader {
         }
         if self.event(name, root, on) { Kind::Chunk } else { Kind::Other }
     }
-}
 
-impl Reader {
     /// Reads an event inside a response. Returns whether it is one.
     fn event(&mut self, name: &str, root: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) -> bool {
         let Some(subject) = name.strip_prefix("response.") else { return false };
         let [index, content, summary, delta, item, part] =
             members_of(root, ["output_index", "content_index", "summary_index", "delta", "item", "part"]);
+        let delta = delta.map(|delta| (root, delta));
         let index = place(index);
         if let Some(call) = CALLS.iter().find(|call| name.starts_with(call.event)) {
             let text = Text { kind: TextKind::Arguments, slot: SlotId::of(index) };
             if name.ends_with(".delta") {
-                self.more(text, delta, on);
+                self.delta(text, delta, on);
             } else if name.ends_with(".done") {
                 self.whole(text, root.member(call.member), true, on);
             }
@@ -113,10 +127,10 @@ impl Reader {
         let answer = |kind| Text { kind, slot: SlotId::part(index, place(content)) };
         let thought = |at: u32| Text { kind: TextKind::Reasoning, slot: SlotId::part(index, at) };
         match subject {
-            "output_text.delta" => self.more(answer(TextKind::Answer), delta, on),
-            "refusal.delta" => self.more(answer(TextKind::Refusal), delta, on),
-            "reasoning_summary_text.delta" => self.more(thought(place(summary)), delta, on),
-            "reasoning_text.delta" => self.more(thought(place(content).saturating_add(RAW)), delta, on),
+            "output_text.delta" => self.delta(answer(TextKind::Answer), delta, on),
+            "refusal.delta" => self.delta(answer(TextKind::Refusal), delta, on),
+            "reasoning_summary_text.delta" => self.delta(thought(place(summary)), delta, on),
+            "reasoning_text.delta" => self.delta(thought(place(content).saturating_add(RAW)), delta, on),
             "output_text.done" => self.whole(answer(TextKind::Answer), root.member("text"), true, on),
             "refusal.done" => self.whole(answer(TextKind::Refusal), root.member("refusal"), true, on),
             "reasoning_summary_text.done" => self.whole(thought(place(summary)), root.member("text"), true, on),
@@ -208,14 +222,21 @@ impl Reader {
         }
     }
 
-    /// Emits more of a text.
-    fn more(&mut self, text: Text, delta: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
-        if let Some(inner) = delta.and_then(|delta| delta.inner()) {
-            let sent = sent_of(&mut self.sent, text);
-            let more = self.texts.decode(text, inner);
-            sent.push(more);
-            emit(text, more, on);
-        }
+    /// Reads a delta, which has its event with it.
+    fn delta(&mut self, text: Text, delta: Option<(Raw<'_>, Raw<'_>)>, on: &mut dyn FnMut(Delta<'_>)) {
+        let Some((event, delta)) = delta else { return };
+        let Some(inner) = delta.inner() else { return };
+        members_of(event, CHANGING).into_iter().flatten().for_each(|value| self.form.note_changing(value));
+        self.form.note_text(text, delta);
+        self.more(text, inner, on);
+    }
+
+    /// Emits more of a text, which is between two quotes.
+    fn more(&mut self, text: Text, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
+        let sent = sent_of(&mut self.sent, text);
+        let more = self.texts.decode(text, inner);
+        sent.push(more);
+        emit(text, more, on);
     }
 
     /// Emits what is still missing of a text that is whole, and its end.

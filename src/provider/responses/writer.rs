@@ -1,10 +1,11 @@
 //! Writes events that continue a Responses stream.
 
 use super::items::{Item, ItemKind, Numbers, Part, with};
-use super::{CALLS, Call, is_head, is_terminal, status};
+use super::{CALLS, CHANGING, Call, is_head, is_terminal, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::Raw;
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::form::Form;
 use crate::provider::read::{members_of, object, place, word};
 use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
 use crate::provider::{Finish, SlotId};
@@ -18,14 +19,30 @@ pub(super) struct Writer {
     /// The items, in order of their index.
     items: Vec<Item>,
     numbers: Numbers,
+    form: Form<Delta>,
+}
+
+/// Where the text of a delta belongs.
+#[derive(Clone, Copy, Debug)]
+struct Delta {
+    index: u32,
+    content: u32,
+    /// `None`: text of the answer, or a refusal.
+    call: Option<&'static Call>,
 }
 
 impl wire::Writer for Writer {
     fn observe(&mut self, event_type: &str, data: &str) {
+        if let Some(event) = self.form.read(event_type, data) {
+            self.numbers.note(event.number.parse().ok(), None);
+            return self.push(event.subject, event.text);
+        }
+        self.form.start();
         let Some(root) = object(data) else { return };
         let kind = word(root.member("type"));
         let name = kind.as_deref().unwrap_or(event_type);
         self.note(name, root);
+        self.form.remember(event_type, data);
     }
 
     fn has_begun(&self) -> bool {
@@ -174,12 +191,33 @@ impl Writer {
         match name {
             "response.output_item.added" => self.note_item(index, root.member("item"), true),
             "response.output_item.done" => self.note_item(index, root.member("item"), false),
-            _ => self.note_text(name, root, index, content, delta),
+            _ => match delta.filter(|delta| delta.kind() == ValueKind::String).zip(delta_call(name)) {
+                Some((delta, call)) => {
+                    let subject = Delta { index, content, call };
+                    let [number, padding] = members_of(root, CHANGING);
+                    // The only number of the form is that of the event.
+                    let padding = padding.filter(|padding| padding.kind() == ValueKind::String);
+                    number.into_iter().chain(padding).for_each(|value| self.form.note_changing(value));
+                    self.form.note_text(subject, delta);
+                    self.push(subject, delta.inner().unwrap_or_default());
+                }
+                None => self.note_text(name, root, index, content),
+            },
+        }
+    }
+
+    /// Takes note of more of a text, which is between two quotes.
+    fn push(&mut self, delta: Delta, inner: &str) {
+        let Some(item) = self.items.iter_mut().find(|item| item.index == delta.index) else { return };
+        match (item.kind, delta.call) {
+            (ItemKind::Message, None) => item.part(delta.content).text.push_inner(inner),
+            (ItemKind::Call(call), Some(other)) if call.event == other.event => item.arguments.push_inner(inner),
+            _ => {}
         }
     }
 
     /// Takes note of an event inside an item.
-    fn note_text(&mut self, name: &str, root: Raw<'_>, index: u32, content: u32, delta: Option<Raw<'_>>) {
+    fn note_text(&mut self, name: &str, root: Raw<'_>, index: u32, content: u32) {
         let Some(item) = self.items.iter_mut().find(|item| item.index == index) else { return };
         match (item.kind, name) {
             (ItemKind::Message, "response.content_part.added" | "response.content_part.done") => {
@@ -187,13 +225,9 @@ impl Writer {
                     item.part(content).set(part, name.ends_with(".added"));
                 }
             }
-            (ItemKind::Message, "response.output_text.delta" | "response.refusal.delta") => {
-                item.part(content).text.push_inner(delta);
-            }
             (ItemKind::Message, "response.output_text.done") => item.part(content).text.end(root.member("text")),
             (ItemKind::Message, "response.refusal.done") => item.part(content).text.end(root.member("refusal")),
             (ItemKind::Call(call), name) => match name.strip_prefix(call.event) {
-                Some(".delta") => item.arguments.push_inner(delta),
                 Some(".done") => item.arguments.end(root.member(call.member)),
                 _ => {}
             },
@@ -259,6 +293,14 @@ impl Writer {
             self.items.push(Item { slot: slot.id.item, ..Item::new(index, root, true) });
         }
         self.items.len().saturating_sub(1)
+    }
+}
+
+/// Returns what kind of text an event has more of: that of a call, or else of a message.
+fn delta_call(name: &str) -> Option<Option<&'static Call>> {
+    match name {
+        "response.output_text.delta" | "response.refusal.delta" => Some(None),
+        _ => CALLS.iter().find(|call| name.strip_prefix(call.event) == Some(".delta")).map(Some),
     }
 }
 
