@@ -23,12 +23,21 @@ pub(super) struct Writer {
 /// A content block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// The slot that writes to it: the index, or a slot that another answer had.
-    slot: u32,
+    /// The slot that writes to it: the index in the answer that is being read. `None`: the block is of an answer that
+    /// broke off.
+    slot: Option<u32>,
     index: u32,
     /// `None`: nothing is written to it.
     kind: Option<SlotKind>,
     is_open: bool,
+}
+
+impl Block {
+    /// Returns whether the first text of the next answer belongs to this block: its own answer broke off before the
+    /// document began.
+    fn is_waiting(&self) -> bool {
+        self.is_open && self.slot.is_none() && self.kind == Some(SlotKind::Text)
+    }
 }
 
 impl wire::Writer for Writer {
@@ -64,11 +73,11 @@ impl wire::Writer for Writer {
     }
 
     fn reopen(&mut self, slot: SlotId) {
-        self.blocks.iter_mut().filter(|block| block.slot == slot.item).for_each(|block| block.is_open = true);
+        self.blocks.iter_mut().filter(|block| block.slot == Some(slot.item)).for_each(|block| block.is_open = true);
     }
 
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
-        let known = self.blocks.iter().find(|block| block.slot == slot.id.item && block.kind == Some(slot.kind));
+        let known = self.blocks.iter().find(|block| block.slot == Some(slot.id.item) && block.kind == Some(slot.kind));
         let index = match known {
             Some(block) => block.index,
             None => self.start(out, slot),
@@ -86,7 +95,7 @@ impl wire::Writer for Writer {
 
     fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
         self.begin(out);
-        self.stop_blocks(out);
+        self.stop_blocks(out, |_| true);
         let reason = ending.reasons.first().map_or(&Finish::Stop, |(_, reason)| reason);
         let reason = quoted(stop_reason(reason));
         // Clients read the output tokens of every `message_delta`.
@@ -115,13 +124,36 @@ impl wire::Writer for Writer {
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
-        let kind = object(data).and_then(|root| word(root.member("type")));
+        let root = object(data);
+        let [kind, index, block] = root.map_or([None; 3], |root| members_of(root, ["type", "index", "content_block"]));
+        let kind = word(kind);
         let kind = kind.as_deref().unwrap_or(event_type);
-        if data.is_empty() || kind == "message_start" && self.has_begun {
+        if kind == "message_start" && self.has_begun {
+            self.blocks.iter_mut().for_each(|block| block.slot = None);
             return;
         }
-        self.observe(event_type, data);
-        Encoder::event(out, Some(kind).filter(|kind| !matches!(*kind, "" | "message")), None, data);
+        let slot = place(index);
+        let known = match kind {
+            "content_block_start" => match self.adopt_block(out, slot, block) {
+                None => return,
+                known => known,
+            },
+            // The block may be continued. The stop is written with the next start, or at the end.
+            "content_block_stop" if self.block_of(slot).is_some_and(|block| block.kind.is_some()) => return,
+            _ => self.block_of(slot).map(|block| block.index),
+        };
+        let mut edits = Edits::default();
+        if let (Some(known), Some(index)) = (known.filter(|&known| known != slot), index) {
+            edits.replace(index, &known.to_string());
+        }
+        let data = edits.apply(data);
+        if data.is_empty() {
+            return;
+        }
+        if kind != "content_block_start" {
+            self.observe(event_type, &data);
+        }
+        Encoder::event(out, Some(kind).filter(|kind| !matches!(*kind, "" | "message")), None, &data);
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {
@@ -154,13 +186,38 @@ impl wire::Writer for Writer {
 
 impl Writer {
     fn note(&mut self, index: u32, block: Option<Raw<'_>>, is_open: bool) {
-        let kind = match word(block.and_then(|block| block.member("type"))).as_deref() {
-            Some("text") => Some(SlotKind::Text),
-            Some(kind) if is_call(kind) => Some(SlotKind::Arguments),
-            _ => None,
-        };
         self.blocks.retain(|block| block.index != index);
-        self.blocks.push(Block { slot: index, index, kind, is_open });
+        self.blocks.push(Block { slot: Some(index), index, kind: kind_of(block), is_open });
+    }
+
+    /// Returns the block that a slot of the answer that is being read writes to.
+    fn block_of(&self, slot: u32) -> Option<&Block> {
+        self.blocks.iter().find(|block| block.slot == Some(slot))
+    }
+
+    /// Starts a block of another answer. Returns its index, or `None` if the client has a block that takes its text: the
+    /// text block that was open when the answer before broke off. All other open blocks are stopped.
+    fn adopt_block(&mut self, out: &mut Vec<u8>, slot: u32, block: Option<Raw<'_>>) -> Option<u32> {
+        let kind = kind_of(block);
+        self.blocks.iter_mut().filter(|block| block.slot == Some(slot)).for_each(|block| block.slot = None);
+        if kind == Some(SlotKind::Text)
+            && let Some(waiting) = self.blocks.iter_mut().find(|block| block.is_waiting())
+        {
+            waiting.slot = Some(slot);
+            let begin = word(block.and_then(|block| block.member("text")));
+            if let Some(begin) = begin {
+                wire::Writer::text(self, out, Slot { id: SlotId::of(slot), kind: SlotKind::Text }, &begin);
+            }
+            return None;
+        }
+        self.stop_blocks(out, |block| !block.is_waiting());
+        let index = self.next_index();
+        self.blocks.push(Block { slot: Some(slot), index, kind, is_open: true });
+        Some(index)
+    }
+
+    fn next_index(&self) -> u32 {
+        self.blocks.iter().map(|block| block.index.saturating_add(1)).max().unwrap_or(0)
     }
 
     fn note_usage(&mut self, usage: Option<Raw<'_>>) {
@@ -180,9 +237,9 @@ impl Writer {
     /// an open one is stopped first.
     fn start(&mut self, out: &mut Vec<u8>, slot: Slot) -> u32 {
         self.begin(out);
-        self.stop_blocks(out);
-        let index = self.blocks.iter().map(|block| block.index.saturating_add(1)).max().unwrap_or(0);
-        self.blocks.push(Block { slot: slot.id.item, index, kind: Some(slot.kind), is_open: true });
+        self.stop_blocks(out, |_| true);
+        let index = self.next_index();
+        self.blocks.push(Block { slot: Some(slot.id.item), index, kind: Some(slot.kind), is_open: true });
         let block = match slot.kind {
             SlotKind::Text => r#"{"type":"text","text":""}"#.to_owned(),
             SlotKind::Arguments => {
@@ -194,13 +251,23 @@ impl Writer {
         index
     }
 
-    fn stop_blocks(&mut self, out: &mut Vec<u8>) {
+    /// Stops the open blocks among those that `is_over` selects.
+    fn stop_blocks(&mut self, out: &mut Vec<u8>, is_over: impl Fn(&Block) -> bool) {
         self.blocks.sort_unstable_by_key(|block| block.index);
-        for block in self.blocks.iter_mut().filter(|block| block.is_open) {
+        for block in self.blocks.iter_mut().filter(|block| block.is_open && is_over(block)) {
             block.is_open = false;
             let data = format!(r#"{{"type":"content_block_stop","index":{}}}"#, block.index);
             event(out, "content_block_stop", &data);
         }
+    }
+}
+
+/// Returns what is written to a content block.
+fn kind_of(block: Option<Raw<'_>>) -> Option<SlotKind> {
+    match word(block.and_then(|block| block.member("type"))).as_deref() {
+        Some("text") => Some(SlotKind::Text),
+        Some(kind) if is_call(kind) => Some(SlotKind::Arguments),
+        _ => None,
     }
 }
 

@@ -11,8 +11,10 @@ use crate::provider::wire::{Slot, SlotKind, SlotText};
 /// An item of a response.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// The item's number in slots: its index, or the number that another answer had.
-    pub(super) slot: u32,
+    /// The item's number in the slots of the answer that is being read: its index there. `None`: the item is of an answer
+    /// that broke off.
+    pub(super) slot: Option<u32>,
+    pub(super) origin: Origin,
     pub(super) index: u32,
     pub(super) kind: ItemKind,
     /// The item as it came last, at its start or at its end.
@@ -22,6 +24,17 @@ pub(super) struct Item {
     pub(super) parts: Vec<Part>,
     /// Of a call.
     pub(super) arguments: Text,
+}
+
+/// The answer that an item is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The first answer, or an item that was written for it.
+    First,
+    /// Another answer, whose events were adopted.
+    Adopted,
+    /// The first one, which broke off; its text is another answer's.
+    Shared,
 }
 
 /// What an item is.
@@ -128,7 +141,8 @@ impl Item {
             ItemKind::Call(call) if !is_open => arguments.end(raw.member(call.member)),
             ItemKind::Call(_) | ItemKind::Other => {}
         }
-        Self { slot: index, index, kind, raw: raw.as_str().to_owned(), is_open, parts, arguments }
+        let (slot, origin) = (Some(index), Origin::First);
+        Self { slot, origin, index, kind, raw: raw.as_str().to_owned(), is_open, parts, arguments }
     }
 
     /// Returns the item's id.
@@ -144,7 +158,13 @@ impl Item {
             ItemKind::Call(_) => slot.kind == SlotKind::Arguments,
             ItemKind::Other => false,
         };
-        fits && self.slot == slot.id.item
+        fits && self.slot == Some(slot.id.item)
+    }
+
+    /// Returns whether the message of the next answer can be this item: its own answer broke off before its text.
+    pub(super) fn is_waiting(&self) -> bool {
+        let is_empty = self.parts.iter().all(|part| part.is_open && part.text.inner.is_empty());
+        self.is_open && self.slot.is_none() && matches!(self.kind, ItemKind::Message) && is_empty
     }
 
     /// Returns a part of this item, which is added if it is not known.
@@ -161,7 +181,8 @@ impl Item {
         let is_this = |text: &&SlotText<'_>| {
             self.has(text.slot) && part.is_none_or(|part| text.slot.id.part.unwrap_or(0) == part.index)
         };
-        match texts.iter().find(is_this) {
+        // The text of another answer begins with what the answer before had, which may be in another item.
+        match texts.iter().find(is_this).filter(|_| self.origin == Origin::First) {
             Some(text) => crate::json::string::quoted(text.text),
             None => part.map_or(&self.arguments, |part| &part.text).quoted(),
         }
@@ -227,13 +248,18 @@ impl Numbers {
         self.ends.iter().map(|(_, number)| Some(*number)).max().flatten().max(self.last).filter(|_| !self.is_off)
     }
 
-    /// Returns the number of the next event, as a member with its comma.
-    pub(super) fn next(&mut self) -> String {
+    /// Returns the number of the next event. `None`: events have no numbers.
+    pub(super) fn next_number(&mut self) -> Option<u64> {
         if self.is_off {
-            return String::new();
+            return None;
         }
         let number = self.sent().map_or(0, |highest| highest.saturating_add(1));
         self.last = Some(number);
-        format!("\"sequence_number\":{number},")
+        Some(number)
+    }
+
+    /// Returns the number of the next event, as a member with its comma.
+    pub(super) fn next(&mut self) -> String {
+        self.next_number().map(|number| format!("\"sequence_number\":{number},")).unwrap_or_default()
     }
 }

@@ -5,6 +5,7 @@
 //! <https://platform.openai.com/docs/api-reference/responses-streaming>. The slot of a text is its item and its part, that
 //! of arguments its item.
 
+mod adopt;
 mod body;
 mod items;
 mod reader;

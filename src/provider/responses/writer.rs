@@ -1,6 +1,7 @@
 //! Writes events that continue a Responses stream.
 
-use super::items::{Item, ItemKind, Numbers, Part, with};
+use super::adopt::Held;
+use super::items::{Item, ItemKind, Numbers, Origin, Part, with};
 use super::{CALLS, CHANGING, Call, is_head, is_terminal, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -15,10 +16,12 @@ use crate::sse::Encoder;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writer {
     /// The response as it came last, without its items. Empty: the client knows none.
-    response: String,
+    pub(super) response: String,
     /// The items, in order of their index.
-    items: Vec<Item>,
-    numbers: Numbers,
+    pub(super) items: Vec<Item>,
+    pub(super) numbers: Numbers,
+    /// Events of another answer that end a text which may be continued.
+    pub(super) held: Vec<Held>,
     form: Form<Delta>,
 }
 
@@ -59,7 +62,7 @@ impl wire::Writer for Writer {
     }
 
     fn reopen(&mut self, slot: SlotId) {
-        let Some(item) = self.items.iter_mut().find(|item| item.slot == slot.item) else { return };
+        let Some(item) = self.items.iter_mut().find(|item| item.slot == Some(slot.item)) else { return };
         item.is_open = true;
         item.arguments.is_over = false;
         let part = slot.part.unwrap_or(0);
@@ -70,6 +73,7 @@ impl wire::Writer for Writer {
     }
 
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
+        self.continue_held(out, slot);
         let at = self.place_of(out, slot);
         let Some(item) = self.items.get_mut(at) else { return };
         let (id, index) = (quoted(&item.id()), item.index);
@@ -89,6 +93,7 @@ impl wire::Writer for Writer {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>, texts: &[SlotText<'_>], ending: &Ending<'_>) {
+        self.release(out);
         self.begin(out);
         let (status, details) = status(ending.reasons.first().map_or(&Finish::Stop, |(_, reason)| reason));
         let item_status = quoted(if status == "completed" { status } else { super::INCOMPLETE });
@@ -96,8 +101,7 @@ impl wire::Writer for Writer {
         for item in self.items.iter_mut().filter(|item| item.is_open) {
             end_item(out, item, texts, &item_status, &mut self.numbers);
         }
-        let items: Vec<&str> = self.items.iter().map(|item| item.raw.as_str()).collect();
-        let output = format!("[{}]", items.join(","));
+        let output = self.output();
         let (quoted_status, usage) = (quoted(status), ending.usage);
         let mut set = vec![("status", quoted_status.as_str()), ("incomplete_details", &details), ("output", &output)];
         set.extend(usage.map(|usage| ("usage", usage)));
@@ -108,6 +112,7 @@ impl wire::Writer for Writer {
     }
 
     fn report(&mut self, out: &mut Vec<u8>, report: &str) {
+        self.release(out);
         let number = self.numbers.next();
         event(out, "keepalive", &format!(r#"{number}"restitch":{report}"#));
     }
@@ -122,26 +127,16 @@ impl wire::Writer for Writer {
 
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
         let Some(root) = object(data) else { return };
-        let [kind, number] = members_of(root, ["type", "sequence_number"]);
-        let kind = word(kind);
+        let kind = word(root.member("type"));
         let name = kind.as_deref().unwrap_or(event_type);
-        let event_name = Some(name).filter(|name| !matches!(*name, "" | "message"));
         if is_head(name) && self.has_begun() {
-            return;
+            self.items.iter_mut().for_each(|item| item.slot = None);
+        } else if self.may_continue(name, root) {
+            self.held.push(Held { name: name.to_owned(), data: data.to_owned() });
+        } else {
+            self.release(out);
+            self.adopt_event(out, name, data);
         }
-        let mut edits = Edits::default();
-        if let Some(number) = number {
-            let next = self.numbers.next();
-            let next = next.trim_start_matches("\"sequence_number\":").trim_end_matches(',');
-            if !next.is_empty() {
-                edits.replace(number, next);
-            }
-        }
-        let data = edits.apply(data);
-        if let Some(root) = object(&data) {
-            self.note(name, root);
-        }
-        Encoder::event(out, event_name, None, &data);
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {
@@ -169,8 +164,19 @@ impl wire::Writer for Writer {
 }
 
 impl Writer {
+    /// Returns all items, as a JSON array.
+    pub(super) fn output(&mut self) -> String {
+        self.items.sort_by_key(|item| item.index);
+        let is_open = |item: &Item| item.is_open && !matches!(item.kind, ItemKind::Other);
+        let items = self.items.iter().map(|item| match is_open(item) {
+            true => item.written(&[], "\"incomplete\""),
+            false => item.raw.clone(),
+        });
+        format!("[{}]", items.collect::<Vec<_>>().join(","))
+    }
+
     /// Takes note of an event.
-    fn note(&mut self, name: &str, root: Raw<'_>) {
+    pub(super) fn note(&mut self, name: &str, root: Raw<'_>) {
         let [number, index, content, delta] =
             members_of(root, ["sequence_number", "output_index", "content_index", "delta"]);
         let number = number.and_then(|number| number.as_u64());
@@ -243,10 +249,16 @@ impl Writer {
     }
 
     fn note_item(&mut self, index: u32, item: Option<Raw<'_>>, is_open: bool) {
-        if let Some(item) = item {
-            self.items.retain(|other| other.index != index);
-            self.items.push(Item::new(index, item, is_open));
+        let Some(item) = item else { return };
+        let mut item = Item::new(index, item, is_open);
+        if let Some(at) = self.items.iter().position(|other| other.index == index) {
+            let known = self.items.remove(at);
+            // An adopted item is known before its first event is noted.
+            if !is_open || known.origin == Origin::Adopted {
+                (item.slot, item.origin) = (known.slot, known.origin);
+            }
         }
+        self.items.push(item);
     }
 
     /// Writes the start of the response, if the client knows none.
@@ -277,8 +289,12 @@ impl Writer {
         at
     }
 
+    pub(super) fn next_index(&self) -> u32 {
+        self.items.iter().map(|item| item.index.saturating_add(1)).max().unwrap_or(0)
+    }
+
     fn start_item(&mut self, out: &mut Vec<u8>, slot: Slot) -> usize {
-        let index = self.items.iter().map(|item| item.index.saturating_add(1)).max().unwrap_or(0);
+        let index = self.next_index();
         let raw = match slot.kind {
             SlotKind::Text => format!(
                 r#"{{"id":"msg_restitch_{index}","type":"message","status":"in_progress","content":[],"role":"assistant"}}"#
@@ -290,7 +306,7 @@ impl Writer {
         let number = self.numbers.next();
         event(out, "response.output_item.added", &format!(r#"{number}"output_index":{index},"item":{raw}"#));
         if let Some(root) = Raw::root(&raw) {
-            self.items.push(Item { slot: slot.id.item, ..Item::new(index, root, true) });
+            self.items.push(Item { slot: Some(slot.id.item), ..Item::new(index, root, true) });
         }
         self.items.len().saturating_sub(1)
     }
@@ -305,7 +321,13 @@ fn delta_call(name: &str) -> Option<Option<&'static Call>> {
 }
 
 /// Writes what ends an item, as far as the client does not have it.
-fn end_item(out: &mut Vec<u8>, item: &mut Item, texts: &[SlotText<'_>], status: &str, numbers: &mut Numbers) {
+pub(super) fn end_item(
+    out: &mut Vec<u8>,
+    item: &mut Item,
+    texts: &[SlotText<'_>],
+    status: &str,
+    numbers: &mut Numbers,
+) {
     let place = format!(r#""item_id":{},"output_index":{}"#, quoted(&item.id()), item.index);
     if let ItemKind::Call(call) = item.kind
         && !item.arguments.is_over

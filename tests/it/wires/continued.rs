@@ -264,7 +264,8 @@ fn answers_that_are_cut_by_the_limit_become_whole() {
             let context = format!("{dialect} {kind:?} {at}");
             let read = read(dialect, &received.body);
             assert_eq!(text_of(kind, &read), DOCUMENT, "{context}: {}", received.body);
-            assert_eq!(received.outcome.status(), Status::Complete, "{context}");
+            let ended = (received.outcome.status(), received.transport_end);
+            assert_eq!(ended, (Status::Complete, TransportEnd::Closed), "{context}");
             check_form(dialect, &received.body);
             let word =
                 answer(dialect, kind, "", Some(if kind == SlotKind::Text { "stop" } else { "tool_calls" })).stream();

@@ -330,6 +330,122 @@ fn a_second_answers_start_is_dropped_and_the_rest_passes() {
     assert_eq!(written(&out)[0].0, "content_block_stop");
 }
 
+/// Writes what the client gets of an answer that broke off, and then of a second answer.
+fn adopted(first: &[&str], second: &[&str], then: impl Fn(&mut dyn Writer, &mut Vec<u8>)) -> Vec<Value> {
+    let (mut writer, mut out) = (begun(first), Vec::new());
+    second.iter().for_each(|data| writer.adopt(&mut out, "", data));
+    then(&mut *writer, &mut out);
+    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
+    let all = [named(first), written(&out)].concat();
+    all.iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect()
+}
+
+/// Returns the events of blocks, in short.
+fn blocks(events: &[Value]) -> Vec<String> {
+    let of_blocks = events.iter().filter(|event| event["index"].is_u64());
+    let short = |event: &Value| match event["type"].as_str().unwrap().trim_start_matches("content_block_") {
+        "start" => format!("start {} {}", event["index"], event["content_block"]["type"].as_str().unwrap()),
+        "delta" => format!("delta {}", event["index"]),
+        other => format!("{other} {}", event["index"]),
+    };
+    of_blocks.map(short).collect()
+}
+
+const THINKING: &str =
+    r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#;
+const THOUGHT: &str =
+    r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}, "x":1}"#;
+
+fn second_with_thinking() -> [String; 12] {
+    let at = |index: u32, data: &str| data.replacen(r#""index":0"#, &format!(r#""index":{index}"#), 1);
+    let stop = r#"{"type":"content_block_stop","index":0}"#;
+    let text = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"[1]"}}"#;
+    let json = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}"#;
+    [
+        START.to_owned(),
+        THINKING.to_owned(),
+        THOUGHT.to_owned(),
+        stop.to_owned(),
+        at(1, TEXT_START),
+        at(1, text),
+        r#"{"type":"ping"}"#.to_owned(),
+        at(1, stop),
+        CALL_START.replace(r#""index":1"#, r#""index":2"#),
+        at(2, json),
+        at(2, stop),
+        String::new(),
+    ]
+}
+
+#[test]
+fn a_second_answers_blocks_follow_those_of_the_first() {
+    let second = second_with_thinking();
+    let second: Vec<&str> = second.iter().map(String::as_str).collect();
+    let events = adopted(&[START, THINKING, THOUGHT], &second, |_, _| {});
+    assert_eq!(
+        blocks(&events),
+        [
+            "start 0 thinking",
+            "delta 0",
+            "stop 0",
+            "start 1 thinking",
+            "delta 1",
+            "stop 1",
+            "start 2 text",
+            "delta 2",
+            "stop 2",
+            "start 3 tool_use",
+            "delta 3",
+            "stop 3",
+        ]
+    );
+    assert_eq!(events.iter().filter(|event| event["type"] == "message_start").count(), 1);
+}
+
+#[test]
+fn an_open_text_block_takes_the_second_answers_text() {
+    let second = second_with_thinking();
+    let second: Vec<&str> = second.iter().map(String::as_str).collect();
+    let begin = TEXT_START.replace(r#""text":"""#, r#""text":"[""#);
+    let direct =
+        [START, &begin, r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"1]"}}"#];
+    assert_eq!(
+        blocks(&adopted(&[START, TEXT_START], &direct, |_, _| {})),
+        ["start 0 text", "delta 0", "delta 0", "stop 0"]
+    );
+    // The second answer may break off, too.
+    let twice = [&[START, TEXT_START][..], &direct].concat();
+    assert_eq!(
+        blocks(&adopted(&[START, TEXT_START], &twice, |_, _| {})),
+        ["start 0 text", "delta 0", "delta 0", "stop 0"]
+    );
+    assert_eq!(
+        blocks(&adopted(&[START, TEXT_START], &second, |_, _| {})),
+        [
+            "start 0 text",
+            "start 1 thinking",
+            "delta 1",
+            "stop 1",
+            "delta 0",
+            "stop 0",
+            "start 2 tool_use",
+            "delta 2",
+            "stop 2",
+        ]
+    );
+}
+
+#[test]
+fn a_second_answer_that_is_cut_is_continued_in_its_block() {
+    let second = second_with_thinking();
+    let second: Vec<&str> = second[..8].iter().map(String::as_str).collect();
+    let events = adopted(&[START, THINKING], &second, |writer, out| writer.text(out, text_slot(1), "2]"));
+    assert_eq!(
+        blocks(&events)[1..],
+        ["stop 0", "start 1 thinking", "delta 1", "stop 1", "start 2 text", "delta 2", "delta 2", "stop 2"]
+    );
+}
+
 #[test]
 fn events_with_another_text_or_without_their_end() {
     let writer = begun(&[START]);

@@ -357,6 +357,103 @@ fn a_second_answer_goes_on_with_the_numbers() {
     assert_eq!(events.last().unwrap()["response"]["output"][0]["content"][0]["text"], "[1,");
 }
 
+const REASONING: &str = r#"{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}"#;
+const REASONING_DONE: &str = r#"{"type":"response.output_item.done","sequence_number":2,"output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}"#;
+
+/// Writes what the client gets of an answer that broke off, and then of a second answer, which has other ids. Checks the
+/// numbers, and that every item that has begun ends.
+fn adopted(first: &[&str], second: &[&str], then: impl Fn(&mut dyn Writer, &mut Vec<u8>)) -> Vec<Value> {
+    let (mut writer, mut out) = (begun(first), Vec::new());
+    for data in second {
+        writer.adopt(&mut out, "", &data.replace("_1\"", "_2\""));
+    }
+    then(&mut *writer, &mut out);
+    let events = numbered(&[named(first), written(&out)].concat());
+    let places = |name: &str| {
+        let of_name = events.iter().filter(|event| event["type"] == name);
+        let mut places: Vec<_> = of_name.map(|event| event["output_index"].as_u64().unwrap()).collect();
+        places.sort_unstable();
+        places
+    };
+    let added = places("response.output_item.added");
+    assert_eq!(added, (0..added.len() as u64).collect::<Vec<_>>());
+    if events.last().unwrap()["type"] == "response.completed" {
+        assert_eq!(added, places("response.output_item.done"));
+    }
+    events
+}
+
+fn complete(writer: &mut dyn Writer, out: &mut Vec<u8>) {
+    writer.finish(out, &[], &ending(&[(0, Finish::Stop)], None, None));
+}
+
+fn ids(response: &Value) -> Vec<&str> {
+    response["output"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_second_answers_items_follow_those_of_the_first() {
+    let at_1 = |data: &str| data.replace(r#""output_index":0"#, r#""output_index":1"#);
+    let message = [MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE].map(at_1);
+    let second = [&[CREATED, REASONING, REASONING_DONE][..], &message.each_ref().map(String::as_str)].concat();
+    let events = adopted(&[CREATED, REASONING], &second, complete);
+    let end = &events.last().unwrap()["response"];
+    assert_eq!(end["id"], "resp_1");
+    assert_eq!(ids(end), ["rs_1", "rs_2", "msg_2"]);
+    assert_eq!(end["output"][2]["content"][0]["annotations"], json!([{"a": 1}]));
+    let delta = events.iter().find(|event| event["type"] == "response.output_text.delta").unwrap();
+    assert_eq!((&delta["output_index"], &delta["item_id"]), (&json!(2), &json!("msg_2")));
+}
+
+#[test]
+fn an_open_call_ends_before_a_second_answer() {
+    let call = FUNCTION.replace(r#""sequence_number":7,"output_index":1"#, r#""sequence_number":1,"output_index":0"#);
+    let second = [CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE];
+    let events = adopted(&[CREATED, &call], &second, complete);
+    let names: Vec<_> = events[2..5].iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        ["response.function_call_arguments.done", "response.output_item.done", "response.output_item.added"]
+    );
+    assert_eq!(ids(&events.last().unwrap()["response"]), ["fc_1", "msg_2"]);
+}
+
+#[test]
+fn an_open_message_takes_the_second_answers_text() {
+    let second = [CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE];
+    for first in [&[CREATED, MESSAGE][..], &[CREATED, MESSAGE, PART]] {
+        let events = adopted(first, &second, complete);
+        assert_eq!(events.iter().filter(|event| event["type"] == "response.content_part.added").count(), 1);
+        assert!(events.iter().all(|event| !event.to_string().contains("msg_2")), "{events:?}");
+        let end = &events.last().unwrap()["response"];
+        assert_eq!((ids(end), &end["output"][0]["content"][0]["text"]), (vec!["msg_1"], &json!("[1,")));
+    }
+}
+
+#[test]
+fn a_second_answer_that_is_cut_is_continued_in_its_item() {
+    let second = [CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE];
+    for first in [&[CREATED, MESSAGE][..], &[CREATED, MESSAGE, PART]] {
+        let events = adopted(first, &second, |writer, out| {
+            writer.text(out, TEXT, "2]");
+            complete(writer, out);
+        });
+        let names: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        let ends = names.iter().filter(|name| name.ends_with(".done")).count();
+        assert_eq!((names.len(), ends), (9, 3), "{names:?}");
+        assert_eq!(events.last().unwrap()["response"]["output"][0]["content"][0]["text"], "[1,2]");
+    }
+}
+
+#[test]
+fn a_second_answer_that_fails_has_the_first_ones_name() {
+    let failed = r#"{"type":"response.failed","sequence_number":2,"response":{"id":"resp_1","status":"failed","output":[],"error":{"message":"no"}}}"#;
+    let events = adopted(&[CREATED, REASONING], &[CREATED, MESSAGE, failed], |_, _| {});
+    let end = &events.last().unwrap()["response"];
+    assert_eq!((&end["id"], &end["error"]["message"]), (&json!("resp_1"), &json!("no")));
+    assert_eq!(ids(end), ["rs_1", "msg_2"]);
+}
+
 #[test]
 fn an_own_event_that_is_written_again_keeps_its_number() {
     let (mut writer, mut out) = (begun(&[CREATED, MESSAGE, PART, DELTA]), Vec::new());
