@@ -216,7 +216,7 @@ impl Proxy {
             Output::Call { request, .. } => match &request.turn {
                 Some(turn) => tracing::info!(call = request.number, mode = turn.mode.as_str(), "asking for the rest"),
                 None if request.resume.is_some() => {
-                    tracing::info!(call = request.number, "attaching to the answer again")
+                    tracing::info!(call = request.number, "attaching to the answer again");
                 }
                 None => tracing::info!(call = request.number, "sending the request again"),
             },

@@ -70,7 +70,7 @@ impl BodyRelay {
     /// Asks for continuations in this way.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.slots.configure(|session| session.set_strategy(strategy.clone()));
+        self.slots.configure(move |session| session.set_strategy(strategy.clone()));
         self
     }
 

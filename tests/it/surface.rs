@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use source::{Item, after_generics, closing, parse};
 
 /// Types, traits, free functions, constants and macros.
-const MAX_ITEMS: usize = 133;
+const MAX_ITEMS: usize = 135;
 /// Public methods of these types, and the methods of these traits.
-const MAX_METHODS: usize = 314;
+const MAX_METHODS: usize = 321;
 /// Public items and methods behind `#[doc(hidden)]`: for benches, fuzz targets and peers.
-const MAX_HIDDEN: usize = 289;
+const MAX_HIDDEN: usize = 332;
 
 #[test]
 fn the_surface_is_as_large_as_it_was_decided_to_be() {

@@ -36,7 +36,7 @@ pub fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>)
             match text.slot.kind {
                 SlotKind::Text => edits.object(message, &[], &[("content", &quoted)]),
                 SlotKind::Arguments => {
-                    edits.object(function(message, text.slot.id.part?)?, &[], &[("arguments", &quoted)])
+                    edits.object(function(message, text.slot.id.part?)?, &[], &[("arguments", &quoted)]);
                 }
             }
         }

@@ -233,10 +233,9 @@ impl Writer {
             }
             (ItemKind::Message, "response.output_text.done") => item.part(content).text.end(root.member("text")),
             (ItemKind::Message, "response.refusal.done") => item.part(content).text.end(root.member("refusal")),
-            (ItemKind::Call(call), name) => match name.strip_prefix(call.event) {
-                Some(".done") => item.arguments.end(root.member(call.member)),
-                _ => {}
-            },
+            (ItemKind::Call(call), name) if name.strip_prefix(call.event) == Some(".done") => {
+                item.arguments.end(root.member(call.member));
+            }
             _ => {}
         }
     }
