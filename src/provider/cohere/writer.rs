@@ -18,10 +18,49 @@ pub(super) struct Writer {
     has_begun: bool,
     /// The first event has no name beside its type.
     is_nameless: bool,
-    /// The slots that have begun, and whether they are open.
-    slots: BTreeMap<Slot, bool>,
+    /// The slots that have begun, by the client's numbers.
+    slots: BTreeMap<Slot, State>,
+    /// The slots of another answer that is adopted, and the client's numbers for them.
+    adopted: BTreeMap<Slot, Slot>,
     /// The slot whose end was observed last.
     ended: Option<Slot>,
+}
+
+/// How far the client knows a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Open, with reasoning.
+    Reasoning,
+    Ended,
+}
+
+/// What the type of an event says of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Start,
+    Delta,
+    End,
+}
+
+/// Returns the slot that an event belongs to, and what the event is in it.
+fn step(name: &str, root: Raw<'_>) -> Option<(Slot, Step)> {
+    let id = SlotId::of(fields::number(root.member("index")).unwrap_or_default());
+    let (kind, step) = match name {
+        "content-start" => (SlotKind::Text, Step::Start),
+        "content-delta" => (SlotKind::Text, Step::Delta),
+        "content-end" => (SlotKind::Text, Step::End),
+        "tool-call-start" => (SlotKind::Arguments, Step::Start),
+        "tool-call-delta" => (SlotKind::Arguments, Step::Delta),
+        "tool-call-end" => (SlotKind::Arguments, Step::End),
+        _ => return None,
+    };
+    Some((Slot { id, kind }, step))
+}
+
+/// Returns the content of an event that starts one or has more of it.
+fn content(root: Raw<'_>) -> Option<Raw<'_>> {
+    root.member("delta")?.member("message")?.member("content")
 }
 
 impl Writer {
@@ -34,15 +73,62 @@ impl Writer {
     fn end(&mut self, out: &mut Vec<u8>, slot: Slot) {
         let event_type = if slot.kind == SlotKind::Text { "content-end" } else { "tool-call-end" };
         self.event(out, event_type, &format!("\"index\":{}", slot.id.item));
-        self.slots.insert(slot, false);
+        self.slots.insert(slot, State::Ended);
     }
 
-    /// Ends the slots that are open, in their order.
-    fn end_all(&mut self, out: &mut Vec<u8>) {
-        let open: Vec<_> = self.slots.iter().filter(|(_, is_open)| **is_open).map(|(slot, _)| *slot).collect();
+    /// Ends the slots that are open, in their order, except for one.
+    fn end_all(&mut self, out: &mut Vec<u8>, except: Option<Slot>) {
+        let is_over = |(slot, state): &(&Slot, &State)| **state != State::Ended && Some(**slot) != except;
+        let open: Vec<_> = self.slots.iter().filter(is_over).map(|(slot, _)| *slot).collect();
         for slot in open {
             self.end(out, slot);
         }
+    }
+
+    /// Takes note of an event of a slot.
+    fn note(&mut self, (slot, step): (Slot, Step), root: Raw<'_>) {
+        let state = match step {
+            Step::Start if content(root).is_some_and(is_thinking) => State::Reasoning,
+            Step::Delta if self.slots.get(&slot) == Some(&State::Reasoning) => State::Reasoning,
+            Step::Start | Step::Delta => State::Open,
+            Step::End => {
+                self.ended = Some(slot);
+                State::Ended
+            }
+        };
+        self.slots.insert(slot, state);
+    }
+
+    /// Returns the text that was open when the answer before an adopted one broke off.
+    fn waiting(&self) -> Option<Slot> {
+        let open = self.slots.iter().filter(|(slot, state)| slot.kind == SlotKind::Text && **state == State::Open);
+        open.map(|(slot, _)| *slot).find(|slot| !self.adopted.values().any(|known| known == slot))
+    }
+
+    /// Begins a slot of another answer. Returns the client's slot for it, or `None` if the client has one that takes its
+    /// text. All other open slots are ended.
+    fn adopt_start(&mut self, out: &mut Vec<u8>, slot: Slot, root: Raw<'_>) -> Option<Slot> {
+        let waiting = self.waiting();
+        let is_text = slot.kind == SlotKind::Text && !content(root).is_some_and(is_thinking);
+        if let Some(waiting) = waiting.filter(|_| is_text) {
+            self.adopted.insert(slot, waiting);
+            let begin = content(root).and_then(|content| fields::word(content.member("text")));
+            if let Some(begin) = begin {
+                wire::Writer::text(self, out, slot, &begin);
+            }
+            return None;
+        }
+        self.end_all(out, waiting);
+        let of_kind = self.slots.keys().filter(|known| known.kind == slot.kind);
+        let next = of_kind.map(|known| known.id.item.saturating_add(1)).max().unwrap_or(0);
+        let known = Slot { id: SlotId::of(next), kind: slot.kind };
+        self.adopted.insert(slot, known);
+        Some(known)
+    }
+
+    /// Returns the client's slot for one of the answer that is being read.
+    fn known(&self, slot: Slot) -> Slot {
+        self.adopted.get(&slot).copied().unwrap_or(slot)
     }
 
     /// Begins a slot if the client does not know it. The name of an unknown tool call can't be told.
@@ -62,7 +148,7 @@ impl Writer {
                 self.event(out, "tool-call-start", &format!("\"index\":{index},\"delta\":{delta}"));
             }
         }
-        self.slots.insert(slot, true);
+        self.slots.insert(slot, State::Open);
     }
 }
 
@@ -70,28 +156,12 @@ impl wire::Writer for Writer {
     fn observe(&mut self, event_type: &str, data: &str) {
         let Some(root) = fields::object(data) else { return };
         let written = fields::word(root.member("type"));
-        let id = SlotId::of(fields::number(root.member("index")).unwrap_or_default());
-        let (text, call) = (Slot { id, kind: SlotKind::Text }, Slot { id, kind: SlotKind::Arguments });
-        match written.as_deref().unwrap_or(event_type) {
-            "message-start" => {
-                self.has_begun = true;
-                self.is_nameless = event_type == "message";
-            }
-            "content-start" | "content-delta" => {
-                self.slots.insert(text, true);
-            }
-            "tool-call-start" | "tool-call-delta" => {
-                self.slots.insert(call, true);
-            }
-            "content-end" => {
-                self.slots.insert(text, false);
-                self.ended = Some(text);
-            }
-            "tool-call-end" => {
-                self.slots.insert(call, false);
-                self.ended = Some(call);
-            }
-            _ => {}
+        let name = written.as_deref().unwrap_or(event_type);
+        if name == "message-start" {
+            self.has_begun = true;
+            self.is_nameless = event_type == "message";
+        } else if let Some(step) = step(name, root) {
+            self.note(step, root);
         }
     }
 
@@ -104,11 +174,12 @@ impl wire::Writer for Writer {
         let ended = self.ended.filter(|ended| ended.id == slot);
         let known = self.slots.keys().find(|known| known.id == slot).copied();
         if let Some(slot) = ended.or(known) {
-            self.slots.insert(slot, true);
+            self.slots.insert(slot, State::Open);
         }
     }
 
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
+        let slot = self.known(slot);
         self.begin(out, slot);
         let (index, text) = (slot.id.item, quoted(text));
         let (event_type, message) = match slot.kind {
@@ -121,7 +192,7 @@ impl wire::Writer for Writer {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
-        self.end_all(out);
+        self.end_all(out, None);
         let reason = quoted(ending.reasons.first().map_or("COMPLETE", |(_, reason)| super::word(reason)));
         let usage = ending.usage.map(|usage| format!(",\"usage\":{usage}")).unwrap_or_default();
         let report = ending.report.map(|report| format!(",\"restitch\":{report}")).unwrap_or_default();
@@ -144,11 +215,33 @@ impl wire::Writer for Writer {
         self.event(out, "message-end", &format!(r#""delta":{delta},"restitch":{report}"#));
     }
 
-    /// Writes the event as it is: only `message-start` has members that belong to one answer.
+    /// Writes the event with the client's number of its slot.
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
+        let root = fields::object(data);
+        let written = root.and_then(|root| fields::word(root.member("type")));
+        let kind = written.as_deref().unwrap_or(event_type);
+        if kind == "message-start" && self.has_begun {
+            self.adopted.clear();
+            return;
+        }
+        let mut edits = Edits::default();
+        if let Some((root, (slot, step))) = root.and_then(|root| Some((root, step(kind, root)?))) {
+            let known = match step {
+                Step::Start => self.adopt_start(out, slot, root),
+                // The text may be continued. The end is written with the next start, or at the end of the answer.
+                Step::End if self.slots.get(&self.known(slot)) == Some(&State::Open) => None,
+                Step::Delta | Step::End => Some(self.known(slot)),
+            };
+            let Some(known) = known else { return };
+            if let Some(index) = root.member("index").filter(|_| known != slot) {
+                edits.replace(index, &known.id.item.to_string());
+            }
+            self.note((known, step), root);
+        } else {
+            self.observe(event_type, data);
+        }
         let name = Some(event_type).filter(|name| *name != "message" && !self.is_nameless);
-        Encoder::event(out, name, None, data);
-        self.observe(event_type, data);
+        Encoder::event(out, name, None, &edits.apply(data));
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {

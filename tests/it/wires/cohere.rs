@@ -6,7 +6,7 @@ use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish, SlotId};
 
 use super::{
-    PREFILL, REPROMPT, Rest, ask, ending, read, read_body, read_data, text, write_body, writer_after, written,
+    PREFILL, REPROMPT, Rest, ask, ending, events, read, read_body, read_data, text, write_body, writer_after, written,
 };
 
 const WIRE: Dialect = Dialect::Cohere;
@@ -175,8 +175,47 @@ fn events_are_changed() {
         CALL_START.1.replace(r#""arguments":"""#, r#""arguments":"x""#)
     );
     assert_eq!(writer.with_text(end, "x"), None);
-    let adopted = written(|out| writer.adopt(out, TEXT_START.0, TEXT_START.1));
-    assert_eq!(adopted, format!("data: {}\n\n", TEXT_START.1));
+    let adopted = written(|out| writer.adopt(out, CALL_START.0, CALL_START.1));
+    assert!(adopted.ends_with(&format!("data: {}\n\n", CALL_START.1)), "{adopted}");
+}
+
+#[test]
+fn a_second_answer_goes_on_where_the_first_broke_off() {
+    let thinking = (
+        "content-start",
+        r#"{"type":"content-start","index":0,"delta":{"message":{"content":{"type":"thinking","thinking":""}}}}"#,
+    );
+    let end = ("content-end", r#"{"type":"content-end","index":0}"#);
+    let delta = ("content-delta", r#"{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"1"}}}}"#);
+    let call_end = ("tool-call-end", r#"{"type":"tool-call-end","index":0}"#);
+    let adopted = |first: &[(&str, &str)], second: &[(&str, &str)]| {
+        let mut writer = writer_after(WIRE, first);
+        let stream = written(|out| {
+            second.iter().for_each(|(name, data)| writer.adopt(out, name, data));
+            writer.finish(out, &[], &ending(&[(0, Finish::Stop)], "{}"));
+        });
+        let short = |(name, data): &(String, String)| match data.find(r#""index":"#) {
+            Some(at) => format!("{name} {}", &data[at + 8..=at + 8]),
+            None => name.clone(),
+        };
+        events(WIRE, stream.as_bytes()).iter().map(short).collect::<Vec<_>>()
+    };
+    let ends = ["message-end", "message"];
+    // The open text takes the second one.
+    assert_eq!(
+        adopted(&[START, TEXT_START], &[START, TEXT_START, delta, end]),
+        [&["content-delta 0", "content-end 0"][..], &ends].concat()
+    );
+    // Open reasoning ends, and the second text has the next number.
+    assert_eq!(
+        adopted(&[START, thinking], &[START, TEXT_START, delta, end, CALL_START, call_end]),
+        [
+            &["content-end 0", "content-start 1", "content-delta 1", "content-end 1"][..],
+            &["tool-call-start 0", "tool-call-end 0"],
+            &ends
+        ]
+        .concat()
+    );
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub(super) fn through(mut relay: Relay, first: &[u8], fault: Fault, size: usize,
     loop {
         match next {
             Next::Done(outcome, transport_end) => {
-                let body = String::from_utf8(body).unwrap();
+                let body = whole_chars(body);
                 return Received { body, outcome, transport_end, calls };
             }
             _ => {
@@ -104,6 +104,15 @@ pub(super) fn through(mut relay: Relay, first: &[u8], fault: Fault, size: usize,
             }
         }
     }
+}
+
+/// Returns the text of a body, without the half of a character that a broken stream may end with.
+fn whole_chars(mut body: Vec<u8>) -> String {
+    if let Err(error) = std::str::from_utf8(&body) {
+        assert_eq!(error.error_len(), None, "only the end may be half a character");
+        body.truncate(error.valid_up_to());
+    }
+    String::from_utf8(body).unwrap()
 }
 
 pub(super) fn events_of(dialect: Dialect, body: &str) -> Vec<Event> {
@@ -286,11 +295,10 @@ fn answers_that_break_off_anywhere_become_whole() {
                 let received = through(relay(dialect), &stream.as_bytes()[..at], fault, 1 << 16, &rest);
                 let context = format!("{dialect} {kind:?} {at} {fault:?}");
                 // Clients drop an event that breaks off.
-                let whole_events =
-                    received.body.rfind("\n\n").or(received.body.rfind("\r\n\r\n")).map_or(0, |end| end + 2);
+                let end_of = |end: &str| received.body.rfind(end).map_or(0, |at| at + end.len());
                 let body = match dialect {
-                    Dialect::Ollama => &received.body[..received.body.rfind('\n').map_or(0, |end| end + 1)],
-                    _ => &received.body[..received.body.rfind("\r\n\r\n").map_or(whole_events, |end| end + 4)],
+                    Dialect::Ollama => &received.body[..end_of("\n")],
+                    _ => &received.body[..end_of("\n\n").max(end_of("\r\n\r\n"))],
                 };
                 let read = read(dialect, body);
                 match received.outcome.status() {
