@@ -1,6 +1,7 @@
 //! One event of a stream, as far as a relay is concerned.
 
 use super::CallEnd;
+use crate::json::walk;
 use crate::provider::wire::{Reader, Slot, SlotKind};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 use crate::sse::Event;
@@ -34,6 +35,8 @@ pub(super) struct Flags {
     pub(super) reasoning: bool,
     /// A piece of an answer.
     pub(super) chunk: bool,
+    /// Data that no JSON text has.
+    pub(super) malformed: bool,
     /// The beginning of the answer, once more.
     pub(super) restart: bool,
 }
@@ -55,6 +58,7 @@ impl EventSummary {
         let kind = reader.read(&event.event, &event.data, &mut |delta| self.add(delta));
         self.is.other |= kind == Kind::Other;
         self.is.chunk = kind == Kind::Chunk;
+        self.is.malformed = kind == Kind::Other && !event.data.is_empty() && !walk::is_valid(&event.data);
         wanted.then(|| {
             event.event.as_ref().clone_into(&mut self.event_type);
             event.data.into_owned()

@@ -183,8 +183,8 @@ impl Writer {
         if is_terminal(name) || is_head(name) {
             self.note_response(root.member("response"));
         } else if !name.starts_with("response.") {
-            // Some servers number their pings, too.
-            if number.is_some() {
+            // Some servers number their pings, too. An error that is continued never reaches the client.
+            if number.is_some() && name != "error" {
                 self.numbers.note(number, None);
             }
             return;

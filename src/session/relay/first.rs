@@ -113,9 +113,11 @@ impl Relay {
     }
 
     /// Holds an event back that ends a slot whose text is not whole: it would be the end for the client, too. An event with
-    /// more of the answer shows that the slot is over, so that one and what was held back leave.
+    /// more of the answer shows that the slot is over, so that one and what was held back leave. Data that is not JSON is
+    /// often the last of a broken stream, and clients fail on it.
     fn hold(&mut self, now: Duration, at: u64) {
         let event = &self.event_summary;
+        let ends = event.ended.iter().any(|&id| self.slots.is_open(id)) || self.is_broken();
         let is_of = |ids: &[SlotId]| event.pieces.iter().all(|piece| ids.contains(&piece.slot.id));
         match &mut self.call.held {
             Some(held) if is_of(&held.slots) && !event.is.reasoning => held.slots.extend(&event.ended),
@@ -123,7 +125,7 @@ impl Relay {
                 self.slots.pass_slots(&held.slots);
                 self.call.held = None;
             }
-            None if event.ended.iter().any(|&id| self.slots.is_open(id)) => {
+            None if ends => {
                 let slots = event.ended.clone();
                 // Text that came with the end is sent on its own.
                 self.forward_text_of_last_event(now, at);
@@ -131,6 +133,11 @@ impl Relay {
             }
             None => {}
         }
+    }
+
+    /// Returns whether an event shows that the stream broke off inside of a document.
+    fn is_broken(&self) -> bool {
+        self.event_summary.is.malformed && self.slots.would_continue(&self.call.ends, &CallEnd::Dropped)
     }
 
     /// Drops what has not left of an answer that is continued.

@@ -4,6 +4,7 @@ mod clients;
 mod encoded;
 mod passthrough;
 mod raw;
+mod sdks;
 mod seams;
 mod ways;
 

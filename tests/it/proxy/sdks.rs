@@ -1,0 +1,329 @@
+//! The official clients, and frameworks on top of them, against the proxy: `tests/sdks` has the scripts that ask.
+//!
+//! Each ecosystem's packages are installed once, into `target/sdks`, and again when their pins change. Where that can't be
+//! done, the test says so and is over.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use restitch::Limits;
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use super::{DOCUMENT, Setup};
+
+/// The longest that an installation takes.
+const INSTALLS: Duration = Duration::from_secs(300);
+/// The longest that all cases of a script take.
+const RUNS: Duration = Duration::from_secs(120);
+/// Where answers are given up. The byte is in the middle of a member's name.
+const CUT: usize = 90;
+
+/// What an API of a script shows of an answer.
+#[derive(Clone, Copy)]
+enum Shows {
+    /// The text of a stream.
+    Text,
+    /// The same from an API that continues its prompt: whatever follows is text.
+    RawText,
+    /// The arguments of a tool call in a stream.
+    Call,
+    /// The same in one body.
+    BodyCall,
+    /// The document as an object, from a stream of text.
+    TextValue,
+    /// The document as an object, from a streamed tool call.
+    Value,
+    /// The same from one body.
+    BodyValue,
+}
+
+impl Shows {
+    /// Returns whether the answer is text or a call, as a behaviour of the model server.
+    fn behaviour(self) -> &'static str {
+        if matches!(self, Self::Text | Self::RawText | Self::TextValue) { "answer" } else { "tool" }
+    }
+
+    /// Returns the scripts after which the document must be whole.
+    fn scripts(self) -> Vec<String> {
+        let behaviour = self.behaviour();
+        let any = [
+            "X@90!length | anchor",
+            "X@40!length | refusal anchor@60!length preamble-fence",
+            "X@90!drop | anchor",
+            "X@140!eof | anchor",
+            "X@200!error | anchor",
+            "X@61!malformed | anchor",
+            "X@90!done | anchor",
+            "drop X@90!length | anchor",
+        ];
+        let call = [
+            "X@90!tool | anchor",
+            "reasoning+text+X@90!length | anchor",
+            "reasoning+text+X@200!drop | refusal anchor",
+            "call+X@40!length | anchor",
+            "X",
+        ];
+        let scripts: Vec<&str> = match self {
+            Self::Text => any.to_vec(),
+            Self::RawText => any.into_iter().filter(|script| !script.contains("refusal")).collect(),
+            Self::Call => any.into_iter().chain(call).collect(),
+            Self::BodyCall | Self::BodyValue => vec![any[0], any[1], call[0], call[4]],
+            Self::TextValue => any[..3].to_vec(),
+            Self::Value => any.into_iter().chain(call[..3].iter().copied()).collect(),
+        };
+        scripts.into_iter().map(|script| script.replace('X', behaviour)).collect()
+    }
+}
+
+/// What an API shows of an answer that can't be completed.
+#[derive(Clone, Copy)]
+enum Incomplete {
+    /// The text or the arguments up to the cut, and a finish of this name.
+    Finish(&'static str),
+    /// An exception of this name.
+    Raises(&'static str),
+    /// Nothing tells the client that something is missing, also without a proxy.
+    Silent,
+}
+use Incomplete::{Finish, Raises, Silent};
+
+/// A function of a script: its name, what it shows, and the finish of a whole and of an incomplete answer.
+type Api = (&'static str, Shows, &'static str, Incomplete);
+
+const PYTHON: &[Api] = &[
+    ("chat", Shows::Text, "stop", Raises("LengthFinishReasonError")),
+    ("chat_tools", Shows::Call, "tool_calls", Raises("LengthFinishReasonError")),
+    ("chat_body", Shows::BodyCall, "tool_calls", Finish("length")),
+    ("completions", Shows::RawText, "stop", Silent),
+    ("responses", Shows::Text, "completed", Finish("max_output_tokens")),
+    ("responses_tools", Shows::Call, "completed", Finish("max_output_tokens")),
+    ("messages", Shows::Text, "end_turn", Finish("max_tokens")),
+    ("messages_tools", Shows::Call, "tool_use", Finish("max_tokens")),
+    ("pydantic_chat", Shows::BodyValue, "", Raises("IncompleteToolCall")),
+    ("pydantic_chat_stream", Shows::Value, "", Raises("UnexpectedModelBehavior")),
+    ("pydantic_responses", Shows::BodyValue, "", Raises("IncompleteToolCall")),
+    ("pydantic_responses_stream", Shows::Value, "", Raises("UnexpectedModelBehavior")),
+    ("pydantic_messages_stream", Shows::Value, "", Raises("UnexpectedModelBehavior")),
+    ("instructor", Shows::BodyValue, "", Raises("IncompleteOutputException")),
+    ("instructor_stream", Shows::Value, "", Silent),
+];
+
+const JAVASCRIPT: &[Api] = &[
+    ("chat_tools", Shows::Call, "tool_calls", Finish("length")),
+    ("responses_tools", Shows::Call, "completed", Finish("max_output_tokens")),
+    ("messages_tools", Shows::Call, "tool_use", Finish("max_tokens")),
+    ("ai_chat", Shows::Call, "tool-calls", Finish("length")),
+    ("ai_responses", Shows::Call, "tool-calls", Finish("length")),
+    ("ai_messages", Shows::Call, "tool-calls", Finish("length")),
+    ("ai_chat_object", Shows::TextValue, "", Raises("AI_NoObjectGeneratedError")),
+    ("ai_responses_object", Shows::TextValue, "", Raises("AI_NoObjectGeneratedError")),
+    ("ai_messages_object", Shows::TextValue, "", Raises("AI_NoObjectGeneratedError")),
+];
+
+#[tokio::test]
+async fn official_python_clients_get_whole_answers() {
+    let mut cases = cases(PYTHON);
+    // The client gives up after a second of silence; the proxy waits for two.
+    for (api, finish) in
+        [("chat_tools", "tool_calls"), ("responses_tools", "completed"), ("messages_tools", "tool_use")]
+    {
+        let script = "tool@90!length | 429~2 anchor".to_owned();
+        cases.push(Case { api, script, shows: Shows::Call, expected: Ok(finish), timeout: 1.0 });
+    }
+    match python().await {
+        Ok((program, folder)) => check(Command::new(program).arg(sdks().join("clients.py")), &folder, &cases).await,
+        Err(reason) => skip("Python", &reason),
+    }
+}
+
+#[tokio::test]
+async fn official_javascript_clients_get_whole_answers() {
+    let cases = cases(JAVASCRIPT);
+    match javascript().await {
+        Ok(folder) => check(Command::new("node").arg(sdks().join("clients.mjs")), &folder, &cases).await,
+        Err(reason) => skip("JavaScript", &reason),
+    }
+}
+
+/// One question, and what must be seen of its answer.
+struct Case {
+    api: &'static str,
+    script: String,
+    shows: Shows,
+    /// The finish of a whole answer, or what is seen of one that can't be completed.
+    expected: Result<&'static str, Incomplete>,
+    /// Seconds of silence after which the client gives up.
+    timeout: f32,
+}
+
+fn cases(apis: &[Api]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &(api, shows, finish, incomplete) in apis {
+        let whole = shows.scripts().into_iter().map(|script| (script, Ok(finish)));
+        let given_up = Some((format!("{}@{CUT}!length | refusal", shows.behaviour()), Err(incomplete)));
+        let given_up = given_up.filter(|_| !matches!(incomplete, Silent));
+        let all = whole.chain(given_up);
+        cases.extend(all.map(|(script, expected)| Case { api, script, shows, expected, timeout: 20.0 }));
+    }
+    cases
+}
+
+impl Case {
+    fn check(&self, seen: &Value) {
+        let context = format!("{} [[script: {}]]: {seen}", self.api, self.script);
+        match self.expected {
+            Ok(finish) => self.check_whole(seen, finish, &context),
+            Err(Raises(name)) => assert_eq!(seen["error"], name, "{context}"),
+            Err(Finish(finish)) => {
+                assert_eq!(seen["finish"], finish, "{context}");
+                // The arguments stay open: nobody takes them for a call.
+                let cut = &DOCUMENT[..CUT];
+                let (text, calls) =
+                    if self.shows.behaviour() == "answer" { (cut, json!([])) } else { ("", json!([cut])) };
+                assert_eq!(seen["text"].as_str().unwrap_or_default(), text, "{context}");
+                assert_eq!(seen.get("arguments").unwrap_or(&calls), &calls, "{context}");
+            }
+            Err(Silent) => {}
+        }
+    }
+
+    fn check_whole(&self, seen: &Value, finish: &str, context: &str) {
+        assert!(seen.get("error").is_none(), "{context}");
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        if matches!(self.shows, Shows::Value | Shows::BodyValue | Shows::TextValue) {
+            return assert_eq!(seen["value"], document, "{context}");
+        }
+        assert_eq!(seen["finish"], finish, "{context}");
+        if self.shows.behaviour() == "answer" {
+            return assert_eq!(seen["text"], DOCUMENT, "{context}");
+        }
+        let has = |lead: &str| self.script.contains(lead);
+        let text = if has("text+") { "I'll write the file." } else { "" };
+        assert_eq!(seen["text"].as_str().unwrap_or_default(), text, "{context}");
+        let calls = seen["arguments"].as_array().unwrap();
+        assert_eq!(calls.len(), if has("call+") { 2 } else { 1 }, "{context}");
+        assert_eq!(calls.last().unwrap(), DOCUMENT, "{context}");
+        if let Some(values) = seen["value"].as_array() {
+            assert_eq!((values.len(), values.last()), (calls.len(), Some(&document)), "{context}");
+        }
+        if let Some(blocks) = seen.get("blocks") {
+            let leads = [(has("reasoning+"), "thinking"), (has("text+"), "text"), (has("call+"), "tool_use")];
+            let mut expected: Vec<_> = leads.iter().filter(|(has, _)| *has).map(|(_, block)| *block).collect();
+            expected.push("tool_use");
+            assert_eq!((blocks, &seen["signed"]), (&json!(expected), &json!(true)), "{context}");
+        }
+    }
+}
+
+/// Lets a script ask all questions, and checks what it saw.
+async fn check(command: &mut Command, folder: &Path, cases: &[Case]) {
+    let limits = Limits::default().with_keep_alive_interval(Duration::from_millis(200));
+    let setup = Setup::with("answer", limits).await;
+    let mut asked = String::new();
+    for (n, Case { api, script, timeout, .. }) in cases.iter().enumerate() {
+        let prompt = format!("{n} [[script: {script}]]");
+        asked += &format!("{}\n", json!({"case": n, "api": api, "prompt": prompt, "timeout": timeout}));
+    }
+    let path = folder.join("cases.jsonl");
+    fs::write(&path, asked).unwrap();
+    command.arg(setup.proxy.url()).current_dir(folder).stdin(File::open(&path).unwrap());
+    let output = run(command, RUNS).await.unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let Some((versions, seen)) = lines.split_first() else { panic!("the script saw nothing: {stderr}") };
+    assert_eq!(seen.len(), cases.len(), "{stderr}");
+    cases.iter().zip(seen).for_each(|(case, seen)| case.check(seen));
+    println!("{} answers, through {}", cases.len(), versions["versions"]);
+}
+
+/// Returns the interpreter of an environment with the packages of Python, and its folder.
+async fn python() -> Result<(PathBuf, PathBuf), String> {
+    let pins = sdks().join("requirements.txt");
+    let folder = environment("python", &[&pins])?;
+    let program = folder.join("venv/bin/python");
+    if !is_made(&folder) {
+        done(Command::new("python3").args(["-m", "venv", "--clear", "venv"]).current_dir(&folder)).await?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
+        let network = ["--retries", "1", "--timeout", "15", "--requirement"];
+        done(Command::new(&program).args(pip).args(network).arg(&pins).current_dir(&folder)).await?;
+        mark_made(&folder);
+    }
+    Ok((program, folder))
+}
+
+/// Returns a folder with the packages of JavaScript.
+async fn javascript() -> Result<PathBuf, String> {
+    let pins = ["package.json", "package-lock.json"].map(|name| sdks().join(name));
+    let folder = environment("javascript", &[&pins[0], &pins[1]])?;
+    if !is_made(&folder) {
+        done(Command::new("node").arg("--version")).await?;
+        let network = ["--fetch-retries=1", "--fetch-timeout=15000"];
+        let npm = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+        done(Command::new("npm").args(npm).args(network).current_dir(&folder)).await?;
+        mark_made(&folder);
+    }
+    Ok(folder)
+}
+
+/// Returns the folder of an environment, with copies of its pins. It is as it was if they have not changed, else empty.
+fn environment(name: &str, pins: &[&Path]) -> Result<PathBuf, String> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap_or(Path::new("."));
+    let folder = target.join("sdks").join(name);
+    let copy = |pin: &Path| folder.join(pin.file_name().unwrap_or_default());
+    let is_same = |pin: &Path| fs::read(pin).ok().is_some_and(|bytes| fs::read(copy(pin)).ok() == Some(bytes));
+    if is_made(&folder) && pins.iter().all(|pin| is_same(pin)) {
+        return Ok(folder);
+    }
+    let _ = fs::remove_dir_all(&folder);
+    let make = || {
+        fs::create_dir_all(&folder)?;
+        pins.iter().try_for_each(|pin| fs::copy(pin, copy(pin)).map(drop))
+    };
+    make().map_err(|error: io::Error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Returns whether an installation reached its end.
+fn is_made(folder: &Path) -> bool {
+    folder.join("made").exists()
+}
+
+fn mark_made(folder: &Path) {
+    fs::write(folder.join("made"), "").unwrap();
+}
+
+/// Runs a step of an installation. Fails with the last line that it wrote.
+async fn done(command: &mut Command) -> Result<(), String> {
+    let output = run(command.stdin(Stdio::null()), INSTALLS).await?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given").to_owned())
+}
+
+/// Runs a program to its end, and kills it if it takes too long.
+async fn run(command: &mut Command, longest: Duration) -> Result<Output, String> {
+    let name = command.as_std().get_program().to_string_lossy().into_owned();
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).output();
+    match timeout(longest, running).await {
+        Ok(output) => output.map_err(|error| format!("{name}: {error}")),
+        Err(_) => Err(format!("{name}: not done after {} s", longest.as_secs())),
+    }
+}
+
+/// Says that a test is skipped. Standard error is not captured, so that it is seen without a flag.
+fn skip(ecosystem: &str, reason: &str) {
+    let message = format!("skipped: the clients of {ecosystem} can't be installed here: {reason}");
+    println!("{message}");
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
+fn sdks() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdks")
+}
