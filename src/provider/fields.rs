@@ -1,14 +1,23 @@
-//! Reads members of JSON objects: what several wires share.
+//! Reads members of JSON objects, and texts that arrive in pieces: what several wires share.
 
 use std::borrow::Cow;
 
-use crate::json::string::Unescaper;
-use crate::json::walk::{self, Raw, ValueKind};
-use crate::provider::SlotId;
+use memchr::memchr;
 
-/// Returns the root of a text that is one JSON object.
-pub(super) fn object(text: &str) -> Option<Raw<'_>> {
-    Raw::root(text).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(text))
+use crate::json::string::Unescaper;
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::{Delta, Kind, SlotId};
+
+/// Returns the object in `data`, if `data` is valid JSON.
+pub(super) fn object(data: &str) -> Option<Raw<'_>> {
+    Raw::valid(data).filter(|root| root.kind() == ValueKind::Object)
+}
+
+/// Returns the object in `data` and a member of it that is an array.
+pub(super) fn object_with<'a>(data: &'a str, array: &str) -> Option<(Raw<'a>, Raw<'a>)> {
+    let root = object(data)?;
+    let array = root.member(array).filter(|array| array.kind() == ValueKind::Array)?;
+    Some((root, array))
 }
 
 /// Returns a member that is an object.
@@ -21,14 +30,31 @@ pub(super) fn either<'a>(object: Raw<'a>, keys: [&'static str; 2]) -> Option<(&'
     keys.into_iter().find_map(|key| Some((key, object.member(key)?)))
 }
 
+/// Returns some of an object's members, found in one walk. Of duplicate keys the last one counts.
+pub(super) fn members_of<'a, const N: usize>(object: Raw<'a>, keys: [&str; N]) -> [Option<Raw<'a>>; N] {
+    let mut picked = [None; N];
+    for (key, value) in object.members() {
+        let Some(key) = key.decode() else { continue };
+        for (slot, _) in picked.iter_mut().zip(keys).filter(|(_, wanted)| key == *wanted) {
+            *slot = Some(value);
+        }
+    }
+    picked
+}
+
+/// Returns a value that is not `null`.
+pub(super) fn present(value: Option<Raw<'_>>) -> Option<Raw<'_>> {
+    value.filter(|value| !value.is_null())
+}
+
 /// Returns the text of a string.
 pub(super) fn text(value: Option<Raw<'_>>) -> Option<Cow<'_, str>> {
     value.and_then(|value| value.decode())
 }
 
 /// Returns the text of a string that is not empty.
-pub(super) fn word(value: Option<Raw<'_>>) -> Option<String> {
-    text(value).filter(|word| !word.is_empty()).map(Cow::into_owned)
+pub(super) fn word(value: Option<Raw<'_>>) -> Option<Cow<'_, str>> {
+    text(value).filter(|word| !word.is_empty())
 }
 
 /// Returns whether a value is `true`.
@@ -41,9 +67,14 @@ pub(super) fn number(value: Option<Raw<'_>>) -> Option<u32> {
     value.and_then(|value| value.as_u64()).and_then(|number| u32::try_from(number).ok())
 }
 
-/// Returns a place in an array as a number of a slot.
-pub(super) fn place(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+/// Returns a number as that of a place; 0 if it is missing.
+pub(super) fn place(value: Option<Raw<'_>>) -> u32 {
+    value.and_then(|value| value.as_u64()).map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+/// Returns the number of a place: the one that is written, or else the place in the array.
+pub(super) fn number_or(value: Option<Raw<'_>>, at: usize) -> u32 {
+    number(value).unwrap_or_else(|| u32::try_from(at).unwrap_or(u32::MAX))
 }
 
 /// Returns whether a value is a string, or an array with an element: a stop sequence, or several.
@@ -59,15 +90,23 @@ pub(super) fn says_error(error: &Raw<'_>) -> bool {
 /// Returns an error's message: a string itself, the first string of `message`, `error` and `detail` of an object, else
 /// all of the value.
 pub(super) fn message(error: Raw<'_>) -> Cow<'_, str> {
-    let text = |raw: Raw<'_>| word(Some(raw));
-    let found = text(error).or_else(|| ["message", "error", "detail"].iter().find_map(|key| text(error.member(key)?)));
-    found.map_or(Cow::Borrowed(error.as_str()), Cow::Owned)
+    let first = || ["message", "error", "detail"].into_iter().find_map(|key| word(error.member(key)));
+    word(Some(error)).or_else(first).unwrap_or(Cow::Borrowed(error.as_str()))
 }
 
 /// Returns raw JSON on one line, since a line end would end the event. In valid JSON a line end can only be white
 /// space.
 pub(super) fn one_line(raw: &str) -> String {
     raw.chars().filter(|char| !matches!(char, '\n' | '\r')).collect()
+}
+
+/// Takes note of the data of an event that is no JSON object. Returns what the event is.
+pub(super) fn no_object(event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
+    if event_type != "error" {
+        return Kind::Other;
+    }
+    on(Delta::Error { message: data, raw: data });
+    Kind::Error
 }
 
 /// A sequence of strings that together are one text.
@@ -81,33 +120,44 @@ pub(super) enum Channel {
     Arguments(SlotId),
 }
 
-/// A decoder of the strings of all channels of a stream.
+/// A decoder for the texts of one stream, each of which arrives as a sequence of JSON strings.
 ///
-/// It keeps halves of surrogate pairs whose other half may come in a later event.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Strings {
-    /// The channels whose last string ended in half a surrogate pair; at most [`WAITING`].
-    waiting: Vec<(Channel, Unescaper)>,
+/// It keeps halves of surrogate pairs whose other half may come in a later string of the same text. `K` names a text.
+#[derive(Clone, Debug)]
+pub(super) struct Texts<K> {
+    /// The texts whose last string ended in half a pair; at most [`WAITING`].
+    waiting: Vec<(K, Unescaper)>,
     /// The buffer that strings with escapes are decoded into.
     scratch: String,
 }
 
-impl Strings {
-    /// Decodes the next string of a channel; `raw` is the text between its quotes.
-    pub(super) fn decode<'s>(&'s mut self, channel: Channel, raw: &'s str) -> &'s str {
-        let place = self.waiting.iter().position(|(other, _)| *other == channel);
-        if place.is_none() && !raw.contains('\\') {
-            return raw;
-        }
-        let mut unescaper = place.map(|place| self.waiting.swap_remove(place).1).unwrap_or_default();
-        self.scratch.clear();
-        unescaper.push(raw, &mut self.scratch);
-        if unescaper.is_waiting() && self.waiting.len() < WAITING {
-            self.waiting.push((channel, unescaper));
-        }
-        &self.scratch
+impl<K> Default for Texts<K> {
+    fn default() -> Self {
+        Self { waiting: Vec::new(), scratch: String::new() }
     }
 }
 
-/// The most channels that wait for the second half of a pair at a time.
+impl<K: Copy + PartialEq> Texts<K> {
+    /// Decodes the next string of a text; `inner` is what is between its quotes.
+    pub(super) fn decode<'s>(&'s mut self, text: K, inner: &'s str) -> &'s str {
+        let place = self.waiting.iter().position(|(other, _)| *other == text);
+        if place.is_none() && memchr(b'\\', inner.as_bytes()).is_none() {
+            return inner;
+        }
+        let mut unescaper = place.map(|place| self.waiting.swap_remove(place).1).unwrap_or_default();
+        self.scratch.clear();
+        unescaper.push(inner, &mut self.scratch);
+        if unescaper.is_waiting() && self.waiting.len() < WAITING {
+            self.waiting.push((text, unescaper));
+        }
+        &self.scratch
+    }
+
+    /// Removes the half of a pair that a text ended with.
+    pub(super) fn end(&mut self, mut is_over: impl FnMut(&K) -> bool) {
+        self.waiting.retain(|(text, _)| !is_over(text));
+    }
+}
+
+/// The most texts that wait for the second half of a pair at a time. In more of them halves are removed.
 const WAITING: usize = 64;

@@ -15,7 +15,7 @@ mod form;
 mod gemini;
 mod messages;
 mod ollama;
-mod read;
+mod request;
 mod responses;
 pub(crate) mod transcript;
 pub(crate) mod usage;

@@ -1,12 +1,11 @@
 //! Reads the events of a Chat Completions stream.
 
-use std::borrow::Cow;
-
 use memchr::memchr;
 
 use super::calls::Calls;
 use crate::json::string::Unescaper;
 use crate::json::walk::{Raw, ValueKind};
+use crate::provider::fields::{message, says_error};
 use crate::provider::form::{Familiar, Form};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 
@@ -324,19 +323,6 @@ impl Reader {
 fn position(index: Option<Raw<'_>>, at: usize) -> u32 {
     let written = index.and_then(|index| index.as_u64()).and_then(|index| u32::try_from(index).ok());
     written.unwrap_or_else(|| u32::try_from(at).unwrap_or(u32::MAX))
-}
-
-/// Returns whether the value of an `error` member says that there is an error.
-fn says_error(error: &Raw<'_>) -> bool {
-    !matches!(error.as_str(), "null" | "false" | "\"\"")
-}
-
-/// Returns an error's message: a string itself, the first string of `message`, `error` and `detail` of an object, else
-/// all of the value.
-fn message(error: Raw<'_>) -> Cow<'_, str> {
-    let text = |raw: Raw<'_>| raw.decode().filter(|text| !text.is_empty()).map(Cow::into_owned);
-    let found = text(error).or_else(|| ["message", "error", "detail"].iter().find_map(|key| text(error.member(key)?)));
-    found.map_or(Cow::Borrowed(error.as_str()), Cow::Owned)
 }
 
 /// Returns whether the text means what the text of the event before meant: empty reasoning counts as missing, and another

@@ -1,23 +1,23 @@
 //! Reads what a continuation must know of a request, and writes the request for the rest.
 
-use std::borrow::Cow;
-
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::{self, Raw, ValueKind};
-use crate::provider::capability::{PrefillForm, Switch};
+use crate::json::walk::{Raw, ValueKind};
+use crate::provider::capability::PrefillForm;
+use crate::provider::fields::{has_stop, is_true, members_of, object_with, text};
+use crate::provider::request::{FORMS, RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off};
 use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
 pub fn parse(body: &[u8]) -> Option<Request> {
-    let root = chat_request(std::str::from_utf8(body).ok()?)?;
+    let (root, _) = object_with(std::str::from_utf8(body).ok()?, "messages")?;
     let [stream, n, stop, model, format, newer_cap, cap] =
         members_of(root, ["stream", "n", "stop", "model", RESPONSE_FORMAT, TOKEN_LIMITS[0], TOKEN_LIMITS[1]]);
     let form = text(format.and_then(|format| format.member("type")));
     Some(Request {
         stream: is_true(stream),
         n: n.and_then(|n| n.as_u64()).unwrap_or(1),
-        has_stop: stop.is_some_and(|stop| stop.inner().is_some() || stop.elements().next().is_some()),
+        has_stop: has_stop(stop),
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
         model: text(model).unwrap_or_default().into_owned(),
         wants_reasoning: asks_for_reasoning(root),
@@ -28,14 +28,8 @@ pub fn parse(body: &[u8]) -> Option<Request> {
 
 /// Returns the tools and the legacy functions that a request declares.
 fn tools(root: Raw<'_>) -> Vec<Tool> {
-    let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
-    let functions = root.member("functions").into_iter().flat_map(|functions| functions.elements());
-    let declared = tools.filter_map(|tool| tool.member("function")).chain(functions);
-    let tool = |function: Raw<'_>| {
-        let name = text(function.member("name"))?.into_owned();
-        Some(Tool { name, schema: function.member("parameters").map(|schema| schema.as_str().to_owned()) })
-    };
-    declared.filter_map(tool).collect()
+    let legacy = root.member("functions").into_iter().flat_map(|functions| functions.elements());
+    functions(root).chain(legacy).filter_map(tool).collect()
 }
 
 /// Returns the re-prompt for an answer that was cut after `delivered`; see [`ask`].
@@ -64,8 +58,7 @@ pub fn continuation(body: &str, delivered: &str, prompt: &str) -> Option<String>
 ///
 /// Returns `None` if [`parse`] does.
 pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
-    let root = chat_request(body)?;
-    let messages = root.member("messages")?;
+    let (root, messages) = object_with(body, "messages")?;
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     if let Some(rest) = rest {
@@ -76,13 +69,7 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
             set.extend([("continue_final_message", "true"), ("add_generation_prompt", "false")]);
         }
     }
-    if let Some(Switch { key, value }) = changes.reasoning_off
-        && !remove.contains(&key.as_str())
-        && key != "messages"
-    {
-        set.retain(|(other, _)| other != key);
-        set.push((key, value));
-    }
+    turn_reasoning_off(changes, &["messages"], &remove, &mut set);
     let cap = changes.max_tokens.map(|cap| cap.to_string());
     let capped = TOKEN_LIMITS.iter().find(|key| root.member(key).is_some());
     set.extend(capped.and_then(|key| Some((*key, cap.as_deref()?))));
@@ -101,7 +88,7 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
 /// assert_eq!(adapt(body, &adaptation).unwrap(), adapted);
 /// ```
 pub fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
-    let root = chat_request(body)?;
+    let (root, _) = object_with(body, "messages")?;
     let model = adaptation.model.map(quoted);
     let mut set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
     if adaptation.adds_json_mode {
@@ -125,11 +112,9 @@ pub fn has_member(body: &str, key: &str) -> bool {
 
 fn messages_for(rest: &Rest<'_>) -> String {
     match rest {
-        Rest::Reprompt { delivered, prompt } => format!(
-            r#"{{"role":"assistant","content":{}}},{{"role":"user","content":{}}}"#,
-            quoted(delivered),
-            quoted(prompt)
-        ),
+        Rest::Reprompt { delivered, prompt } => {
+            format!("{},{}", message("assistant", delivered), message("user", prompt))
+        }
         Rest::Prefill { delivered, form } => {
             let flag = form.flag().map(|flag| format!(r#","{flag}":true"#)).unwrap_or_default();
             format!(r#"{{"role":"assistant","content":{}{flag}}}"#, quoted(delivered))
@@ -154,26 +139,8 @@ fn remove_forms<'a>(root: Raw<'_>, messages: Raw<'_>, remove: &mut Vec<&'a str>,
     }
 }
 
-const RESPONSE_FORMAT: &str = "response_format";
-
 /// The members that limit an answer's tokens. The first is the newer one.
 const TOKEN_LIMITS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
-
-/// The members that force a form: OpenAI's, llama.cpp's (`grammar`, `json_schema`), SGLang's (`regex`, `ebnf`), vLLM's
-/// (`structured_outputs`, earlier `guided_…`).
-const FORMS: [&str; 11] = [
-    RESPONSE_FORMAT,
-    "n",
-    "grammar",
-    "json_schema",
-    "regex",
-    "ebnf",
-    "structured_outputs",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
-];
 
 /// Returns whether a request asks the model to reason first.
 fn asks_for_reasoning(root: Raw<'_>) -> bool {
@@ -190,33 +157,6 @@ fn is_on(value: Option<Raw<'_>>) -> bool {
     is_true(value)
         || value.and_then(|value| value.as_u64()).is_some_and(|number| number > 0)
         || text(value).is_some_and(|word| word != "none" && word != "disabled")
-}
-
-fn is_true(value: Option<Raw<'_>>) -> bool {
-    value.and_then(|value| value.as_bool()) == Some(true)
-}
-
-fn text(value: Option<Raw<'_>>) -> Option<Cow<'_, str>> {
-    value.and_then(|value| value.decode())
-}
-
-/// Returns some of an object's members, found in one walk. Of duplicate keys the last one counts.
-fn members_of<'a, const N: usize>(object: Raw<'a>, keys: [&str; N]) -> [Option<Raw<'a>>; N] {
-    let mut picked = [None; N];
-    for (key, value) in object.members() {
-        let Some(key) = key.decode() else { continue };
-        for (slot, _) in picked.iter_mut().zip(keys).filter(|(_, wanted)| key == *wanted) {
-            *slot = Some(value);
-        }
-    }
-    picked
-}
-
-/// Returns the body as an object, if it is a chat request.
-fn chat_request(body: &str) -> Option<Raw<'_>> {
-    let root = Raw::root(body).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(body))?;
-    root.member("messages").filter(|messages| messages.kind() == ValueKind::Array)?;
-    Some(root)
 }
 
 /// Returns whether a message calls a tool or has a tool's result.

@@ -3,9 +3,9 @@
 use super::{ask, parse, read_body, write_body};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
-use crate::json::walk::{self, Raw, ValueKind};
+use crate::json::walk::ValueKind;
 use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, Slot, SlotKind, SlotText, Wire};
-use crate::provider::{Delta, Kind, SlotId};
+use crate::provider::{Delta, Kind, SlotId, fields};
 use crate::sse::Encoder;
 
 /// OpenAI's Chat Completions.
@@ -18,8 +18,8 @@ impl Wire for Chat {
     }
 
     fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
-        let root = Raw::root(data).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(data))?;
-        let object = root.member("object").and_then(|object| object.decode()).unwrap_or_default();
+        let root = fields::object(data)?;
+        let object = fields::text(root.member("object")).unwrap_or_default();
         if object.starts_with("chat.completion") {
             return Some(true);
         }
@@ -141,7 +141,7 @@ impl wire::Writer for super::Writer {
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {
-        let root = Raw::root(data).filter(|_| walk::is_valid(data))?;
+        let root = fields::object(data)?;
         let choice = root.member("choices")?.elements().next()?;
         let delta = choice.member("delta").or_else(|| choice.member("message"))?;
         let mut edits = Edits::default();
@@ -151,7 +151,7 @@ impl wire::Writer for super::Writer {
 
     fn without_end(&self, data: &str) -> String {
         let mut edits = Edits::default();
-        if let Some(root) = Raw::root(data).filter(|_| walk::is_valid(data)) {
+        if let Some(root) = fields::object(data) {
             for choice in root.member("choices").into_iter().flat_map(|choices| choices.elements()) {
                 edits.object(choice, &[], &[("finish_reason", "null")]);
             }

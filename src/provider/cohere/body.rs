@@ -14,7 +14,7 @@ pub(super) fn read(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
         on(Delta::Reasoning { slot: FIRST, text: &text });
     }
     for (at, part) in message.member("content").into_iter().flat_map(|content| content.elements()).enumerate() {
-        let slot = SlotId::of(fields::place(at));
+        let slot = SlotId::of(fields::number_or(None, at));
         if let Some(text) = fields::word(part.member("thinking")) {
             on(Delta::Reasoning { slot, text: &text });
         }
@@ -26,7 +26,7 @@ pub(super) fn read(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
         let function = call.member("function");
         let of = |key: &str| function.and_then(|function| function.member(key));
         on(Delta::ToolCall {
-            slot: SlotId::of(fields::place(at)),
+            slot: SlotId::of(fields::number_or(None, at)),
             id: fields::word(call.member("id")).as_deref(),
             name: fields::word(of("name")).as_deref(),
             arguments: &fields::text(of("arguments")).unwrap_or_default(),

@@ -1,13 +1,13 @@
 //! Reads the events of a Cohere stream.
 
 use crate::json::walk::Raw;
-use crate::provider::fields::{self, Channel, Strings};
+use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, FIRST, Kind, SlotId, wire};
 
 /// A reader of one stream, event by event.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    strings: Strings,
+    texts: Texts<Channel>,
     /// `message-end` was read.
     has_ended: bool,
 }
@@ -23,13 +23,7 @@ impl wire::Reader for Reader {
             on(Delta::Done { word: if self.has_ended { "message-end+[DONE]" } else { data } });
             return Kind::Done;
         }
-        let Some(root) = fields::object(data) else {
-            if event_type != "error" {
-                return Kind::Other;
-            }
-            on(Delta::Error { message: data, raw: data });
-            return Kind::Error;
-        };
+        let Some(root) = fields::object(data) else { return fields::no_object(event_type, data, on) };
         let written = fields::word(root.member("type"));
         let slot = SlotId::of(fields::number(root.member("index")).unwrap_or_default());
         let delta = root.member("delta");
@@ -56,13 +50,13 @@ impl Reader {
         let is_start = content.member("type").is_some();
         let text = content.member("text").and_then(|text| text.inner());
         if let Some(inner) = text.filter(|inner| !(is_start && inner.is_empty())) {
-            on(Delta::Text { slot, text: self.strings.decode(Channel::Text(slot), inner) });
+            on(Delta::Text { slot, text: self.texts.decode(Channel::Text(slot), inner) });
         }
     }
 
     fn reasoning(&mut self, slot: SlotId, text: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(inner) = text.and_then(|text| text.inner()) else { return };
-        let text = self.strings.decode(Channel::Reasoning(slot), inner);
+        let text = self.texts.decode(Channel::Reasoning(slot), inner);
         if !text.is_empty() {
             on(Delta::Reasoning { slot, text });
         }
@@ -74,7 +68,7 @@ impl Reader {
         let function = call.member("function");
         let (id, name) = (fields::word(call.member("id")), fields::word(function.and_then(|f| f.member("name"))));
         let inner = function.and_then(|function| function.member("arguments")).and_then(|arguments| arguments.inner());
-        let arguments = self.strings.decode(Channel::Arguments(slot), inner.unwrap_or_default());
+        let arguments = self.texts.decode(Channel::Arguments(slot), inner.unwrap_or_default());
         on(Delta::ToolCall { slot, id: id.as_deref(), name: name.as_deref(), arguments });
     }
 

@@ -2,14 +2,14 @@
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::{Raw, ValueKind};
-use crate::provider::capability::Switch;
+use crate::json::walk::Raw;
 use crate::provider::fields;
-use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+use crate::provider::request::{RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, turns};
+use crate::provider::wire::{Adaptation, Changes, Request, Rest};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object with an array `messages`.
 pub(super) fn parse(body: &str) -> Option<Request> {
-    let root = request(body)?;
+    let (root, _) = fields::object_with(body, "messages")?;
     let form = fields::text(root.member(RESPONSE_FORMAT).and_then(|format| format.member("type")));
     Some(Request {
         stream: fields::is_true(root.member("stream")),
@@ -19,7 +19,7 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         model: fields::text(root.member("model")).unwrap_or_default().into_owned(),
         wants_reasoning: root.member("thinking").is_some_and(asks_for_reasoning),
         max_tokens: root.member(LIMIT).and_then(|limit| limit.as_u64()),
-        tools: tools(root),
+        tools: functions(root).filter_map(tool).collect(),
     })
 }
 
@@ -27,26 +27,16 @@ fn asks_for_reasoning(thinking: Raw<'_>) -> bool {
     fields::word(thinking.member("type")).is_some_and(|word| word != "disabled")
 }
 
-fn tools(root: Raw<'_>) -> Vec<Tool> {
-    let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
-    let tool = |function: Raw<'_>| {
-        let name = fields::text(function.member("name"))?.into_owned();
-        Some(Tool { name, schema: function.member("parameters").map(|schema| schema.as_str().to_owned()) })
-    };
-    tools.filter_map(|tool| tool.member("function")).filter_map(tool).collect()
-}
-
 /// Returns the request for the rest of an answer, or the original request with changes.
 ///
 /// The messages are appended, and what would force another form on the rest is removed. Tools go, too, unless the
 /// history has calls: then no tool may be called.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
-    let root = request(body)?;
-    let messages = root.member("messages")?;
+    let (root, messages) = fields::object_with(body, "messages")?;
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     if let Some(rest) = rest {
-        edits.append(messages, &messages_for(rest));
+        edits.append(messages, &turns(rest, "assistant", message));
         if !changes.keeps_json_mode {
             remove.push(RESPONSE_FORMAT);
         }
@@ -56,13 +46,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
             remove.extend(["tools", "tool_choice", "strict_tools"]);
         }
     }
-    if let Some(Switch { key, value }) = changes.reasoning_off
-        && !remove.contains(&key.as_str())
-        && key != "messages"
-    {
-        set.retain(|(other, _)| other != key);
-        set.push((key, value));
-    }
+    turn_reasoning_off(changes, &["messages"], &remove, &mut set);
     let limit = changes.max_tokens.filter(|_| root.member(LIMIT).is_some()).map(|limit| limit.to_string());
     set.extend(limit.iter().map(|limit| (LIMIT, limit.as_str())));
     edits.object(root, &remove, &set);
@@ -71,7 +55,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
 
 /// Returns a first request as its model takes it.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
-    let root = request(body)?;
+    let (root, _) = fields::object_with(body, "messages")?;
     let model = adaptation.model.map(quoted);
     let mut set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
     if adaptation.adds_json_mode {
@@ -82,30 +66,10 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     Some(edits.apply(body)).filter(|adapted| adapted != body)
 }
 
-/// Returns the messages that ask for the rest. An empty message is refused, so a blank text is left out.
-fn messages_for(rest: &Rest<'_>) -> String {
-    let message = |role, text| format!(r#"{{"role":"{role}","content":{}}}"#, quoted(text));
-    match rest {
-        Rest::Reprompt { delivered, prompt } if delivered.trim().is_empty() => message("user", prompt),
-        Rest::Reprompt { delivered, prompt } => {
-            format!("{},{}", message("assistant", delivered), message("user", prompt))
-        }
-        Rest::Prefill { delivered, .. } => message("assistant", delivered),
-    }
-}
-
 /// Returns whether a message calls a tool or has a tool's result.
 fn calls_tools(message: Raw<'_>) -> bool {
     fields::text(message.member("role")).as_deref() == Some("tool")
         || message.member("tool_calls").is_some_and(|calls| calls.elements().next().is_some())
 }
-
-fn request(body: &str) -> Option<Raw<'_>> {
-    let root = fields::object(body)?;
-    root.member("messages").filter(|messages| messages.kind() == ValueKind::Array)?;
-    Some(root)
-}
-
-const RESPONSE_FORMAT: &str = "response_format";
 
 const LIMIT: &str = "max_tokens";

@@ -1,13 +1,13 @@
 //! Reads the events of a Completions stream.
 
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{self, Channel, Strings};
+use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, Finish, Kind, SlotId, wire};
 
 /// A reader of one stream, event by event.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    strings: Strings,
+    texts: Texts<Channel>,
 }
 
 impl wire::Reader for Reader {
@@ -19,13 +19,7 @@ impl wire::Reader for Reader {
             on(Delta::Done { word: data });
             return Kind::Done;
         }
-        let Some(root) = fields::object(data) else {
-            if event_type != "error" {
-                return Kind::Other;
-            }
-            on(Delta::Error { message: data, raw: data });
-            return Kind::Error;
-        };
+        let Some(root) = fields::object(data) else { return fields::no_object(event_type, data, on) };
         let choices = root.member("choices").filter(|choices| choices.kind() == ValueKind::Array);
         for (at, choice) in choices.into_iter().flat_map(|choices| choices.elements()).enumerate() {
             self.choice(choice, at, on);
@@ -48,13 +42,13 @@ impl wire::Reader for Reader {
 
 impl Reader {
     fn choice(&mut self, raw: Raw<'_>, at: usize, on: &mut dyn FnMut(Delta<'_>)) {
-        let choice = fields::number(raw.member("index")).unwrap_or_else(|| fields::place(at));
+        let choice = fields::number_or(raw.member("index"), at);
         let slot = SlotId::of(choice);
         if let Some(inner) = raw.member("text").and_then(|text| text.inner()) {
-            on(Delta::Text { slot, text: self.strings.decode(Channel::Text(slot), inner) });
+            on(Delta::Text { slot, text: self.texts.decode(Channel::Text(slot), inner) });
         }
         if let Some(word) = fields::word(raw.member("finish_reason")) {
-            on(Delta::Finish { choice, reason: Finish::from(word.as_str()), word: &word });
+            on(Delta::Finish { choice, reason: Finish::from(&*word), word: &word });
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Reads what a continuation must know of a Completions request, and writes the request for the rest.
 
 use crate::json::edit::Edits;
-use crate::json::string::{escape_into, quoted};
+use crate::json::string::quoted;
 use crate::json::walk::Raw;
-use crate::provider::capability::Switch;
 use crate::provider::fields;
+use crate::provider::request::{FORMS, RESPONSE_FORMAT, continued_prompt, turn_reasoning_off};
 use crate::provider::wire::{Adaptation, Changes, Request, Rest};
 
 /// Reads a request. Returns `None` where the prompt can't be continued: several prompts, tokens in place of text, an
@@ -40,14 +40,9 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         remove.extend(FORMS);
         remove.retain(|key| !(changes.keeps_json_mode && *key == RESPONSE_FORMAT));
         let prompt = prompt(root)?;
-        edits.replace(prompt, &continued(prompt, rest)?);
+        edits.replace(prompt, &continued_prompt(prompt, rest)?);
     }
-    if let Some(Switch { key, value }) = changes.reasoning_off
-        && !remove.contains(&key.as_str())
-        && key != PROMPT
-    {
-        set.push((key.as_str(), value.as_str()));
-    }
+    turn_reasoning_off(changes, &[PROMPT], &remove, &mut set);
     let limit = changes.max_tokens.filter(|_| root.member("max_tokens").is_some()).map(|limit| limit.to_string());
     set.extend(limit.iter().map(|limit| ("max_tokens", limit.as_str())));
     edits.object(root, &remove, &set);
@@ -72,37 +67,4 @@ fn prompt(root: Raw<'_>) -> Option<Raw<'_>> {
     only.inner().map(|_| only)
 }
 
-/// Returns the prompt with what follows it, as a JSON string. The prompt stays as it is written: decoding would lose
-/// half of a surrogate pair.
-fn continued(prompt: Raw<'_>, rest: &Rest<'_>) -> Option<String> {
-    let mut out = format!("\"{}", prompt.inner()?).into_bytes();
-    match rest {
-        Rest::Prefill { delivered, .. } => escape_into(&mut out, delivered),
-        Rest::Reprompt { delivered, prompt } => {
-            escape_into(&mut out, delivered);
-            escape_into(&mut out, "\n\n");
-            escape_into(&mut out, prompt);
-        }
-    }
-    out.push(b'"');
-    String::from_utf8(out).ok()
-}
-
 const PROMPT: &str = "prompt";
-
-const RESPONSE_FORMAT: &str = "response_format";
-
-/// The members that force a form, and the one that asks for several answers. See the same list of Chat Completions.
-const FORMS: [&str; 11] = [
-    RESPONSE_FORMAT,
-    "n",
-    "grammar",
-    "json_schema",
-    "regex",
-    "ebnf",
-    "structured_outputs",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
-];

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{self, Channel, Strings};
+use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, Kind, SlotId, wire};
 
 /// A reader of one stream, event by event.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    strings: Strings,
+    texts: Texts<Channel>,
     /// How many function calls each candidate has made.
     calls: BTreeMap<u32, u32>,
 }
@@ -21,13 +21,7 @@ impl wire::Reader for Reader {
     /// A prompt that was blocked is a refusal with the reason: there is no candidate that could end.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
-        let Some(root) = fields::object(data) else {
-            if event_type != "error" {
-                return Kind::Other;
-            }
-            on(Delta::Error { message: data, raw: data });
-            return Kind::Error;
-        };
+        let Some(root) = fields::object(data) else { return fields::no_object(event_type, data, on) };
         let candidates = root.member("candidates").filter(|candidates| candidates.kind() == ValueKind::Array);
         for (at, candidate) in candidates.into_iter().flat_map(|candidates| candidates.elements()).enumerate() {
             self.candidate(candidate, at, on);
@@ -52,7 +46,7 @@ impl wire::Reader for Reader {
 
 impl Reader {
     fn candidate(&mut self, raw: Raw<'_>, at: usize, on: &mut dyn FnMut(Delta<'_>)) {
-        let candidate = fields::number(raw.member("index")).unwrap_or_else(|| fields::place(at));
+        let candidate = fields::number_or(raw.member("index"), at);
         let parts = raw.member("content").and_then(|content| content.member("parts"));
         for part in parts.into_iter().flat_map(|parts| parts.elements()) {
             self.part(part, candidate, on);
@@ -67,12 +61,12 @@ impl Reader {
         let slot = SlotId::of(candidate);
         if let Some(inner) = part.member("text").and_then(|text| text.inner()) {
             if fields::is_true(part.member("thought")) {
-                let text = self.strings.decode(Channel::Reasoning(slot), inner);
+                let text = self.texts.decode(Channel::Reasoning(slot), inner);
                 if !text.is_empty() {
                     on(Delta::Reasoning { slot, text });
                 }
             } else {
-                on(Delta::Text { slot, text: self.strings.decode(Channel::Text(slot), inner) });
+                on(Delta::Text { slot, text: self.texts.decode(Channel::Text(slot), inner) });
             }
         }
         if let Some(call) = fields::object_of(part, "functionCall") {

@@ -5,6 +5,7 @@ use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
 use crate::provider::fields;
+use crate::provider::request::turns;
 use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
 
 /// Returns the method that a path ends with, and the path before it.
@@ -16,7 +17,7 @@ pub(super) fn method(path: &str) -> Option<(&str, &str)> {
 /// Reads a request's body. Returns `None` unless it is a JSON object with an array `contents`.
 pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
     let (before, method) = method(path)?;
-    let root = request(body)?;
+    let (root, _) = fields::object_with(body, "contents")?;
     let config = fields::either(root, CONFIG).map(|(_, config)| config);
     let of = |keys| config.and_then(|config| fields::either(config, keys)).map(|(_, value)| value);
     let has_json_mode = FORMS.iter().any(|form| match of(*form) {
@@ -61,8 +62,7 @@ fn tools(root: Raw<'_>) -> Vec<Tool> {
 /// Two contents are appended, the model's and the user's. From the configuration goes what would force another form on
 /// the rest, and the number of candidates. Tools go, too, unless the history has calls: then no function may be called.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
-    let root = request(body)?;
-    let contents = root.member("contents")?;
+    let (root, contents) = fields::object_with(body, "contents")?;
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     let mut config = Config::default();
@@ -101,7 +101,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
 
 /// Returns a first request as its model takes it. The model's name is in the path, so it stays.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
-    let root = request(body)?;
+    let (root, _) = fields::object_with(body, "contents")?;
     let mut edits = Edits::default();
     let mut config = Config::default();
     let without = adaptation.without.filter(|key| !CONFIG.contains(key));
@@ -142,16 +142,9 @@ impl Config {
     }
 }
 
-/// Returns the contents that ask for the rest. An empty part is refused, so a blank text is left out.
+/// Returns the contents that ask for the rest.
 fn contents_for(rest: &Rest<'_>) -> String {
-    let content = |role, text| format!(r#"{{"role":"{role}","parts":[{{"text":{}}}]}}"#, quoted(text));
-    match rest {
-        Rest::Reprompt { delivered, prompt } if delivered.trim().is_empty() => content("user", prompt),
-        Rest::Reprompt { delivered, prompt } => {
-            format!("{},{}", content("model", delivered), content("user", prompt))
-        }
-        Rest::Prefill { delivered, .. } => content("model", delivered),
-    }
+    turns(rest, "model", |role, text| format!(r#"{{"role":"{role}","parts":[{{"text":{}}}]}}"#, quoted(text)))
 }
 
 /// Returns whether a content calls a function or has a function's result.
@@ -161,12 +154,6 @@ fn calls_functions(content: Raw<'_>) -> bool {
         call.or(fields::either(part, ["functionResponse", "function_response"])).is_some()
     };
     content.member("parts").is_some_and(|parts| parts.elements().any(is_call))
-}
-
-fn request(body: &str) -> Option<Raw<'_>> {
-    let root = fields::object(body)?;
-    root.member("contents").filter(|contents| contents.kind() == ValueKind::Array)?;
-    Some(root)
 }
 
 const STREAM: &str = "streamGenerateContent";

@@ -6,7 +6,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, ValueKind};
 use crate::provider::Delta;
-use crate::provider::read::{members_of, message, object, present, word};
+use crate::provider::fields::{members_of, message, object, present, word};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
 
 /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error.

@@ -12,7 +12,7 @@ mod writer;
 use reader::Reader;
 use writer::Writer;
 
-use super::read::{members_of, object};
+use super::fields::{members_of, object};
 use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
 use super::{Delta, Finish};
 use crate::json::walk::ValueKind;

@@ -2,8 +2,8 @@
 
 use super::{finish, is_call};
 use crate::json::walk::{Raw, ValueKind};
+use crate::provider::fields::{self, Texts, members_of, object, place, present, word};
 use crate::provider::form::Form;
-use crate::provider::read::{self, Texts, members_of, object, place, present, word};
 use crate::provider::usage::update_usage;
 use crate::provider::{Delta, Kind, SlotId, wire};
 
@@ -80,7 +80,7 @@ impl Reader {
             }
             name if name == "error" || present(error).is_some() => {
                 let error = present(error).unwrap_or(root);
-                on(Delta::Error { message: &read::message(error), raw: error.as_str() });
+                on(Delta::Error { message: &fields::message(error), raw: error.as_str() });
                 return Kind::Error;
             }
             _ => return Kind::Other,

@@ -3,18 +3,18 @@
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::capability::Switch;
-use crate::provider::read::{members_of, object, present, word};
+use crate::provider::fields::{is_true, members_of, object_with, present, word};
+use crate::provider::request::{message, remove_format, turn_reasoning_off};
 use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
-    let (root, _) = request(std::str::from_utf8(body).ok()?)?;
+    let (root, _) = object_with(std::str::from_utf8(body).ok()?, "messages")?;
     let [stream, stop, model, thinking, cap, form, config, tools] =
         members_of(root, ["stream", "stop_sequences", "model", "thinking", "max_tokens", FORM, CONFIG, "tools"]);
     let thinks = word(thinking.and_then(|thinking| thinking.member("type")));
     Some(Request {
-        stream: stream.and_then(|stream| stream.as_bool()) == Some(true),
+        stream: is_true(stream),
         n: 1,
         has_stop: stop.is_some_and(|stop| stop.elements().next().is_some()),
         has_json_mode: present(form).or(present(config.and_then(|config| config.member("format")))).is_some(),
@@ -39,12 +39,13 @@ fn tool(tool: Raw<'_>) -> Option<Tool> {
 ///
 /// Returns `None` if [`parse`] does.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
-    let (root, messages) = request(body)?;
+    let (root, messages) = object_with(body, "messages")?;
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     if let Some(rest) = rest {
         if !changes.keeps_json_mode {
-            remove_form(root, &mut edits, &mut remove);
+            remove.push(FORM);
+            remove_format(root, CONFIG, &mut edits, &mut remove);
         }
         let has_tools = root.member("tools").is_some_and(|tools| tools.elements().next().is_some());
         if has_tools && messages.elements().any(calls_tools) {
@@ -61,13 +62,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         };
         append(messages, delivered, rest, &mut edits);
     }
-    if let Some(Switch { key, value }) = changes.reasoning_off
-        && !remove.contains(&key.as_str())
-        && key != "messages"
-    {
-        set.retain(|(other, _)| other != key);
-        set.push((key, value));
-    }
+    turn_reasoning_off(changes, &["messages"], &remove, &mut set);
     let cap = changes.max_tokens.map(|cap| cap.to_string());
     set.extend(cap.as_deref().map(|cap| ("max_tokens", cap)));
     edits.object(root, &remove, &set);
@@ -79,7 +74,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
 ///
 /// This API has no JSON mode without a schema, so none is added.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
-    let (root, _) = request(body)?;
+    let (root, _) = object_with(body, "messages")?;
     let mut edits = Edits::default();
     let model = adaptation.model.map(quoted);
     let set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
@@ -101,10 +96,10 @@ fn append(messages: Raw<'_>, delivered: &str, rest: &Rest<'_>, edits: &mut Edits
     let mut added = Vec::new();
     // An empty message is refused.
     if !delivered.trim().is_empty() && !extend(messages.elements().last(), delivered, edits) {
-        added.push(format!(r#"{{"role":"assistant","content":{}}}"#, quoted(delivered)));
+        added.push(message("assistant", delivered));
     }
     if let Rest::Reprompt { prompt, .. } = rest {
-        added.push(format!(r#"{{"role":"user","content":{}}}"#, quoted(prompt)));
+        added.push(message("user", prompt));
     }
     if !added.is_empty() {
         edits.append(messages, &added.join(","));
@@ -136,25 +131,6 @@ fn longer(string: Raw<'_>, text: &str) -> String {
     let mut escaped = Vec::new();
     escape_into(&mut escaped, text);
     format!("\"{}{}\"", string.inner().unwrap_or_default(), String::from_utf8_lossy(&escaped))
-}
-
-/// Removes the form of the answer, and leaves the other members of `output_config`.
-fn remove_form(root: Raw<'_>, edits: &mut Edits, remove: &mut Vec<&str>) {
-    remove.push(FORM);
-    let Some(config) = root.member(CONFIG).filter(|config| config.member("format").is_some()) else { return };
-    let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");
-    if config.members().all(|(key, _)| is_format(&key)) {
-        remove.push(CONFIG);
-    } else {
-        edits.object(config, &["format"], &[]);
-    }
-}
-
-/// Returns the body as an object and its messages, if it is a request.
-fn request(body: &str) -> Option<(Raw<'_>, Raw<'_>)> {
-    let root = object(body)?;
-    let messages = root.member("messages").filter(|messages| messages.kind() == ValueKind::Array)?;
-    Some((root, messages))
 }
 
 /// Returns whether a message calls a tool or has a tool's result.

@@ -4,7 +4,7 @@ use super::{is_call, stop_reason};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::Raw;
-use crate::provider::read::{members_of, object, place, word};
+use crate::provider::fields::{members_of, object, place, word};
 use crate::provider::usage::update_usage;
 use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
 use crate::provider::{Finish, SlotId};

@@ -1,13 +1,13 @@
 //! Reads the lines of an answer.
 
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{self, Channel, Strings};
+use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, FIRST, Finish, Kind, SlotId, wire};
 
 /// A reader of one stream, line by line.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    strings: Strings,
+    texts: Texts<Channel>,
     /// How many tools were called.
     calls: u32,
 }
@@ -24,7 +24,7 @@ impl wire::Reader for Reader {
             self.reasoning(answer, on);
             let text = if message.is_some() { answer.member("content") } else { answer.member("response") };
             if let Some(inner) = text.and_then(|text| text.inner()) {
-                on(Delta::Text { slot: FIRST, text: self.strings.decode(Channel::Text(FIRST), inner) });
+                on(Delta::Text { slot: FIRST, text: self.texts.decode(Channel::Text(FIRST), inner) });
             }
             for call in answer.member("tool_calls").into_iter().flat_map(|calls| calls.elements()) {
                 self.call(call, on);
@@ -45,7 +45,7 @@ impl wire::Reader for Reader {
 impl Reader {
     fn reasoning(&mut self, answer: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(inner) = answer.member("thinking").and_then(|text| text.inner()) else { return };
-        let text = self.strings.decode(Channel::Reasoning(FIRST), inner);
+        let text = self.texts.decode(Channel::Reasoning(FIRST), inner);
         if !text.is_empty() {
             on(Delta::Reasoning { slot: FIRST, text });
         }
@@ -68,7 +68,7 @@ fn end(root: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) {
         on(Delta::Usage { raw: &format!("{{{}}}", counts.join(",")) });
     }
     if let Some(word) = fields::word(root.member("done_reason")) {
-        on(Delta::Finish { choice: 0, reason: Finish::from(word.as_str()), word: &word });
+        on(Delta::Finish { choice: 0, reason: Finish::from(&*word), word: &word });
     }
     on(Delta::Done { word: "done:true" });
 }

@@ -1,11 +1,11 @@
 //! Reads what a continuation must know of a request, and writes the request for the rest.
 
 use crate::json::edit::Edits;
-use crate::json::string::{escape_into, quoted};
+use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::capability::Switch;
 use crate::provider::fields;
-use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+use crate::provider::request::{continued_prompt, functions, message, tool, turn_reasoning_off, turns};
+use crate::provider::wire::{Adaptation, Changes, Request, Rest};
 
 /// What a request asks with.
 enum Input<'a> {
@@ -30,22 +30,13 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         model: fields::text(root.member("model")).unwrap_or_default().into_owned(),
         wants_reasoning: root.member("think").is_some_and(asks_for_reasoning),
         max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),
-        tools: tools(root),
+        tools: functions(root).filter_map(tool).collect(),
     })
 }
 
 /// Returns whether `think` is `true` or names a level.
 fn asks_for_reasoning(think: Raw<'_>) -> bool {
     fields::is_true(Some(think)) || think.inner().is_some_and(|level| !level.is_empty() && level != "none")
-}
-
-fn tools(root: Raw<'_>) -> Vec<Tool> {
-    let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
-    let tool = |function: Raw<'_>| {
-        let name = fields::text(function.member("name"))?.into_owned();
-        Some(Tool { name, schema: function.member("parameters").map(|schema| schema.as_str().to_owned()) })
-    };
-    tools.filter_map(|tool| tool.member("function")).filter_map(tool).collect()
 }
 
 /// Returns the request for the rest of an answer, or the original request with changes.
@@ -60,16 +51,11 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         remove.extend(["format", "tools"]);
         remove.retain(|key| !(changes.keeps_json_mode && *key == "format"));
         match input {
-            Input::Messages(messages) => edits.append(messages, &messages_for(rest)),
-            Input::Prompt(prompt) => edits.replace(prompt, &prompt_for(prompt, rest)?),
+            Input::Messages(messages) => edits.append(messages, &turns(rest, "assistant", message)),
+            Input::Prompt(prompt) => edits.replace(prompt, &continued_prompt(prompt, rest)?),
         }
     }
-    if let Some(Switch { key, value }) = changes.reasoning_off
-        && !["messages", "prompt", "options"].contains(&key.as_str())
-        && !remove.contains(&key.as_str())
-    {
-        set.push((key.as_str(), value.as_str()));
-    }
+    turn_reasoning_off(changes, &["messages", "prompt", "options"], &remove, &mut set);
     if let (Some(limit), Some(options)) = (changes.max_tokens, fields::object_of(root, "options"))
         && options.member(LIMIT).is_some()
     {
@@ -90,32 +76,6 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let mut edits = Edits::default();
     edits.object(root, adaptation.without.as_slice(), &set);
     Some(edits.apply(body)).filter(|adapted| adapted != body)
-}
-
-fn messages_for(rest: &Rest<'_>) -> String {
-    let message = |role, text| format!(r#"{{"role":"{role}","content":{}}}"#, quoted(text));
-    match rest {
-        Rest::Reprompt { delivered, prompt } if delivered.trim().is_empty() => message("user", prompt),
-        Rest::Reprompt { delivered, prompt } => {
-            format!("{},{}", message("assistant", delivered), message("user", prompt))
-        }
-        Rest::Prefill { delivered, .. } => message("assistant", delivered),
-    }
-}
-
-/// Returns the prompt with what follows it, as a JSON string. The prompt stays as it is written.
-fn prompt_for(prompt: Raw<'_>, rest: &Rest<'_>) -> Option<String> {
-    let mut out = format!("\"{}", prompt.inner()?).into_bytes();
-    match rest {
-        Rest::Prefill { delivered, .. } => escape_into(&mut out, delivered),
-        Rest::Reprompt { delivered, prompt } => {
-            escape_into(&mut out, delivered);
-            escape_into(&mut out, "\n\n");
-            escape_into(&mut out, prompt);
-        }
-    }
-    out.push(b'"');
-    String::from_utf8(out).ok()
 }
 
 fn request(body: &str) -> Option<(Raw<'_>, Input<'_>)> {

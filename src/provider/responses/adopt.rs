@@ -9,7 +9,7 @@ use super::{INCOMPLETE, is_terminal};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::Raw;
-use crate::provider::read::{members_of, object, place};
+use crate::provider::fields::{members_of, object, place};
 use crate::provider::wire::Slot;
 use crate::sse::Encoder;
 

@@ -7,7 +7,7 @@ use super::{call_of, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::read::{members_of, message, object, present, word};
+use crate::provider::fields::{members_of, message, object, present, word};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
 use crate::provider::{Delta, Finish};
 

@@ -5,7 +5,7 @@ use super::body::unseen_part;
 use crate::json::edit::Edits;
 use crate::json::string::escape_into;
 use crate::json::walk::Raw;
-use crate::provider::read::{members_of, word};
+use crate::provider::fields::{members_of, word};
 use crate::provider::wire::{Slot, SlotKind, SlotText};
 
 /// An item of a response.

@@ -15,7 +15,7 @@ mod writer;
 use reader::Reader;
 use writer::Writer;
 
-use super::read::{members_of, object, word};
+use super::fields::{members_of, object, word};
 use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
 use super::{Delta, Finish};
 use crate::json::walk::Raw;

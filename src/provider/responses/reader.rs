@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::{CALLS, CHANGING, call_of, finish, is_head, is_terminal};
 use crate::json::walk::{Raw, ValueKind};
+use crate::provider::fields::{self, Texts, members_of, object, place, present, word};
 use crate::provider::form::Form;
-use crate::provider::read::{self, Texts, members_of, object, place, present, word};
 use crate::provider::{Delta, Kind, SlotId, wire};
 
 /// A reader of one stream, event by event.
@@ -102,7 +102,7 @@ impl Reader {
         }
         if name == "error" || present(error).is_some() {
             let error = present(error).unwrap_or(root);
-            on(Delta::Error { message: &read::message(error), raw: error.as_str() });
+            on(Delta::Error { message: &fields::message(error), raw: error.as_str() });
             return Kind::Error;
         }
         if self.event(name, root, on) { Kind::Chunk } else { Kind::Other }
@@ -165,7 +165,7 @@ impl Reader {
             on(Delta::Usage { raw: usage.as_str() });
         }
         if let Some(error) = present(error) {
-            on(Delta::Error { message: &read::message(error), raw: error.as_str() });
+            on(Delta::Error { message: &fields::message(error), raw: error.as_str() });
         }
     }
 

@@ -4,7 +4,8 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
-use crate::provider::read::{members_of, object, word};
+use crate::provider::fields::{is_true, members_of, object, word};
+use crate::provider::request::{message, remove_format, turn_reasoning_off};
 use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a string or an array.
@@ -15,7 +16,7 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
     let form = word(text.and_then(|text| text.member("format")).and_then(|format| format.member("type")));
     let effort = word(reasoning.and_then(|reasoning| reasoning.member("effort")));
     Some(Request {
-        stream: stream.and_then(|stream| stream.as_bool()) == Some(true),
+        stream: is_true(stream),
         n: 1,
         has_stop: false,
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
@@ -47,7 +48,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     if let Some(rest) = rest {
         if !changes.keeps_json_mode {
-            remove_form(root, &mut edits, &mut remove);
+            remove_format(root, "text", &mut edits, &mut remove);
         }
         remove.push("background");
         let has_tools = root.member("tools").is_some_and(|tools| tools.elements().next().is_some());
@@ -69,9 +70,8 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
                     set.push((REASONING, &effort));
                 }
             }
-        } else if !remove.contains(&key.as_str()) && key != "input" {
-            set.retain(|(other, _)| other != key);
-            set.push((key, value));
+        } else {
+            turn_reasoning_off(changes, &["input"], &remove, &mut set);
         }
     }
     let cap = changes.max_tokens.map(|cap| cap.to_string());
@@ -102,31 +102,19 @@ fn append(input: Raw<'_>, rest: &Rest<'_>, edits: &mut Edits) {
         Rest::Reprompt { delivered, prompt } => (delivered, Some(prompt)),
         Rest::Prefill { delivered, .. } => (delivered, None),
     };
-    let message = |role: &str, content: &str| format!(r#"{{"role":"{role}","content":{content}}}"#);
     let mut added = Vec::new();
     if input.kind() == ValueKind::String {
-        added.push(message("user", input.as_str()));
+        added.push(format!(r#"{{"role":"user","content":{}}}"#, input.as_str()));
     }
     if !delivered.trim().is_empty() {
-        added.push(message("assistant", &quoted(delivered)));
+        added.push(message("assistant", delivered));
     }
-    added.extend(prompt.map(|prompt| message("user", &quoted(prompt))));
+    added.extend(prompt.map(|prompt| message("user", prompt)));
     let added = added.join(",");
     if input.kind() == ValueKind::String {
         edits.replace(input, &format!("[{added}]"));
     } else if !added.is_empty() {
         edits.append(input, &added);
-    }
-}
-
-/// Removes the form of the answer, and leaves the other members of `text`.
-fn remove_form(root: Raw<'_>, edits: &mut Edits, remove: &mut Vec<&str>) {
-    let Some(text) = root.member("text").filter(|text| text.member("format").is_some()) else { return };
-    let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");
-    if text.members().all(|(key, _)| is_format(&key)) {
-        remove.push("text");
-    } else {
-        edits.object(text, &["format"], &[]);
     }
 }
 

@@ -1,0 +1,97 @@
+//! What the requests of several wires share: declared tools, members that force a form, and what asks for the rest.
+
+use super::fields::text;
+use super::wire::{Changes, Rest, Tool};
+use crate::json::edit::Edits;
+use crate::json::string::{escape_into, quoted};
+use crate::json::walk::Raw;
+use crate::provider::capability::Switch;
+
+/// Returns the functions that a request declares as tools.
+pub(super) fn functions(root: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
+    let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
+    tools.filter_map(|tool| tool.member("function"))
+}
+
+/// Reads the declaration of a function.
+pub(super) fn tool(function: Raw<'_>) -> Option<Tool> {
+    let name = text(function.member("name"))?.into_owned();
+    Some(Tool { name, schema: function.member("parameters").map(|schema| schema.as_str().to_owned()) })
+}
+
+/// Returns the turns that ask for the rest, each as `turn` writes it by its role and its text. An empty message is
+/// refused, so a blank text is left out.
+pub(super) fn turns(rest: &Rest<'_>, assistant: &str, turn: impl Fn(&str, &str) -> String) -> String {
+    match rest {
+        Rest::Reprompt { delivered, prompt } if delivered.trim().is_empty() => turn("user", prompt),
+        Rest::Reprompt { delivered, prompt } => format!("{},{}", turn(assistant, delivered), turn("user", prompt)),
+        Rest::Prefill { delivered, .. } => turn(assistant, delivered),
+    }
+}
+
+/// Returns a message that has only text.
+pub(super) fn message(role: &str, text: &str) -> String {
+    format!(r#"{{"role":"{role}","content":{}}}"#, quoted(text))
+}
+
+/// Returns a prompt with what follows it, as a JSON string. The prompt stays as it is written: decoding would lose half
+/// of a surrogate pair.
+pub(super) fn continued_prompt(prompt: Raw<'_>, rest: &Rest<'_>) -> Option<String> {
+    let mut out = format!("\"{}", prompt.inner()?).into_bytes();
+    match rest {
+        Rest::Prefill { delivered, .. } => escape_into(&mut out, delivered),
+        Rest::Reprompt { delivered, prompt } => {
+            escape_into(&mut out, delivered);
+            escape_into(&mut out, "\n\n");
+            escape_into(&mut out, prompt);
+        }
+    }
+    out.push(b'"');
+    String::from_utf8(out).ok()
+}
+
+/// Sets the member that turns reasoning off, unless it is removed or `edited` elsewhere: each byte is edited once.
+pub(super) fn turn_reasoning_off<'a>(
+    changes: &Changes<'a>,
+    edited: &[&str],
+    remove: &[&str],
+    set: &mut Vec<(&'a str, &'a str)>,
+) {
+    if let Some(Switch { key, value }) = changes.reasoning_off
+        && !remove.contains(&key.as_str())
+        && !edited.contains(&key.as_str())
+    {
+        set.retain(|(other, _)| other != key);
+        set.push((key, value));
+    }
+}
+
+/// Removes the `format` of the answer from a member with settings: all of the member, where it has no other settings.
+pub(super) fn remove_format<'a>(root: Raw<'_>, key: &'a str, edits: &mut Edits, remove: &mut Vec<&'a str>) {
+    let Some(settings) = root.member(key).filter(|settings| settings.member("format").is_some()) else { return };
+    let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");
+    if settings.members().all(|(key, _)| is_format(&key)) {
+        remove.push(key);
+    } else {
+        edits.object(settings, &["format"], &[]);
+    }
+}
+
+/// The member that asks for a form of the answer in OpenAI's chat API and those like it.
+pub(super) const RESPONSE_FORMAT: &str = "response_format";
+
+/// The members that force a form: OpenAI's, llama.cpp's (`grammar`, `json_schema`), SGLang's (`regex`, `ebnf`), vLLM's
+/// (`structured_outputs`, earlier `guided_…`). And `n`, which asks for several answers.
+pub(super) const FORMS: [&str; 11] = [
+    RESPONSE_FORMAT,
+    "n",
+    "grammar",
+    "json_schema",
+    "regex",
+    "ebnf",
+    "structured_outputs",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+];
