@@ -102,10 +102,12 @@ const apis = {
     const stream = openai.responses.stream({ model: "sim", input: prompt, tools });
     const deltas = new Map();
     let last = -1;
+    let text = "";
     let whole;
     for await (const event of stream) {
       assert(last === -1 || event.sequence_number === last + 1, `${event.sequence_number} after ${last}`);
       last = event.sequence_number;
+      if (event.type === "response.output_text.delta") text += event.delta;
       if (event.type === "response.function_call_arguments.delta") {
         deltas.set(event.output_index, (deltas.get(event.output_index) ?? "") + event.delta);
       }
@@ -115,8 +117,10 @@ const apis = {
     }
     const made = whole.output.filter((item) => item.type === "function_call").map((item) => item.arguments);
     assert(JSON.stringify(made) === JSON.stringify([...deltas.values()]), "arguments in the last event");
+    const messages = whole.output.filter((item) => item.type === "message").flatMap((item) => item.content);
+    assert(messages.map((part) => part.text).join("") === text, "text in the last event");
     const finish = whole.incomplete_details?.reason ?? whole.status;
-    return { text: whole.output_text ?? "", arguments: made, finish };
+    return { text, arguments: made, finish };
   },
 
   async messages_tools(prompt) {

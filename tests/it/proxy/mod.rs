@@ -163,7 +163,7 @@ async fn a_healthy_stream_passes_unchanged() {
 
 #[tokio::test]
 async fn every_behaviour_first_and_the_anchor_then() {
-    let ends = ["length", "stop", "drop", "eof", "error", "done"];
+    let ends = ["length", "stop", "drop", "eof", "error", "done", "malformed"];
     let behaviours = [
         "anchor@60",
         "exact",

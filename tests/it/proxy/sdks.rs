@@ -40,6 +40,8 @@ enum Shows {
     Value,
     /// The same from one body.
     BodyValue,
+    /// The same from one body that has no arguments if they are cut, so that they pass through as they are.
+    PassedValue,
 }
 
 impl Shows {
@@ -73,6 +75,7 @@ impl Shows {
             Self::RawText => any.into_iter().filter(|script| !script.contains("refusal")).collect(),
             Self::Call => any.into_iter().chain(call).collect(),
             Self::BodyCall | Self::BodyValue => vec![any[0], any[1], call[0], call[4]],
+            Self::PassedValue => vec![call[4]],
             Self::TextValue => any[..3].to_vec(),
             Self::Value => any.into_iter().chain(call[..3].iter().copied()).collect(),
         };
@@ -108,8 +111,10 @@ const PYTHON: &[Api] = &[
     ("pydantic_chat_stream", Shows::Value, "", Raises("UnexpectedModelBehavior")),
     ("pydantic_responses", Shows::BodyValue, "", Raises("IncompleteToolCall")),
     ("pydantic_responses_stream", Shows::Value, "", Raises("UnexpectedModelBehavior")),
+    ("pydantic_messages", Shows::PassedValue, "", Raises("UnexpectedModelBehavior")),
     ("pydantic_messages_stream", Shows::Value, "", Raises("UnexpectedModelBehavior")),
     ("instructor", Shows::BodyValue, "", Raises("IncompleteOutputException")),
+    ("instructor_messages", Shows::PassedValue, "", Raises("IncompleteOutputException")),
     ("instructor_stream", Shows::Value, "", Silent),
 ];
 
@@ -195,7 +200,7 @@ impl Case {
     fn check_whole(&self, seen: &Value, finish: &str, context: &str) {
         assert!(seen.get("error").is_none(), "{context}");
         let document: Value = serde_json::from_str(DOCUMENT).unwrap();
-        if matches!(self.shows, Shows::Value | Shows::BodyValue | Shows::TextValue) {
+        if matches!(self.shows, Shows::Value | Shows::BodyValue | Shows::PassedValue | Shows::TextValue) {
             return assert_eq!(seen["value"], document, "{context}");
         }
         assert_eq!(seen["finish"], finish, "{context}");
