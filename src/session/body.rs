@@ -127,7 +127,7 @@ impl BodyRelay {
             self.slots.configure(|session| session.set_repair(RepairLevel::Strict));
         }
         for (piece, text) in answer.texts() {
-            self.slots.text(now, piece.slot, piece.name.as_deref(), text);
+            self.slots.text(now, piece, text);
         }
         if answer.is.opaque || !known || answer.error.is_some() {
             self.slots.pass();

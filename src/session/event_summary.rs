@@ -47,6 +47,8 @@ pub(super) struct Piece {
     pub(super) slot: Slot,
     /// The name of the tool, where its call begins.
     pub(super) name: Option<String>,
+    /// The call begins without an id, as the legacy `function_call` does.
+    pub(super) is_anonymous: bool,
     /// Where the text begins, in the text of the event.
     start: usize,
 }
@@ -78,8 +80,11 @@ impl EventSummary {
     pub(super) fn add(&mut self, delta: Delta<'_>) {
         match delta {
             Delta::Text { slot, text } => self.piece(Slot { id: slot, kind: SlotKind::Text }, None, text),
-            Delta::ToolCall { slot, name, arguments, .. } => {
+            Delta::ToolCall { slot, id, name, arguments } => {
                 self.piece(Slot { id: slot, kind: SlotKind::Arguments }, name, arguments);
+                if let Some(piece) = self.pieces.last_mut().filter(|_| name.is_some()) {
+                    piece.is_anonymous = id.is_none();
+                }
             }
             Delta::Reasoning { .. } => (self.is.other, self.is.reasoning) = (true, true),
             Delta::Refusal { text: "", .. } => self.is.other = true,
@@ -96,7 +101,8 @@ impl EventSummary {
     fn piece(&mut self, slot: Slot, name: Option<&str>, text: &str) {
         let goes_on = name.is_none() && self.pieces.last().is_some_and(|last| last.slot == slot);
         if !goes_on {
-            self.pieces.push(Piece { slot, name: name.map(str::to_owned), start: self.text.len() });
+            let name = name.map(str::to_owned);
+            self.pieces.push(Piece { slot, name, is_anonymous: false, start: self.text.len() });
         }
         self.text.push_str(text);
     }

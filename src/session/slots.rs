@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::event_summary::Piece;
 use super::wire::finish_reason;
 use super::{CallEnd, Input, Outcome, Session, Status, Tally};
 use crate::provider::wire::{Slot, SlotKind, SlotText, Tool, Wire};
@@ -101,17 +102,18 @@ impl Slots {
         self.entry().slot
     }
 
-    /// Takes text of a slot of the first call, and makes that slot the current one. `name`: the tool that is called.
-    pub(super) fn text(&mut self, now: Duration, slot: Slot, name: Option<&str>, text: &str) {
-        if self.entry().slot != slot || !self.entry().has_begun {
-            self.begin(slot, name);
+    /// Takes text of a slot of the first call, and makes that slot the current one.
+    pub(super) fn text(&mut self, now: Duration, piece: &Piece, text: &str) {
+        if self.entry().slot != piece.slot || !self.entry().has_begun {
+            self.begin(piece);
         }
-        if !text.is_empty() && self.entry().slot == slot {
+        if !text.is_empty() && self.entry().slot == piece.slot {
             self.session_mut().handle_input(now, Input::Text(text));
         }
     }
 
-    fn begin(&mut self, slot: Slot, name: Option<&str>) {
+    fn begin(&mut self, piece: &Piece) {
+        let (slot, name) = (piece.slot, piece.name.as_deref());
         if let Some(known) = self.list.iter().position(|entry| entry.has_begun && entry.slot == slot) {
             self.current = known;
             return;
@@ -130,6 +132,10 @@ impl Slots {
         if is_call {
             let undeclared = || Tool { name: name.unwrap_or_default().to_owned(), schema: None };
             entry.session.set_tool_call(declared.unwrap_or_else(undeclared));
+            if piece.is_anonymous {
+                // Its rest could not be told from that of another call.
+                entry.session.pass();
+            }
         }
     }
 

@@ -69,7 +69,7 @@ impl Relay {
         }
         let held = !self.session().document().pending().is_empty();
         for (piece, text) in self.event_summary.texts() {
-            self.slots.text(now, piece.slot, piece.name.as_deref(), text);
+            self.slots.text(now, piece, text);
         }
         match data {
             Some(data) if self.session().repairs_text() => self.repaired_event(now, at, data, held),

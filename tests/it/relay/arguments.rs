@@ -105,6 +105,17 @@ fn a_rest_that_comes_as_a_call_is_joined() {
 }
 
 #[test]
+fn a_legacy_function_call_passes() {
+    let chunk = |delta: Value| event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta}]}));
+    let body = chunk(json!({"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": ""}}))
+        + &chunk(json!({"function_call": {"arguments": "{\"a\": 1"}}))
+        + &finish("a", "length")
+        + DONE;
+    let ended = run(Relay::new(Limits::default()), &[closed(body.clone())]);
+    assert_eq!((ended.body, ended.outcome.status()), (body, Status::PassedThrough));
+}
+
+#[test]
 fn arguments_whose_rest_is_not_had_stay_open() {
     let delivered = call(0, "write") + &part(0, &ARGUMENTS[..20]);
     for (give_up, reason, finishes) in [
