@@ -307,14 +307,15 @@ fn mark_made(folder: &Path) {
     fs::write(folder.join("made"), "").unwrap();
 }
 
-/// Runs a step of an installation. Fails with the last line that it wrote.
+/// Runs a step of an installation. Fails with the first line that tells an error.
 async fn done(command: &mut Command) -> Result<(), String> {
     let output = run(command.stdin(Stdio::null()), INSTALLS).await?;
     if output.status.success() {
         return Ok(());
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    Err(stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given").to_owned())
+    let error = stderr.lines().find(|line| line.to_lowercase().contains("error")).or(stderr.lines().last());
+    Err(error.unwrap_or("no reason given").to_owned())
 }
 
 /// Runs a program to its end, and kills it if it takes too long.
