@@ -370,6 +370,7 @@ fn recorded_cuts_become_whole() {
             };
             assert_eq!(found, full, "{file} {size}: {} {:?}", received.body, received.outcome);
             // All else is as it came.
+            expected.reasons.clone_from(&after.reasons);
             (expected.finish, expected.usage, expected.terminal) =
                 (after.finish.clone(), after.usage.clone(), after.terminal.clone());
             assert_eq!(after, expected, "{file}");
