@@ -56,7 +56,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Returns the value that `text` is, if it is valid ([`is_valid`]). Reads the text once.
-    pub fn valid(text: &'a str) -> Option<Self> {
+    pub(crate) fn valid(text: &'a str) -> Option<Self> {
         let start = skip_space(text.as_bytes(), 0);
         is_valid(text).then(|| Self::cut(text, 0, start, text.trim_ascii_end().len()))?
     }
