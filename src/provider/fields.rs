@@ -94,6 +94,13 @@ pub(super) fn message(error: Raw<'_>) -> Cow<'_, str> {
     word(Some(error)).or_else(first).unwrap_or(Cow::Borrowed(error.as_str()))
 }
 
+/// Returns the choice with a number: by its `index`, or by its place where it has none.
+pub(super) fn choice_of<'a>(choices: &[Raw<'a>], index: u32) -> Option<Raw<'a>> {
+    let written = |choice: &Raw<'_>| number(choice.member("index"));
+    let found = choices.iter().find(|choice| written(choice) == Some(index));
+    found.or_else(|| choices.get(index as usize).filter(|choice| written(choice).is_none())).copied()
+}
+
 /// Returns raw JSON on one line, since a line end would end the event. In valid JSON a line end can only be white
 /// space.
 pub(super) fn one_line(raw: &str) -> String {

@@ -13,6 +13,7 @@ mod completions;
 mod fields;
 mod form;
 mod gemini;
+mod head;
 mod messages;
 mod ollama;
 mod request;

@@ -93,8 +93,11 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// Creates a writer for one response.
     fn writer(&self) -> Box<dyn Writer>;
 
-    /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error.
-    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool;
+    /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error. By
+    /// default a body is the only event of a stream.
+    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
+        matches!(self.reader().read("message", body, on), Kind::Chunk | Kind::Error)
+    }
 
     /// Writes the first answer's body with other texts and another end. Every other byte is kept. `None`: the body is no
     /// answer.

@@ -97,14 +97,7 @@ impl LineDecoder {
         Ok(Some(self.carried(is_first, false)))
     }
 
-    /// Returns the number of bytes consumed.
-    #[allow(dead_code, reason = "the interface is that of the decoder of event streams")]
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
-    }
-
     /// Returns the absolute offset right after the last line end; 0 before the first.
-    #[allow(dead_code, reason = "the interface is that of the decoder of event streams")]
     pub(crate) fn boundary(&self) -> u64 {
         self.boundary
     }

@@ -5,7 +5,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, ValueKind};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
-use crate::provider::{Delta, Kind};
+use crate::provider::{Delta, Kind, fields};
 
 /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error.
 ///
@@ -22,14 +22,9 @@ pub fn read_body(body: &str, on: impl FnMut(Delta<'_>)) -> bool {
 pub fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
     let root = Raw::root(first_body).filter(|_| walk::is_valid(first_body))?;
     let choices: Vec<_> = root.member("choices")?.elements().collect();
-    let choice_of = |number: u32| {
-        let index = |choice: &Raw<'_>| choice.member("index").and_then(|index| index.as_u64());
-        let written = choices.iter().find(|choice| index(choice) == Some(u64::from(number)));
-        written.or_else(|| choices.get(number as usize).filter(|choice| index(choice).is_none())).copied()
-    };
     let mut edits = Edits::default();
     for (number, reason) in ending.reasons {
-        let choice = choice_of(*number)?;
+        let choice = fields::choice_of(&choices, *number)?;
         let message = choice.member("message").filter(|message| message.kind() == ValueKind::Object)?;
         for text in texts.iter().filter(|text| text.slot.id.item == *number) {
             let quoted = quoted(text.text);

@@ -5,7 +5,7 @@ use memchr::memchr;
 use super::calls::Calls;
 use crate::json::string::Unescaper;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{message, says_error};
+use crate::provider::fields::{message, no_object, object, says_error};
 use crate::provider::form::{Familiar, Form};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 
@@ -100,14 +100,7 @@ impl Reader {
     }
 
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut impl FnMut(Delta<'_>)) -> Kind {
-        let root = Raw::valid(data).filter(|root| root.kind() == ValueKind::Object);
-        let Some(root) = root else {
-            if event_type != "error" {
-                return Kind::Other;
-            }
-            on(Delta::Error { message: data, raw: data });
-            return Kind::Error;
-        };
+        let Some(root) = object(data) else { return no_object(event_type, data, on) };
 
         let (mut choices, mut usage, mut groq, mut error, mut object) = (None, None, None, None, None);
         for (key, value) in root.members() {

@@ -1,6 +1,6 @@
 //! The row of Chat Completions in the table of wires.
 
-use super::{ask, parse, read_body, write_body};
+use super::{ask, parse, write_body};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::ValueKind;
@@ -41,10 +41,6 @@ impl Wire for Chat {
 
     fn writer(&self) -> Box<dyn wire::Writer> {
         Box::new(super::Writer::new())
-    }
-
-    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        read_body(body, on)
     }
 
     fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
@@ -108,8 +104,8 @@ impl wire::Writer for super::Writer {
         let report = ending.report.filter(|_| apart.is_none());
         let last = ending.reasons.len().saturating_sub(1);
         for (at, (choice, reason)) in ending.reasons.iter().enumerate() {
-            let of_last = |value: Option<&str>| value.filter(|_| at == last).map(str::to_owned);
-            self.end(out, *choice, reason.as_str(), of_last(beside).as_deref(), of_last(report).as_deref());
+            let (usage, report) = if at == last { (beside, report) } else { (None, None) };
+            self.end(out, *choice, reason.as_str(), usage, report);
         }
         if let Some(usage) = apart {
             self.usage(out, usage, ending.report);

@@ -9,10 +9,9 @@ mod writer;
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::Raw;
+use crate::provider::SlotId;
 use crate::provider::fields;
 use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotKind, SlotText, Wire};
-use crate::provider::{Delta, Kind, SlotId};
 use reader::Reader;
 use writer::Writer;
 
@@ -47,16 +46,12 @@ impl Wire for Completions {
         Box::new(Writer::default())
     }
 
-    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        matches!(wire::Reader::read(&mut Reader::default(), "message", body, on), Kind::Chunk | Kind::Error)
-    }
-
     fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
         let root = fields::object(first_body)?;
         let choices: Vec<_> = root.member("choices")?.elements().collect();
         let mut edits = Edits::default();
         for (number, reason) in ending.reasons {
-            let choice = choice_of(&choices, *number)?;
+            let choice = fields::choice_of(&choices, *number)?;
             let (text, reason) = (text_of(texts, *number).map(quoted), quoted(reason.as_str()));
             let mut set: Vec<_> = text.iter().map(|text| ("text", text.as_str())).collect();
             set.push(("finish_reason", &reason));
@@ -88,13 +83,6 @@ impl Wire for Completions {
     fn always_continues(&self) -> bool {
         true
     }
-}
-
-/// Returns the choice with a number: by its `index`, or by its place where it has none.
-fn choice_of<'a>(choices: &[Raw<'a>], number: u32) -> Option<Raw<'a>> {
-    let index = |choice: &Raw<'_>| fields::number(choice.member("index"));
-    let written = choices.iter().find(|choice| index(choice) == Some(number));
-    written.or_else(|| choices.get(number as usize).filter(|choice| index(choice).is_none())).copied()
 }
 
 /// Returns the text of a choice.

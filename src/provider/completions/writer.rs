@@ -1,17 +1,19 @@
 //! Writes events that continue a Completions stream.
 
+use super::Completions;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
 use crate::provider::fields;
-use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
+use crate::provider::head::Head;
+use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
 use crate::sse::Encoder;
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    /// The members that every chunk repeats, as the first answer wrote them: names and raw values.
-    head: Vec<(String, String)>,
+    /// The members that every chunk repeats.
+    head: Head,
     /// A chunk with a choice was observed; later chunks are ignored.
     is_settled: bool,
 }
@@ -20,10 +22,10 @@ impl Writer {
     /// Writes a chunk with these choices, raw JSON without brackets, and further members.
     fn chunk(&self, out: &mut Vec<u8>, choices: &str, more: &[(&str, Option<&str>)]) {
         let mut data = String::from("{");
-        for (key, value) in &self.head {
+        for (key, value) in self.head.members() {
             data.extend([&quoted(key), ":", value, ","]);
         }
-        if self.head.is_empty() {
+        if self.head.members().next().is_none() {
             data.push_str(UNSEEN);
         }
         data.extend(["\"choices\":[", choices, "]"]);
@@ -53,12 +55,7 @@ impl wire::Writer for Writer {
         }
         // A chunk without choices is provisional: its id may be empty.
         self.is_settled = choices.is_some_and(|choices| choices.elements().next().is_some());
-        self.head.clear();
-        for (key, value) in root.members() {
-            if let Some(key) = key.decode().filter(|key| REPEATED.contains(&&**key)) {
-                self.head.push((key.into_owned(), fields::one_line(value.as_str())));
-            }
-        }
+        self.head = Head::of(root, &REPEATED);
     }
 
     fn has_begun(&self) -> bool {
@@ -96,18 +93,11 @@ impl wire::Writer for Writer {
     }
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
-        let (message, code, report) = (quoted(message), quoted(code), fields::one_line(report));
-        let error = format!(r#"{{"message":{message},"type":"upstream_error","param":null,"code":{code}}}"#);
-        Encoder::event(out, None, None, &format!(r#"{{"error":{error},"restitch":{report}}}"#));
+        Encoder::event(out, None, None, &Completions.error_body(message, code, report));
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
-        let ours: Vec<_> = self.head.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let mut edits = Edits::default();
-        if let Some(root) = fields::object(data) {
-            edits.object(root, &[], &ours);
-        }
-        Encoder::event(out, None, None, &edits.apply(data));
+        Encoder::event(out, None, None, &self.head.adopt(data, &[]));
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {

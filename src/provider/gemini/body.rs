@@ -26,10 +26,7 @@ pub(super) fn write(first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_
     let candidates: Vec<_> = root.member("candidates")?.elements().collect();
     let mut edits = Edits::default();
     for (number, reason) in ending.reasons {
-        let index = |candidate: &Raw<'_>| fields::number(candidate.member("index"));
-        let written = candidates.iter().find(|candidate| index(candidate) == Some(*number));
-        let by_place = || candidates.get(*number as usize).filter(|candidate| index(candidate).is_none());
-        let candidate = *written.or_else(by_place)?;
+        let candidate = fields::choice_of(&candidates, *number)?;
         let mut own = texts.iter().filter(|text| text.slot.id.item == *number && text.slot.kind == SlotKind::Text);
         let content = match own.next() {
             Some(text) => put_text(&mut edits, candidate, text.text),

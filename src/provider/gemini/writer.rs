@@ -5,13 +5,14 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
 use crate::provider::fields;
+use crate::provider::head::Head;
 use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    /// The members that every chunk repeats, as the first answer wrote them: names and raw values.
-    head: Vec<(String, String)>,
+    /// The members that every chunk repeats.
+    head: Head,
     /// A chunk with a candidate was observed; later chunks are ignored.
     is_settled: bool,
 }
@@ -19,7 +20,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Writes a chunk: members, raw JSON with commas, and then those that every chunk repeats.
     fn chunk(&self, out: &mut Vec<u8>, members: &str, report: Option<&str>) {
-        let head = self.head.iter().map(|(key, value)| format!("{}:{value}", quoted(key)));
+        let head = self.head.members().map(|(key, value)| format!("{}:{value}", quoted(key)));
         let report = report.map(|report| format!("\"restitch\":{}", fields::one_line(report)));
         let members = (!members.is_empty()).then(|| members.to_owned());
         let members: Vec<_> = members.into_iter().chain(head).chain(report).collect();
@@ -49,12 +50,7 @@ impl wire::Writer for Writer {
         let Some(root) = fields::object(data) else { return };
         let candidates = root.member("candidates").filter(|candidates| candidates.kind() == ValueKind::Array);
         self.is_settled = candidates.is_some_and(|candidates| candidates.elements().next().is_some());
-        self.head.clear();
-        for (key, value) in root.members() {
-            if let Some(key) = key.decode().filter(|key| REPEATED.contains(&&**key)) {
-                self.head.push((key.into_owned(), fields::one_line(value.as_str())));
-            }
-        }
+        self.head = Head::of(root, &REPEATED);
     }
 
     fn has_begun(&self) -> bool {
@@ -92,12 +88,7 @@ impl wire::Writer for Writer {
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
-        let ours: Vec<_> = self.head.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let mut edits = Edits::default();
-        if let Some(root) = fields::object(data) {
-            edits.object(root, &[], &ours);
-        }
-        event(out, &edits.apply(data));
+        event(out, &self.head.adopt(data, &[]));
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {

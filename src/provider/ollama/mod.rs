@@ -11,7 +11,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::wire::{self, Adaptation, Changes, Ending, Framing, Request, Rest, SlotKind, SlotText, Wire};
-use crate::provider::{Delta, Finish, Kind, fields};
+use crate::provider::{Finish, fields};
 use reader::Reader;
 use writer::Writer;
 
@@ -44,10 +44,6 @@ impl Wire for Ollama {
 
     fn writer(&self) -> Box<dyn wire::Writer> {
         Box::new(Writer::default())
-    }
-
-    fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        matches!(wire::Reader::read(&mut Reader::default(), "message", body, on), Kind::Chunk | Kind::Error)
     }
 
     fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {

@@ -5,13 +5,14 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::Raw;
 use crate::provider::fields;
+use crate::provider::head::Head;
 use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
 
 /// A writer of lines that look like those of the answer that the client is already reading.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    /// The members that every line repeats, as the first line wrote them: names and raw values.
-    head: Vec<(String, String)>,
+    /// The members that every line repeats.
+    head: Head,
     /// The lines are those of `/api/generate`: the text is in `response`.
     is_generate: bool,
     /// A line of an answer was observed; later lines are ignored.
@@ -22,7 +23,7 @@ impl Writer {
     /// Writes a line with a text and further members, raw JSON.
     fn line(&self, out: &mut Vec<u8>, text: &str, done: bool, more: &[(&str, &str)]) {
         let mut line = String::from("{");
-        for (key, value) in &self.head {
+        for (key, value) in self.head.members() {
             line.extend([&quoted(key), ":", value, ","]);
         }
         let text = quoted(text);
@@ -47,11 +48,7 @@ impl wire::Writer for Writer {
         let Some(root) = fields::object(data).filter(|root| root.member("done").is_some()) else { return };
         self.is_settled = true;
         self.is_generate = root.member("response").is_some() && root.member("message").is_none();
-        for (key, value) in root.members() {
-            if let Some(key) = key.decode().filter(|key| REPEATED.contains(&&**key)) {
-                self.head.push((key.into_owned(), fields::one_line(value.as_str())));
-            }
-        }
+        self.head = Head::of(root, &REPEATED);
     }
 
     fn has_begun(&self) -> bool {
@@ -88,16 +85,9 @@ impl wire::Writer for Writer {
         out.push(b'\n');
     }
 
-    fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
+    fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
         // The time is that of the line.
-        let ours = self.head.iter().filter(|(key, _)| key != "created_at");
-        let ours: Vec<_> = ours.map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let mut edits = Edits::default();
-        if let Some(root) = fields::object(data) {
-            edits.object(root, &[], &ours);
-        }
-        out.extend_from_slice(fields::one_line(&edits.apply(data)).as_bytes());
-        out.push(b'\n');
+        self.rewrite(out, event_type, &self.head.adopt(data, &["created_at"]));
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {

@@ -75,13 +75,7 @@ impl wire::Reader for Reader {
 
 impl Reader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        let Some(root) = object(data) else {
-            if event_type != "error" {
-                return Kind::Other;
-            }
-            on(Delta::Error { message: data, raw: data });
-            return Kind::Error;
-        };
+        let Some(root) = object(data) else { return fields::no_object(event_type, data, on) };
         let [kind, error, response] = members_of(root, ["type", "error", "response"]);
         let kind = word(kind);
         let name = kind.as_deref().unwrap_or(event_type);

@@ -1,0 +1,35 @@
+//! The members that all events of an answer share.
+
+use super::fields;
+use crate::json::edit::Edits;
+use crate::json::walk::Raw;
+
+/// Members as the first answer wrote them: names and raw values on one line.
+#[derive(Debug, Default)]
+pub(super) struct Head(Vec<(String, String)>);
+
+impl Head {
+    /// Takes those of an event's members that all events repeat.
+    pub(super) fn of(root: Raw<'_>, repeated: &[&str]) -> Self {
+        let member = |(key, value): (Raw<'_>, Raw<'_>)| {
+            let key = key.decode().filter(|key| repeated.contains(&&**key))?;
+            Some((key.into_owned(), fields::one_line(value.as_str())))
+        };
+        Self(root.members().filter_map(member).collect())
+    }
+
+    /// Returns the members in their order.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Returns another answer's event with these members in place of its own, except for `kept`. Every other byte stays.
+    pub(super) fn adopt(&self, data: &str, kept: &[&str]) -> String {
+        let ours: Vec<_> = self.members().filter(|(key, _)| !kept.contains(key)).collect();
+        let mut edits = Edits::default();
+        if let Some(root) = fields::object(data) {
+            edits.object(root, &[], &ours);
+        }
+        edits.apply(data)
+    }
+}
