@@ -68,6 +68,14 @@ impl std::fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 impl Conversation {
+    /// Returns a request with the proxy's own settings.
+    pub(super) fn new(proxy: Arc<Proxy>, head: Head, body: Bytes, dialect: Dialect, request: wire::Request) -> Self {
+        let (limits, give_up, repair) = (proxy.limits.clone(), proxy.give_up, proxy.repair);
+        let head = head.uncompressed();
+        let (expects_json, adds_json_mode) = (false, false);
+        Self { proxy, limits, give_up, repair, head, body, dialect, request, expects_json, adds_json_mode }
+    }
+
     /// Shows a request to the tap.
     pub(super) fn show_request(&self, number: u32, body: &[u8]) {
         if let Some(tap) = &self.proxy.tap {

@@ -92,7 +92,7 @@ impl Conversation {
     fn stream_arguments(&mut self) {
         let adaptation = Adaptation { streams_arguments: true, ..Adaptation::default() };
         let Ok(body) = std::str::from_utf8(&self.body) else { return };
-        if let Some(adapted) = self.dialect.wire().adapt(body, &adaptation).filter(|adapted| adapted != body) {
+        if let Some(adapted) = self.dialect.wire().adapt(body, &adaptation) {
             tracing::debug!("asked for the arguments of tools as they are written");
             self.body = adapted.into();
         }

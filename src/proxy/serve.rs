@@ -179,54 +179,24 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
     };
     match dialect.wire().parse(head.path(), &body) {
         Some(request) if request.n <= MAX_CHOICES => {
-            let mut limits = proxy.limits.clone();
-            directives.lower(&mut limits.continuation);
-            let give_up = directives.give_up.unwrap_or(proxy.give_up);
-            let repair = directives.repair.unwrap_or(proxy.repair);
-            let adds_json_mode = false;
-            let head = head.uncompressed();
-            let conversation = Conversation {
-                proxy,
-                limits,
-                give_up,
-                repair,
-                head,
-                body,
-                dialect,
-                request,
-                expects_json,
-                adds_json_mode,
-            };
+            let mut conversation = Conversation::new(proxy, head, body, dialect, request);
+            directives.lower(&mut conversation.limits.continuation);
+            conversation.give_up = directives.give_up.unwrap_or(conversation.give_up);
+            conversation.repair = directives.repair.unwrap_or(conversation.repair);
+            conversation.expects_json = expects_json;
             first::answer(conversation).await
         }
         _ => pass(&proxy, &head, Body::full(body)).await,
     }
 }
 
-/// Answers a chat completion that did not come over a connection.
+/// Answers a request that did not come over a connection.
 pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let dialect = Dialect::of_path(parts.uri.path()).unwrap_or_default();
     match dialect.wire().parse(parts.uri.path(), &body) {
-        Some(request) => {
-            let (limits, head) = (proxy.limits.clone(), Head::new(parts).uncompressed());
-            let (give_up, repair) = (proxy.give_up, proxy.repair);
-            let (expects_json, adds_json_mode) = (false, false);
-            let conversation = Conversation {
-                proxy,
-                limits,
-                give_up,
-                repair,
-                head,
-                body,
-                dialect,
-                request,
-                expects_json,
-                adds_json_mode,
-            };
-            first::answer(conversation).await
-        }
-        None => error(StatusCode::BAD_REQUEST, &format!("the request is none of `{dialect}`")),
+        Some(request) => first::answer(Conversation::new(proxy, Head::new(parts), body, dialect, request)).await,
+        None => error(StatusCode::BAD_REQUEST, &format!("the body is not a request of `{dialect}`")),
     }
 }
 
