@@ -255,7 +255,7 @@ impl Proxy {
 fn warn_of_failure(call: u32, reason: &FailureReason) {
     let cause = match reason {
         FailureReason::Nothing(end) => end.cause(),
-        FailureReason::Merge(_) | FailureReason::Rejected(_) => None,
+        FailureReason::Merge(_) | FailureReason::Schema(_) | FailureReason::Rejected(_) => None,
     };
     let cause = cause.map(CutCause::as_str);
     match reason {

@@ -13,14 +13,13 @@ pub(crate) use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::Limits;
-use crate::provider::wire::{Ending, SlotKind, Tool, Wire};
+use crate::provider::wire::{Ending, Tool};
 use crate::provider::{Dialect, add_usage, answer_tokens};
 
 /// A response's body, made whole: [`Output::Bytes`] is the response's body, and comes once. Without
 /// [`dialect`](Self::dialect) it is one of Chat Completions. Drain [`poll_output`](Self::poll_output) after every input.
 #[derive(Debug)]
 pub struct BodyRelay {
-    wire: &'static dyn Wire,
     slots: Slots,
     /// The body that the response is made from: the first one that had an answer in it.
     first: Option<String>,
@@ -34,15 +33,15 @@ impl BodyRelay {
     /// Returns a relay before the first body.
     pub fn new(limits: Limits) -> Self {
         let wire = Dialect::default().wire();
-        let slots = Slots::new(wire, Session::new(limits));
-        Self { wire, slots, first: None, usages: None, last_error: None, outputs: VecDeque::new() }
+        let mut slots = Slots::new(wire, Session::new(limits));
+        slots.configure(Session::send_at_end);
+        Self { slots, first: None, usages: None, last_error: None, outputs: VecDeque::new() }
     }
 
     /// Sets the API of the body.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.wire = dialect.wire();
-        self.slots.set_wire(self.wire);
+        self.slots.set_wire(dialect.wire());
         self
     }
 
@@ -90,7 +89,7 @@ impl BodyRelay {
     /// A call has answered with this body.
     pub fn handle_body(&mut self, now: Duration, body: &str) {
         let mut answer = EventSummary::default();
-        let known = self.wire.read_body(body, &mut |delta| answer.add(delta));
+        let known = self.slots.wire().read_body(body, &mut |delta| answer.add(delta));
         if answer.error.is_some() {
             self.last_error.clone_from(&answer.error);
         }
@@ -108,16 +107,10 @@ impl BodyRelay {
             self.first = Some(body.to_owned());
             self.first_body(now, &answer, known);
             let mut ends = Ends::default();
-            let finishes = answer.finishes.iter().filter(|_| answer.error.is_none());
-            finishes.for_each(|(choice, reason)| ends.add(*choice, reason.clone()));
+            ends.note(&answer);
             return self.end_of_first(now, &ends, &end);
         }
-        let is_call = self.slots.slot().kind == SlotKind::Arguments;
-        for (piece, text) in answer.texts().filter(|(_, text)| !text.is_empty()) {
-            if is_call || piece.slot.kind == SlotKind::Text && self.slots.choice_of(piece.slot.id) == 0 {
-                self.slots.session_mut().handle_input(now, Input::Text(text));
-            }
-        }
+        self.slots.rest(now, &answer);
         self.end_call(now, end);
     }
 
@@ -201,7 +194,7 @@ impl BodyRelay {
         if let Outcome::Failed { .. } = outcome {
             let began = self.slots.session().document().root_start().is_some();
             let (message, code) = failure(began, self.last_error.as_deref());
-            return self.wire.error_body(&message, code, &report);
+            return self.slots.wire().error_body(&message, code, &report);
         }
         let first = self.first.take().unwrap_or_default();
         if let Outcome::PassedThrough { .. } = outcome {
@@ -211,6 +204,6 @@ impl BodyRelay {
             self.slots.choices().into_iter().map(|choice| (choice, self.slots.reason(choice))).collect();
         let usage = self.usages.as_deref();
         let ending = Ending { reasons: &reasons, usage, usage_apart: false, report: Some(&report) };
-        self.wire.write_body(&first, &self.slots.changed_texts(), &ending).unwrap_or(first)
+        self.slots.wire().write_body(&first, &self.slots.changed_texts(), &ending).unwrap_or(first)
     }
 }

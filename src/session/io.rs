@@ -107,6 +107,9 @@ pub enum FailureReason {
     Nothing(CallEnd),
     /// The call's text could not be joined, or not to its end.
     Merge(SpliceError),
+    /// The call's text completes the arguments of a tool call, which violate the tool's schema at this JSON Pointer. Nothing
+    /// of it was sent.
+    Schema(String),
     /// The call was refused.
     Rejected(String),
 }
@@ -119,6 +122,7 @@ impl std::fmt::Display for FailureReason {
             Self::Nothing(CallEnd::TimedOut) => f.write_str("nothing was delivered: the call fell silent"),
             Self::Nothing(_) => f.write_str("nothing was delivered"),
             Self::Merge(failure) => failure.fmt(f),
+            Self::Schema(path) => write!(f, "the joined arguments violate their tool's schema at `{path}`"),
             Self::Rejected(reason) => f.write_str(reason),
         }
     }

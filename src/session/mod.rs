@@ -128,6 +128,8 @@ struct Settings {
     tool: Option<Tool>,
     /// The request names stop sequences: `stop` is final.
     trusts_stop: bool,
+    /// Nothing is sent before the answer is whole.
+    sends_at_end: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -164,6 +166,17 @@ struct Continuation {
     repairer: Option<PartRepairer>,
     /// Bytes that were delivered before it.
     delivered: usize,
+    /// Bytes that were given out, with its own.
+    sent: usize,
+    /// The arguments before it, if what it makes of them is checked.
+    before: Option<Box<Before>>,
+}
+
+/// Arguments as they were before a call for the rest.
+#[derive(Clone, Debug)]
+struct Before {
+    slot: Slot,
+    sections: Sections,
 }
 
 /// The call that was asked for, or is open.
@@ -188,6 +201,8 @@ struct Streaks {
     progress: Progress,
     /// At this cut.
     attempts: Attempts,
+    /// What was wrong with the arguments that an answer made: the same again is the model's own.
+    violation: Option<String>,
 }
 
 /// Moments of `now`.
@@ -231,11 +246,12 @@ impl Session {
                 repair: RepairLevel::Strict.into(),
                 tool: None,
                 trusts_stop: false,
+                sends_at_end: false,
             },
             phase: Phase::First(FirstAnswer::Continuable),
             call: OpenCall::default(),
             tally: Tally { tokens: vec![None], ..Tally::default() },
-            streaks: Streaks { failures: 0, no_progress: 0, progress, attempts: Attempts::default() },
+            streaks: Streaks { failures: 0, no_progress: 0, progress, attempts: Attempts::default(), violation: None },
             clock: Clock::default(),
             last_cut: None,
             is_continued: false,
@@ -299,9 +315,10 @@ impl Session {
             return false;
         }
         match end {
-            CallEnd::Finished(Finish::Length) if self.is_all_reasoning() && !self.is_tool_call() => true,
+            _ if document.is_blank() && self.is_tool_call() => self.lacks_arguments(end),
+            CallEnd::Finished(Finish::Length) if self.is_all_reasoning() => true,
             CallEnd::Finished(reason) => document.is_json() && self.continues_after(reason),
-            _ => document.is_json() || document.is_blank() && !self.is_tool_call(),
+            _ => document.is_json() || document.is_blank(),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Attempts, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, FirstAnswer, LastCut, Outcome, Output,
-    Phase, Request, SECTIONS, Session, SessionEvent, StopReason,
+    Attempts, Before, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, FirstAnswer, LastCut, Outcome,
+    Output, Phase, Request, SECTIONS, Session, SessionEvent, StopReason,
 };
 use crate::context::Sections;
 use crate::provider::Finish;
@@ -39,6 +39,9 @@ impl Session {
             return self.done_as_it_is(finish);
         }
         self.end_repair();
+        if self.lacks_arguments(&end) {
+            self.begin_arguments();
+        }
         self.cut(now, &end);
         self.last_cut = Some(LastCut { cause: end.cause(), end: end.clone() });
         if self.slot.document().root_start().is_some() {
@@ -73,17 +76,24 @@ impl Session {
             _ => {}
         }
         self.note_progress();
-        let Continuation { mut splice, delivered, .. } = open;
-        let before = self.slot.document().text().len();
+        let Continuation { mut splice, delivered, sent, before, .. } = open;
         let was_joined = splice.seam().is_some();
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
+        if let Some(before) = before.filter(|_| sent == delivered || self.settings.sends_at_end)
+            && let Some(path) = self.new_violation()
+        {
+            (self.slot, self.sections) = (before.slot, before.sections);
+            self.streaks.attempts.count(None);
+            self.cut(now, end);
+            return self.failed(now, FailureReason::Schema(path), end);
+        }
         match splice.seam() {
             Some(seam) if !was_joined => self.joined(now, seam.clone()),
             // An ellipsis in place of the last elements comes long after the seam.
             Some(seam) => self.tally.early_end = self.tally.early_end.saturating_add(u32::from(seam.early_end)),
             None => {}
         }
-        self.give_out(before);
+        self.give_out(sent);
         self.count_repairs(splice.repairs().iter().map(|repair| repair.rule.as_str()));
         let finish = if let CallEnd::Finished(reason) = end { Some(reason.clone()) } else { None };
         if self.slot.document().is_complete() {
@@ -202,7 +212,9 @@ impl Session {
     pub(super) fn wait_for(&mut self, splice: Splice) {
         let delivered = self.slot.document().text().len();
         let repairer = self.part_repairer(&splice);
-        self.phase = Phase::Continuing(Box::new(Continuation { splice, repairer, delivered }));
+        let before = self.has_schema().then(|| Before { slot: self.slot.clone(), sections: self.sections.clone() });
+        let before = before.map(Box::new);
+        self.phase = Phase::Continuing(Box::new(Continuation { splice, repairer, delivered, sent: delivered, before }));
     }
 
     /// Asks for the rest after another process had the call that was open, if there is a rest.

@@ -66,14 +66,20 @@ impl Session {
 
     fn join(&mut self, now: Duration, text: &str) {
         let Phase::Continuing(open) = &mut self.phase else { return };
-        let before = self.slot.document().text().len();
         let was_joined = open.splice.seam().is_some();
         // A failure is reported once, when the call ends.
         let _ = open.splice.feed_with(&mut self.slot, text, &mut self.sections);
+        let document = self.slot.document();
+        // Arguments that this call alone has completed are checked first, at its end.
+        let waits = open.before.is_some() && open.sent == open.delivered && document.is_complete();
+        let sent = if waits { open.sent } else { document.text().len() };
+        let before = std::mem::replace(&mut open.sent, sent);
         if let Some(seam) = open.splice.seam().filter(|_| !was_joined).cloned() {
             self.joined(now, seam);
         }
-        self.give_out(before);
+        if !waits {
+            self.give_out(before);
+        }
     }
 
     /// Returns whether the open call was asked how much of the document is delivered.

@@ -34,7 +34,7 @@ pub use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
-use crate::provider::wire::{Framing, Reader, SlotKind, Tool, Wire, Writer};
+use crate::provider::wire::{Framing, Reader, Tool, Wire, Writer};
 use crate::provider::{Dialect, add_usage, answer_tokens};
 use crate::sse::{DecodeError, Framed};
 
@@ -63,7 +63,6 @@ use crate::sse::{DecodeError, Framed};
 /// ```
 #[derive(Debug)]
 pub struct Relay {
-    wire: &'static dyn Wire,
     slots: Slots,
     limits: Limits,
     phase: Phase,
@@ -174,7 +173,6 @@ impl Relay {
     pub fn new(limits: Limits) -> Self {
         let wire = Dialect::default().wire();
         Self {
-            wire,
             slots: Slots::new(wire, Session::new(limits.clone())),
             phase: Phase::Open,
             call: OpenCall { opened: true, ..OpenCall::new(wire, &limits) },
@@ -191,10 +189,10 @@ impl Relay {
     /// Sets the API of the stream.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.wire = dialect.wire();
-        self.slots.set_wire(self.wire);
-        self.call = OpenCall { opened: true, ..OpenCall::new(self.wire, &self.limits) };
-        self.writer = self.wire.writer();
+        let wire = dialect.wire();
+        self.slots.set_wire(wire);
+        self.call = OpenCall { opened: true, ..OpenCall::new(wire, &self.limits) };
+        self.writer = wire.writer();
         self
     }
 
@@ -333,7 +331,7 @@ impl Relay {
         if torn && forwards && !self.client.finish && (is_text || !passes) {
             // The event counts: it leaves with the line end that it lacks, without which a client drops it.
             self.forward(now, u64::MAX);
-            let end: &[u8] = if self.wire.framing() == Framing::Lines { b"\n" } else { b"\n\n" };
+            let end: &[u8] = if self.slots.wire().framing() == Framing::Lines { b"\n" } else { b"\n\n" };
             self.send(now, Bytes::from_static(end));
         }
         if passes && self.is_first_open() {
@@ -446,14 +444,7 @@ impl Relay {
 
     /// Takes an event of a call for the rest.
     fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
-        let is_call = self.slots.slot().kind == SlotKind::Arguments;
-        for (piece, text) in self.event_summary.texts().filter(|(_, text)| !text.is_empty()) {
-            // The rest of arguments is asked for as text, but may come as another call.
-            let is_rest = piece.slot.kind == SlotKind::Text && self.slots.choice_of(piece.slot.id) == 0;
-            if is_rest || is_call {
-                self.slots.session_mut().handle_input(now, Input::Text(text));
-            }
-        }
+        self.slots.rest(now, &self.event_summary);
         if !self.event_summary.text.is_empty() {
             let done = self.drain(now);
             debug_assert!(done.is_none(), "only the end of a call ends a session");
@@ -513,7 +504,7 @@ impl Relay {
                 super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
                     let usage_apart = self.call.usage_apart;
-                    self.call = OpenCall { usage_apart, ..OpenCall::new(self.wire, &self.limits) };
+                    self.call = OpenCall { usage_apart, ..OpenCall::new(self.slots.wire(), &self.limits) };
                     self.phase = Phase::Open;
                     if self.session().is_first() {
                         self.slots.ask_again();
@@ -522,7 +513,7 @@ impl Relay {
                         self.call.adopts = self.session().is_first();
                     } else {
                         // What was kept back has given the answer no name.
-                        self.writer = self.wire.writer();
+                        self.writer = self.slots.wire().writer();
                     }
                     if at > now {
                         self.keep_alive(now);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::event_summary::Piece;
+use super::event_summary::{EventSummary, Piece};
 use super::wire::finish_reason;
 use super::{CallEnd, Input, Outcome, Session, Status, Tally};
 use crate::provider::wire::{Slot, SlotKind, SlotText, Tool, Wire};
@@ -44,14 +44,21 @@ pub(super) struct Ends {
 
 impl Ends {
     /// Takes note of a choice's finish reason. The first one counts.
-    pub(super) fn add(&mut self, choice: u32, reason: Finish) {
+    fn add(&mut self, choice: u32, reason: Finish) {
         if !self.has(choice) {
             self.finished.push((choice, reason));
         }
     }
 
+    /// Takes note of the finish reasons of an event or a body. OpenRouter writes one beside its errors.
+    pub(super) fn note(&mut self, answer: &EventSummary) {
+        for (choice, reason) in answer.finishes.iter().filter(|_| answer.error.is_none()) {
+            self.add(*choice, reason.clone());
+        }
+    }
+
     /// Returns whether a choice has a finish reason.
-    pub(super) fn has(&self, choice: u32) -> bool {
+    fn has(&self, choice: u32) -> bool {
         self.finished.iter().any(|(other, _)| *other == choice)
     }
 
@@ -83,6 +90,12 @@ impl Slots {
         self.tools = tools;
     }
 
+    /// Returns the API of the response.
+    pub(super) fn wire(&self) -> &'static dyn Wire {
+        self.wire
+    }
+
+    /// Sets the API of the response.
     pub(super) fn set_wire(&mut self, wire: &'static dyn Wire) {
         self.wire = wire;
     }
@@ -109,6 +122,17 @@ impl Slots {
         }
         if !text.is_empty() && self.entry().slot == piece.slot {
             self.session_mut().handle_input(now, Input::Text(text));
+        }
+    }
+
+    /// Takes texts of a call for the rest of the current slot. The rest of arguments is asked for as text, but may come as
+    /// another call.
+    pub(super) fn rest(&mut self, now: Duration, answer: &EventSummary) {
+        let is_call = self.slot().kind == SlotKind::Arguments;
+        for (piece, text) in answer.texts().filter(|(_, text)| !text.is_empty()) {
+            if is_call || piece.slot.kind == SlotKind::Text && self.wire.choice_of(piece.slot.id) == 0 {
+                self.session_mut().handle_input(now, Input::Text(text));
+            }
         }
     }
 
@@ -191,19 +215,14 @@ impl Slots {
         ends.finished.len() >= expected && (0..self.list.len()).all(|at| ends.has(self.choice(at)))
     }
 
-    /// Returns the choice that the current slot is in.
-    pub(super) fn choice_of(&self, id: SlotId) -> u32 {
-        self.wire.choice_of(id)
-    }
-
     fn is_cut(&self, at: usize, end: &CallEnd) -> bool {
         let Some(entry) = self.list.get(at) else { return false };
-        let is_alone = self.list.len() == 1;
+        let (is_alone, is_call) = (self.list.len() == 1, entry.slot.kind == SlotKind::Arguments);
         // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
-        let can_be = is_alone || entry.session.document().is_json();
+        let can_be = is_alone || is_call || entry.session.document().is_json();
         let is_last =
             || self.list.iter().skip(at + 1).all(|other| self.wire.choice_of(other.slot.id) != self.choice(at));
-        entry.session.would_continue(end) && can_be && (entry.slot.kind == SlotKind::Arguments || is_last())
+        entry.session.would_continue(end) && can_be && (is_call || is_last())
     }
 
     /// The first call has ended: those of its slots that are cut wait for their turn. Where there are none, the current

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{MarkUse, Session};
+use super::{CallEnd, MarkUse, Session};
+use crate::json::repair::RepairLevel;
 use crate::provider::Finish;
 use crate::provider::wire::Tool;
 
@@ -14,7 +15,7 @@ impl Session {
     /// as incomplete.
     pub(super) fn set_tool_call(&mut self, tool: Tool) {
         let settings = &mut self.settings;
-        settings.repair = crate::json::repair::RepairLevel::Strict.into();
+        settings.repair = RepairLevel::Strict.into();
         self.slot = settings.slot();
         let limits = &mut settings.limits.continuation;
         limits.max_risk = limits.max_risk.min(limits.max_risk_arguments);
@@ -24,6 +25,11 @@ impl Session {
             strategy.prompt = Arc::new(strategy.prompt.as_ref().clone().with_mark(MarkUse::Always));
         }
         settings.tool = Some(tool);
+    }
+
+    /// Says that nothing is sent before the answer is whole: a continuation can be taken back until then.
+    pub(super) fn send_at_end(&mut self) {
+        self.settings.sends_at_end = true;
     }
 
     /// Returns whether the text is the arguments of a tool call.
@@ -53,12 +59,49 @@ impl Session {
         })
     }
 
+    /// Returns whether a call that has begun without arguments was cut before the first of them. With another finish
+    /// reason than the limit it is a call without parameters.
+    pub(super) fn lacks_arguments(&self, end: &CallEnd) -> bool {
+        let is_cut = !matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
+        is_cut && self.slot.document().is_blank() && self.has_schema()
+    }
+
+    /// Begins arguments: they are an object, so that the first character is known.
+    pub(super) fn begin_arguments(&mut self) {
+        let before = self.slot.document().text().len();
+        let begun = self.slot.push("{");
+        debug_assert!(begun.is_ok(), "an object may begin a document: {begun:?}");
+        self.give_out(before);
+    }
+
+    /// Returns whether the text is the arguments of a tool whose parameters are declared.
+    pub(super) fn has_schema(&self) -> bool {
+        self.settings.tool.as_ref().is_some_and(|tool| tool.schema.is_some())
+    }
+
+    /// Returns where arguments that an answer has completed violate their tool's schema. `None` where the answer before
+    /// made the same of them: then the model means it, and the join is not to blame.
+    pub(super) fn new_violation(&mut self) -> Option<String> {
+        let path = self.violation()?;
+        let is_known = self.streaks.violation.as_ref() == Some(&path);
+        self.streaks.violation = Some(path.clone());
+        (!is_known).then_some(path)
+    }
+
     /// Completes the tally of arguments that were continued to their end.
     pub(super) fn check_arguments(&mut self) {
-        let Some(tool) = &self.settings.tool else { return };
-        // The calls after the one that was cut may never have begun.
-        self.tally.calls_unknown = true;
-        self.tally.schema_violation = violation(tool, self.slot.document().text());
+        if self.is_tool_call() {
+            // The calls after the one that was cut may never have begun.
+            self.tally.calls_unknown = true;
+            self.tally.schema_violation = self.violation();
+        }
+    }
+
+    /// Returns where complete arguments violate their tool's schema.
+    fn violation(&self) -> Option<String> {
+        let tool = self.settings.tool.as_ref()?;
+        let document = self.slot.document();
+        document.is_complete().then(|| violation(tool, document.text()))?
     }
 }
 

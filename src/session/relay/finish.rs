@@ -47,13 +47,17 @@ impl Relay {
 
     /// Writes the end of all choices that the client has not seen end.
     fn write_finish(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
-        let open = self.slots.choices().into_iter().filter(|choice| !self.client.finished.contains(choice));
-        let reasons: Vec<_> = open.map(|choice| (choice, self.slots.reason(choice))).collect();
+        let reasons: Vec<_> = self.open_choices().map(|choice| (choice, self.slots.reason(choice))).collect();
         let usage = self.bill.usages.take();
         let usage_apart = self.call.usage_apart;
         let ending = Ending { reasons: &reasons, usage: usage.as_deref(), usage_apart, report: Some(report) };
         self.writer.finish(out, &self.slots.texts(), &ending);
         TransportEnd::Closed
+    }
+
+    /// Returns the choices that the client has not seen end.
+    fn open_choices(&self) -> impl Iterator<Item = u32> {
+        self.slots.choices().into_iter().filter(|choice| !self.client.finished.contains(choice))
     }
 
     fn write_failure(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
@@ -101,8 +105,7 @@ impl Relay {
                     let slot = self.slots.slot();
                     self.writer.text(&mut out, slot, &fence);
                 }
-                let open = self.slots.choices().into_iter().filter(|choice| !self.client.finished.contains(choice));
-                let reasons: Vec<_> = open.map(|choice| (choice, Finish::Stop)).collect();
+                let reasons: Vec<_> = self.open_choices().map(|choice| (choice, Finish::Stop)).collect();
                 let ending = Ending { reasons: &reasons, usage: None, usage_apart: false, report: None };
                 self.writer.finish(&mut out, &self.slots.texts(), &ending);
             } else if !self.client.done {

@@ -79,10 +79,7 @@ impl Relay {
 
     /// Returns how the call ends with this event, if it does. Of several choices the last one ends it.
     fn end_of_first(&mut self) -> Option<CallEnd> {
-        // OpenRouter writes a finish reason beside its errors.
-        for (choice, reason) in self.event_summary.finishes.iter().filter(|_| self.event_summary.error.is_none()) {
-            self.call.ends.add(*choice, reason.clone());
-        }
+        self.call.ends.note(&self.event_summary);
         let end = self.event_summary.end()?;
         let goes_on =
             matches!(end, CallEnd::Finished(_)) && !self.slots.have_finished(&self.call.ends, self.client.choices);

@@ -6,7 +6,7 @@ use super::{DONE, Ended, NOW, Reply, closed, dropped, event, finish, role, run_w
 use restitch::Limits;
 use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::Tool;
-use restitch::session::{CallEnd, GiveUp, Status};
+use restitch::session::{GiveUp, Status};
 
 const ARGUMENTS: &str = r#"{"path": "a.txt", "lines": [1, 2, {"b": "c\"d"}]}"#;
 
@@ -138,15 +138,68 @@ fn arguments_whose_rest_is_not_had_stay_open() {
     assert_eq!(run(relay, &[dropped(delivered)]).finishes(), ["length"]);
 }
 
+/// A tool whose lines are numbers.
+fn numbers() -> Vec<Tool> {
+    let schema = r#"{"properties":{"lines":{"items":{"type":"number"}}}}"#;
+    vec![Tool { name: "write".to_owned(), schema: Some(schema.to_owned()) }]
+}
+
+/// The same arguments with a line that is a number.
+const VALID: &str = r#"{"path": "a.txt", "lines": [1, 2, 3]}"#;
+
 #[test]
 #[cfg(feature = "schema")]
-fn arguments_that_violate_their_schema_are_reported() {
-    let schema = r#"{"properties":{"lines":{"items":{"type":"number"}}}}"#;
-    let tool = Tool { name: "write".to_owned(), schema: Some(schema.to_owned()) };
-    let relay = Relay::new(Limits::default()).request(vec![tool], 1);
-    let first = closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
-    let ended = run(relay, &[first, rest()]);
+fn arguments_that_violate_their_schema_are_asked_for_again() {
+    let first = || closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
+    let valid = || closed(text("c", VALID) + &finish("c", "stop") + DONE);
+    let relay = || Relay::new(Limits::default()).request(numbers(), 1);
+    let ended = run(relay(), &[first(), rest(), valid()]);
+    assert_eq!((ended.arguments(0).0.as_str(), ended.requests.len()), (VALID, 2));
+    assert_eq!((&ended.report()["schema"], ended.outcome.tally().failures), (&Value::Null, 1));
+    assert_ne!(ended.requests[0].turn, ended.requests[1].turn);
+    // The same answer twice is what the model means.
+    let ended = run(relay(), &[first(), rest(), rest()]);
+    assert_eq!((ended.arguments(0).0.as_str(), ended.requests.len()), (ARGUMENTS, 2));
     assert_eq!((&ended.report()["schema"], &ended.report()["schema_path"]), (&json!("violated"), &json!("/lines/2")));
+    assert_eq!(ended.finishes(), ["tool_calls"]);
+}
+
+#[test]
+#[cfg(feature = "schema")]
+fn what_was_sent_of_arguments_is_not_taken_back() {
+    let first = closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
+    // The first piece is joined and sent before the second one comes.
+    let pieces = text("b", &ARGUMENTS[..40]) + &text("b", &ARGUMENTS[40..]) + &finish("b", "stop") + DONE;
+    let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[first, closed(pieces)]);
+    assert_eq!((ended.arguments(0).0.as_str(), ended.requests.len()), (ARGUMENTS, 1));
+    assert_eq!((&ended.report()["schema"], &ended.report()["schema_path"]), (&json!("violated"), &json!("/lines/2")));
+}
+
+#[test]
+fn a_call_that_is_cut_before_its_arguments_is_continued() {
+    for begun in [
+        call(0, "write"),
+        text("a", "I will write.") + &call(0, "write"),
+        call(1, "other") + &part(1, "{}") + &call(0, "write"),
+    ] {
+        for first in
+            [closed(begun.clone() + &finish("a", "length") + DONE), dropped(begun.clone()), closed(begun.clone())]
+        {
+            let valid = || closed(text("b", VALID) + &finish("b", "stop") + DONE);
+            let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[first, valid(), valid()]);
+            assert_eq!(ended.arguments(0), (VALID.to_owned(), 1), "{}", ended.body);
+            assert_eq!((ended.finishes(), ended.transport_end), (vec!["tool_calls".to_owned()], TransportEnd::Closed));
+            let turn = ended.requests[0].turn.as_ref().unwrap();
+            assert_eq!((turn.delivered.as_str(), turn.anchor.as_str()), ("{", "{"));
+        }
+    }
+    // With another reason it is a call without parameters, and so is one of a tool that declares none.
+    let whole = call(0, "write") + &finish("a", "tool_calls") + DONE;
+    let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[closed(whole.clone())]);
+    assert_eq!((ended.body, ended.outcome.status()), (whole, Status::PassedThrough));
+    let cut = call(0, "now") + &finish("a", "length") + DONE;
+    let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[closed(cut.clone())]);
+    assert_eq!((ended.body, ended.outcome.status()), (cut, Status::PassedThrough));
 }
 
 #[test]
@@ -199,16 +252,7 @@ fn arguments_in_a_body_become_whole() {
     };
     for at in 1..ARGUMENTS.len() {
         let mut relay = BodyRelay::new(Limits::default());
-        relay.handle_body(NOW, &body(&ARGUMENTS[..at], "length"));
-        let rest = json!({"choices": [{"message": {"content": ARGUMENTS}, "finish_reason": "stop"}]}).to_string();
-        let mut whole = Value::Null;
-        while let Some(output) = relay.poll_output() {
-            match output {
-                Output::Call { .. } => relay.handle_body(NOW, &rest),
-                Output::Bytes(bytes) => whole = serde_json::from_slice(&bytes).unwrap(),
-                _ => {}
-            }
-        }
+        let (mut whole, _) = run_bodies(&mut relay, &body(&ARGUMENTS[..at], "length"), &[ARGUMENTS; 2]);
         assert_eq!(whole["restitch"].take()["parallel"], "unknown");
         whole.as_object_mut().unwrap().remove("restitch");
         let expected: Value = serde_json::from_str(&body(ARGUMENTS, "tool_calls")).unwrap();
@@ -218,7 +262,39 @@ fn arguments_in_a_body_become_whole() {
     relay.handle_body(NOW, &body(&ARGUMENTS[..20], "length"));
     let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
     assert!(matches!(outputs.last(), Some(Output::Done { outcome, .. }) if outcome.status() == Status::Incomplete));
-    let mut refused = BodyRelay::new(Limits::default());
-    refused.handle_end(NOW, CallEnd::Dropped);
-    assert!(refused.poll_output().is_some());
+}
+
+/// Runs a relay of bodies to its end, with these answers to its further calls. Returns the body, and how often it asked.
+fn run_bodies(relay: &mut BodyRelay, first: &str, answers: &[&str]) -> (Value, usize) {
+    let (mut whole, mut asked) = (Value::Null, 0);
+    relay.handle_body(NOW, first);
+    while let Some(output) = relay.poll_output() {
+        match output {
+            Output::Call { .. } => {
+                let rest = json!({"choices": [{"message": {"content": answers[asked]}, "finish_reason": "stop"}]});
+                relay.handle_body(NOW, &rest.to_string());
+                asked += 1;
+            }
+            Output::Bytes(bytes) => whole = serde_json::from_slice(&bytes).unwrap(),
+            _ => {}
+        }
+    }
+    (whole, asked)
+}
+
+#[test]
+#[cfg(feature = "schema")]
+fn arguments_in_a_body_that_violate_their_schema_are_asked_for_again() {
+    let call = json!({"id": "c", "type": "function", "function": {"name": "write", "arguments": &ARGUMENTS[..30]}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let first =
+        json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": "length"}]}).to_string();
+    for (answers, arguments, schema) in
+        [([ARGUMENTS, VALID], VALID, Value::Null), ([ARGUMENTS, ARGUMENTS], ARGUMENTS, json!("violated"))]
+    {
+        let mut relay = BodyRelay::new(Limits::default()).tools(numbers());
+        let (whole, asked) = run_bodies(&mut relay, &first, &answers);
+        assert_eq!(whole["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], arguments);
+        assert_eq!((asked, &whole["restitch"]["schema"]), (2, &schema));
+    }
 }
