@@ -93,6 +93,12 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// Creates a writer for one response.
     fn writer(&self) -> Box<dyn Writer>;
 
+    /// Returns a writer for a response that is one JSON array of its events, where the API has such responses. Each event
+    /// is written with a comma before it.
+    fn array_writer(&self) -> Option<Box<dyn Writer>> {
+        None
+    }
+
     /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error. By
     /// default a body is the only event of a stream.
     fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {

@@ -22,8 +22,9 @@ use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::wire::{self, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
+use crate::session::relay::Relay;
 use crate::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, PrefillOptions, Request, Retry, Status};
-use crate::stream::Stitcher;
+use crate::stream::Stitch;
 
 /// A chat completion that the proxy can read and ask for again.
 #[derive(Clone, Debug)]
@@ -102,13 +103,16 @@ impl Conversation {
             repair = self.repair.as_str(),
             "answering"
         );
-        let expected = self.media_type();
-        if response.status() != StatusCode::OK || media_type(response.headers()) != Some(expected) {
+        let media_type = media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
+        let framing = media_type.and_then(|media_type| self.framing(media_type));
+        if framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
             return passed(response);
         }
         match encoding::decoded(response) {
-            Ok(response) if self.request.stream => self.stream(response),
-            Ok(response) => self.whole(response).await,
+            Ok(response) => match framing {
+                Some(framing) => self.stream(response, framing),
+                None => self.whole(response).await,
+            },
             Err(unknown) => {
                 tracing::warn!(
                     encoding = unknown.name,
@@ -119,55 +123,58 @@ impl Conversation {
         }
     }
 
-    fn stream(self, response: Response<DecodedBody>) -> Response<Body> {
+    fn stream(self, response: Response<DecodedBody>, framing: Framing) -> Response<Body> {
         let (mut parts, first) = response.into_parts();
         let first = self.frames(first);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
-        let (give_up, repair) = (self.give_up, self.repair);
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
-        let (limits, has_stop, strategy) = (self.limits.clone(), self.request.has_stop, self.strategy());
-        let (dialect, tools, choices) = (self.dialect, self.request.tools.clone(), self.request.n);
-        let proxy = Arc::clone(&self.proxy);
+        let (proxy, dialect, relay) = (Arc::clone(&self.proxy), self.dialect, self.relay(framing));
         let conversation = Arc::new(self);
         let reopen = move |retry: Retry| {
             let conversation = Arc::clone(&conversation);
-            async move { conversation.reopen(retry.request()).await }
+            async move { conversation.reopen(retry.request(), framing).await }
         };
-        let stitcher = Stitcher::new().limits(limits).strategy(strategy).give_up(give_up).repair(repair);
-        let stitcher = stitcher.answering(dialect, tools, choices);
-        let stitcher = if has_stop { stitcher.trust_stop() } else { stitcher };
-        let stitch = stitcher.stream(first, reopen).on_rejection(|refused: &CallError| refused.0.clone()).observe_all(
-            move |output| {
-                if matches!(output, Output::Done { transport_end: TransportEnd::Dropped, .. }) {
-                    observed.store(true, Ordering::Relaxed);
-                }
-                proxy.observed(output);
-            },
-        );
+        let stitch = Stitch::new(relay, (Arc::default(), dialect), first, reopen);
+        let stitch = stitch.on_rejection(|refused: &CallError| refused.0.clone()).observe_all(move |output| {
+            if matches!(output, Output::Done { transport_end: TransportEnd::Dropped, .. }) {
+                observed.store(true, Ordering::Relaxed);
+            }
+            proxy.observed(output);
+        });
         Response::from_parts(parts, Body::stream(BrokenOff { stream: stitch, is_lost }))
     }
 
-    /// Returns the media type of an answer in the form that was asked for.
-    fn media_type(&self) -> &'static str {
-        match self.dialect.wire().framing() {
-            _ if !self.request.stream => JSON,
-            Framing::Array => JSON,
-            Framing::Events => EVENT_STREAM,
-            Framing::Lines => LINES,
-        }
+    /// Returns how a stream of a media type is divided into events. `None`: no stream was asked for, or the API has none of
+    /// this type.
+    fn framing(&self, media_type: &str) -> Option<Framing> {
+        let wire = self.dialect.wire();
+        let framing = match media_type {
+            EVENT_STREAM => Framing::Events,
+            LINES => Framing::Lines,
+            _ => Framing::Array,
+        };
+        let is_known = framing == wire.framing() || framing == Framing::Array && wire.array_writer().is_some();
+        (self.request.stream && is_known).then_some(framing)
     }
 
     /// Makes a further call and checks that a stream answers it.
-    async fn reopen(&self, request: &Request) -> Result<Frames, CallError> {
+    async fn reopen(&self, request: &Request, framing: Framing) -> Result<Frames, CallError> {
         let response = self.call(request).await.map_err(CallError)?;
         match media_type(response.headers()) {
-            Some(found) if found == self.media_type() => Ok(self.frames(response.into_body())),
+            Some(found) if self.framing(found) == Some(framing) => Ok(self.frames(response.into_body())),
             other => {
                 Err(CallError(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
             }
         }
+    }
+
+    fn relay(&self, framing: Framing) -> Relay {
+        let relay = Relay::new(self.limits.clone()).dialect(self.dialect).framed(framing).reattaching();
+        let relay = relay.request(self.request.tools.clone(), self.request.n);
+        let relay = relay.strategy(self.strategy()).give_up(self.give_up).repair(self.repair);
+        if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 
     fn body_relay(&self) -> BodyRelay {

@@ -126,11 +126,11 @@ struct OpenCall {
 }
 
 impl OpenCall {
-    fn new(wire: &dyn Wire, limits: &Limits) -> Self {
+    fn new(wire: &dyn Wire, framing: Framing, limits: &Limits) -> Self {
         Self {
-            decoder: Framed::new(wire.framing(), limits),
+            decoder: Framed::new(framing, limits),
             reader: wire.reader(),
-            raw: RawBytes::new(wire.framing()),
+            raw: RawBytes::new(framing),
             held: None,
             adopts: false,
             opened: false,
@@ -149,6 +149,8 @@ impl OpenCall {
 struct Client {
     /// How many choices it has asked for.
     choices: usize,
+    /// An event, or a part of one.
+    has_event: bool,
     /// A chunk with a choice: the client knows the answer's id and role.
     introduced: bool,
     /// The finish reasons of all choices or the end of the stream, as they came.
@@ -164,7 +166,7 @@ struct Client {
 impl Client {
     fn new() -> Self {
         let (choices, sent_at) = (1, Duration::ZERO);
-        Self { choices, introduced: false, finish: false, finished: Vec::new(), done: false, sent_at }
+        Self { choices, has_event: false, introduced: false, finish: false, finished: Vec::new(), done: false, sent_at }
     }
 }
 
@@ -175,7 +177,7 @@ impl Relay {
         Self {
             slots: Slots::new(wire, Session::new(limits.clone())),
             phase: Phase::Open,
-            call: OpenCall { opened: true, ..OpenCall::new(wire, &limits) },
+            call: OpenCall { opened: true, ..OpenCall::new(wire, wire.framing(), &limits) },
             limits,
             client: Client::new(),
             writer: wire.writer(),
@@ -191,9 +193,25 @@ impl Relay {
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         let wire = dialect.wire();
         self.slots.set_wire(wire);
-        self.call = OpenCall { opened: true, ..OpenCall::new(wire, &self.limits) };
-        self.writer = wire.writer();
+        self.framed(wire.framing())
+    }
+
+    /// Sets how the stream is divided into events, where its API has several ways.
+    #[must_use]
+    pub fn framed(mut self, framing: Framing) -> Self {
+        self.call = OpenCall { opened: true, ..OpenCall::new(self.slots.wire(), framing, &self.limits) };
+        self.writer = self.new_writer();
         self
+    }
+
+    fn new_writer(&self) -> Box<dyn Writer> {
+        let wire = self.slots.wire();
+        let of_array = (self.framing() == Framing::Array).then(|| wire.array_writer()).flatten();
+        of_array.unwrap_or_else(|| wire.writer())
+    }
+
+    fn framing(&self) -> Framing {
+        self.call.decoder.framing()
     }
 
     /// Sets the tools that the request declares, and how many choices it asks for.
@@ -272,13 +290,14 @@ impl Relay {
         let mut input: &[u8] = &bytes;
         while matches!(self.phase, Phase::Open | Phase::Withheld) {
             let (wanted, observed) = (self.wants_data(), self.is_forwarding());
-            let OpenCall { decoder, reader, .. } = &mut self.call;
+            let OpenCall { decoder, reader, raw, .. } = &mut self.call;
             let (end, data) = match decoder.next_event(&mut input) {
                 Ok(None) => break,
                 Ok(Some(event)) => {
                     if observed {
                         self.writer.observe(&event.event, &event.data);
                     }
+                    raw.begin_event(event.range.start);
                     (event.range.end, self.event_summary.read(&mut **reader, event, wanted))
                 }
                 Err(error) => return self.undecodable(now, &error),
@@ -308,8 +327,9 @@ impl Relay {
         if transport_end == TransportEnd::Closed {
             // Several servers end without the last blank line: the text before the end is an event all the same.
             let (wanted, observed) = (self.wants_data(), self.is_forwarding());
-            let OpenCall { decoder, reader, .. } = &mut self.call;
+            let OpenCall { decoder, reader, raw, .. } = &mut self.call;
             if let Ok(Some(event)) = decoder.finish() {
+                raw.begin_event(event.range.start);
                 let end = event.range.end;
                 if observed {
                     self.writer.observe(&event.event, &event.data);
@@ -331,7 +351,11 @@ impl Relay {
         if torn && forwards && !self.client.finish && (is_text || !passes) {
             // The event counts: it leaves with the line end that it lacks, without which a client drops it.
             self.forward(now, u64::MAX);
-            let end: &[u8] = if self.slots.wire().framing() == Framing::Lines { b"\n" } else { b"\n\n" };
+            let end: &[u8] = match self.framing() {
+                Framing::Events => b"\n\n",
+                Framing::Lines => b"\n",
+                Framing::Array => b"",
+            };
             self.send(now, Bytes::from_static(end));
         }
         if passes && self.is_first_open() {
@@ -504,7 +528,8 @@ impl Relay {
                 super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
                     let usage_apart = self.call.usage_apart;
-                    self.call = OpenCall { usage_apart, ..OpenCall::new(self.slots.wire(), &self.limits) };
+                    let call = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
+                    self.call = OpenCall { usage_apart, ..call };
                     self.phase = Phase::Open;
                     if self.session().is_first() {
                         self.slots.ask_again();
@@ -513,7 +538,7 @@ impl Relay {
                         self.call.adopts = self.session().is_first();
                     } else {
                         // What was kept back has given the answer no name.
-                        self.writer = self.slots.wire().writer();
+                        self.writer = self.new_writer();
                     }
                     if at > now {
                         self.keep_alive(now);
@@ -548,6 +573,7 @@ impl Relay {
     fn forward(&mut self, now: Duration, to: u64) {
         let to = self.call.held.as_ref().map_or(to, |held| held.from.min(to));
         for bytes in self.call.raw.take_to(to) {
+            self.client.has_event |= !bytes.is_empty();
             self.send(now, bytes);
         }
     }
@@ -555,7 +581,7 @@ impl Relay {
     fn write(&mut self, now: Duration, write: impl FnOnce(&mut dyn Writer, &mut Vec<u8>)) {
         let mut out = Vec::new();
         write(&mut *self.writer, &mut out);
-        self.send(now, out.into());
+        self.send_events(now, out);
     }
 
     /// Writes a chunk with text, if there is any.
@@ -571,6 +597,18 @@ impl Relay {
         let mut out = Vec::new();
         self.writer.keep_alive(&mut out);
         self.send(now, out.into());
+    }
+
+    /// Sends events that were written.
+    fn send_events(&mut self, now: Duration, events: Vec<u8>) {
+        let mut events = events;
+        if self.framing() == Framing::Array
+            && let Some(comma) = events.first_mut()
+            && !std::mem::replace(&mut self.client.has_event, true)
+        {
+            *comma = b'[';
+        }
+        self.send(now, events.into());
     }
 
     fn send(&mut self, now: Duration, bytes: Bytes) {

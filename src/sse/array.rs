@@ -91,6 +91,11 @@ impl ArrayDecoder {
         Ok(if self.carry.is_empty() { None } else { Some(self.event(false)) })
     }
 
+    /// Returns the offset up to which bytes can be forwarded: the end of the last element.
+    pub(crate) fn boundary(&self) -> u64 {
+        self.start
+    }
+
     /// Starts a call: returns a failure again, and drops the element of the event before.
     fn begin(&mut self) -> Result<(), DecodeError> {
         if mem::take(&mut self.is_spent) {

@@ -33,6 +33,15 @@ impl Framed {
         }
     }
 
+    /// Returns how the stream is divided into events.
+    pub(crate) fn framing(&self) -> Framing {
+        match self {
+            Self::Events(_) => Framing::Events,
+            Self::Lines(_) => Framing::Lines,
+            Self::Array(_) => Framing::Array,
+        }
+    }
+
     /// Decodes the next event from the front of `input`; see [`Decoder::next_event`].
     pub(crate) fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
         match self {
@@ -56,8 +65,7 @@ impl Framed {
         match self {
             Self::Events(decoder) => decoder.boundary(),
             Self::Lines(decoder) => decoder.boundary(),
-            // Arrays are read and not forwarded.
-            Self::Array(_) => 0,
+            Self::Array(decoder) => decoder.boundary(),
         }
     }
 }

@@ -83,7 +83,6 @@ pub struct Stitcher {
     dialect: Dialect,
     tools: Vec<Tool>,
     choices: u64,
-    reattaches: bool,
 }
 
 impl Stitcher {
@@ -181,15 +180,9 @@ impl Stitcher {
     {
         let engine = Relay::new(self.limits).dialect(self.dialect).request(self.tools, self.choices);
         let engine = engine.strategy(self.strategy).give_up(self.give_up);
-        let engine = if self.reattaches { engine.reattaching() } else { engine };
         let engine = if self.trusts_stop { engine.trust_stop() } else { engine };
         let engine = if let Some(options) = self.repair { engine.repair(options) } else { engine };
-        Stitch(Driver::new(
-            engine,
-            (self.capability, self.dialect),
-            Box::pin(first),
-            opening(reopen, |body| Box::pin(body)),
-        ))
+        Stitch::new(engine, (self.capability, self.dialect), first, reopen)
     }
 
     /// Makes the text of an SDK's deltas whole.
@@ -204,14 +197,6 @@ impl Stitcher {
         Fut: Future<Output = Result<S, E>> + Send + 'a,
     {
         self.deltas(mapped(first, D::into), opening(reopen, |deltas| mapped(deltas, D::into)))
-    }
-
-    /// Sets the API of the stream, the tools that the request declares, and how many choices it asks for. Lost connections
-    /// are made again where the provider can send the rest.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn answering(mut self, dialect: Dialect, tools: Vec<Tool>, choices: u64) -> Self {
-        (self.dialect, self.tools, self.choices, self.reattaches) = (dialect, tools, choices, true);
-        self
     }
 
     /// Takes from a request what it says of continuations.
@@ -242,6 +227,24 @@ impl Stitcher {
             session.set_repair(options);
         }
         StitchText(Driver::new(Deltas::new(session), (self.capability, self.dialect), first, reopen))
+    }
+}
+
+impl<'a, E> Stitch<'a, E> {
+    /// Drives a relay: `first` is the body of the first call's answer, `reopen` makes a further call to a model of this
+    /// capability.
+    pub(crate) fn new<S, Fut>(
+        relay: Relay,
+        model: (Arc<Capability>, Dialect),
+        first: S,
+        reopen: impl FnMut(Retry) -> Fut + Send + 'a,
+    ) -> Self
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'a,
+        Fut: Future<Output = Result<S, E>> + Send + 'a,
+        E: 'a,
+    {
+        Self(Driver::new(relay, model, Box::pin(first), opening(reopen, |body| Box::pin(body))))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The wires other than Chat Completions, one module each.
 
 mod answers;
+mod array;
 mod cohere;
 mod completions;
 mod continued;

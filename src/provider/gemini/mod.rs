@@ -1,6 +1,6 @@
 //! Google's Gemini API: `generateContent` and `streamGenerateContent`, of AI Studio and of Vertex AI.
 //!
-//! Each event of a stream (`alt=sse`) is a whole response object with more parts. The model's name and whether the
+//! Each event of a stream is a whole response object with more parts; without `alt=sse` a stream is one array of them. The model's name and whether the
 //! answer is streamed are in the path. Arguments of function calls are objects that come whole, so there only text is
 //! continued. Requests are protocol buffers in JSON: their members may be in camel case or in snake case.
 
@@ -39,6 +39,10 @@ impl Wire for Gemini {
 
     fn writer(&self) -> Box<dyn wire::Writer> {
         Box::new(Writer::default())
+    }
+
+    fn array_writer(&self) -> Option<Box<dyn wire::Writer>> {
+        Some(Box::new(Writer::of_array()))
     }
 
     fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {

@@ -15,16 +15,36 @@ pub(super) struct Writer {
     head: Head,
     /// A chunk with a candidate was observed; later chunks are ignored.
     is_settled: bool,
+    /// The chunks are the elements of an array.
+    is_array: bool,
 }
 
 impl Writer {
+    /// Returns a writer of the elements of an array.
+    pub(super) fn of_array() -> Self {
+        Self { is_array: true, ..Self::default() }
+    }
+
+    /// Writes an event. The API ends its lines with CRLF, and an early client for JavaScript reads no other end.
+    fn event(&self, out: &mut Vec<u8>, data: &str) {
+        let (before, after) = if self.is_array { (",\r\n", "") } else { ("data: ", "\r\n\r\n") };
+        out.extend([before, &fields::one_line(data), after].iter().flat_map(|part| part.bytes()));
+    }
+
+    /// Ends an array.
+    fn end(&self, out: &mut Vec<u8>) {
+        if self.is_array {
+            out.extend_from_slice(b"\r\n]");
+        }
+    }
+
     /// Writes a chunk: members, raw JSON with commas, and then those that every chunk repeats.
     fn chunk(&self, out: &mut Vec<u8>, members: &str, report: Option<&str>) {
         let head = self.head.members().map(|(key, value)| format!("{}:{value}", quoted(key)));
         let report = report.map(|report| format!("\"restitch\":{}", fields::one_line(report)));
         let members = (!members.is_empty()).then(|| members.to_owned());
         let members: Vec<_> = members.into_iter().chain(head).chain(report).collect();
-        event(out, &format!("{{{}}}", members.join(",")));
+        self.event(out, &format!("{{{}}}", members.join(",")));
     }
 }
 
@@ -33,13 +53,6 @@ fn candidate(index: u32, text: &str, reason: Option<&str>) -> String {
     let content = format!(r#"{{"parts":[{{"text":{}}}],"role":"model"}}"#, quoted(text));
     let reason = reason.map(|reason| format!("\"finishReason\":{},", quoted(reason))).unwrap_or_default();
     format!(r#"{{"content":{content},{reason}"index":{index}}}"#)
-}
-
-/// Writes an event. The API ends its lines with CRLF, and an early client for JavaScript reads no other end.
-fn event(out: &mut Vec<u8>, data: &str) {
-    out.extend_from_slice(b"data: ");
-    out.extend_from_slice(fields::one_line(data).as_bytes());
-    out.extend_from_slice(b"\r\n\r\n");
 }
 
 impl wire::Writer for Writer {
@@ -73,10 +86,16 @@ impl wire::Writer for Writer {
             let report = ending.report.filter(|_| at == last);
             self.chunk(out, &format!("\"candidates\":[{candidate}]{usage}"), report);
         }
+        self.end(out);
+    }
+
+    fn done(&mut self, out: &mut Vec<u8>) {
+        self.end(out);
     }
 
     fn report(&mut self, out: &mut Vec<u8>, report: &str) {
         self.chunk(out, "", Some(report));
+        self.end(out);
     }
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
@@ -84,11 +103,16 @@ impl wire::Writer for Writer {
         let details =
             format!(r#"[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{code},"domain":"restitch"}}]"#);
         let error = format!(r#"{{"code":502,"message":{message},"status":"UNAVAILABLE","details":{details}}}"#);
-        event(out, &format!(r#"{{"error":{error},"restitch":{report}}}"#));
+        self.event(out, &format!(r#"{{"error":{error},"restitch":{report}}}"#));
+        self.end(out);
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
-        event(out, &self.head.adopt(data, &[]));
+        self.event(out, &self.head.adopt(data, &[]));
+    }
+
+    fn rewrite(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
+        self.event(out, data);
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {
@@ -115,8 +139,11 @@ impl wire::Writer for Writer {
     }
 
     /// Writes a chunk with an empty text. A comment would not do: Google's clients for JavaScript expect `data:` at the
-    /// start of each event, and read nothing after a comment.
+    /// start of each event, and read nothing after a comment. In an array a line end will do.
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        if self.is_array {
+            return out.extend_from_slice(b"\r\n");
+        }
         self.chunk(out, &format!("\"candidates\":[{}]", candidate(0, "", None)), None);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Output, Phase, Relay, TransportEnd};
 use crate::provider::Finish;
-use crate::provider::wire::{Ending, SlotKind};
+use crate::provider::wire::{Ending, Framing, SlotKind};
 use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, Outcome, Tally};
 
@@ -26,13 +26,13 @@ impl Relay {
             }
             _ if was_dropped => TransportEnd::Dropped,
             _ => {
-                if self.event_summary.is.done {
+                if self.event_summary.is.done || self.framing() == Framing::Array {
                     self.writer.done(&mut out);
                 }
                 TransportEnd::Closed
             }
         };
-        self.send(now, out.into());
+        self.send_events(now, out);
         self.end_with(outcome, transport_end);
     }
 
@@ -111,7 +111,7 @@ impl Relay {
             } else if !self.client.done {
                 self.writer.done(&mut out);
             }
-            self.send(now, out.into());
+            self.send_events(now, out);
             transport_end = TransportEnd::Closed;
         } else {
             self.call.held = None;

@@ -155,7 +155,7 @@ impl Relay {
             self.writer.text(&mut out, piece.slot, text);
         }
         self.client.introduced |= !out.is_empty();
-        self.send(now, out.into());
+        self.send_events(now, out);
     }
 
     /// Writes a terminal event of a request that was sent again, as far as the client is to see it.

@@ -23,11 +23,18 @@ pub(super) struct RawBytes {
     /// Bytes of the call that have left: the offset at which `pending` begins.
     forwarded: u64,
     framing: Framing,
+    /// Where the range of the event begins that is being read.
+    event_start: u64,
 }
 
 impl RawBytes {
     pub(super) fn new(framing: Framing) -> Self {
         Self { framing, ..Self::default() }
+    }
+
+    /// Takes note of the offset at which the range of an event begins.
+    pub(super) fn begin_event(&mut self, start: u64) {
+        self.event_start = start;
     }
 
     /// Adds a chunk that is about to be read.
@@ -61,7 +68,9 @@ impl RawBytes {
         let length = usize::try_from(end.saturating_sub(self.forwarded)).unwrap_or(usize::MAX).min(raw.len());
         let start = match self.framing {
             Framing::Lines => last_line(&raw[..length]),
-            Framing::Events | Framing::Array => last_block(&raw[..length]),
+            Framing::Events => last_block(&raw[..length]),
+            // An element has the comma before it.
+            Framing::Array => return self.event_start.max(self.forwarded),
         };
         self.forwarded + start as u64
     }

@@ -29,7 +29,7 @@ impl Relay {
         let Some(query) = self.writer.resume() else { return false };
         self.bill.reattached += 1;
         let Self { slots, limits, call, .. } = self;
-        let before = std::mem::replace(call, OpenCall::new(slots.wire(), limits));
+        let before = std::mem::replace(call, OpenCall::new(slots.wire(), slots.wire().framing(), limits));
         // The answer goes on: halves of characters and the ends of its choices are those of the same answer.
         (call.reader, call.ends, call.usage, call.usage_apart) =
             (before.reader, before.ends, before.usage, before.usage_apart);

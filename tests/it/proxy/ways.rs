@@ -84,6 +84,30 @@ async fn a_prefix_is_asked_for_in_the_provider_s_way() {
     }
 }
 
+/// Gemini's streams are arrays unless the request asks for events.
+#[tokio::test]
+async fn a_stream_that_is_an_array_is_continued() {
+    let array = |text: &str, reason: &str| {
+        let candidate =
+            json!({"content": {"parts": [{"text": text}], "role": "model"}, "finishReason": reason, "index": 0});
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=UTF-8\r\nconnection: close\r\n\r\n";
+        vec![send(format!("{head}[{}\n]\n", json!({"candidates": [candidate], "responseId": "r"})))]
+    };
+    let raw = Raw::new(vec![array("[1, 2", "MAX_TOKENS"), array("[1, 2, 3]", "STOP")]).await;
+    let proxy = proxy(&raw, Row::of("*"), |proxy| proxy).await;
+    let ask = r#"{"contents":[{"role":"user","parts":[{"text":"x"}]}]}"#;
+    let path = "/v1beta/models/gemini-2.5-flash:streamGenerateContent";
+    let answer = exchange(proxy.addr(), &post(ask).replace("/v1/chat/completions", path)).await;
+    let (body, ended) = body_of(&answer);
+    let elements: Vec<Value> = serde_json::from_str(&body).unwrap();
+    let text: String = elements
+        .iter()
+        .filter_map(|element| element["candidates"][0]["content"]["parts"][0]["text"].as_str())
+        .collect();
+    assert_eq!((text.as_str(), ended, seen(&raw, 1).0.as_str()), ("[1, 2, 3]", true, path));
+    assert_eq!(elements.last().unwrap()["restitch"]["status"], "complete");
+}
+
 /// With a prefill the path is another one, reasoning is turned off, and a returned prefill is removed.
 #[tokio::test]
 async fn what_a_provider_wants_beside_a_prefix() {
