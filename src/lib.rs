@@ -185,7 +185,7 @@ pub mod internal {
     }
     pub mod relay {
         pub use crate::session::body::BodyRelay;
-        pub use crate::session::relay::{Output, Relay, TransportEnd};
+        pub use crate::session::relay::{Output, Reattach, Relay, TransportEnd};
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Row {
     web_search: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_off: Option<Off>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keeps_streams: Option<bool>,
 }
 
 /// The member of a request that turns reasoning off, and its value in JSON.
@@ -85,6 +87,7 @@ impl From<Row> for capability::Row {
         row.drops_json_mode = file.drops_json_mode;
         row.tools = file.tools;
         row.web_search = file.web_search;
+        row.keeps_streams = file.keeps_streams;
         row.reasoning_off = file.reasoning_off.map(|off| Switch { key: off.key, value: off.value.0 });
         row
     }
@@ -104,6 +107,7 @@ impl From<&capability::Row> for Row {
             drops_json_mode: row.drops_json_mode,
             tools: row.tools,
             web_search: row.web_search,
+            keeps_streams: row.keeps_streams,
             reasoning_off: row.reasoning_off.map(|switch| Off { key: switch.key, value: Json(switch.value) }),
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode};
 use http_body_util::BodyStream;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -22,7 +22,7 @@ use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::wire::{self, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
-use crate::session::relay::Relay;
+use crate::session::relay::{Reattach, Relay};
 use crate::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, PrefillOptions, Request, Retry, Status};
 use crate::stream::Stitch;
 
@@ -131,6 +131,7 @@ impl Conversation {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (proxy, dialect, relay) = (Arc::clone(&self.proxy), self.dialect, self.relay(framing));
+        let kept = self.kept_stream().map(StopOnDrop);
         let conversation = Arc::new(self);
         let reopen = move |retry: Retry| {
             let conversation = Arc::clone(&conversation);
@@ -143,7 +144,7 @@ impl Conversation {
             }
             proxy.observed(output);
         });
-        Response::from_parts(parts, Body::stream(BrokenOff { stream: stitch, is_lost }))
+        Response::from_parts(parts, Body::stream(BrokenOff { stream: stitch, is_lost, _kept: kept }))
     }
 
     /// Returns how a stream of a media type is divided into events. `None`: no stream was asked for, or the API has none of
@@ -171,10 +172,24 @@ impl Conversation {
     }
 
     fn relay(&self, framing: Framing) -> Relay {
-        let relay = Relay::new(self.limits.clone()).dialect(self.dialect).framed(framing).reattaching();
+        let is_kept = self.may_keep_stream() && self.head.stream_name().is_some();
+        let reattach = if is_kept { Reattach::NextByte } else { Reattach::NextEvent };
+        let relay = Relay::new(self.limits.clone()).dialect(self.dialect).framed(framing).reattaching(reattach);
         let relay = relay.request(self.request.tools.clone(), self.request.n);
         let relay = relay.strategy(self.strategy()).give_up(self.give_up).repair(self.repair);
         if self.request.has_stop { relay.trust_stop() } else { relay }
+    }
+
+    /// Returns whether the server keeps the stream that is asked for, if it has a name.
+    pub(super) fn may_keep_stream(&self) -> bool {
+        let is_chat = self.request.stream && self.dialect == Dialect::Chat;
+        is_chat && self.proxy.capability(&self.request.model).keeps_streams
+    }
+
+    /// Returns the stream that the server keeps because the proxy has given it a name.
+    fn kept_stream(&self) -> Option<KeptStream> {
+        let head = self.may_keep_stream().then(|| self.head.stopping())??;
+        Some(KeptStream { proxy: Arc::clone(&self.proxy), head })
     }
 
     fn body_relay(&self) -> BodyRelay {
@@ -212,6 +227,10 @@ impl Conversation {
     async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
         if let Some(query) = &request.resume {
             return self.resume(query).await;
+        }
+        if let Some(kept) = self.kept_stream().filter(|_| request.number == 1) {
+            // A server with one slot answers nothing else until then.
+            kept.stop().await;
         }
         loop {
             let capability = self.proxy.capability(&self.request.model);
@@ -262,8 +281,11 @@ impl Conversation {
     /// Attaches to the same answer again. A refusal says that the provider can't: the rest is asked for.
     async fn resume(&self, query: &str) -> Result<Response<DecodedBody>, CallEnd> {
         let refused = |reason: String| rejected(reason, false);
-        let head =
-            self.head.resuming(query).ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
+        let head = match self.may_keep_stream() {
+            true => self.head.of_kept_stream(Method::GET, query),
+            false => self.head.resuming(query),
+        };
+        let head = head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
         let response = upstream::send(&self.proxy.client, &head, Body::full("")).await;
         let response = response.map_err(|error| refused(error.to_string()))?;
         if response.status() != StatusCode::OK {
@@ -417,6 +439,37 @@ struct BrokenOff<S> {
     stream: S,
     /// Set before the end of the stream.
     is_lost: Arc<AtomicBool>,
+    _kept: Option<StopOnDrop>,
+}
+
+/// A stream that the server keeps under a name of the proxy's, and goes on with when nobody reads it.
+#[derive(Clone)]
+struct KeptStream {
+    proxy: Arc<Proxy>,
+    /// The request that stops it.
+    head: Head,
+}
+
+impl KeptStream {
+    /// Stops the stream, if it is still running.
+    async fn stop(&self) {
+        let sent = upstream::send(&self.proxy.client, &self.head, Body::full(""));
+        let answer = timeout(self.proxy.limits.transport.idle_timeout, sent).await;
+        let status = answer.ok().and_then(Result::ok).map(|response| response.status().as_u16());
+        tracing::debug!(status, "stopped a kept stream");
+    }
+}
+
+/// Stops a stream when its answer is over, or its client has left.
+struct StopOnDrop(KeptStream);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let kept = self.0.clone();
+            runtime.spawn(async move { kept.stop().await });
+        }
+    }
 }
 
 impl<S> futures_core::Stream for BrokenOff<S>

@@ -18,6 +18,9 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
     let adapts = conversation.proxy.adapts;
     if adapts {
         conversation.adapt();
+        if conversation.may_keep_stream() {
+            conversation.head.name_stream();
+        }
     }
     let response = match send(&conversation).await {
         Ok(response) => response,

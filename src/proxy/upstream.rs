@@ -1,5 +1,7 @@
 //! Builds the requests that go out, and filters the headers of both directions.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -57,19 +59,53 @@ impl Head {
     /// error about the other body; so would a digest of its body.
     pub(super) fn for_further_call(&self) -> Self {
         let mut again = self.clone();
-        for name in ["idempotency-key", "content-digest", "content-md5", "digest", "repr-digest"] {
+        for name in ["idempotency-key", "content-digest", "content-md5", "digest", "repr-digest", CONVERSATION] {
             again.0.headers.remove(name);
         }
         again
     }
 
+    /// Adds the name under which the server keeps the stream, if the request has none.
+    pub(super) fn name_stream(&mut self) {
+        if !self.0.headers.contains_key(CONVERSATION) {
+            let random = || RandomState::new().build_hasher().finish();
+            let name = format!("{OWN_STREAMS}{:016x}{:016x}", random(), random());
+            self.0
+                .headers
+                .extend(HeaderValue::try_from(name).map(|name| (HeaderName::from_static(CONVERSATION), name)));
+        }
+    }
+
+    /// Returns the name under which the server keeps the stream, if it may be part of a path.
+    pub(super) fn stream_name(&self) -> Option<&str> {
+        let name = self.0.headers.get(CONVERSATION)?.to_str().ok()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        Some(name).filter(|name| !name.is_empty() && name.bytes().all(is_plain))
+    }
+
+    /// Returns the head of a request about the stream that the server keeps; `query` follows its path.
+    pub(super) fn of_kept_stream(&self, method: Method, query: &str) -> Option<Self> {
+        let path = format!("{}/stream/{}{query}", self.path().strip_suffix("/chat/completions")?, self.stream_name()?);
+        self.without_body(method, &path)
+    }
+
+    /// Returns the head of the request that stops the stream that the server keeps under a name of the proxy's own.
+    pub(super) fn stopping(&self) -> Option<Self> {
+        self.stream_name().filter(|name| name.starts_with(OWN_STREAMS))?;
+        self.of_kept_stream(Method::DELETE, "")
+    }
+
+    fn without_body(&self, method: Method, path: &str) -> Option<Self> {
+        let mut other = self.for_further_call();
+        other.0.method = method;
+        other.0.headers.remove(CONTENT_TYPE);
+        other.0.uri = path.parse().ok()?;
+        Some(other)
+    }
+
     /// Returns the head of the request that brings the rest of the same answer; `query` follows the path.
     pub(super) fn resuming(&self, query: &str) -> Option<Self> {
-        let mut again = self.for_further_call();
-        again.0.method = Method::GET;
-        again.0.headers.remove(CONTENT_TYPE);
-        again.0.uri = format!("{}{query}", self.path()).parse().ok()?;
-        Some(again)
+        self.without_body(Method::GET, &format!("{}{query}", self.path()))
     }
 
     /// Returns the head for a call below another path: `prefix` replaces `/v1`, or is added.
@@ -90,6 +126,12 @@ impl Head {
 
 /// Parts of the names of headers that hold secrets.
 const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"];
+
+/// The header that names a stream which the server is to keep (llama.cpp).
+const CONVERSATION: &str = "x-conversation-id";
+
+/// The start of the names of streams that have theirs from the proxy.
+const OWN_STREAMS: &str = "restitch-";
 
 /// The start of the names of headers that are for the proxy and are not sent on.
 const OWN_HEADERS: &str = "x-restitch";

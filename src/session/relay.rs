@@ -27,6 +27,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use raw::{Held, RawBytes};
 use reattach::Lost;
+pub use reattach::Reattach;
 
 use super::event_summary::EventSummary;
 use super::slots::{Ends, Slots};
@@ -72,8 +73,8 @@ pub struct Relay {
     /// What the event that is being read holds.
     event_summary: EventSummary,
     bill: Bill,
-    /// Lost connections to providers that can send the rest of an answer are made again.
-    reattaches: bool,
+    /// How lost connections are made again.
+    reattach: Reattach,
     outputs: VecDeque<Output>,
 }
 
@@ -183,7 +184,7 @@ impl Relay {
             writer: wire.writer(),
             event_summary: EventSummary::default(),
             bill: Bill::default(),
-            reattaches: false,
+            reattach: Reattach::Never,
             outputs: VecDeque::new(),
         }
     }
@@ -225,8 +226,8 @@ impl Relay {
     /// Makes a connection again that was lost, where the provider can send the rest of the same answer:
     /// [`Request::resume`](super::Request).
     #[must_use]
-    pub fn reattaching(mut self) -> Self {
-        self.reattaches = true;
+    pub fn reattaching(mut self, reattach: Reattach) -> Self {
+        self.reattach = reattach;
         self
     }
 
@@ -344,9 +345,7 @@ impl Relay {
         }
         let transport = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
         self.finish_whole(now);
-        let forwards = self.is_forwarding();
-        let continues = self.call.is_withheld || self.slots.would_continue(&self.call.ends, &transport);
-        let passes = self.client.finish || forwards && !continues;
+        let (forwards, passes) = (self.is_forwarding(), self.passes(&transport));
         let is_text = !self.event_summary.text.is_empty() && self.session().document().is_json();
         if torn && forwards && !self.client.finish && (is_text || !passes) {
             // The event counts: it leaves with the line end that it lacks, without which a client drops it.
@@ -358,6 +357,9 @@ impl Relay {
             };
             self.send(now, Bytes::from_static(end));
         }
+        if !self.client.finish && self.reattach(now, &transport) {
+            return;
+        }
         if passes && self.is_first_open() {
             self.passed(now, transport_end);
         } else {
@@ -365,6 +367,12 @@ impl Relay {
             let end = self.call.end.take().unwrap_or(transport);
             self.end_call(now, end);
         }
+    }
+
+    /// Returns whether a first answer that ends like this leaves as it came.
+    fn passes(&self, end: &CallEnd) -> bool {
+        let continues = self.call.is_withheld || self.slots.would_continue(&self.call.ends, end);
+        self.client.finish || self.is_forwarding() && !continues
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless something comes.
@@ -497,6 +505,9 @@ impl Relay {
         self.call.end = None;
         let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
         let mut end = match self.lost_for_good() {
+            Some(lost) if self.is_first_open() && self.passes(&lost) => {
+                return self.passed(now, TransportEnd::Dropped);
+            }
             Some(lost) => lost,
             None if self.reattach(now, &end) => return,
             None => end,

@@ -16,7 +16,7 @@ pub struct Request {
     /// [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
     /// The connection was lost, and the provider can send the rest of the same answer: this follows the path of the
-    /// original request, which is sent again without a body, as a GET.
+    /// original request or of the stream that the provider keeps, which is asked for by a GET.
     /// Only the proxy asks for it.
     pub resume: Option<String>,
 }

@@ -99,6 +99,9 @@ pub struct Capability {
     pub web_search: Option<String>,
     /// How thinking is turned off, where it can be.
     pub reasoning_off: Option<Switch>,
+    /// The server keeps a stream under the `X-Conversation-Id` of its request, and sends it again from any byte, as
+    /// llama.cpp does: <https://github.com/ggml-org/llama.cpp/pull/23226>.
+    pub keeps_streams: bool,
 }
 
 impl Default for Capability {
@@ -113,6 +116,7 @@ impl Default for Capability {
             tools: true,
             web_search: None,
             reasoning_off: None,
+            keeps_streams: false,
         }
     }
 }
@@ -155,6 +159,8 @@ pub struct Row {
     pub web_search: Option<String>,
     /// See [`Capability::reasoning_off`]. An empty key means that reasoning can't be turned off.
     pub reasoning_off: Option<Switch>,
+    /// See [`Capability::keeps_streams`].
+    pub keeps_streams: Option<bool>,
 }
 
 impl Row {
@@ -172,6 +178,7 @@ impl Row {
             tools: None,
             web_search: None,
             reasoning_off: None,
+            keeps_streams: None,
         }
     }
 
@@ -254,6 +261,7 @@ impl Table {
         found.tools = flag(|row| row.tools, found.tools);
         found.web_search = text(|row| row.web_search.as_ref());
         let switch = named.iter().find_map(|row| row.reasoning_off.as_ref());
+        found.keeps_streams = flag(|row| row.keeps_streams, found.keeps_streams);
         found.reasoning_off = switch.filter(|switch| !switch.key.is_empty()).cloned();
         found
     }

@@ -80,6 +80,11 @@ impl RawBytes {
         let _ = self.take_to(to);
     }
 
+    /// Returns how many bytes of the call have come.
+    pub(super) fn received(&self) -> u64 {
+        self.forwarded + (self.pending.len() + self.chunk.len()) as u64
+    }
+
     /// Whether bytes wait.
     pub(super) fn has_bytes(&self) -> bool {
         !self.pending.is_empty() || !self.chunk.is_empty()

@@ -14,6 +14,18 @@ pub(super) struct Lost {
     has_answered: bool,
 }
 
+/// How a lost connection to a provider that keeps the answer is made again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reattach {
+    /// It is not.
+    #[default]
+    Never,
+    /// With the events after the last one, where the response says that its provider keeps it.
+    NextEvent,
+    /// With the next byte: the provider keeps the bytes of the stream.
+    NextByte,
+}
+
 /// Times that one answer is attached to again.
 const MOST: u32 = 8;
 
@@ -22,18 +34,27 @@ impl Relay {
     /// did.
     pub(super) fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
         let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut) && self.is_forwarding();
-        let is_possible = self.reattaches && is_lost && self.call.held.is_none();
-        if !is_possible || self.bill.reattached >= MOST {
+        let is_in_vain = self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered);
+        if !is_lost || is_in_vain || self.bill.reattached >= MOST {
             return false;
         }
-        let Some(query) = self.writer.resume() else { return false };
+        let query = match self.reattach {
+            Reattach::NextEvent if self.call.held.is_none() => self.writer.resume(),
+            Reattach::NextByte if self.call.opened => Some(format!("?from={}", self.call.raw.received())),
+            _ => None,
+        };
+        let Some(query) = query else { return false };
         self.bill.reattached += 1;
-        let Self { slots, limits, call, .. } = self;
-        let before = std::mem::replace(call, OpenCall::new(slots.wire(), slots.wire().framing(), limits));
-        // The answer goes on: halves of characters and the ends of its choices are those of the same answer.
-        (call.reader, call.ends, call.usage, call.usage_apart) =
-            (before.reader, before.ends, before.usage, before.usage_apart);
-        call.lost = Some(Lost { end: end.clone(), has_answered: false });
+        if self.reattach == Reattach::NextEvent {
+            let fresh = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
+            let before = std::mem::replace(&mut self.call, fresh);
+            // The answer goes on: halves of characters and the ends of its choices are those of the same answer.
+            let call = &mut self.call;
+            (call.reader, call.ends, call.usage, call.usage_apart) =
+                (before.reader, before.ends, before.usage, before.usage_apart);
+        }
+        self.call.opened = false;
+        self.call.lost = Some(Lost { end: end.clone(), has_answered: false });
         self.phase = Phase::Open;
         let number = self.session().tally().continuations;
         let request = Request { number, turn: None, reduce_reasoning: false, resume: Some(query) };

@@ -693,3 +693,66 @@ async fn thoughts_and_progress_of_a_model() {
     scene.ask("x").await.assert_seamless(DOCUMENT, "progress");
     assert_eq!(scene.calls(), (vec![200, 200, 200], 2));
 }
+
+/// A lost connection to a server that keeps its streams is made again, and goes on at the next byte.
+#[tokio::test]
+async fn a_kept_stream_is_attached_to_again() {
+    let whole = chunk("[1, ") + &chunk("2, 3]") + &finish("stop");
+    let cut = chunk("[1, ").len() + 9;
+    let first = vec![send(format!("{STREAM_OF_LENGTH}{}", &whole[..cut])), Piece::Reset];
+    let raw = Raw::new(vec![first, stream(&whole[cut..]), refusal("200 OK", "{}")]).await;
+    let mut row = Row::of("*");
+    row.keeps_streams = Some(true);
+    let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
+    let (body, ended) = body_of(&exchange(proxy.addr(), &post(ASK)).await);
+    assert_eq!((body, ended), (whole, true));
+    let head = raw.request(0).to_ascii_lowercase();
+    let name = head.lines().find_map(|line| line.strip_prefix("x-conversation-id: ")).unwrap();
+    assert!(name.len() > 32, "{name}");
+    assert_eq!(seen_target(&raw, 1), format!("GET /v1/stream/{name}?from={cut}"));
+    // The answer is over: its stream need not be kept.
+    raw.wait(|state| state.requests == 3).await;
+    assert_eq!(seen_target(&raw, 2), format!("DELETE /v1/stream/{name}"));
+}
+
+/// Where the stream is gone, it is stopped and the rest is asked for.
+#[tokio::test]
+async fn the_rest_of_a_stream_that_is_not_kept_is_asked_for() {
+    let first = vec![send(format!("{STREAM_OF_LENGTH}{}", chunk("[1, 2"))), Piece::Reset];
+    let gone = || refusal("404 Not Found", "{}");
+    let raw = Raw::new(vec![first, gone(), gone(), rest("[1, 2, 3]"), gone()]).await;
+    let mut row = Row::of("*");
+    row.keeps_streams = Some(true);
+    let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
+    let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    assert_eq!((text.as_str(), &report["status"]), ("[1, 2, 3]", &json!("complete")));
+    let methods: Vec<_> = (1..4).map(|n| seen_target(&raw, n).split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(methods, ["GET", "DELETE", "POST"]);
+    assert!(!raw.request(3).to_ascii_lowercase().contains("x-conversation-id"));
+}
+
+/// A name that the client has given is its own: it is used, and its stream is not stopped.
+#[tokio::test]
+async fn a_stream_that_its_client_has_named_stays() {
+    let whole = chunk("[1, ") + &chunk("2, 3]") + &finish("stop");
+    let first = vec![send(format!("{STREAM_OF_LENGTH}{}", &whole[..120])), Piece::Reset];
+    let raw = Raw::new(vec![first, stream(&whole[120..]), stream(&whole)]).await;
+    let mut row = Row::of("*");
+    row.keeps_streams = Some(true);
+    let proxy = proxy(&raw, row, |proxy| proxy).await;
+    let asked = with_header("x-conversation-id: mine");
+    assert_eq!(body_of(&exchange(proxy.addr(), &asked).await), (whole.clone(), true));
+    assert_eq!(seen_target(&raw, 1), "GET /v1/stream/mine?from=120");
+    // The next request is the next one that comes.
+    assert_eq!(body_of(&exchange(proxy.addr(), &post(ASK)).await), (whole, true));
+    assert!(raw.request(2).starts_with("POST "));
+}
+
+/// The method and the target of a request.
+fn seen_target(raw: &Raw, n: usize) -> String {
+    raw.request(n).split(" HTTP/").next().unwrap().to_owned()
+}
+
+/// The head of a stream that breaks off where its connection does.
+const STREAM_OF_LENGTH: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\nconnection: close\r\n\r\n";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::relay::{Output, Reattach, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::session::{CallEnd, Request, Status};
 
@@ -49,8 +49,10 @@ fn a_lost_connection_is_made_again_at_every_byte() {
         let first_whole = begins + stream[begins..].find("\n\n").unwrap() + 2;
         let last = stream.rfind("event: ").unwrap();
         for at in first_whole..last {
-            let (mut relay, mut body) =
-                (Relay::new(Limits::default()).dialect(Dialect::Responses).reattaching(), String::new());
+            let (mut relay, mut body) = (
+                Relay::new(Limits::default()).dialect(Dialect::Responses).reattaching(Reattach::NextEvent),
+                String::new(),
+            );
             relay.handle_bytes(NOW, stream.as_bytes()[..at].to_vec().into());
             relay.handle_transport_end(NOW, TransportEnd::Dropped);
             let (asked, ended) = take(&mut relay, &mut body);
@@ -86,7 +88,7 @@ fn the_rest_is_asked_for_where_the_connection_can_not_be_made_again() {
     let rest = answer(Dialect::Responses, SlotKind::Text, DOCUMENT, Some("stop")).stream();
     for way in 0..3 {
         let (mut relay, mut body) =
-            (Relay::new(Limits::default()).dialect(Dialect::Responses).reattaching(), String::new());
+            (Relay::new(Limits::default()).dialect(Dialect::Responses).reattaching(Reattach::NextEvent), String::new());
         relay.handle_bytes(NOW, events[..7].concat().into());
         relay.handle_transport_end(NOW, TransportEnd::Dropped);
         let (asked, _) = take(&mut relay, &mut body);
@@ -119,9 +121,60 @@ fn nothing_is_made_again_unless_the_answer_is_kept() {
         (events[..7].concat(), false),
     ] {
         let relay = Relay::new(Limits::default()).dialect(Dialect::Responses);
-        let (mut relay, mut body) = (if reattaches { relay.reattaching() } else { relay }, String::new());
+        let (mut relay, mut body) =
+            (if reattaches { relay.reattaching(Reattach::NextEvent) } else { relay }, String::new());
         relay.handle_bytes(NOW, stream.into());
         relay.handle_transport_end(NOW, TransportEnd::Dropped);
         assert!(take(&mut relay, &mut body).0.unwrap().resume.is_none());
+    }
+}
+
+/// A server that keeps the bytes of a stream goes on at any of them.
+#[test]
+fn a_kept_stream_goes_on_at_every_byte() {
+    for kind in [SlotKind::Text, SlotKind::Arguments] {
+        let stream = answer(Dialect::Chat, kind, DOCUMENT, Some("stop")).stream();
+        let mut attached = 0;
+        for at in 1..stream.len() {
+            let (mut relay, mut body) = (Relay::new(Limits::default()).reattaching(Reattach::NextByte), String::new());
+            relay.handle_bytes(NOW, stream.as_bytes()[..at].to_vec().into());
+            relay.handle_transport_end(NOW, TransportEnd::Dropped);
+            let (asked, ended) = take(&mut relay, &mut body);
+            let Some(request) = asked else {
+                assert!(ended.is_some() && body.contains("finish_reason\":\"stop"), "{at}: {body}");
+                continue;
+            };
+            assert_eq!(request.resume, Some(format!("?from={at}")));
+            attached += 1;
+            relay.handle_open(NOW);
+            relay.handle_bytes(NOW, stream.as_bytes()[at..].to_vec().into());
+            relay.handle_transport_end(NOW, TransportEnd::Closed);
+            assert_eq!(take(&mut relay, &mut body), (None, Some(Status::PassedThrough)), "{at}");
+            assert_eq!(body, stream, "{at}");
+        }
+        // Nothing is left to ask for once the finish has come: the last event is 14 bytes long.
+        assert!(attached > stream.len() - 20, "{attached} of {}", stream.len());
+    }
+}
+
+/// Prose is attached to again, too. Where it can't be, it ends as it did.
+#[test]
+fn dropped_prose_is_attached_to_again() {
+    let stream = answer(Dialect::Chat, SlotKind::Text, "It rained all day.", Some("stop")).stream();
+    let at = stream.len() / 2;
+    for comes in [true, false] {
+        let (mut relay, mut body) = (Relay::new(Limits::default()).reattaching(Reattach::NextByte), String::new());
+        relay.handle_bytes(NOW, stream.as_bytes()[..at].to_vec().into());
+        relay.handle_transport_end(NOW, TransportEnd::Dropped);
+        assert_eq!(take(&mut relay, &mut body).0.unwrap().resume, Some(format!("?from={at}")));
+        if comes {
+            relay.handle_bytes(NOW, stream.as_bytes()[at..].to_vec().into());
+            relay.handle_transport_end(NOW, TransportEnd::Closed);
+        } else {
+            let refused = CallEnd::Rejected { reason: "404".to_owned(), transient: false, retry_after: None };
+            relay.handle_rejection(NOW, refused);
+        }
+        assert_eq!(take(&mut relay, &mut body), (None, Some(Status::PassedThrough)));
+        assert_eq!(body, if comes { &stream[..] } else { &stream[..at] });
     }
 }
