@@ -175,7 +175,7 @@ pub mod internal {
         pub use crate::splice::text::TextSplice;
     }
     pub mod wire {
-        pub use crate::provider::wire::*;
+        pub use crate::provider::wire::{Dialect, Ending, Reader, Slot, SlotKind, SlotText, Tool, Wire, Writer};
         pub use crate::sse::framed::Framing;
 
         /// Returns the row of an API.

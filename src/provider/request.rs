@@ -1,7 +1,7 @@
 //! What the requests of several wires share: declared tools, members that force a form, and what asks for the rest.
 
 use super::fields::text;
-use super::wire::{Changes, Rest, Tool};
+use super::wire::{Changes, PlainPrompt, Rest, Tool};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::Raw;
@@ -32,6 +32,18 @@ pub(super) fn turns(rest: &Rest<'_>, assistant: &str, turn: impl Fn(&str, &str) 
 /// Returns a message that has only text.
 pub(super) fn message(role: &str, text: &str) -> String {
     format!(r#"{{"role":"{role}","content":{}}}"#, quoted(text))
+}
+
+/// Returns the messages of a new request: that of the system, if there is one, and the user's.
+pub(super) fn messages(prompt: &PlainPrompt<'_>) -> String {
+    let system = prompt.system.map(|system| format!("{},", message("system", system))).unwrap_or_default();
+    format!("{system}{}", message("user", prompt.text))
+}
+
+/// Returns the body of a new request with messages; `limit` is the member that limits the answer's tokens.
+pub(super) fn with_messages(prompt: &PlainPrompt<'_>, limit: &str) -> String {
+    let most = prompt.max_tokens.map(|most| format!(r#","{limit}":{most}"#)).unwrap_or_default();
+    format!(r#"{{"model":{},"stream":true,"messages":[{}]{most}}}"#, quoted(prompt.model), messages(prompt))
 }
 
 /// Returns a prompt with what follows it, as a JSON string. The prompt stays as it is written: decoding would lose half

@@ -112,6 +112,9 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// Reads a request. `None`: it is no request of this API, or not a valid one.
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request>;
 
+    /// Returns a request for a new, streamed answer to a prompt.
+    fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest;
+
     /// Returns the request for the rest of an answer, or the original request with changes. `None` if
     /// [`parse`](Self::parse) returns it.
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String>;
@@ -272,6 +275,39 @@ pub struct Tool {
     pub name: String,
     /// The schema of its arguments, as JSON; `None` if it has none.
     pub schema: Option<String>,
+}
+
+/// A prompt that is in no API's form yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlainPrompt<'a> {
+    /// The model's name.
+    pub model: &'a str,
+    /// The system message.
+    pub system: Option<&'a str>,
+    /// The user's message.
+    pub text: &'a str,
+    /// The most tokens of the answer. `None`: the provider's limit, or a default of the API's folder where the API demands one or cuts early.
+    pub max_tokens: Option<u64>,
+}
+
+/// A request for a new answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRequest {
+    /// The path with its query. It follows the address that the provider's clients have.
+    pub path: String,
+    /// The header that has the key, and what precedes the key in its value.
+    pub key_header: (&'static str, &'static str),
+    /// Further headers.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// The body.
+    pub body: String,
+}
+
+impl NewRequest {
+    /// Creates a request whose key is a bearer token.
+    pub(super) fn new(path: impl Into<String>, body: String) -> Self {
+        Self { path: path.into(), key_header: ("authorization", "Bearer "), headers: &[], body }
+    }
 }
 
 /// What is appended to a request to ask for the rest.

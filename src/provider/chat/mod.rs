@@ -37,6 +37,7 @@ mod writer;
 
 pub use body::{read_body, write_body};
 pub use reader::Reader;
+pub(crate) use request::new_request;
 pub use request::{adapt, ask, continuation, has_form, has_member, parse};
 pub(crate) use wire::Chat;
 pub use writer::Writer;

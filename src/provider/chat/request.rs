@@ -5,8 +5,8 @@ use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::PrefillForm;
 use crate::provider::fields::{has_stop, is_true, members_of, object_with, text};
-use crate::provider::request::{FORMS, RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off};
-use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+use crate::provider::request::{FORMS, RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, with_messages};
+use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
 pub fn parse(body: &[u8]) -> Option<Request> {
@@ -24,6 +24,11 @@ pub fn parse(body: &[u8]) -> Option<Request> {
         max_tokens: newer_cap.or(cap).and_then(|cap| cap.as_u64()),
         tools: tools(root),
     })
+}
+
+/// Returns a request for a new answer.
+pub(crate) fn new_request(prompt: &PlainPrompt<'_>) -> NewRequest {
+    NewRequest::new("/chat/completions", with_messages(prompt, "max_tokens"))
 }
 
 /// Returns the tools and the legacy functions that a request declares.

@@ -4,7 +4,9 @@ use super::{ask, parse, write_body};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::ValueKind;
-use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, Slot, SlotKind, SlotText, Wire};
+use crate::provider::wire::{
+    self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, Slot, SlotKind, SlotText, Wire,
+};
 use crate::provider::{Delta, Kind, SlotId, fields};
 use crate::sse::Encoder;
 
@@ -49,6 +51,10 @@ impl Wire for Chat {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         parse(body)
+    }
+
+    fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {
+        super::new_request(prompt)
     }
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {

@@ -9,7 +9,9 @@ mod reader;
 mod request;
 mod writer;
 
-use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
+use crate::provider::wire::{
+    self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
+};
 use crate::provider::{Delta, Finish, fields};
 use reader::Reader;
 use writer::Writer;
@@ -52,6 +54,10 @@ impl Wire for Cohere {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         request::parse(std::str::from_utf8(body).ok()?)
+    }
+
+    fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {
+        request::new(prompt)
     }
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {

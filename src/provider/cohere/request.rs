@@ -4,8 +4,8 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::Raw;
 use crate::provider::fields;
-use crate::provider::request::{RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, turns};
-use crate::provider::wire::{Adaptation, Changes, Request, Rest};
+use crate::provider::request::{RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, turns, with_messages};
+use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object with an array `messages`.
 pub(super) fn parse(body: &str) -> Option<Request> {
@@ -21,6 +21,11 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         max_tokens: root.member(LIMIT).and_then(|limit| limit.as_u64()),
         tools: functions(root).filter_map(tool).collect(),
     })
+}
+
+/// Returns a request for a new answer.
+pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
+    NewRequest::new("/v2/chat", with_messages(prompt, LIMIT))
 }
 
 fn asks_for_reasoning(thinking: Raw<'_>) -> bool {

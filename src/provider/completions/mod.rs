@@ -11,7 +11,9 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::provider::SlotId;
 use crate::provider::fields;
-use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotKind, SlotText, Wire};
+use crate::provider::wire::{
+    self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotKind, SlotText, Wire,
+};
 use reader::Reader;
 use writer::Writer;
 
@@ -66,6 +68,10 @@ impl Wire for Completions {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         request::parse(std::str::from_utf8(body).ok()?)
+    }
+
+    fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {
+        request::new(prompt)
     }
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {

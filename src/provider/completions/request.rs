@@ -5,7 +5,7 @@ use crate::json::string::quoted;
 use crate::json::walk::Raw;
 use crate::provider::fields;
 use crate::provider::request::{FORMS, RESPONSE_FORMAT, continued_prompt, turn_reasoning_off};
-use crate::provider::wire::{Adaptation, Changes, Request, Rest};
+use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
 
 /// Reads a request. Returns `None` where the prompt can't be continued: several prompts, tokens in place of text, an
 /// answer that repeats the prompt or lies between two texts, or the best of several answers, which is not streamed.
@@ -28,6 +28,18 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         ..Request::default()
     })
 }
+
+/// Returns a request for a new answer. The system message precedes the prompt.
+pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
+    let text = prompt.system.map_or_else(|| prompt.text.to_owned(), |system| format!("{system}\n\n{}", prompt.text));
+    let (model, text, limit) = (quoted(prompt.model), quoted(&text), prompt.max_tokens.unwrap_or(DEFAULT_LIMIT));
+    let body = format!(r#"{{"model":{model},"stream":true,"max_tokens":{limit},"{PROMPT}":{text}}}"#);
+    NewRequest::new("/completions", body)
+}
+
+/// The limit of a request that names none: the API's own is 16 tokens. Prompt, answer and rest have to fit in the
+/// model's context, which is 4,096 tokens and more.
+const DEFAULT_LIMIT: u64 = 1024;
 
 /// Returns the request for the rest of an answer, or the original request with changes. The delivered text follows the
 /// prompt without any byte between the two. Members that would force another form on the rest are removed.

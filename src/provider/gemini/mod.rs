@@ -9,7 +9,9 @@ mod reader;
 mod request;
 mod writer;
 
-use crate::provider::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
+use crate::provider::wire::{
+    self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
+};
 use crate::provider::{Delta, Finish, SlotId, fields};
 use reader::Reader;
 use writer::Writer;
@@ -55,6 +57,10 @@ impl Wire for Gemini {
 
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request> {
         request::parse(path, std::str::from_utf8(body).ok()?)
+    }
+
+    fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {
+        request::new(prompt)
     }
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {

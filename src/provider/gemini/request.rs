@@ -6,7 +6,7 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
 use crate::provider::fields;
 use crate::provider::request::turns;
-use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Returns the method that a path ends with, and the path before it.
 pub(super) fn method(path: &str) -> Option<(&str, &str)> {
@@ -34,6 +34,43 @@ pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
         max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),
         tools: tools(root),
     })
+}
+
+/// Returns a request for a new answer. The model's name is in the path: `NAME`, `models/NAME` or `tunedModels/NAME`.
+pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
+    let (kind, name) = match prompt.model.split_once('/') {
+        Some((kind @ ("models" | "tunedModels"), name)) => (kind, name),
+        _ => ("models", prompt.model),
+    };
+    let system = prompt.system.map(|system| format!(r#""systemInstruction":{{{}}},"#, parts(system)));
+    let config = prompt.max_tokens.map(|limit| format!(r#","{}":{{"{}":{limit}}}"#, CONFIG[0], LIMIT[0]));
+    let (system, config) = (system.unwrap_or_default(), config.unwrap_or_default());
+    let body = format!(r#"{{{system}"contents":[{}]{config}}}"#, content("user", prompt.text));
+    let path = format!("/{kind}/{}:{STREAM}?alt=sse", path_segment(name));
+    NewRequest { key_header: ("x-goog-api-key", ""), ..NewRequest::new(path, body) }
+}
+
+/// Returns a model's name as a segment of a path: every byte but RFC 3986's unreserved ones is percent-encoded.
+fn path_segment(name: &str) -> String {
+    let mut segment = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            segment.push(char::from(byte));
+        } else {
+            segment.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    segment
+}
+
+/// Returns a content that has only text.
+fn content(role: &str, text: &str) -> String {
+    format!(r#"{{"role":"{role}",{}}}"#, parts(text))
+}
+
+/// Returns the member that has the text of a content.
+fn parts(text: &str) -> String {
+    format!(r#""parts":[{{"text":{}}}]"#, quoted(text))
 }
 
 /// Returns whether a `thinkingConfig` asks the model to reason. A budget of 0 turns reasoning off; -1 leaves it to the
@@ -144,7 +181,7 @@ impl Config {
 
 /// Returns the contents that ask for the rest.
 fn contents_for(rest: &Rest<'_>) -> String {
-    turns(rest, "model", |role, text| format!(r#"{{"role":"{role}","parts":[{{"text":{}}}]}}"#, quoted(text)))
+    turns(rest, "model", content)
 }
 
 /// Returns whether a content calls a function or has a function's result.

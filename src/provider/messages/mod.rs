@@ -13,7 +13,7 @@ use reader::Reader;
 use writer::Writer;
 
 use super::fields::{members_of, object};
-use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
+use super::wire::{self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire};
 use super::{Delta, Finish};
 use crate::json::walk::ValueKind;
 
@@ -55,6 +55,10 @@ impl Wire for Messages {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         request::parse(body)
+    }
+
+    fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {
+        request::new(prompt)
     }
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {

@@ -5,7 +5,7 @@ use crate::json::string::{escape_into, quoted};
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{is_true, members_of, object_with, present, word};
 use crate::provider::request::{message, remove_format, turn_reasoning_off};
-use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
@@ -24,6 +24,24 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         tools: tools.into_iter().flat_map(|tools| tools.elements()).filter_map(tool).collect(),
     })
 }
+
+/// Returns a request for a new answer. The path begins with the version, which the address of the API's own clients
+/// does not have.
+pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
+    let system = prompt.system.map(|system| format!(r#","system":{}"#, quoted(system))).unwrap_or_default();
+    let (model, limit) = (quoted(prompt.model), prompt.max_tokens.unwrap_or(DEFAULT_LIMIT));
+    let messages = message("user", prompt.text);
+    let body = format!(r#"{{"model":{model},"stream":true,"max_tokens":{limit}{system},"messages":[{messages}]}}"#);
+    NewRequest {
+        key_header: ("x-api-key", ""),
+        headers: &[("anthropic-version", "2023-06-01")],
+        ..NewRequest::new("/v1/messages", body)
+    }
+}
+
+/// The limit of a request that names none, which the API refuses. All models from 3.5 on take it, and a longer answer is
+/// continued.
+const DEFAULT_LIMIT: u64 = 8192;
 
 fn tool(tool: Raw<'_>) -> Option<Tool> {
     let schema = tool.member("input_schema").map(|schema| schema.as_str().to_owned());

@@ -10,7 +10,9 @@ mod writer;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::wire::{self, Adaptation, Changes, Ending, Framing, Request, Rest, SlotKind, SlotText, Wire};
+use crate::provider::wire::{
+    self, Adaptation, Changes, Ending, Framing, NewRequest, PlainPrompt, Request, Rest, SlotKind, SlotText, Wire,
+};
 use crate::provider::{Finish, fields};
 use reader::Reader;
 use writer::Writer;
@@ -63,6 +65,10 @@ impl Wire for Ollama {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         request::parse(std::str::from_utf8(body).ok()?)
+    }
+
+    fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {
+        request::new(prompt)
     }
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {

@@ -4,8 +4,8 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields;
-use crate::provider::request::{continued_prompt, functions, message, tool, turn_reasoning_off, turns};
-use crate::provider::wire::{Adaptation, Changes, Request, Rest};
+use crate::provider::request::{continued_prompt, functions, message, messages, tool, turn_reasoning_off, turns};
+use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
 
 /// What a request asks with.
 enum Input<'a> {
@@ -32,6 +32,13 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),
         tools: functions(root).filter_map(tool).collect(),
     })
+}
+
+/// Returns a request for a new answer. The limit is one of the options.
+pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
+    let options = prompt.max_tokens.map(|limit| format!(r#","options":{{"{LIMIT}":{limit}}}"#)).unwrap_or_default();
+    let (model, messages) = (quoted(prompt.model), messages(prompt));
+    NewRequest::new("/api/chat", format!(r#"{{"model":{model},"stream":true,"messages":[{messages}]{options}}}"#))
 }
 
 /// Returns whether `think` is `true` or names a level.

@@ -16,7 +16,7 @@ use reader::Reader;
 use writer::Writer;
 
 use super::fields::{members_of, object, word};
-use super::wire::{self, Adaptation, Changes, Ending, Request, Rest, SlotText, Wire};
+use super::wire::{self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire};
 use super::{Delta, Finish};
 use crate::json::walk::Raw;
 
@@ -56,6 +56,10 @@ impl Wire for Responses {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         request::parse(body)
+    }
+
+    fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {
+        request::new(prompt)
     }
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {

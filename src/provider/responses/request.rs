@@ -6,7 +6,7 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
 use crate::provider::fields::{is_true, members_of, object, word};
 use crate::provider::request::{message, remove_format, turn_reasoning_off};
-use crate::provider::wire::{Adaptation, Changes, Request, Rest, Tool};
+use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a string or an array.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
@@ -25,6 +25,14 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         max_tokens: cap.and_then(|cap| cap.as_u64()),
         tools: tools.into_iter().flat_map(|tools| tools.elements()).filter_map(tool).collect(),
     })
+}
+
+/// Returns a request for a new answer.
+pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
+    let system = prompt.system.map(|system| format!(r#","instructions":{}"#, quoted(system))).unwrap_or_default();
+    let limit = prompt.max_tokens.map(|limit| format!(r#","{CAP}":{limit}"#)).unwrap_or_default();
+    let (model, input) = (quoted(prompt.model), quoted(prompt.text));
+    NewRequest::new("/responses", format!(r#"{{"model":{model},"stream":true{system},"input":{input}{limit}}}"#))
 }
 
 fn tool(tool: Raw<'_>) -> Option<Tool> {
