@@ -122,6 +122,8 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
             // These are edited here, each byte once.
             "contents" | "generationConfig" | "generation_config" => {}
             key if THINKING.contains(&key) => config.set.push((THINKING, value.clone())),
+            // The switch of the Chat Completions API, which the same models have at another path. Here it is an error.
+            "reasoning_effort" if value == r#""none""# => config.set.push((THINKING, NO_THINKING.to_owned())),
             key => {
                 remove.retain(|other| *other != key);
                 set.retain(|(other, _)| *other != key);
@@ -208,6 +210,9 @@ const FORMS: [[&str; 2]; 3] = [
     ["responseSchema", "response_schema"],
     ["responseJsonSchema", "response_json_schema"],
 ];
+
+/// Turns reasoning off.
+const NO_THINKING: &str = r#"{"thinkingBudget":0}"#;
 
 /// No function may be called.
 const NO_CALL: &str = r#"{"functionCallingConfig":{"mode":"NONE"}}"#;

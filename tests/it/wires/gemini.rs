@@ -183,6 +183,13 @@ fn the_rest_is_asked_for() {
         wire_of(WIRE).ask(r#"{"contents":[]}"#, None, &changes).unwrap(),
         r#"{"contents":[],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}"#
     );
+    // The built-in table has the switch of the Chat Completions API, which is an unknown name here.
+    let effort = Switch { key: "reasoning_effort".to_owned(), value: r#""none""#.to_owned() };
+    let changes = Changes { reasoning_off: Some(&effort), ..Changes::default() };
+    assert_eq!(
+        wire_of(WIRE).ask(r#"{"contents":[],"generationConfig":{"topK":1}}"#, None, &changes).unwrap(),
+        r#"{"contents":[],"generationConfig":{"topK":1,"thinkingConfig":{"thinkingBudget":0}}}"#
+    );
     let adaptation = Adaptation { adds_json_mode: true, without: Some("x"), ..Adaptation::default() };
     assert_eq!(
         wire_of(WIRE).adapt(r#"{"contents":[],"x":1,"generationConfig":{}}"#, &adaptation).unwrap(),
