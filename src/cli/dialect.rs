@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
+#[cfg(feature = "proxy")]
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::Limits;
 use crate::provider::wire::{Dialect, Framing, Reader};
@@ -57,6 +59,13 @@ pub(super) fn possible(dialect: Dialect) -> PossibleValue {
     let value = PossibleValue::new(dialect.as_str());
     // The name that the argument had when there was one API.
     if dialect == Dialect::Chat { value.alias("chat") } else { value }
+}
+
+/// Returns a parser of an argument that is the name of a dialect.
+#[cfg(feature = "proxy")]
+pub(super) fn named() -> impl TypedValueParser<Value = Dialect> {
+    let of = |name: String| Dialect::ALL.into_iter().find(|dialect| possible(*dialect).matches(&name, false));
+    PossibleValuesParser::new(Dialect::ALL.map(possible)).try_map(move |name| of(name).ok_or("it is no API"))
 }
 
 /// Creates a decoder for a body with this first byte after white space. No event stream begins with a bracket.

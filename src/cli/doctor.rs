@@ -14,10 +14,11 @@ use tokio::time::timeout;
 
 use super::output::To;
 use super::run::key::Key;
-use super::run::providers::{self, Provider};
+use super::run::providers;
 use super::{Console, Exit, block_on, epilogue};
 use crate::client::{Body, Client, Upstream};
 use crate::config;
+use crate::provider::Dialect;
 use crate::provider::capability::{PrefillForm, Table};
 
 /// Arguments of `restitch doctor`.
@@ -28,7 +29,7 @@ pub struct Args {
     /// The provider's address, as the proxy takes it: `https://host[:port][/prefix]`.
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
-    /// A known provider. Decides the address and the variable that has the key.
+    /// A known provider. Decides the address of its Chat Completions API and the variable that has the key.
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
     /// Ask this model to continue a prefill. Costs up to four short calls.
@@ -145,31 +146,17 @@ struct Target {
 
 impl Target {
     fn of(args: &Args) -> Result<Self, String> {
-        let provider = match &args.provider {
-            None => None,
-            Some(name) => Some(
-                providers::by_name(name)
-                    .ok_or_else(|| format!("--provider {name}: not known; known are {}", providers::names()))?,
-            ),
-        };
-        let url = args.upstream.as_deref().or(provider.map(|provider| provider.base_url)).unwrap_or_default();
+        let provider = args.provider.as_deref().map(providers::by_name).transpose()?;
+        let known_url = provider.and_then(|provider| provider.base_url(Dialect::Chat));
+        let url = args.upstream.as_deref().or(known_url).unwrap_or_default();
         // The address is not repeated, since it may have a password.
         let upstream = Upstream::parse(url).map_err(|error| format!("--upstream: {error}"))?;
         // A known provider's address has the version of the API; the address of a proxy's upstream usually has not.
         let is_base = args.upstream.is_none() || upstream.prefix().ends_with("/v1");
-        let key = key_of(args, provider)?;
+        let key = providers::key(args.key_variable.as_deref(), provider, true)?;
         let client = Client::new(upstream).map_err(|error| error.to_string())?;
         Ok(Self { client, version: if is_base { "" } else { "/v1" }, key })
     }
-}
-
-fn key_of(args: &Args, provider: Option<Provider>) -> Result<String, String> {
-    let Some(variable) = args.key_variable.as_deref().or(provider.map(|provider| provider.key)) else {
-        return Ok(String::new());
-    };
-    #[expect(clippy::disallowed_methods, reason = "a command does I/O: keys come from the environment")]
-    let key = std::env::var(variable).unwrap_or_default();
-    if key.is_empty() { Err(format!("the environment has no key: set {variable}")) } else { Ok(key) }
 }
 
 async fn examine(args: &Args, target: &Target) -> io::Result<Report> {

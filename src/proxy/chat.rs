@@ -151,11 +151,7 @@ impl Conversation {
     /// this type.
     fn framing(&self, media_type: &str) -> Option<Framing> {
         let wire = self.dialect.wire();
-        let framing = match media_type {
-            EVENT_STREAM => Framing::Events,
-            LINES => Framing::Lines,
-            _ => Framing::Array,
-        };
+        let framing = framing_of(media_type);
         let is_known = framing == wire.framing() || framing == Framing::Array && wire.array_writer().is_some();
         (self.request.stream && is_known).then_some(framing)
     }
@@ -404,6 +400,21 @@ pub(super) fn passed(response: Response<Incoming>) -> Response<Body> {
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
+
+/// Returns how a stream of a media type is divided into events.
+fn framing_of(media_type: &str) -> Framing {
+    match media_type {
+        EVENT_STREAM => Framing::Events,
+        LINES => Framing::Lines,
+        _ => Framing::Array,
+    }
+}
+
+/// Returns whether the headers of a response announce a stream of this API.
+#[cfg(feature = "cli")]
+pub(crate) fn is_stream(headers: &HeaderMap, dialect: Dialect) -> bool {
+    media_type(headers).map(framing_of) == Some(dialect.wire().framing())
+}
 
 fn media_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;

@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "cli")]
-pub(crate) use chat::{is_transient, retry_after};
+pub(crate) use chat::{is_stream, is_transient, retry_after};
 #[cfg(feature = "cli")]
 pub(crate) use serve::PROXY_ERROR;
 pub use serve::Server;
@@ -179,9 +179,14 @@ impl Proxy {
         self
     }
 
-    /// Answers one chat completion without a socket of its own. The request's path is appended to the upstream's.
-    pub async fn ask(self: Arc<Self>, request: http::Request<bytes::Bytes>) -> http::Response<crate::client::Body> {
-        serve::ask(self, request).await
+    /// Answers one request of an API without a socket of its own. The request's path is appended to the upstream's.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn ask(
+        self: Arc<Self>,
+        dialect: crate::provider::Dialect,
+        request: http::Request<bytes::Bytes>,
+    ) -> http::Response<crate::client::Body> {
+        serve::ask(self, dialect, request).await
     }
 
     /// Listens on `addr`. Port 0 takes a free port.

@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -191,9 +190,9 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>) -> Response<Body> 
 }
 
 /// Answers a request that did not come over a connection.
-pub(super) async fn ask(proxy: Arc<Proxy>, request: Request<Bytes>) -> Response<Body> {
+#[cfg(feature = "cli")]
+pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<bytes::Bytes>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let dialect = Dialect::of_path(parts.uri.path()).unwrap_or_default();
     match dialect.wire().parse(parts.uri.path(), &body) {
         Some(request) => first::answer(Conversation::new(proxy, Head::new(parts), body, dialect, request)).await,
         None => error(StatusCode::BAD_REQUEST, &format!("the body is not a request of `{dialect}`")),

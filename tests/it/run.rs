@@ -5,12 +5,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use restitch::sim::{ProviderProfile, Sim};
 use serde_json::{Value, json};
 
 use crate::cli::{Ran, folder, run};
+
+mod wires;
 
 const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2, "name": "Berta"}, {"id": 3, "name": "Cilli"}, {"id": 4, "name": "Dora"}]}"#;
 
@@ -337,20 +340,28 @@ fn bad_arguments_are_named() {
 /// A server that answers each call with the next of these responses, as they are, and the last one in silence: its
 /// address.
 fn scripted(responses: Vec<String>) -> String {
+    scripted_and_seen(responses, channel().0)
+}
+
+/// As [`scripted`]. Sends each request as it came.
+fn scripted_and_seen(responses: Vec<String>, seen: Sender<String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     thread::spawn(move || {
         let mut silent = Vec::new();
         for response in responses {
             let mut stream = BufReader::new(listener.accept().unwrap().0);
-            let (mut line, mut length) = (String::new(), 0);
+            let (mut request, mut line, mut length) = (String::new(), String::new(), 0);
             while stream.read_line(&mut line).unwrap() > 2 {
                 if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                     length = bytes.trim().parse().unwrap();
                 }
-                line.clear();
+                request.push_str(&std::mem::take(&mut line));
             }
-            stream.read_exact(&mut vec![0; length]).unwrap();
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            // Most tests do not look at the requests.
+            let _ = seen.send(request + &line + std::str::from_utf8(&body).unwrap());
             stream.get_mut().write_all(response.as_bytes()).unwrap();
             if response.is_empty() {
                 silent.push(stream);

@@ -10,11 +10,13 @@ use tokio::time::{sleep, timeout};
 
 use super::Failed;
 use super::key::Key;
+use super::target::Target;
 use super::trace::Trace;
 use crate::Limits;
 use crate::cli::Console;
 use crate::client::Body;
-use crate::proxy::{PROXY_ERROR, Proxy, Tap, is_transient, retry_after};
+use crate::provider::{Delta, Dialect};
+use crate::proxy::{PROXY_ERROR, Proxy, Tap, is_stream, is_transient, retry_after};
 
 /// How long the first call may take.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +36,7 @@ impl Patience {
     }
 }
 
-/// The server refused to answer.
+/// The server refused to answer, or answered without a stream.
 struct Refused {
     status: StatusCode,
     retry_after: Option<Duration>,
@@ -44,6 +46,7 @@ struct Refused {
 /// Returns the first answer. Asks again while the server is busy.
 pub(super) async fn ask(
     proxy: Arc<Proxy>,
+    target: &Target,
     request: &Request<Bytes>,
     patience: Patience,
     key: &Key,
@@ -51,7 +54,7 @@ pub(super) async fn ask(
     console: &Console,
 ) -> Result<Body, Failed> {
     for attempt in 1.. {
-        let answered = timeout(patience.silence, once(Arc::clone(&proxy), request.clone())).await;
+        let answered = timeout(patience.silence, once(Arc::clone(&proxy), target.dialect, request.clone())).await;
         let silent = |_| Failed::Io(format!("the server was silent for {} s", patience.silence.as_secs_f64()));
         let Refused { status, retry_after, body } = match answered.map_err(silent)? {
             Ok(body) => return Ok(body),
@@ -60,11 +63,12 @@ pub(super) async fn ask(
         if let Some(trace) = trace {
             trace.response(&body);
         }
-        let reason = Reason::of(&body, key);
+        let reason = Reason::of(&body, target.dialect, key);
         if reason.is_ours {
-            return Err(Failed::Io(reason.message));
+            return Err(Failed::Io(format!("{}: {}", target.upstream, reason.message)));
         }
-        let reason = format!("the server answered {status}: {}", reason.message);
+        let what = if status.is_success() { " without a stream" } else { "" };
+        let reason = format!("the server answered {status}{what}: {}", reason.message);
         if !is_transient(status) || attempt == ATTEMPTS {
             return Err(Failed::Io(reason));
         }
@@ -75,10 +79,10 @@ pub(super) async fn ask(
     Err(Failed::Io(String::new()))
 }
 
-async fn once(proxy: Arc<Proxy>, request: Request<Bytes>) -> Result<Body, Refused> {
-    let response = proxy.ask(request).await;
+async fn once(proxy: Arc<Proxy>, dialect: Dialect, request: Request<Bytes>) -> Result<Body, Refused> {
+    let response = proxy.ask(dialect, request).await;
     let (status, retry_after) = (response.status(), retry_after(response.headers()));
-    if status.is_success() {
+    if status.is_success() && is_stream(response.headers(), dialect) {
         return Ok(response.into_body());
     }
     let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
@@ -97,14 +101,28 @@ struct Reason {
 }
 
 impl Reason {
-    fn of(body: &[u8], key: &Key) -> Self {
+    /// Reads a body as the API does. Errors of servers in front of it, in other forms, are read as events named `error`.
+    fn of(body: &[u8], dialect: Dialect, key: &Key) -> Self {
         let text = String::from_utf8_lossy(body);
-        let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        let said = |pointer: &str| value.pointer(pointer).and_then(|said| said.as_str());
-        let message = key.out_of(said("/error/message").unwrap_or(text.trim()));
-        let message = message.chars().take(MESSAGE).collect();
-        Self { message, is_ours: said("/error/type") == Some(PROXY_ERROR) }
+        let (mut message, mut is_ours) = (None, false);
+        let mut take = |delta: Delta<'_>| {
+            if let Delta::Error { message: said, raw } = delta {
+                message.get_or_insert_with(|| said.to_owned());
+                is_ours = is_proxy_error(raw);
+            }
+        };
+        if !dialect.wire().read_body(&text, &mut take) {
+            dialect.wire().reader().read("error", &text, &mut take);
+        }
+        let message = key.out_of(message.as_deref().unwrap_or(&text).trim());
+        Self { message: message.chars().take(MESSAGE).collect(), is_ours }
     }
+}
+
+/// Returns whether an error is the proxy's own: no upstream has sent it.
+fn is_proxy_error(raw: &str) -> bool {
+    let error: serde_json::Value = serde_json::from_str(raw).unwrap_or_default();
+    error.get("type").and_then(|kind| kind.as_str()) == Some(PROXY_ERROR)
 }
 
 /// Characters of an error that are shown.

@@ -5,6 +5,7 @@ pub(super) mod key;
 mod progress;
 pub(super) mod providers;
 mod report;
+mod target;
 mod trace;
 
 use std::io;
@@ -12,33 +13,39 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http_body_util::BodyExt;
 
+use super::dialect::named;
 use super::proxy::configured;
+use super::source::Refusal;
 use super::{Console, Exit, block_on, epilogue, interrupted, settings};
-use crate::client::{Client, Upstream};
+use crate::client::Client;
 use crate::config::Config;
 use crate::context::{ContextIndex, ContextOptions, Contexts, complete_part};
-use crate::provider::{Delta, chat};
+use crate::provider::wire::Reader;
+use crate::provider::{Delta, Dialect};
 use crate::proxy::Proxy;
 use crate::session::relay::Output;
 use crate::session::{GiveUp, Part};
-use crate::sse::Decoder;
+use crate::sse::Framed;
 use crate::{Document, Limits};
 use ask::{Patience, ask};
 use key::Key;
 use progress::Progress;
 use report::{Seen, report};
+use target::Target;
 use trace::Trace;
 
 /// Arguments of `restitch run`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = epilogue(EXAMPLES))]
+#[command(after_help = help())]
 pub struct Args {
-    /// A known provider. Decides the address and the variable that has the key.
+    /// A known provider. Decides the address, the API and the variable that has the key.
     #[arg(long, value_name = "NAME", required_unless_present = "base_url")]
     provider: Option<String>,
+    /// The API to speak. Default: the provider's own; `openai-chat` with `--base-url` alone.
+    #[arg(long, value_name = "NAME", value_parser = named())]
+    dialect: Option<Dialect>,
     /// The model, by the provider's name for it.
     #[arg(long, value_name = "NAME")]
     model: String,
@@ -51,13 +58,14 @@ pub struct Args {
     /// The file that has the system message.
     #[arg(long, value_name = "FILE")]
     system_file: Option<PathBuf>,
-    /// Another server with a Chat Completions API: its address, up to `/chat/completions`.
+    /// Another server: its address, up to the path of the API (see below).
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// The environment variable that has the key. Default: the provider's own.
     #[arg(long, value_name = "VARIABLE")]
     key_variable: Option<String>,
-    /// The most tokens of one answer. Default: the provider's limit.
+    /// The most tokens of one answer. Default: the provider's limit; 8192 for `anthropic`, which demands one, and 1024
+    /// for `openai-completions`, where servers stop after 16.
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
     /// The configuration file: limits, prompts, capabilities of models.
@@ -87,11 +95,20 @@ pub struct Args {
 const EXAMPLES: &str = r#"Examples:
   restitch run --provider openai --model gpt-4.1-mini --prompt-file prompt.txt -o report.json
   restitch run --provider openai --model gpt-4.1-mini --prompt 'A long list, as JSON'
+  restitch run --provider anthropic --model claude-sonnet-4-5 --prompt 'A long list, as JSON'
+  restitch run --provider openai --dialect openai-responses --model gpt-4.1-mini --prompt Go
+  restitch run --provider ollama --model llama3.2 --system-file system.txt --prompt-file prompt.txt
   restitch run --base-url http://127.0.0.1:8788/v1 --model any --prompt Go    # `restitch sim`
   restitch run --provider groq --model NAME --prompt-file - --json < prompt.txt
 
-The key is read from the environment (for example OPENAI_API_KEY), never from an argument. A server of `--base-url` needs
-none. On a terminal, a line on standard error shows how much of the document has arrived.
+Providers, and the dialects that each speaks, the default first:
+{providers}
+
+What follows the address of --base-url; a `/v1` that both have is there once:
+{paths}
+
+The key is read from the environment (for example OPENAI_API_KEY), never from an argument. Ollama and a server of
+`--base-url` need none. On a terminal, a line on standard error shows how much of the document has arrived.
 
 A document that is given up is closed, and elements may be missing: -o and --json write its complete part. Standard
 output already has the text, so the shortest completion follows it. Bytes of the prompt that are not UTF-8 are not
@@ -102,6 +119,11 @@ With --json: {"status": "complete|closed|failed|passed", "document", "continuati
 "removed_bytes", "iterations": [{"call", "offset", "outcome", "alignment", "overlap", "completion_tokens"}]}.
 
 Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document or not UTF-8, 1 the server or a file failed."#;
+
+fn help() -> String {
+    let (providers, paths) = providers::listed();
+    epilogue(&EXAMPLES.replace("{providers}", &providers).replace("{paths}", &paths))
+}
 
 impl Args {
     /// Returns whether the document is written at the end, and not as it arrives.
@@ -147,7 +169,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Reads the files. `None` if one cannot be read, which has been reported then.
+    /// Reads the files. `None` if one cannot be read or the prompt is empty, which has been reported then.
     fn read(args: &Args, console: &mut Console) -> Option<Self> {
         let files: Vec<PathBuf> = args.prompt_file.iter().chain(&args.system_file).cloned().collect();
         if !console.names_stdin_once(&files) {
@@ -169,43 +191,12 @@ impl Asked {
             Some(file) => Some(read(file)?),
             None => None,
         };
-        Some(Self { prompt, system, removed })
-    }
-}
-
-/// Returns the body of the first request.
-fn request_body(args: &Args, asked: &Asked) -> String {
-    let message = |role: &str, content: &str| serde_json::json!({"role": role, "content": content});
-    let system = asked.system.iter().map(|system| message("system", system));
-    let messages: Vec<_> = system.chain([message("user", &asked.prompt)]).collect();
-    let mut body = serde_json::json!({"model": args.model, "stream": true, "messages": messages});
-    if let Some(most) = args.max_tokens {
-        body["max_tokens"] = most.into();
-    }
-    body.to_string()
-}
-
-/// Returns the address of the calls, and the key.
-fn target(args: &Args) -> Result<(Upstream, String), Failed> {
-    let provider =
-        match &args.provider {
-            None => None,
-            Some(name) => Some(providers::by_name(name).ok_or_else(|| {
-                Failed::Usage(format!("--provider {name}: not known; known are {}", providers::names()))
-            })?),
-        };
-    let url = args.base_url.as_deref().or(provider.map(|provider| provider.base_url)).unwrap_or_default();
-    // The address is not repeated, since it may have a password.
-    let upstream = Upstream::parse(url).map_err(|error| Failed::Usage(format!("--base-url: {error}")))?;
-    let variable = args.key_variable.as_deref().or(provider.map(|provider| provider.key));
-    #[expect(clippy::disallowed_methods, reason = "a command does I/O: keys come from the environment")]
-    let key = variable.map(|variable| (variable, std::env::var(variable).unwrap_or_default()));
-    match key {
-        Some((variable, key)) if key.is_empty() && args.base_url.is_none() => {
-            Err(Failed::Usage(format!("the environment has no key: set {variable}")))
+        // Most providers refuse it, and each in words of its own.
+        if prompt.trim().is_empty() {
+            console.fail(Exit::Usage, "the prompt is empty");
+            return None;
         }
-        Some((_, key)) => Ok((upstream, key)),
-        None => Ok((upstream, String::new())),
+        Some(Self { prompt, system, removed })
     }
 }
 
@@ -236,11 +227,12 @@ fn check_output(file: &Path) -> Result<(), Failed> {
 }
 
 async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Console) -> Result<(), Failed> {
-    let (upstream, key) = target(args)?;
+    let (target, key) = Target::of(args)?;
+    let request = target.request(args, asked, &key)?;
     args.output.as_deref().map_or(Ok(()), check_output)?;
     let trace = args.trace.as_deref().map(|folder| Trace::new(folder, &key)).transpose();
     let trace = trace.map_err(|error| Failed::Io(format!("--trace: {error}")))?.map(Arc::new);
-    let client = Client::new(upstream.clone()).map_err(|error| Failed::Io(error.to_string()))?;
+    let client = Client::new(target.upstream.clone()).map_err(|error| Failed::Io(error.to_string()))?;
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);
@@ -252,18 +244,9 @@ async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Consol
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);
     }
-    let mut request = http::Request::post("/chat/completions");
-    if !key.is_empty() {
-        let mut bearer = HeaderValue::try_from(format!("Bearer {key}"))
-            .map_err(|_| Failed::Usage("the key has characters that no header may have".to_owned()))?;
-        bearer.set_sensitive(true);
-        request = request.header(AUTHORIZATION, bearer);
-    }
-    let request = request.header(CONTENT_TYPE, "application/json").body(Bytes::from(request_body(args, asked)));
-    let request = request.map_err(|error| Failed::Io(error.to_string()))?;
     let interrupted = interrupted().map_err(|error| Failed::Io(error.to_string()))?;
     let patience = Patience::of(&limits);
-    let mut text = Text::new(&limits, console.is_live(!args.is_written_at_the_end()));
+    let mut text = Text::new(target, &limits, console.is_live(!args.is_written_at_the_end()));
     let read = tokio::select! {
         read = text.read(args, Arc::new(proxy), (request, patience), &seen, trace.as_deref(), console) => read,
         () = interrupted => Err(Failed::Io("interrupted: the document is not complete".to_owned())),
@@ -295,17 +278,19 @@ struct Text {
     limits: Limits,
     /// The calls whose contexts have been traced.
     traced: u32,
-    decoder: Decoder,
-    reader: chat::Reader,
+    target: Target,
+    framed: Framed,
+    reader: Box<dyn Reader>,
     progress: Progress,
 }
 
 impl Text {
-    fn new(limits: &Limits, is_live: bool) -> Self {
-        let (decoder, reader) = (Decoder::new(limits), chat::Reader::new());
+    fn new(target: Target, limits: &Limits, is_live: bool) -> Self {
+        let wire = target.dialect.wire();
+        let (framed, reader) = (Framed::new(wire.framing(), limits), wire.reader());
         let index = ContextIndex::new(limits);
         let (document, limits) = (Document::new(limits.parser.max_depth), limits.clone());
-        Self { document, index, limits, traced: 1, decoder, reader, progress: Progress::new(is_live) }
+        Self { document, index, limits, traced: 1, target, framed, reader, progress: Progress::new(is_live) }
     }
 
     /// Reads the answer to its end, and writes the document to standard output if it belongs there.
@@ -319,7 +304,7 @@ impl Text {
         console: &mut Console,
     ) -> Result<(), Failed> {
         let key = seen.lock().unwrap_or_else(PoisonError::into_inner).key.clone();
-        let mut body = ask(proxy, &request, patience, &key, trace, console).await?;
+        let mut body = ask(proxy, &self.target, &request, patience, &key, trace, console).await?;
         let mut shown = 0;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Failed::Io(error.to_string()))?;
@@ -359,15 +344,19 @@ impl Text {
     }
 
     /// Takes bytes of the answer.
-    fn take(&mut self, data: &[u8]) -> Result<(), Failed> {
-        let (mut input, mut new) = (data, String::new());
-        let unreadable = |error| Failed::Io(format!("the answer is no event stream: {error}"));
-        while let Some(event) = self.decoder.next_event(&mut input).map_err(unreadable)? {
-            self.reader.read(&event.event, &event.data, |delta| {
-                if let Delta::Text { text, .. } = delta {
-                    new.push_str(text);
-                }
+    fn take(&mut self, mut data: &[u8]) -> Result<(), Failed> {
+        let (mut new, mut begins_again) = (String::new(), false);
+        let unreadable = |error| Failed::Io(format!("the answer is no stream: {error}"));
+        while let Some(event) = self.framed.next_event(&mut data).map_err(unreadable)? {
+            self.reader.read(&event.event, &event.data, &mut |delta| match delta {
+                Delta::Text { text, .. } => new.push_str(text),
+                Delta::Restart => begins_again = true,
+                _ => {}
             });
+        }
+        // What was read can't be taken back.
+        if begins_again && !self.document.text().is_empty() {
+            return Err(Failed::Io(Refusal::Restart.to_string()));
         }
         // Text that is not JSON is reported at the end.
         let _ = self.document.push_with(&new, &mut self.index);

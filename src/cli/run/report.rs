@@ -11,6 +11,7 @@ use crate::Document;
 use crate::cli::console::{count, is_zero};
 use crate::cli::{Console, Exit};
 use crate::context::internal::{Section, sections_of};
+use crate::provider::Finish;
 use crate::session::relay::Output;
 use crate::session::{CutCause, Outcome, SessionEvent, Status, StopReason};
 
@@ -134,7 +135,7 @@ pub(super) fn report(
     console: &mut Console,
 ) -> Result<(), Failed> {
     let Some(outcome) = &seen.outcome else {
-        return Err(Failed::Io("the answer is no event stream".to_owned()));
+        return Err(Failed::Io("the answer is no stream".to_owned()));
     };
     note_calls(seen, console);
     let exit = exit_of(outcome, document);
@@ -223,7 +224,11 @@ fn note_end(exit: Exit, document: &Document, outcome: &Outcome, synthesized: &[S
         }
         Exit::Invalid => {
             let begins: String = document.text().trim_start().chars().take(BEGINS).collect();
-            console.note(format_args!("the answer has no complete JSON document; it begins: {begins}"));
+            let what = if begins.is_empty() { "text" } else { "complete JSON document" };
+            let finish = outcome.finish().filter(|finish| **finish != Finish::Stop);
+            let end = finish.map(|finish| format!(" and ended with `{}`", finish.as_str())).unwrap_or_default();
+            let begins = if begins.is_empty() { begins } else { format!("; it begins: {begins}") };
+            console.note(format_args!("the answer has no {what}{end}{begins}"));
         }
         _ => {}
     }
