@@ -156,11 +156,7 @@ pub(super) const ALL: &[Family] = &[
             seen.is_ended = seen.finish.is_some();
             seen
         },
-        whole: |body| {
-            let mut seen = Seen::default();
-            gemini(body, &mut seen);
-            seen
-        },
+        whole: |body| alone(gemini, body),
     },
     Family {
         name: "gemini-array",
@@ -181,11 +177,7 @@ pub(super) const ALL: &[Family] = &[
             seen.is_ended = is_whole && !seen.has_error;
             seen
         },
-        whole: |body| {
-            let mut seen = Seen::default();
-            gemini(body, &mut seen);
-            seen
-        },
+        whole: |body| alone(gemini, body),
     },
     Family {
         name: "ollama",
@@ -197,11 +189,7 @@ pub(super) const ALL: &[Family] = &[
         finishes: ["length", "stop", "stop"],
         request: messages,
         read: lines,
-        whole: |body| {
-            let mut seen = Seen::default();
-            ollama(body, &mut seen);
-            seen
-        },
+        whole: |body| alone(ollama, body),
     },
     Family {
         name: "ollama-generate",
@@ -213,11 +201,7 @@ pub(super) const ALL: &[Family] = &[
         finishes: ["length", "stop", "stop"],
         request: prompt,
         read: lines,
-        whole: |body| {
-            let mut seen = Seen::default();
-            ollama(body, &mut seen);
-            seen
-        },
+        whole: |body| alone(ollama, body),
     },
     Family {
         name: "cohere",
@@ -243,6 +227,13 @@ pub(super) const ALL: &[Family] = &[
         },
     },
 ];
+
+/// Reads a body that is like one event of a stream.
+fn alone(read: fn(&Value, &mut Seen), body: &Value) -> Seen {
+    let mut seen = Seen::default();
+    read(body, &mut seen);
+    seen
+}
 
 const NESTED: &str =
     r#"[{"type":"function","function":{"name":"save"}},{"type":"function","function":{"name":"other"}}]"#;

@@ -9,7 +9,7 @@ use restitch::provider::Delta;
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
 
-use crate::support::corpus_rows;
+use crate::support::{at_least, corpus_rows};
 
 /// An event: its name and its data.
 pub(super) type Event = (String, String);
@@ -65,7 +65,7 @@ pub(super) fn written(out: &[u8]) -> Vec<Event> {
 }
 
 /// Compares every recorded stream of an API with its index, in pieces of three sizes. Returns how many there are.
-pub(super) fn check_recorded(dialect: Dialect) -> usize {
+fn check_recorded(dialect: Dialect) -> usize {
     let mut covered = 0;
     for (folder, row) in corpus_rows("streams/index.jsonl") {
         if row["dialect"] != dialect.as_str() || is_doubtful(&row) {
@@ -122,7 +122,7 @@ fn check_row(file: &str, found: &Transcript, row: &Value) {
 }
 
 /// Compares the recorded streams of an API, cut at a byte, with what was complete before. Returns how many cuts there are.
-pub(super) fn check_cuts(dialect: Dialect) -> usize {
+fn check_cuts(dialect: Dialect) -> usize {
     let mut covered = 0;
     let index = corpus_rows("streams/index.jsonl").into_iter();
     let doubtful = index.filter(|(_, row)| is_doubtful(row)).map(|(_, row)| row["file"].clone()).collect::<Vec<_>>();
@@ -172,5 +172,23 @@ pub(super) fn show(delta: &Delta<'_>) -> String {
         Delta::Error { message, raw } => format!("error {message} {raw}"),
         Delta::Done { word } => format!("done {word}"),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn recorded_streams_say_what_the_index_says() {
+    for (dialect, own, all) in [(Dialect::Messages, 1, 60), (Dialect::Responses, 0, 80)] {
+        let covered = check_recorded(dialect);
+        assert!(covered >= at_least(own, all), "{dialect}: {covered}");
+        println!("covered: {covered} recorded streams of {dialect}");
+    }
+}
+
+#[test]
+fn cut_streams_say_what_was_complete() {
+    for dialect in [Dialect::Messages, Dialect::Responses] {
+        let covered = check_cuts(dialect);
+        assert!(covered >= at_least(0, 30), "{dialect}: {covered}");
+        println!("covered: {covered} cuts of {dialect}");
     }
 }
