@@ -6,7 +6,7 @@ use super::{DONE, Ended, NOW, Reply, closed, dropped, event, finish, role, run_w
 use restitch::Limits;
 use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::Tool;
-use restitch::session::{GiveUp, Status};
+use restitch::session::{CallEnd, GiveUp, Status};
 
 const ARGUMENTS: &str = r#"{"path": "a.txt", "lines": [1, 2, {"b": "c\"d"}]}"#;
 
@@ -297,4 +297,28 @@ fn arguments_in_a_body_that_violate_their_schema_are_asked_for_again() {
         assert_eq!(whole["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], arguments);
         assert_eq!((asked, &whole["restitch"]["schema"]), (2, &schema));
     }
+}
+
+#[test]
+fn a_body_of_which_nothing_came_is_an_error() {
+    let mut refused = BodyRelay::new(Limits::default().with_max_consecutive_failures(2));
+    refused.handle_end(NOW, CallEnd::Dropped);
+    let (mut whole, mut calls, mut status) = (Value::Null, 0, None);
+    while let Some(output) = refused.poll_output() {
+        match output {
+            Output::Call { request, .. } => {
+                assert_eq!(request.turn, None, "nothing was delivered that could be continued");
+                calls += 1;
+                refused.handle_end(NOW, CallEnd::Dropped);
+            }
+            Output::Bytes(bytes) => whole = serde_json::from_slice(&bytes).unwrap(),
+            Output::Done { outcome, .. } => status = Some(outcome.status()),
+            _ => {}
+        }
+    }
+    assert_eq!((calls, status), (1, Some(Status::Failed)));
+    let message = "the upstream delivered nothing of an answer, although it was asked again";
+    let error = json!({"message": message, "type": "upstream_error", "param": null, "code": "nothing_delivered"});
+    let report = json!({"cause": "drop", "continuations": 1, "failures": 2, "status": "failed", "stop": "failures"});
+    assert_eq!(whole, json!({"error": error, "restitch": report}));
 }
