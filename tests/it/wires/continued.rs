@@ -7,7 +7,7 @@ use restitch::Limits;
 use restitch::internal::chat::Transcript;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
-use restitch::session::{GiveUp, Outcome, Status};
+use restitch::session::{ContinuationStrategy, GiveUp, Outcome, Request, Status};
 use serde_json::Value;
 
 use super::answers::answer;
@@ -38,7 +38,7 @@ pub(super) enum Fault {
 #[derive(Debug)]
 enum Next {
     Wait,
-    Call,
+    Call(Request),
     Done(Outcome, TransportEnd),
 }
 
@@ -47,7 +47,7 @@ fn take(relay: &mut Relay, body: &mut Vec<u8>) -> Next {
     while let Some(output) = relay.poll_output() {
         match output {
             Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Output::Call { .. } => next = Next::Call,
+            Output::Call { request, .. } => next = Next::Call(request),
             Output::Done { outcome, transport_end } => next = Next::Done(outcome, transport_end),
             _ => {}
         }
@@ -87,7 +87,18 @@ fn play(relay: &mut Relay, now: &mut Duration, input: &[u8], fault: Fault, size:
 }
 
 /// Sends a stream through a relay, and lets every further call answer with `rest`.
-pub(super) fn through(mut relay: Relay, first: &[u8], fault: Fault, size: usize, rest: &str) -> Received {
+pub(super) fn through(relay: Relay, first: &[u8], fault: Fault, size: usize, rest: &str) -> Received {
+    through_with(relay, first, fault, size, |_, _| (rest.to_owned(), Fault::Clean))
+}
+
+/// The same, where `reply` answers each further call. It gets the request and the text that was delivered.
+pub(super) fn through_with(
+    mut relay: Relay,
+    first: &[u8],
+    fault: Fault,
+    size: usize,
+    mut reply: impl FnMut(&Request, &str) -> (String, Fault),
+) -> Received {
     let (mut body, mut now) = (Vec::new(), NOW);
     let mut next = play(&mut relay, &mut now, first, fault, size, &mut body);
     let mut calls = 0;
@@ -97,11 +108,13 @@ pub(super) fn through(mut relay: Relay, first: &[u8], fault: Fault, size: usize,
                 let body = whole_chars(body);
                 return Received { body, outcome, transport_end, calls };
             }
-            _ => {
+            Next::Call(request) => {
                 calls += 1;
                 assert!(calls < 20, "{}", String::from_utf8_lossy(&body));
-                next = play(&mut relay, &mut now, rest.as_bytes(), Fault::Clean, size, &mut body);
+                let (rest, fault) = reply(&request, relay.session().document().text());
+                next = play(&mut relay, &mut now, rest.as_bytes(), fault, size, &mut body);
             }
+            Next::Wait => panic!("a call that is over has no end"),
         }
     }
 }
@@ -214,15 +227,20 @@ fn check_responses(events: &[(String, Value)], body: &str) {
     assert_eq!(count("response.completed") + count("response.incomplete"), 1, "{body}");
 }
 
-const DOCUMENT: &str =
+pub(super) const DOCUMENT: &str =
     r#"{"title": "Tides", "rows": [{"id": 1, "text": "high \"water\" é"}, {"id": 2, "text": "low 😀"}], "n": 12}"#;
 
-fn relay(dialect: Dialect) -> Relay {
-    Relay::new(Limits::default()).dialect(dialect)
+pub(super) fn relay(dialect: Dialect) -> Relay {
+    let relay = Relay::new(Limits::default()).dialect(dialect);
+    match dialect {
+        // Completions have no turns to ask in.
+        Dialect::Completions => relay.strategy(ContinuationStrategy::default().prefill(Default::default())),
+        _ => relay,
+    }
 }
 
 /// The wires and what they carry. Gemini's and Ollama's calls are objects, which are whole or absent; Completions have none.
-fn carried() -> impl Iterator<Item = (Dialect, SlotKind)> {
+pub(super) fn carried() -> impl Iterator<Item = (Dialect, SlotKind)> {
     let has_calls = |dialect| !matches!(dialect, Dialect::Gemini | Dialect::Ollama | Dialect::Completions);
     Dialect::ALL.into_iter().flat_map(move |dialect| {
         [(dialect, SlotKind::Text), (dialect, SlotKind::Arguments)]
@@ -231,8 +249,29 @@ fn carried() -> impl Iterator<Item = (Dialect, SlotKind)> {
     })
 }
 
+/// Returns how a whole answer ends, in the words of Chat Completions.
+pub(super) fn reason(kind: SlotKind) -> &'static str {
+    if kind == SlotKind::Text { "stop" } else { "tool_calls" }
+}
+
+/// Returns the text with which a model goes on that was asked for the rest of `document`, of which the client has
+/// `delivered`: what follows a prefill, or the anchor and the rest.
+pub(super) fn rest_of(dialect: Dialect, document: &str, request: &Request, delivered: &str) -> String {
+    match &request.turn {
+        None => document.to_owned(),
+        Some(_) if dialect == Dialect::Completions => document[delivered.len()..].to_owned(),
+        Some(turn) => format!("{}{}", turn.anchor, &document[delivered.trim_end().len()..]),
+    }
+}
+
+/// Returns a whole answer to a request for the rest of `DOCUMENT`, or for all of it again.
+pub(super) fn reply(dialect: Dialect, kind: SlotKind, request: &Request, delivered: &str) -> String {
+    let kind = if request.turn.is_none() { kind } else { SlotKind::Text };
+    answer(dialect, kind, &rest_of(dialect, DOCUMENT, request, delivered), Some(reason(kind))).stream()
+}
+
 /// Returns the text of the only slot of a kind.
-fn text_of(kind: SlotKind, read: &Transcript) -> String {
+pub(super) fn text_of(kind: SlotKind, read: &Transcript) -> String {
     match kind {
         SlotKind::Text => read.text.values().cloned().collect(),
         SlotKind::Arguments => read.tool_args.values().map(|call| call.args.as_str()).collect(),
@@ -242,8 +281,7 @@ fn text_of(kind: SlotKind, read: &Transcript) -> String {
 #[test]
 fn healthy_answers_pass_unchanged() {
     for (dialect, kind) in carried() {
-        let reason = if kind == SlotKind::Text { "stop" } else { "tool_calls" };
-        let stream = answer(dialect, kind, DOCUMENT, Some(reason)).stream();
+        let stream = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
         check_form(dialect, &stream);
         for size in [1, 7, 1 << 16] {
             let received = through(relay(dialect), stream.as_bytes(), Fault::Clean, size, "");
@@ -264,20 +302,14 @@ fn answers_that_are_cut_by_the_limit_become_whole() {
                 _ => DOCUMENT,
             };
             let rest = answer(dialect, SlotKind::Text, rest, Some("stop")).stream();
-            let relay = match dialect {
-                Dialect::Completions => relay(dialect)
-                    .strategy(restitch::session::ContinuationStrategy::default().prefill(Default::default())),
-                _ => relay(dialect),
-            };
-            let received = through(relay, first.as_bytes(), Fault::Clean, [1, 7, 64][at % 3], &rest);
+            let received = through(relay(dialect), first.as_bytes(), Fault::Clean, [1, 7, 64][at % 3], &rest);
             let context = format!("{dialect} {kind:?} {at}");
             let read = read(dialect, &received.body);
             assert_eq!(text_of(kind, &read), DOCUMENT, "{context}: {}", received.body);
             let ended = (received.outcome.status(), received.transport_end);
             assert_eq!(ended, (Status::Complete, TransportEnd::Closed), "{context}");
             check_form(dialect, &received.body);
-            let word =
-                answer(dialect, kind, "", Some(if kind == SlotKind::Text { "stop" } else { "tool_calls" })).stream();
+            let word = answer(dialect, kind, "", Some(reason(kind))).stream();
             assert_eq!(read.finish, super::continued::read(dialect, &word).finish, "{context}");
         }
     }
@@ -285,14 +317,15 @@ fn answers_that_are_cut_by_the_limit_become_whole() {
 
 #[test]
 fn answers_that_break_off_anywhere_become_whole() {
-    for (dialect, kind) in carried().filter(|(dialect, _)| *dialect != Dialect::Completions) {
-        let reason = if kind == SlotKind::Text { "stop" } else { "tool_calls" };
-        let stream = answer(dialect, kind, DOCUMENT, Some(reason)).stream();
-        let rest = answer(dialect, SlotKind::Text, DOCUMENT, Some("stop")).stream();
+    for (dialect, kind) in carried() {
+        let stream = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
         let mut whole = 0;
         for at in (0..stream.len()).step_by(5) {
             for fault in [Fault::Dropped, Fault::Clean, Fault::Stall] {
-                let received = through(relay(dialect), &stream.as_bytes()[..at], fault, 1 << 16, &rest);
+                let received =
+                    through_with(relay(dialect), &stream.as_bytes()[..at], fault, 1 << 16, |request, delivered| {
+                        (reply(dialect, kind, request, delivered), Fault::Clean)
+                    });
                 let context = format!("{dialect} {kind:?} {at} {fault:?}");
                 // Clients drop an event that breaks off.
                 let end_of = |end: &str| received.body.rfind(end).map_or(0, |at| at + end.len());
