@@ -8,7 +8,7 @@ use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::session::{CallEnd, Request, Status};
 
 use super::answers::answer;
-use super::continued::{check_form, read};
+use super::continued::{check_form, read, text_of};
 
 const NOW: Duration = Duration::ZERO;
 const DOCUMENT: &str = r#"{"rows": [1, 2, {"a": "b"}], "text": "high water"}"#;
@@ -45,10 +45,14 @@ fn a_lost_connection_is_made_again_at_every_byte() {
     for kind in [SlotKind::Text, SlotKind::Arguments] {
         let events = stored(kind);
         let stream = events.concat();
-        let begins = stream.find("delta\":").unwrap();
-        let first_whole = begins + stream[begins..].find("\n\n").unwrap() + 2;
-        let last = stream.rfind("event: ").unwrap();
-        for at in first_whole..last {
+        let is_delta = |event: &&String| event.contains(".delta\n");
+        // The document has 50 bytes, of which an event has seven.
+        assert_eq!((DOCUMENT.len(), events.iter().filter(is_delta).count()), (50, 8));
+        let end_of = |delta: &String| stream.find(delta.as_str()).unwrap() + delta.len();
+        let first_whole = end_of(events.iter().find(is_delta).unwrap());
+        let whole = end_of(events.iter().rfind(is_delta).unwrap());
+        let mut attached = 0;
+        for at in first_whole..stream.rfind("event: ").unwrap() {
             let (mut relay, mut body) = (
                 Relay::new(Limits::default()).dialect(Dialect::Responses).reattaching(Reattach::NextEvent),
                 String::new(),
@@ -56,28 +60,23 @@ fn a_lost_connection_is_made_again_at_every_byte() {
             relay.handle_bytes(NOW, stream.as_bytes()[..at].to_vec().into());
             relay.handle_transport_end(NOW, TransportEnd::Dropped);
             let (asked, ended) = take(&mut relay, &mut body);
-            let Some(request) = asked.filter(|_| ended.is_none()) else {
-                // The document is whole, or its end was seen: there is nothing left to ask for.
-                assert!(
-                    read(Dialect::Responses, &body)
-                        .text
-                        .values()
-                        .chain(read(Dialect::Responses, &body).tool_args.values().map(|call| &call.args))
-                        .any(|text| text == DOCUMENT),
-                    "{at}"
-                );
-                continue;
-            };
-            if request.resume.is_none() {
-                // Events that end the slot were held back, so the rest is asked for.
+            if at >= whole {
+                // There is nothing left to ask for.
+                assert_eq!((asked, ended), (None, Some(Status::PassedThrough)), "{at}");
+                let read = read(Dialect::Responses, &body);
+                assert_eq!(text_of(kind, &read), DOCUMENT, "{at}");
                 continue;
             }
+            let request = asked.filter(|_| ended.is_none()).unwrap_or_else(|| panic!("{at}: {ended:?}"));
             relay.handle_open(NOW);
             relay.handle_bytes(NOW, events[after(&request) + 1..].concat().into());
             relay.handle_transport_end(NOW, TransportEnd::Closed);
             assert_eq!(take(&mut relay, &mut body), (None, Some(Status::PassedThrough)), "{at}");
             assert_eq!(body, stream, "{at}");
+            attached += 1;
         }
+        // Seven deltas after the first one, each of more than 100 bytes.
+        assert!(attached > 7 * 100, "{attached}");
     }
 }
 
