@@ -181,7 +181,10 @@ impl Writer {
             members_of(root, ["sequence_number", "output_index", "content_index", "delta"]);
         let number = number.and_then(|number| number.as_u64());
         if is_terminal(name) || is_head(name) {
-            self.note_response(root.member("response"));
+            // A failure that is continued never reaches the client: its error is not that of the response.
+            if name != "response.failed" {
+                self.note_response(root.member("response"));
+            }
         } else if !name.starts_with("response.") {
             // Some servers number their pings, too. An error that is continued never reaches the client.
             if number.is_some() && name != "error" {
