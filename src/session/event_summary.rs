@@ -1,7 +1,9 @@
 //! One event of a stream, as far as a relay is concerned.
 
 use super::CallEnd;
+use crate::document::Document;
 use crate::json::walk;
+use crate::limits::ParserLimits;
 use crate::provider::wire::{Reader, Slot, SlotKind};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 use crate::sse::Event;
@@ -61,6 +63,9 @@ impl EventSummary {
         self.is.other |= kind == Kind::Other;
         self.is.chunk = kind == Kind::Chunk;
         self.is.malformed = kind == Kind::Other && !event.data.is_empty() && !walk::is_valid(&event.data);
+        if self.is.malformed && breaks_off(&event.data) {
+            self.error = Some("an event of the stream breaks off".to_owned());
+        }
         wanted.then(|| {
             event.event.as_ref().clone_into(&mut self.event_type);
             event.data.into_owned()
@@ -123,6 +128,13 @@ impl EventSummary {
             (None, None) => self.is.done.then_some(CallEnd::Closed),
         }
     }
+}
+
+/// Returns whether data is an object without its end. Text that it had is missing: the document must not go on with the
+/// event after it.
+fn breaks_off(data: &str) -> bool {
+    let mut document = Document::new(ParserLimits::default().max_depth);
+    data.trim_start().starts_with('{') && document.push(data).is_ok() && !document.is_complete()
 }
 
 /// Where the last block of `raw` begins, which ends with its blank line or at the end.
