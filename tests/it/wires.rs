@@ -1,11 +1,12 @@
 //! The wires other than Chat Completions, one module each.
 
-mod answers;
 mod array;
+pub(crate) mod answers;
 mod cohere;
 mod completions;
 mod continued;
 mod familiar;
+mod faults;
 mod file;
 mod gemini;
 #[cfg(feature = "cli")]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// One stream of a model's answer.
 #[derive(Clone, Debug)]
-pub(super) struct Answer<'a> {
+pub(crate) struct Answer<'a> {
     pub(super) dialect: Dialect,
     /// The answer is a call of the tool `save`, with these arguments as its text.
     pub(super) kind: SlotKind,
@@ -16,7 +16,7 @@ pub(super) struct Answer<'a> {
 }
 
 /// An answer in pieces of some characters.
-pub(super) fn answer<'a>(dialect: Dialect, kind: SlotKind, text: &'a str, reason: Option<&'a str>) -> Answer<'a> {
+pub(crate) fn answer<'a>(dialect: Dialect, kind: SlotKind, text: &'a str, reason: Option<&'a str>) -> Answer<'a> {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -29,7 +29,7 @@ pub(super) fn answer<'a>(dialect: Dialect, kind: SlotKind, text: &'a str, reason
 
 impl Answer<'_> {
     /// Returns the stream.
-    pub(super) fn stream(&self) -> String {
+    pub(crate) fn stream(&self) -> String {
         match self.dialect {
             Dialect::Chat => self.chat(),
             Dialect::Completions => self.completions(),
