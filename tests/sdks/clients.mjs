@@ -1,6 +1,6 @@
 // Asks through the official JavaScript clients.
 //
-// Usage: node clients.mjs URL <cases >results. Cases and results are those of clients.py.
+// Usage: node clients.mjs <cases >results. Cases and results are those of clients.py.
 //
 // The packages are looked up from the working folder, where the test has put them.
 
@@ -20,7 +20,6 @@ const { createAnthropic } = await load("@ai-sdk/anthropic");
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
-const url = process.argv[2];
 const SCHEMA = {
   type: "object",
   properties: {
@@ -31,10 +30,14 @@ const SCHEMA = {
   required: ["title", "sections", "done"],
 };
 
-const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: "any", maxRetries: 0 });
-const anthropic = new Anthropic({ baseURL: url, apiKey: "any", maxRetries: 0 });
-const aiOpenai = createOpenAI({ baseURL: `${url}/v1`, apiKey: "any" });
-const aiAnthropic = createAnthropic({ baseURL: `${url}/v1`, apiKey: "any" });
+let openai, anthropic, aiOpenai, aiAnthropic;
+
+function connect(url) {
+  openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: "any", maxRetries: 0 });
+  anthropic = new Anthropic({ baseURL: url, apiKey: "any", maxRetries: 0 });
+  aiOpenai = createOpenAI({ baseURL: `${url}/v1`, apiKey: "any" });
+  aiAnthropic = createAnthropic({ baseURL: `${url}/v1`, apiKey: "any" });
+}
 
 const ask = (prompt) => [{ role: "user", content: prompt }];
 
@@ -42,14 +45,14 @@ function assert(holds, what) {
   if (!holds) throw new Error(`the stream is not well-formed: ${what}`);
 }
 
-// A stream that the `ai` package reads, with a tool.
-async function aiText(model, prompt) {
+// A stream that the `ai` package reads, with tools of these names.
+async function aiText(model, prompt, names) {
   const errors = [];
   const result = streamText({
     model,
     prompt,
     maxRetries: 0,
-    tools: { save: tool({ inputSchema: jsonSchema(SCHEMA) }) },
+    tools: Object.fromEntries(names.map((name) => [name, tool({ inputSchema: jsonSchema(SCHEMA) })])),
     onError: ({ error }) => errors.push(error),
   });
   const deltas = new Map();
@@ -144,9 +147,9 @@ const apis = {
     };
   },
 
-  ai_chat: (prompt) => aiText(aiOpenai.chat("sim"), prompt),
-  ai_responses: (prompt) => aiText(aiOpenai.responses("sim"), prompt),
-  ai_messages: (prompt) => aiText(aiAnthropic("sim"), prompt),
+  ai_chat: (prompt, names) => aiText(aiOpenai.chat("sim"), prompt, names),
+  ai_responses: (prompt, names) => aiText(aiOpenai.responses("sim"), prompt, names),
+  ai_messages: (prompt, names) => aiText(aiAnthropic("sim"), prompt, names),
   ai_chat_object: (prompt) => aiObject(aiOpenai.chat("sim"), prompt),
   ai_responses_object: (prompt) => aiObject(aiOpenai.responses("sim"), prompt),
   ai_messages_object: (prompt) => aiObject(aiAnthropic("sim"), prompt),
@@ -159,11 +162,12 @@ function write(result) {
 const { dependencies } = JSON.parse(readFileSync(`${process.cwd()}/package.json`, "utf8"));
 write({ versions: dependencies });
 for await (const line of createInterface({ input: process.stdin })) {
-  const { case: name, api, prompt } = JSON.parse(line);
+  const { url, api, prompt, tools } = JSON.parse(line);
+  connect(url);
   try {
-    write({ case: name, ...(await apis[api](prompt)) });
+    write(await apis[api](prompt, tools));
   } catch (error) {
-    write({ case: name, error: error.name, message: String(error.message).slice(0, 2000) });
+    write({ error: error.name, message: String(error.message).slice(0, 2000) });
   }
 }
 process.exit(0);

@@ -1,21 +1,24 @@
 """Asks through the official Python clients and the frameworks on top of them.
 
-Usage: clients.py URL <cases >results. A case is a line of JSON with `case`, `api` and `prompt`, and `timeout` where the
-client is to be impatient. A result is a line of JSON with what the client saw: `text`, `arguments` (as they were
-streamed), `value` (as the client parsed them), `finish`, or `error` with the name of the exception.
+Usage: clients.py <cases >results. A case is a line of JSON with `url`, `api`, `prompt` and the names of `tools`, and
+`timeout` where the client is to be impatient. A result is a line of JSON with what the client saw: `text`,
+`arguments` (as they were streamed), `value` (as the client parsed them), `finish`, or `error` with the name of the
+exception.
 """
 
 import asyncio
 import importlib.metadata
 import json
 import sys
+from functools import cached_property
 from typing import Any
 
 import anthropic
 import instructor
 import openai
 from pydantic import BaseModel
-from pydantic_ai import Agent
+from pydantic_ai import Agent, ModelRequest
+from pydantic_ai.direct import model_request_stream
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -36,6 +39,9 @@ RESPONSES_TOOLS = [{"type": "function", "name": "save", "parameters": SCHEMA, "s
 MESSAGES_TOOLS = [{"name": "save", "input_schema": SCHEMA}]
 
 
+# What the clients take for "not given".
+OPENAI_OMIT, ANTHROPIC_OMIT = openai.omit, anthropic.omit
+
 # The asynchronous clients keep connections that belong to one loop.
 LOOP = asyncio.new_event_loop()
 
@@ -48,13 +54,25 @@ class Clients:
     """One method an API; `run` calls the one that a case names."""
 
     def __init__(self, url, timeout):
-        options = {"api_key": "any", "max_retries": 0, "timeout": timeout}
-        self.openai = openai.OpenAI(base_url=f"{url}/v1", **options)
-        self.anthropic = anthropic.Anthropic(base_url=url, **options)
-        self.async_openai = openai.AsyncOpenAI(base_url=f"{url}/v1", **options)
-        self.async_anthropic = anthropic.AsyncAnthropic(base_url=url, **options)
+        self.url, self.options = url, {"api_key": "any", "max_retries": 0, "timeout": timeout}
 
-    def chat(self, prompt, tools=openai.omit):
+    @cached_property
+    def openai(self):
+        return openai.OpenAI(base_url=f"{self.url}/v1", **self.options)
+
+    @cached_property
+    def anthropic(self):
+        return anthropic.Anthropic(base_url=self.url, **self.options)
+
+    @cached_property
+    def async_openai(self):
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", **self.options)
+
+    @cached_property
+    def async_anthropic(self):
+        return anthropic.AsyncAnthropic(base_url=self.url, **self.options)
+
+    def chat(self, prompt, tools=OPENAI_OMIT):
         """The events, and then what the client's own accumulator made of them."""
         calls, text, finishes = {}, "", []
         options = {"model": "sim", "messages": ask(prompt), "tools": tools, "stream_options": {"include_usage": True}}
@@ -74,10 +92,12 @@ class Clients:
         message = whole.choices[0].message
         made = [call.function.arguments for call in message.tool_calls or []]
         assert made == [call["arguments"] for call in calls.values()], (made, calls)
-        assert all(call["names"] == ["save"] and len(call["ids"]) == 1 for call in calls.values()), calls
+        assert all(len(call["names"]) == len(call["ids"]) == 1 for call in calls.values()), calls
         assert finishes == [whole.choices[0].finish_reason], finishes
-        assert text == (message.content or "") and whole.usage.total_tokens > 0
-        return {"text": text, "arguments": made, "finish": finishes[0]}
+        assert text == (message.content or ""), text
+        names = [name for call in calls.values() for name in call["names"]]
+        has_usage = whole.usage is not None and whole.usage.total_tokens > 0
+        return {"text": text, "arguments": made, "finish": finishes[0], "names": names, "has_usage": has_usage}
 
     def chat_tools(self, prompt):
         return self.chat(prompt, CHAT_TOOLS)
@@ -96,7 +116,7 @@ class Clients:
                 finish |= {choice.finish_reason} if choice.finish_reason else set()
         return {"text": text, "finish": "+".join(sorted(finish))}
 
-    def responses(self, prompt, tools=openai.omit):
+    def responses(self, prompt, tools=OPENAI_OMIT):
         numbers, text, arguments = [], "", {}
         with self.openai.responses.stream(model="sim", input=prompt, tools=tools) as stream:
             for event in stream:
@@ -119,7 +139,7 @@ class Clients:
     def responses_tools(self, prompt):
         return self.responses(prompt, RESPONSES_TOOLS)
 
-    def messages(self, prompt, tools=anthropic.omit):
+    def messages(self, prompt, tools=ANTHROPIC_OMIT):
         parts = {}
         with self.anthropic.messages.stream(model="sim", max_tokens=999, messages=ask(prompt), tools=tools) as stream:
             for event in stream:
@@ -178,6 +198,29 @@ class Clients:
     def pydantic_messages_stream(self, prompt):
         return self.agent_stream(self.messages_model(), prompt)
 
+    def parts(self, model, prompt):
+        """The stream of one response, without the loop of an agent."""
+
+        async def run():
+            async with model_request_stream(model, [ModelRequest.user_text_prompt(prompt)]) as stream:
+                async for _ in stream:
+                    pass
+                return stream.get()
+
+        whole = LOOP.run_until_complete(run())
+        calls = [part for part in whole.parts if part.part_kind.endswith("tool-call")]
+        text = "".join(part.content for part in whole.parts if part.part_kind == "text")
+        return {"text": text, "arguments": [call.args for call in calls]}
+
+    def pydantic_chat_parts(self, prompt):
+        return self.parts(self.chat_model(), prompt)
+
+    def pydantic_responses_parts(self, prompt):
+        return self.parts(self.responses_model(), prompt)
+
+    def pydantic_messages_parts(self, prompt):
+        return self.parts(self.messages_model(), prompt)
+
     def instructor(self, prompt):
         client = instructor.from_openai(self.openai)
         page = client.chat.completions.create(model="sim", messages=ask(prompt), response_model=Page, max_retries=0)
@@ -203,12 +246,12 @@ def main():
     print(json.dumps({"versions": {name: importlib.metadata.version(name) for name in names}}), flush=True)
     for line in sys.stdin:
         case = json.loads(line)
-        clients = Clients(sys.argv[1], case.get("timeout", 20))
+        clients = Clients(case["url"], case.get("timeout", 20))
         try:
             result = getattr(clients, case["api"])(case["prompt"])
         except Exception as error:  # What a client raises is a result.
             result = {"error": type(error).__name__, "message": str(error)[:2000]}
-        print(json.dumps({"case": case["case"], **result}), flush=True)
+        print(json.dumps(result), flush=True)
 
 
 main()

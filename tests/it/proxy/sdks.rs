@@ -3,6 +3,8 @@
 //! Each ecosystem's packages are installed once, into `target/sdks`, and again when their pins change. Where that can't be
 //! done, the test says so and is over.
 
+mod replay;
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use std::time::Duration;
 use restitch::Limits;
 use serde_json::{Value, json};
 use tokio::process::Command;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::{DOCUMENT, Setup};
@@ -20,6 +23,8 @@ use super::{DOCUMENT, Setup};
 const INSTALLS: Duration = Duration::from_secs(300);
 /// The longest that all cases of a script take.
 const RUNS: Duration = Duration::from_secs(120);
+/// Several tests use an installation, and the first of them makes it.
+static INSTALLING: Mutex<()> = Mutex::const_new(());
 /// Where answers are given up. The byte is in the middle of a member's name.
 const CUT: usize = 90;
 
@@ -210,6 +215,10 @@ impl Case {
         let has = |lead: &str| self.script.contains(lead);
         let text = if has("text+") { "I'll write the file." } else { "" };
         assert_eq!(seen["text"].as_str().unwrap_or_default(), text, "{context}");
+        if let Some(names) = seen.get("names") {
+            assert!(names.as_array().unwrap().iter().all(|name| name == "save"), "{context}");
+            assert_eq!(seen["has_usage"], true, "{context}");
+        }
         let calls = seen["arguments"].as_array().unwrap();
         assert_eq!(calls.len(), if has("call+") { 2 } else { 1 }, "{context}");
         assert_eq!(calls.last().unwrap(), DOCUMENT, "{context}");
@@ -230,29 +239,38 @@ fn plain(value: &Value) -> String {
     value.to_string().replace("-2500.0", "-2500")
 }
 
-/// Lets a script ask all questions, and checks what it saw.
+/// Lets a script ask all questions of the cases, and checks what it saw.
 async fn check(command: &mut Command, folder: &Path, cases: &[Case]) {
     let limits = Limits::default().with_keep_alive_interval(Duration::from_millis(200));
     let setup = Setup::with("answer", limits).await;
-    let mut asked = String::new();
-    for (n, Case { api, script, timeout, .. }) in cases.iter().enumerate() {
-        let prompt = format!("{n} [[script: {script}]]");
-        asked += &format!("{}\n", json!({"case": n, "api": api, "prompt": prompt, "timeout": timeout}));
-    }
-    let path = folder.join("cases.jsonl");
-    fs::write(&path, asked).unwrap();
-    command.arg(setup.proxy.url()).current_dir(folder).stdin(File::open(&path).unwrap());
+    let question = |(n, case): (usize, &Case)| {
+        let prompt = format!("{n} [[script: {}]]", case.script);
+        json!({"api": case.api, "prompt": prompt, "timeout": case.timeout, "url": setup.proxy.url(), "tools": ["save"]})
+    };
+    let questions: Vec<Value> = cases.iter().enumerate().map(question).collect();
+    let (versions, seen) = answers(command, folder, "scripted", &questions).await;
+    cases.iter().zip(&seen).for_each(|(case, seen)| case.check(seen));
+    println!("{} answers, through {versions}", cases.len());
+}
+
+/// Lets a script ask all questions. Returns the versions of its clients, and what it saw of each answer. The questions are
+/// kept under a name of their own.
+async fn answers(command: &mut Command, folder: &Path, name: &str, questions: &[Value]) -> (Value, Vec<Value>) {
+    let path = folder.join(format!("{name}.jsonl"));
+    fs::write(&path, questions.iter().map(|question| format!("{question}\n")).collect::<String>()).unwrap();
+    command.current_dir(folder).stdin(File::open(&path).unwrap());
     let output = run(command, RUNS).await.unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let Some((versions, seen)) = lines.split_first() else { panic!("the script saw nothing: {stderr}") };
-    assert_eq!(seen.len(), cases.len(), "{stderr}");
-    cases.iter().zip(seen).for_each(|(case, seen)| case.check(seen));
-    println!("{} answers, through {}", cases.len(), versions["versions"]);
+    let mut lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let Some(versions) = lines.next() else { panic!("the script saw nothing: {stderr}") };
+    let seen: Vec<Value> = lines.collect();
+    assert_eq!(seen.len(), questions.len(), "{stderr}");
+    (versions["versions"].clone(), seen)
 }
 
 /// Returns the interpreter of an environment with the packages of Python, and its folder.
 async fn python() -> Result<(PathBuf, PathBuf), String> {
+    let _installing = INSTALLING.lock().await;
     let pins = sdks().join("requirements.txt");
     let folder = environment("python", &[&pins])?;
     let program = folder.join("venv/bin/python");
@@ -268,6 +286,7 @@ async fn python() -> Result<(PathBuf, PathBuf), String> {
 
 /// Returns a folder with the packages of JavaScript.
 async fn javascript() -> Result<PathBuf, String> {
+    let _installing = INSTALLING.lock().await;
     let pins = ["package.json", "package-lock.json"].map(|name| sdks().join(name));
     let folder = environment("javascript", &[&pins[0], &pins[1]])?;
     if !is_made(&folder) {
@@ -328,9 +347,13 @@ async fn run(command: &mut Command, longest: Duration) -> Result<Output, String>
     }
 }
 
-/// Says that a test is skipped. Standard error is not captured, so that it is seen without a flag.
+/// Says that a test is skipped, because its clients are missing.
 fn skip(ecosystem: &str, reason: &str) {
-    let message = format!("skipped: the clients of {ecosystem} can't be installed here: {reason}");
+    say(&format!("skipped: the clients of {ecosystem} can't be installed here: {reason}"));
+}
+
+/// Says what a test does not do. Standard error is not captured, so that it is seen without a flag.
+fn say(message: &str) {
     println!("{message}");
     let _ = writeln!(io::stderr(), "{message}");
 }
