@@ -377,11 +377,14 @@ impl Relay {
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless something comes.
     pub fn poll_timeout(&self) -> Option<Duration> {
+        let silence = self.silence();
         let waits = match self.phase {
             Phase::Withheld => true,
             // A call for the rest, or the original request again: the client hears from nobody else.
             Phase::Open if self.session().is_first() && self.call.opened => {
-                self.call.held.is_some() || !self.session().document().pending().is_empty()
+                // Where nobody times the silence, comments would let the client wait forever.
+                let is_late = self.call.held.is_some() || !self.session().document().pending().is_empty();
+                is_late && silence.is_some()
             }
             Phase::Open => true,
             Phase::Blind | Phase::Done => false,
@@ -389,7 +392,6 @@ impl Relay {
         let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.transport.keep_alive_interval))
             // Without a pause in between there would be nothing but comments.
             .filter(|_| waits && !self.limits.transport.keep_alive_interval.is_zero());
-        let silence = self.silence();
         keep_alive.into_iter().chain(silence).min()
     }
 
@@ -419,10 +421,18 @@ impl Relay {
             // The document is there: an upstream that forgets to say so ends, too.
             Phase::Open if self.session().is_first() && self.is_whole() => idle(),
             Phase::Open if self.session().is_first() && self.client.finish => None,
+            // The current slot would pass, but another one is cut.
+            Phase::Open if self.session().is_first() && self.is_cut_elsewhere() => idle(),
             Phase::Open => self.session().poll_timeout(self.call.opened),
             Phase::Withheld => idle(),
             Phase::Blind | Phase::Done => None,
         }
+    }
+
+    /// Returns whether the answer would be continued if it were lost now, although its current slot would not.
+    fn is_cut_elsewhere(&self) -> bool {
+        let end = CallEnd::TimedOut;
+        !self.session().would_continue(&end) && self.slots.would_continue(&self.call.ends, &end)
     }
 
     /// Returns whether events are those of a first call and none was kept back.

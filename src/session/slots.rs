@@ -119,6 +119,8 @@ impl Slots {
     pub(super) fn text(&mut self, now: Duration, piece: &Piece, text: &str) {
         if self.entry().slot != piece.slot || !self.entry().has_begun {
             self.begin(piece);
+            // A slot may begin without text: its silence counts from here.
+            self.session_mut().handle_input(now, Input::Activity);
         }
         if !text.is_empty() && self.entry().slot == piece.slot {
             self.session_mut().handle_input(now, Input::Text(text));

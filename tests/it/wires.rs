@@ -1,10 +1,10 @@
 //! The wires other than Chat Completions, one module each.
 
-mod array;
 pub(crate) mod answers;
+mod array;
 mod cohere;
 mod completions;
-mod continued;
+pub(crate) mod continued;
 mod familiar;
 mod faults;
 mod file;

@@ -98,7 +98,8 @@ impl Relay {
             self.release(now);
         }
         if transport_end == TransportEnd::Dropped && self.is_whole() {
-            // Only the end of the stream was lost, nothing of the document.
+            // Only the end of the stream was lost, nothing of the document. What is held back is part of that end.
+            self.withhold(now);
             let mut out = Vec::new();
             if !self.client.finish {
                 if let Some(fence) = self.session().document().open_fence() {

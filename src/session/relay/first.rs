@@ -116,8 +116,13 @@ impl Relay {
         let event = &self.event_summary;
         let ends = event.ended.iter().any(|&id| self.slots.is_open(id)) || self.is_broken();
         let is_of = |ids: &[SlotId]| event.pieces.iter().all(|piece| ids.contains(&piece.slot.id));
+        // Text after the end of its slot is more of the answer, unless the event is another end.
+        let goes_on = event.is.reasoning || !event.text.is_empty() && event.ended.is_empty();
         match &mut self.call.held {
-            Some(held) if is_of(&held.slots) && !event.is.reasoning => held.slots.extend(&event.ended),
+            Some(held) if is_of(&held.slots) && !goes_on => {
+                held.slots.extend(&event.ended);
+                self.forward_text_of_last_event(now, at);
+            }
             Some(held) => {
                 self.slots.pass_slots(&held.slots);
                 self.call.held = None;

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 /// One stream of a model's answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer<'a> {
-    pub(super) dialect: Dialect,
+    pub(crate) dialect: Dialect,
     /// The answer is a call of the tool `save`, with these arguments as its text.
-    pub(super) kind: SlotKind,
+    pub(crate) kind: SlotKind,
     /// The parts of the text.
-    pub(super) parts: Vec<&'a str>,
+    pub(crate) parts: Vec<&'a str>,
     /// Why it ends, in the words of Chat Completions; `None`: the stream stops after its text.
-    pub(super) reason: Option<&'a str>,
+    pub(crate) reason: Option<&'a str>,
 }
 
 /// An answer in pieces of some characters.

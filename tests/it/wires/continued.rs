@@ -7,8 +7,9 @@ use restitch::Limits;
 use restitch::internal::chat::Transcript;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
+use restitch::repair::RepairLevel;
 use restitch::session::{ContinuationStrategy, GiveUp, Outcome, Request, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answers::answer;
 use super::recorded::{Event, events};
@@ -25,98 +26,121 @@ pub(super) struct Received {
     pub(super) calls: usize,
 }
 
+/// Everything that a relay has given out: the bytes one after the other, and the other outputs.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Relayed {
+    pub(crate) body: Vec<u8>,
+    pub(crate) steps: Vec<Output>,
+}
+
+impl Relayed {
+    /// Returns how the answer ended, if it has.
+    pub(crate) fn end(&self) -> Option<(&Outcome, TransportEnd)> {
+        match self.steps.last() {
+            Some(Output::Done { outcome, transport_end }) => Some((outcome, *transport_end)),
+            _ => None,
+        }
+    }
+
+    /// Returns how many calls were made after the first one.
+    pub(crate) fn calls(&self) -> usize {
+        self.steps.iter().filter(|step| matches!(step, Output::Call { .. })).count()
+    }
+
+    /// Takes what a relay gives out. Returns whether the open call is over.
+    fn take(&mut self, relay: &mut Relay) -> bool {
+        let mut is_over = false;
+        while let Some(output) = relay.poll_output() {
+            assert!(self.end().is_none(), "nothing follows the end");
+            is_over |= matches!(output, Output::Call { .. } | Output::Done { .. });
+            match output {
+                Output::Bytes(bytes) => self.body.extend_from_slice(&bytes),
+                other => self.steps.push(other),
+            }
+        }
+        is_over
+    }
+
+    /// Plays one call to a relay, in pieces.
+    fn play(&mut self, relay: &mut Relay, now: &mut Duration, pieces: &[&[u8]], fault: Fault) {
+        relay.handle_open(*now);
+        for piece in pieces {
+            relay.handle_bytes(*now, piece.to_vec().into());
+            if self.take(relay) {
+                return;
+            }
+        }
+        match fault {
+            Fault::Clean => relay.handle_transport_end(*now, TransportEnd::Closed),
+            Fault::Dropped => relay.handle_transport_end(*now, TransportEnd::Dropped),
+            Fault::Stall => {}
+        }
+        let mut waits = 0;
+        while !self.take(relay) {
+            waits += 1;
+            assert!(waits < 100, "nobody ends the silence: {relay:?}");
+            match relay.poll_timeout() {
+                Some(due) => {
+                    *now = due;
+                    relay.handle_timeout(due);
+                }
+                // Silence that nobody times ends some day.
+                None => relay.handle_transport_end(*now, TransportEnd::Dropped),
+            }
+        }
+    }
+}
+
 /// How the first stream ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// As its bytes say, then the body is over.
     Clean,
     Dropped,
     Stall,
 }
 
-/// What is to be done after a relay's outputs.
-#[derive(Debug)]
-enum Next {
-    Wait,
-    Call(Request),
-    Done(Outcome, TransportEnd),
+/// Sends a stream through a relay, and answers every further call with what `reply` returns, and how that ends.
+/// `split` divides the streams.
+pub(crate) fn relayed(
+    mut relay: Relay,
+    first: &[u8],
+    fault: Fault,
+    split: impl for<'a> Fn(&'a [u8]) -> Vec<&'a [u8]>,
+    mut reply: impl FnMut(&Relay, &Request) -> (Vec<u8>, Fault),
+) -> Relayed {
+    let (mut relayed, mut now) = (Relayed::default(), NOW);
+    relayed.play(&mut relay, &mut now, &split(first), fault);
+    while relayed.end().is_none() {
+        assert!(relayed.calls() < 20, "{}", String::from_utf8_lossy(&relayed.body));
+        let Some(Output::Call { request, .. }) = relayed.steps.last() else { panic!("{:?}", relayed.steps) };
+        let (rest, fault) = reply(&relay, request);
+        relayed.play(&mut relay, &mut now, &split(&rest), fault);
+    }
+    relayed
 }
 
-fn take(relay: &mut Relay, body: &mut Vec<u8>) -> Next {
-    let mut next = Next::Wait;
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Output::Call { request, .. } => next = Next::Call(request),
-            Output::Done { outcome, transport_end } => next = Next::Done(outcome, transport_end),
-            _ => {}
-        }
-    }
-    next
-}
-
-/// Plays one call to a relay.
-fn play(relay: &mut Relay, now: &mut Duration, input: &[u8], fault: Fault, size: usize, body: &mut Vec<u8>) -> Next {
-    relay.handle_open(*now);
-    for chunk in input.chunks(size) {
-        relay.handle_bytes(*now, chunk.to_vec().into());
-        let next = take(relay, body);
-        if !matches!(next, Next::Wait) {
-            return next;
-        }
-    }
-    match fault {
-        Fault::Clean => relay.handle_transport_end(*now, TransportEnd::Closed),
-        Fault::Dropped => relay.handle_transport_end(*now, TransportEnd::Dropped),
-        Fault::Stall => {}
-    }
-    loop {
-        let next = take(relay, body);
-        if !matches!(next, Next::Wait) {
-            return next;
-        }
-        match relay.poll_timeout() {
-            Some(due) => {
-                *now = due;
-                relay.handle_timeout(due);
-            }
-            // Silence that nobody times ends some day.
-            None => relay.handle_transport_end(*now, TransportEnd::Dropped),
-        }
-    }
-}
-
-/// Sends a stream through a relay, and lets every further call answer with `rest`.
+/// Sends a stream through a relay, in pieces of `size` bytes, and lets every further call answer with `rest`.
 pub(super) fn through(relay: Relay, first: &[u8], fault: Fault, size: usize, rest: &str) -> Received {
     through_with(relay, first, fault, size, |_, _| (rest.to_owned(), Fault::Clean))
 }
 
 /// The same, where `reply` answers each further call. It gets the request and the text that was delivered.
 pub(super) fn through_with(
-    mut relay: Relay,
+    relay: Relay,
     first: &[u8],
     fault: Fault,
     size: usize,
     mut reply: impl FnMut(&Request, &str) -> (String, Fault),
 ) -> Received {
-    let (mut body, mut now) = (Vec::new(), NOW);
-    let mut next = play(&mut relay, &mut now, first, fault, size, &mut body);
-    let mut calls = 0;
-    loop {
-        match next {
-            Next::Done(outcome, transport_end) => {
-                let body = whole_chars(body);
-                return Received { body, outcome, transport_end, calls };
-            }
-            Next::Call(request) => {
-                calls += 1;
-                assert!(calls < 20, "{}", String::from_utf8_lossy(&body));
-                let (rest, fault) = reply(&request, relay.session().document().text());
-                next = play(&mut relay, &mut now, rest.as_bytes(), fault, size, &mut body);
-            }
-            Next::Wait => panic!("a call that is over has no end"),
-        }
-    }
+    let reply = |relay: &Relay, request: &Request| {
+        let (rest, fault) = reply(request, relay.session().document().text());
+        (rest.into_bytes(), fault)
+    };
+    let relayed = relayed(relay, first, fault, |body| body.chunks(size).collect(), reply);
+    let (outcome, transport_end) = relayed.end().unwrap();
+    let (outcome, calls) = (outcome.clone(), relayed.calls());
+    Received { body: whole_chars(relayed.body), outcome, transport_end, calls }
 }
 
 /// Returns the text of a body, without the half of a character that a broken stream may end with.
@@ -128,7 +152,7 @@ fn whole_chars(mut body: Vec<u8>) -> String {
     String::from_utf8(body).unwrap()
 }
 
-pub(super) fn events_of(dialect: Dialect, body: &str) -> Vec<Event> {
+pub(crate) fn events_of(dialect: Dialect, body: &str) -> Vec<Event> {
     match dialect {
         Dialect::Ollama => {
             body.lines().filter(|line| !line.is_empty()).map(|line| ("message".to_owned(), line.to_owned())).collect()
@@ -137,12 +161,12 @@ pub(super) fn events_of(dialect: Dialect, body: &str) -> Vec<Event> {
     }
 }
 
-pub(super) fn read(dialect: Dialect, body: &str) -> Transcript {
+pub(crate) fn read(dialect: Dialect, body: &str) -> Transcript {
     super::recorded::transcript(dialect, &events_of(dialect, body), true)
 }
 
 /// Checks the order of the events of an answer that has ended.
-pub(super) fn check_form(dialect: Dialect, body: &str) {
+pub(crate) fn check_form(dialect: Dialect, body: &str) {
     let events: Vec<(String, Value)> = events_of(dialect, body)
         .into_iter()
         .map(|(name, data)| (name, serde_json::from_str(&data).unwrap_or(Value::String(data))))
@@ -230,7 +254,7 @@ fn check_responses(events: &[(String, Value)], body: &str) {
 pub(super) const DOCUMENT: &str =
     r#"{"title": "Tides", "rows": [{"id": 1, "text": "high \"water\" é"}, {"id": 2, "text": "low 😀"}], "n": 12}"#;
 
-pub(super) fn relay(dialect: Dialect) -> Relay {
+pub(crate) fn relay(dialect: Dialect) -> Relay {
     let relay = Relay::new(Limits::default()).dialect(dialect);
     match dialect {
         // Completions have no turns to ask in.
@@ -240,7 +264,7 @@ pub(super) fn relay(dialect: Dialect) -> Relay {
 }
 
 /// The wires and what they carry. Gemini's and Ollama's calls are objects, which are whole or absent; Completions have none.
-pub(super) fn carried() -> impl Iterator<Item = (Dialect, SlotKind)> {
+pub(crate) fn carried() -> impl Iterator<Item = (Dialect, SlotKind)> {
     let has_calls = |dialect| !matches!(dialect, Dialect::Gemini | Dialect::Ollama | Dialect::Completions);
     Dialect::ALL.into_iter().flat_map(move |dialect| {
         [(dialect, SlotKind::Text), (dialect, SlotKind::Arguments)]
@@ -271,7 +295,7 @@ pub(super) fn reply(dialect: Dialect, kind: SlotKind, request: &Request, deliver
 }
 
 /// Returns the text of the only slot of a kind.
-pub(super) fn text_of(kind: SlotKind, read: &Transcript) -> String {
+pub(crate) fn text_of(kind: SlotKind, read: &Transcript) -> String {
     match kind {
         SlotKind::Text => read.text.values().cloned().collect(),
         SlotKind::Arguments => read.tool_args.values().map(|call| call.args.as_str()).collect(),
@@ -352,6 +376,74 @@ fn answers_that_break_off_anywhere_become_whole() {
             }
         }
         assert!(whole > stream.len() / 5, "{dialect} {kind:?}: {whole} of {}", stream.len() * 3 / 5);
+    }
+}
+
+/// A stream that falls silent after a further call has begun is ended as if it had been closed or lost.
+#[test]
+fn silence_after_the_start_of_a_call_is_noticed() {
+    let chunk = |delta: Value, reason: Option<&str>| {
+        format!("data: {}\n\n", json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}))
+    };
+    let call = |index: u32, arguments: &str| {
+        let function = json!({"name": "save", "arguments": arguments});
+        chunk(json!({"tool_calls": [{"index": index, "id": format!("call_{index}"), "function": function}]}), None)
+    };
+    let cut = call(0, "{\"a\": [1") + &call(1, "");
+    let rest = answer(Dialect::Chat, SlotKind::Text, "{\"a\": [1, 2]}", Some("stop")).stream();
+    let limit = cut.clone() + &chunk(json!({}), Some("length"));
+    for size in [1, 1 << 16] {
+        let [ended, silent] = [Fault::Clean, Fault::Stall].map(|fault| {
+            let received = through(relay(Dialect::Chat), limit.as_bytes(), fault, size, &rest);
+            read(Dialect::Chat, &received.body)
+        });
+        assert_eq!(ended.tool_args["0.0"].args, "{\"a\": [1, 2]}");
+        assert_eq!(silent, ended);
+    }
+    // Without an end, too: the call before is cut.
+    let mut relay = relay(Dialect::Chat);
+    relay.handle_open(NOW);
+    relay.handle_bytes(NOW, cut.into());
+    assert_eq!(relay.poll_timeout(), Some(Limits::default().transport.idle_timeout));
+}
+
+#[test]
+fn nobody_waits_after_an_error_has_passed() {
+    let text = answer(Dialect::Chat, SlotKind::Text, "{\"\": a [1,, 2,", None).stream();
+    let first = text + "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
+    let mut relay = relay(Dialect::Chat).repair(RepairLevel::Syntax);
+    relay.handle_open(NOW);
+    relay.handle_bytes(NOW, first.into());
+    assert!(!relay.session().document().pending().is_empty());
+    assert_eq!(relay.poll_timeout(), None);
+}
+
+/// The events of a message with one block of text, up to the first stop of the block.
+fn stopped_block(text: &str) -> String {
+    let answer = answer(Dialect::Messages, SlotKind::Text, text, None).stream();
+    answer + "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"
+}
+
+#[test]
+fn text_after_the_end_of_its_block_is_not_lost() {
+    let more = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"2]"}}"#;
+    let first = format!("{}event: content_block_delta\ndata: {more}\n\n", stopped_block("[1, "));
+    for fault in [Fault::Clean, Fault::Dropped, Fault::Stall] {
+        let received = through(relay(Dialect::Messages), first.as_bytes(), fault, 1 << 16, "");
+        assert!(received.body.starts_with(&first), "{fault:?} {}", received.body);
+    }
+}
+
+#[test]
+fn the_end_of_a_block_that_is_repaired_is_not_lost() {
+    let first = stopped_block("[1,, 2]");
+    for fault in [Fault::Clean, Fault::Dropped, Fault::Stall] {
+        let relay = relay(Dialect::Messages).repair(RepairLevel::Syntax);
+        let received = through(relay, first.as_bytes(), fault, 1 << 16, "");
+        assert_eq!(text_of(SlotKind::Text, &read(Dialect::Messages, &received.body)), "[1, 2]", "{}", received.body);
+        let is_ended = received.body.contains("message_stop");
+        assert_eq!(received.body.matches("event: content_block_stop").count(), 1, "{fault:?} {}", received.body);
+        assert_eq!(is_ended, fault != Fault::Clean, "{}", received.body);
     }
 }
 
