@@ -14,8 +14,14 @@ pub(crate) mod splice;
 pub(crate) mod splits;
 pub(crate) mod sse;
 pub(crate) mod value;
+pub(crate) mod wire;
+pub(crate) mod wire_calls;
+pub(crate) mod wire_cut;
+pub(crate) mod write_read;
 
 use std::{fs, path::Path};
+
+use crate::wires::{answers, continued};
 
 #[cfg(feature = "sim")]
 use {
@@ -85,4 +91,24 @@ fn sse_kept() {
 #[test]
 fn value_kept() {
     over_kept("value", value::check);
+}
+
+#[test]
+fn wire_kept() {
+    over_kept("wire", wire::check);
+}
+
+#[test]
+fn wire_calls_kept() {
+    over_kept("wire_calls", wire_calls::check);
+}
+
+#[test]
+fn wire_cut_kept() {
+    over_kept("wire_cut", wire_cut::check);
+}
+
+#[test]
+fn write_read_kept() {
+    over_kept("write_read", write_read::check);
 }
