@@ -18,6 +18,10 @@ use crate::support::{Rng, chunks, random_cuts, text_cuts};
 /// Halves of surrogate pairs, while they are in texts: the first high one, and the first low one.
 const HALVES: [u32; 2] = [0xf0000, 0xf0400];
 
+/// The digits after `\ud` in a high half and in a low one.
+const HIGH: [char; 4] = ['8', '9', 'a', 'b'];
+const LOW: [char; 4] = ['c', 'd', 'e', 'f'];
+
 pub(crate) fn check(input: &[u8]) {
     let Some((&[api, at, at_low, fault, style, text_style], body)) = input.split_first_chunk::<6>() else { return };
     let (dialect, kind) = carried().nth(usize::from(api) % carried().count()).unwrap();
@@ -51,7 +55,9 @@ pub(crate) fn check(input: &[u8]) {
     };
     let fault =
         if is_limit { Fault::Clean } else { [Fault::Clean, Fault::Dropped, Fault::Stall][usize::from(fault % 4) % 3] };
-    if has_open_half(&first) {
+    let shown = show(&first);
+    // The last event may count without its end.
+    if has_open_half(&shown) || has_open_half(end_events(dialect, &shown)) {
         // The half that the client has can't be completed.
         return;
     }
@@ -76,7 +82,10 @@ pub(crate) fn check(input: &[u8]) {
             let read = read(dialect, &whole);
             assert_eq!(text_of(SlotKind::Text, &read) + &text_of(SlotKind::Arguments, &read), document, "{context}");
             assert_eq!(transport_end, TransportEnd::Closed, "{context}");
-            check_form(dialect, &whole);
+            // The check reads events with a parser that takes no halves of surrogate pairs.
+            if last_half(&shown, &HIGH).is_none() {
+                check_form(dialect, &whole);
+            }
         }
         // The document was there, or nothing of it: then the answer ends as it came.
         Status::PassedThrough => {
@@ -99,15 +108,21 @@ fn end_events(dialect: Dialect, body: &str) -> &str {
 }
 
 /// Returns whether a stream breaks off between the halves of a surrogate pair.
-fn has_open_half(stream: &[u8]) -> bool {
-    let stream = show(stream);
-    // A high half that ends a string, and a low one that begins one.
-    let is_high = |at: usize| stream[at + 3..].starts_with(['8', '9', 'a', 'b']) && stream[at + 6..].starts_with('"');
-    let is_low = |at: usize| stream[at + 3..].starts_with(['c', 'd', 'e', 'f']) && stream[..at].ends_with('"');
-    let last = |is_half: &dyn Fn(usize) -> bool| {
-        stream.rmatch_indices("\\ud").map(|(at, _)| at).find(|&at| stream.is_char_boundary(at + 6) && is_half(at))
+fn has_open_half(stream: &str) -> bool {
+    last_half(stream, &HIGH) > last_half(stream, &LOW)
+}
+
+/// Returns the place of the last high half that ends a string, or of the last low one that begins one.
+fn last_half(stream: &str, digits: &[char; 4]) -> Option<usize> {
+    let is_half = |at: usize| {
+        let is_edge = if *digits == HIGH {
+            stream.get(at + 6..).is_some_and(|after| after.starts_with('"'))
+        } else {
+            stream[..at].ends_with('"')
+        };
+        is_edge && stream[at + 3..].starts_with(digits)
     };
-    last(&is_high) > last(&is_low)
+    stream.rmatch_indices("\\ud").map(|(at, _)| at).find(|&at| is_half(at))
 }
 
 /// Returns a document with a text.
