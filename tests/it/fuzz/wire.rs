@@ -4,7 +4,7 @@
 //! The first bytes of an input choose the API and the settings. The rest is the streams of the calls.
 
 use restitch::Limits;
-use restitch::internal::relay::{Relay, TransportEnd};
+use restitch::internal::relay::{Reattach, Relay, TransportEnd};
 use restitch::internal::wire::Dialect;
 use restitch::repair::RepairOptions;
 use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};
@@ -22,7 +22,8 @@ pub(crate) fn check(input: &[u8]) {
     let streams: Vec<_> = streams.split(|byte| *byte == SEPARATOR).collect();
     let play = |cuts: &dyn Fn(usize) -> Vec<usize>| {
         let mut rest = streams.iter().skip(1);
-        let reply = |_: &Relay, _: &Request| rest.next().map_or_else(Vec::new, |stream| stream.to_vec());
+        let reply =
+            |_: &Relay, _: &Request| (rest.next().map_or_else(Vec::new, |stream| stream.to_vec()), Fault::Clean);
         relayed(relay(dialect, settings), streams[0], fault, |body| chunks(body, &cuts(body.len())), reply)
     };
     let whole = play(&|_| Vec::new());
@@ -43,7 +44,7 @@ fn relay(dialect: Dialect, settings: u8) -> Relay {
         relay = relay.strategy(ContinuationStrategy::default().prefill(Default::default()));
     }
     if is_on(4) {
-        relay = relay.reattaching();
+        relay = relay.reattaching(if is_on(7) { Reattach::NextByte } else { Reattach::NextEvent });
     }
     if is_on(5) {
         relay = relay.trust_stop();

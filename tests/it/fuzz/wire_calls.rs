@@ -49,7 +49,7 @@ pub(crate) fn check(input: &[u8]) {
         let prompt = request.turn.as_ref().map(|turn| turn.prompt.as_str()).unwrap_or_default();
         let asked = arguments.iter().enumerate().find(|(call, _)| prompt.contains(&format!("save_{call}")));
         let (_, rest) = asked.unwrap_or_else(|| panic!("no tool is named: {request:?}"));
-        answer(Dialect::Chat, SlotKind::Text, rest, Some("stop")).stream().into_bytes()
+        (answer(Dialect::Chat, SlotKind::Text, rest, Some("stop")).stream().into_bytes(), Fault::Clean)
     };
     if before.tool_args.is_empty() {
         return;

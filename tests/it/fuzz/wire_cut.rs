@@ -37,6 +37,7 @@ pub(crate) fn check(input: &[u8]) {
     let split = |body: &[u8], seed| random_cuts(body.len(), &mut Rng::new(seed));
     let seed = rng.next();
     let run = |relay: Relay, first: &[u8], fault, reply: &dyn Fn(&Relay, &Request) -> Vec<u8>| {
+        let reply = |relay: &Relay, request: &Request| (reply(relay, request), Fault::Clean);
         relayed(relay, first, fault, |body| chunks(body, &split(body, seed)), reply)
     };
 
@@ -139,7 +140,7 @@ fn is_half(char: char) -> bool {
 
 /// Returns a text in pieces. Some surrogate pairs are divided.
 fn parts(text: &str, rng: &mut Rng) -> Vec<String> {
-    let mut parts: Vec<_> = chunks(text.as_bytes(), &text_cuts(text, rng)).into_iter().map(|part| show(part)).collect();
+    let mut parts: Vec<_> = chunks(text.as_bytes(), &text_cuts(text, rng)).into_iter().map(show).collect();
     for at in 1..parts.len() {
         let Some(first) = parts[at].chars().next().filter(|char| char.len_utf16() == 2 && rng.below(2) == 0) else {
             continue;
