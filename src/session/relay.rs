@@ -14,30 +14,32 @@
 //! ```
 //! A relay does no I/O and has no clock. Drain [`poll_output`](Relay::poll_output) after every input.
 
+mod call;
 mod finish;
 mod first;
 mod raw;
 mod reattach;
 mod repair;
+mod send;
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use raw::{Held, RawBytes};
-use reattach::Lost;
+use call::{Bill, OpenCall};
 pub use reattach::Reattach;
+use send::Client;
 
 use super::event_summary::EventSummary;
-use super::slots::{Ends, Slots};
+use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
-use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
+use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Session};
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
-use crate::provider::wire::{Framing, Reader, Tool, Wire, Writer};
-use crate::provider::{Dialect, add_usage, answer_tokens};
-use crate::sse::{DecodeError, Framed};
+use crate::provider::Dialect;
+use crate::provider::wire::{Framing, Tool, Writer};
+use crate::sse::DecodeError;
 
 /// An event stream, made whole. Without [`dialect`](Self::dialect) it is one of Chat Completions.
 ///
@@ -88,87 +90,6 @@ enum Phase {
     /// The stream can't be decoded and is forwarded unread.
     Blind,
     Done,
-}
-
-/// What the upstream said beside its answers.
-#[derive(Debug, Default)]
-struct Bill {
-    /// Usage of all calls before the open one.
-    usages: Option<String>,
-    /// What the upstream said last when it failed.
-    last_error: Option<String>,
-    /// Connections that were made again.
-    reattached: u32,
-}
-
-/// The call that was asked for, or is open.
-#[derive(Debug)]
-struct OpenCall {
-    decoder: Framed,
-    reader: Box<dyn Reader>,
-    raw: RawBytes,
-    /// Events that end a slot which is not whole: whether they leave, the end of the answer decides.
-    held: Option<Held>,
-    /// The original request was sent again after a chunk had left: its chunks get the identity of the first answer.
-    adopts: bool,
-    /// Bytes have come.
-    opened: bool,
-    /// The connection that it is made in place of.
-    lost: Option<Lost>,
-    /// How its choices have ended.
-    ends: Ends,
-    /// The end of one of its choices was kept back.
-    is_withheld: bool,
-    /// How the call is going to end, once its last events have been read.
-    end: Option<CallEnd>,
-    usage: Option<String>,
-    /// Usage came in a chunk of its own.
-    usage_apart: bool,
-}
-
-impl OpenCall {
-    fn new(wire: &dyn Wire, framing: Framing, limits: &Limits) -> Self {
-        Self {
-            decoder: Framed::new(framing, limits),
-            reader: wire.reader(),
-            raw: RawBytes::new(framing),
-            held: None,
-            adopts: false,
-            opened: false,
-            lost: None,
-            ends: Ends::default(),
-            is_withheld: false,
-            end: None,
-            usage: None,
-            usage_apart: false,
-        }
-    }
-}
-
-/// What the client has received, and is to receive.
-#[derive(Debug)]
-struct Client {
-    /// How many choices it has asked for.
-    choices: usize,
-    /// An event, or a part of one.
-    has_event: bool,
-    /// A chunk with a choice: the client knows the answer's id and role.
-    introduced: bool,
-    /// The finish reasons of all choices or the end of the stream, as they came.
-    finish: bool,
-    /// The finish reasons of these choices, as they came.
-    finished: Vec<u32>,
-    /// `[DONE]`, as it came.
-    done: bool,
-    /// When something left last.
-    sent_at: Duration,
-}
-
-impl Client {
-    fn new() -> Self {
-        let (choices, sent_at) = (1, Duration::ZERO);
-        Self { choices, has_event: false, introduced: false, finish: false, finished: Vec::new(), done: false, sent_at }
-    }
 }
 
 impl Relay {
@@ -484,94 +405,6 @@ impl Relay {
         ControlFlow::Continue(())
     }
 
-    /// Takes an event of a call for the rest.
-    fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
-        self.slots.rest(now, &self.event_summary);
-        if !self.event_summary.text.is_empty() {
-            let done = self.drain(now);
-            debug_assert!(done.is_none(), "only the end of a call ends a session");
-        }
-        match self.event_summary.end() {
-            // Usage and `[DONE]` are still to come.
-            Some(end @ CallEnd::Finished(_)) => self.call.end = self.call.end.take().or(Some(end)),
-            Some(end) => {
-                let end = self.call.end.take().unwrap_or(end);
-                self.end_call(now, end);
-                return ControlFlow::Break(());
-            }
-            None => {}
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// Ends the open call: the session decides what follows.
-    fn end_call(&mut self, now: Duration, end: CallEnd) {
-        if let Some(usage) = self.call.usage.take() {
-            if let Some(tokens) = answer_tokens(&usage) {
-                self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
-            }
-            add_usage(&mut self.bill.usages, &usage);
-        }
-        self.call.end = None;
-        let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
-        let mut end = match self.lost_for_good() {
-            Some(lost) if self.is_first_open() && self.passes(&lost) => {
-                return self.passed(now, TransportEnd::Dropped);
-            }
-            Some(lost) => lost,
-            None if self.reattach(now, &end) => return,
-            None => end,
-        };
-        if self.session().is_first() {
-            if self.is_forwarding() {
-                self.withhold(now);
-            }
-            self.slots.end(&self.call.ends, &end);
-            end = self.slots.next().unwrap_or(end);
-        }
-        loop {
-            self.slots.session_mut().handle_input(now, Input::CallEnd(end));
-            let Some(outcome) = self.drain(now) else { return };
-            self.slots.keep(outcome);
-            match self.slots.next() {
-                Some(other) => end = other,
-                None => return self.finalize(now, was_dropped),
-            }
-        }
-    }
-
-    /// Acts on what the session says. Returns the outcome if the session is done.
-    fn drain(&mut self, now: Duration) -> Option<Outcome> {
-        let mut done = None;
-        while let Some(output) = self.slots.session_mut().poll_output() {
-            match output {
-                super::Output::Text(text) => self.write_text(now, &text),
-                super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
-                super::Output::Call { request, at } => {
-                    let usage_apart = self.call.usage_apart;
-                    let call = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
-                    self.call = OpenCall { usage_apart, ..call };
-                    self.phase = Phase::Open;
-                    if self.session().is_first() {
-                        self.slots.ask_again();
-                    }
-                    if self.client.introduced {
-                        self.call.adopts = self.session().is_first();
-                    } else {
-                        // What was kept back has given the answer no name.
-                        self.writer = self.new_writer();
-                    }
-                    if at > now {
-                        self.keep_alive(now);
-                    }
-                    self.outputs.push_back(Output::Call { request, at });
-                }
-                super::Output::Done(outcome) => done = Some(outcome),
-            }
-        }
-        done
-    }
-
     /// The stream of the open call can't be decoded: a healthy one is forwarded unread, a continuation is over.
     fn undecodable(&mut self, now: Duration, error: &DecodeError) {
         if self.is_forwarding() {
@@ -588,54 +421,5 @@ impl Relay {
         self.forward(now, self.call.decoder.boundary());
         self.release(now);
         self.forward(now, u64::MAX);
-    }
-
-    /// Forwards raw bytes, up to an absolute offset, but nothing that is held back.
-    fn forward(&mut self, now: Duration, to: u64) {
-        let to = self.call.held.as_ref().map_or(to, |held| held.from.min(to));
-        for bytes in self.call.raw.take_to(to) {
-            self.client.has_event |= !bytes.is_empty();
-            self.send(now, bytes);
-        }
-    }
-
-    fn write(&mut self, now: Duration, write: impl FnOnce(&mut dyn Writer, &mut Vec<u8>)) {
-        let mut out = Vec::new();
-        write(&mut *self.writer, &mut out);
-        self.send_events(now, out);
-    }
-
-    /// Writes a chunk with text, if there is any.
-    fn write_text(&mut self, now: Duration, text: &str) {
-        if !text.is_empty() {
-            let slot = self.slots.slot();
-            self.write(now, |writer, out| writer.text(out, slot, text));
-            self.client.introduced = true;
-        }
-    }
-
-    fn keep_alive(&mut self, now: Duration) {
-        let mut out = Vec::new();
-        self.writer.keep_alive(&mut out);
-        self.send(now, out.into());
-    }
-
-    /// Sends events that were written.
-    fn send_events(&mut self, now: Duration, events: Vec<u8>) {
-        let mut events = events;
-        if self.framing() == Framing::Array
-            && let Some(comma) = events.first_mut()
-            && !std::mem::replace(&mut self.client.has_event, true)
-        {
-            *comma = b'[';
-        }
-        self.send(now, events.into());
-    }
-
-    fn send(&mut self, now: Duration, bytes: Bytes) {
-        if !bytes.is_empty() {
-            self.client.sent_at = now;
-            self.outputs.push_back(Output::Bytes(bytes));
-        }
     }
 }

@@ -5,11 +5,10 @@ use std::fs;
 use proptest::prelude::*;
 use restitch::Limits;
 use restitch::internal::chat::Transcript;
-use restitch::internal::chat::{self, Reader, Writer};
+use restitch::internal::chat::{self, Reader};
 use restitch::internal::json::walk;
-use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText};
-use restitch::provider::SlotId;
-use restitch::provider::{Delta, Finish, Kind};
+use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer, wire_of};
+use restitch::provider::{Delta, Dialect, Finish, Kind, SlotId};
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
 
@@ -336,39 +335,58 @@ fn surrogates_split_over_deltas() {
 }
 
 /// Returns what a writer that has seen `observed` writes with `write`.
-fn written(observed: &[&str], write: impl Fn(&Writer, &mut Vec<u8>)) -> String {
-    let mut writer = Writer::new();
+fn written(observed: &[&str], write: impl Fn(&mut dyn Writer, &mut Vec<u8>)) -> String {
+    let mut writer = wire_of(Dialect::Chat).writer();
     for data in observed {
-        writer.observe(data);
+        writer.observe("message", data);
     }
     let mut out = Vec::new();
-    write(&writer, &mut out);
+    write(&mut *writer, &mut out);
     String::from_utf8(out).unwrap()
+}
+
+/// The place of the text of a choice.
+fn slot(choice: u32) -> Slot {
+    Slot { id: SlotId::of(choice), kind: SlotKind::Text }
+}
+
+/// Writes the end of an answer with one choice.
+fn end(
+    writer: &mut dyn Writer,
+    out: &mut Vec<u8>,
+    choice: u32,
+    reason: &str,
+    usage: Option<&str>,
+    report: Option<&str>,
+) {
+    let ending = Ending { reasons: &[(choice, Finish::from(reason))], usage, usage_apart: usage.is_some(), report };
+    writer.finish(out, &[], &ending);
 }
 
 #[test]
 fn chunks_look_like_the_first_answer() {
     let first = r#"{"id":"c1","object":"chat.completion.chunk","created":17,"model":"m","service_tier":"default","system_fingerprint":null,"choices":[{"index":3,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"abc"}"#;
     let head = r#"data: {"id":"c1","object":"chat.completion.chunk","created":17,"model":"m","service_tier":"default","system_fingerprint":null,"choices":"#;
+    let done = "data: [DONE]\n\n";
     assert_eq!(
-        written(&[first], |writer, out| writer.text(out, "a\"\n😀")),
+        written(&[first], |writer, out| writer.text(out, slot(3), "a\"\n😀")),
         format!("{head}[{{\"index\":3,\"delta\":{{\"content\":\"a\\\"\\n😀\"}},\"finish_reason\":null}}]}}\n\n"),
     );
+    let stop = format!("{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\n");
+    assert_eq!(written(&[first], |writer, out| end(writer, out, 3, "stop", None, None)), format!("{stop}{done}"));
     assert_eq!(
-        written(&[first], |writer, out| writer.finish(out, "stop", None, None)),
-        format!("{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\n"),
-    );
-    assert_eq!(
-        written(&[first], |writer, out| writer.finish(out, "length", None, Some("{\"cuts\":1}"))),
+        written(&[first], |writer, out| end(writer, out, 3, "length", None, Some("{\"cuts\":1}"))),
         format!(
-            "{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"length\"}}],\"restitch\":{{\"cuts\":1}}}}\n\n"
+            "{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"length\"}}],\"restitch\":{{\"cuts\":1}}}}\n\n{done}"
         ),
     );
+    let usage = "{\n  \"total_tokens\": 7\r\n}";
     assert_eq!(
-        written(&[first], |writer, out| writer.usage(out, "{\n  \"total_tokens\": 7\r\n}", Some("{}"))),
-        format!("{head}[],\"usage\":{{  \"total_tokens\": 7}},\"restitch\":{{}}}}\n\n"),
+        written(&[first], |writer, out| end(writer, out, 3, "stop", Some(usage), Some("{}"))),
+        format!("{stop}{head}[],\"usage\":{{  \"total_tokens\": 7}},\"restitch\":{{}}}}\n\n{done}"),
     );
-    assert_eq!(written(&[first], Writer::done), "data: [DONE]\n\n");
+    assert_eq!(written(&[first], |writer, out| writer.report(out, "{}")), format!("{head}[],\"restitch\":{{}}}}\n\n"));
+    assert_eq!(written(&[first], |writer, out| writer.done(out)), done);
 }
 
 #[test]
@@ -376,17 +394,21 @@ fn the_first_chunk_with_choices_is_the_model() {
     let azure = r#"{"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[]}"#;
     let first = r#"{"choices":[{"index":0,"delta":{}}],"created":17,"id":"c1"}"#;
     let second = r#"{"id":"c2","choices":[{"index":1,"delta":{}}]}"#;
-    let expected =
-        "data: {\"created\":17,\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-    let finish = |writer: &Writer, out: &mut Vec<u8>| writer.finish(out, "stop", None, None);
-    assert_eq!(written(&["[DONE]", "{\"id\":", r#"{"type":"ping"}"#, azure, first, second], finish), expected);
+    let text = |writer: &mut dyn Writer, out: &mut Vec<u8>| writer.text(out, slot(0), "x");
+    let choice = "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n";
     assert_eq!(
-        written(&[azure], finish),
-        "data: {\"created\":0,\"id\":\"\",\"model\":\"\",\"object\":\"\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+        written(&["[DONE]", "{\"id\":", r#"{"type":"ping"}"#, azure, first, second], text),
+        format!("data: {{\"created\":17,\"id\":\"c1\",{choice}"),
     );
     assert_eq!(
-        written(&[], |writer, out| writer.text(out, "x")),
-        "data: {\"id\":\"chatcmpl-restitch\",\"object\":\"chat.completion.chunk\",\"created\":0,\"model\":\"\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n",
+        written(&[azure], text),
+        format!("data: {{\"created\":0,\"id\":\"\",\"model\":\"\",\"object\":\"\",{choice}"),
+    );
+    assert_eq!(
+        written(&[], text),
+        format!(
+            "data: {{\"id\":\"chatcmpl-restitch\",\"object\":\"chat.completion.chunk\",\"created\":0,\"model\":\"\",{choice}"
+        ),
     );
 }
 
@@ -394,10 +416,8 @@ fn the_first_chunk_with_choices_is_the_model() {
 fn what_is_written_reads_as_what_was_meant() {
     let text = "\u{0}\u{1f}\"\\/\n\r\t é😀\u{2028}data: x";
     let body = written(&[], |writer, out| {
-        writer.text(out, text);
-        writer.finish(out, "le\"ngth", None, None);
-        writer.usage(out, r#"{"t":1}"#, Some("[1]"));
-        writer.done(out);
+        writer.text(out, slot(0), text);
+        end(writer, out, 0, "le\"ngth", Some(r#"{"t":1}"#), Some("[1]"));
     });
     let (mut reader, mut found) = (Reader::new(), Vec::new());
     for (name, data) in events(body.as_bytes()) {

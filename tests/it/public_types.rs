@@ -46,7 +46,6 @@ const _: () = {
     is_shared::<Finish>();
     is_shared::<Transcript>();
     is_shared::<chat::Reader>();
-    is_shared::<chat::Writer>();
     is_shared::<Capability>();
     is_shared::<CapabilityCache>();
     is_shared::<Table>();

@@ -6,10 +6,11 @@
 //!
 //! ```
 //! use restitch::internal::chat;
-//! use restitch::provider::Delta;
+//! use restitch::internal::wire::{Slot, SlotKind, wire_of};
+//! use restitch::provider::{Delta, Dialect, SlotId};
 //!
 //! let data = r#"{"id":"c1","model":"m","choices":[{"index":0,"delta":{"content":"{\"a\":"},"finish_reason":null}]}"#;
-//! let (mut reader, mut writer) = (chat::Reader::new(), chat::Writer::new());
+//! let (mut reader, mut writer) = (chat::Reader::new(), wire_of(Dialect::Chat).writer());
 //! let mut text = String::new();
 //! reader.read("message", data, |delta| {
 //!     if let Delta::Text { text: more, .. } = delta {
@@ -18,9 +19,9 @@
 //! });
 //! assert_eq!(text, r#"{"a":"#);
 //!
-//! writer.observe(data);
+//! writer.observe("message", data);
 //! let mut out = Vec::new();
-//! writer.text(&mut out, "1}");
+//! writer.text(&mut out, Slot { id: SlotId::of(0), kind: SlotKind::Text }, "1}");
 //! assert_eq!(
 //!     String::from_utf8(out).unwrap(),
 //!     "data: {\"id\":\"c1\",\"model\":\"m\",\"choices\":[\
@@ -40,4 +41,3 @@ pub use reader::Reader;
 pub(crate) use request::new_request;
 pub use request::{adapt, ask, continuation, has_form, has_member, parse};
 pub(crate) use wire::Chat;
-pub use writer::Writer;

@@ -1,168 +1,137 @@
 //! Writes events that continue a Chat Completions stream.
 
+use super::{Chat, Reader};
 use crate::json::edit::Edits;
-use crate::json::string::escape_into;
-use crate::json::walk::{self, Raw, ValueKind};
+use crate::json::string::quoted;
+use crate::json::walk::ValueKind;
+use crate::provider::head::Head;
+use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
+use crate::provider::{Delta, Kind, fields};
+use crate::sse::Encoder;
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
-///
-/// Every method appends one event with its blank line to `out`. `restitch` is raw JSON, which becomes the last member
-/// of the chunk, `"restitch"`.
-#[derive(Clone, Debug, Default)]
-pub struct Writer {
-    /// The members that every chunk repeats, as the first answer wrote them: `"id":"…","object":"…",` …
-    head: String,
-    /// The index of the first choice, as written.
-    index: String,
-    /// Set by the first chunk with choices; later chunks are ignored.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    /// The members that every chunk repeats.
+    head: Head,
+    /// A chunk with a choice was observed; later chunks are ignored.
     is_settled: bool,
 }
 
 impl Writer {
-    /// Creates a writer that has seen no chunk.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Takes the members to repeat from the data of an event, if it is the first chunk of the answer.
-    ///
-    /// A chunk without choices is provisional: Azure starts with one whose id and model are empty.
-    pub fn observe(&mut self, data: &str) {
-        if self.is_settled || !walk::is_valid(data) {
-            return;
+    /// Writes a chunk with these choices, raw JSON without brackets. `usage` and `report` are JSON objects.
+    fn chunk(&self, out: &mut Vec<u8>, choices: &str, usage: Option<&str>, report: Option<&str>) {
+        let mut data = String::from("{");
+        for (key, value) in self.head.members() {
+            data.extend([&quoted(key), ":", value, ","]);
         }
-        let choices = walk::member(data, "choices").filter(|choices| choices.kind() == ValueKind::Array);
-        if choices.is_none() && walk::member(data, "id").is_none() {
-            return;
+        if self.head.members().next().is_none() {
+            data.push_str(UNSEEN);
         }
-        self.head.clear();
-        for (key, value) in walk::members(data) {
-            if key.decode().is_some_and(|name| REPEATED.contains(&&*name)) {
-                self.head.extend([key.as_str(), ":", value.as_str(), ","]);
+        data.extend(["\"choices\":[", choices, "]"]);
+        for (key, value) in [("usage", usage), ("restitch", report)] {
+            if let Some(value) = value {
+                data.extend([",\"", key, "\":", &fields::one_line(value)]);
             }
         }
-        if let Some(first) = choices.and_then(|choices| choices.elements().next()) {
-            let index = first.member("index").filter(|index| index.kind() == ValueKind::Number);
-            self.index = index.map_or("0", |index| index.as_str()).to_owned();
-            self.is_settled = true;
+        data.push('}');
+        Encoder::event(out, None, None, &data);
+    }
+}
+
+impl wire::Writer for Writer {
+    /// A chunk without choices is provisional: Azure starts with one whose id and model are empty.
+    fn observe(&mut self, _event_type: &str, data: &str) {
+        if self.is_settled {
+            return;
+        }
+        let Some(root) = fields::object(data) else { return };
+        let choices = root.member("choices").filter(|choices| choices.kind() == ValueKind::Array);
+        if choices.is_some() || root.member("id").is_some() {
+            self.head = Head::of(root, &REPEATED);
+            self.is_settled = choices.is_some_and(|choices| choices.elements().next().is_some());
         }
     }
 
-    /// Returns whether a chunk with a choice was observed.
-    pub(crate) fn has_seen_choice(&self) -> bool {
+    fn has_begun(&self) -> bool {
         self.is_settled
     }
 
-    /// Writes a chunk with `text` as more content.
-    pub fn text(&self, out: &mut Vec<u8>, text: &str) {
-        self.open(out);
-        out.extend_from_slice(b"[{\"index\":");
-        out.extend_from_slice(self.index().as_bytes());
-        out.extend_from_slice(b",\"delta\":{\"content\":\"");
-        escape_into(out, text);
-        out.extend_from_slice(b"\"},\"finish_reason\":null}]");
-        close(out, None);
-    }
-
-    /// Writes the chunk that ends the answer for `reason`. `usage` is a JSON object.
-    pub fn finish(&self, out: &mut Vec<u8>, reason: &str, usage: Option<&str>, restitch: Option<&str>) {
-        self.end(out, self.index().parse().unwrap_or_default(), reason, usage, restitch);
-    }
-
-    /// Writes the chunk that ends a choice.
-    pub(super) fn end(
-        &self,
-        out: &mut Vec<u8>,
-        choice: u32,
-        reason: &str,
-        usage: Option<&str>,
-        restitch: Option<&str>,
-    ) {
-        self.open(out);
-        out.extend_from_slice(b"[{\"index\":");
-        out.extend_from_slice(choice.to_string().as_bytes());
-        out.extend_from_slice(b",\"delta\":{},\"finish_reason\":\"");
-        escape_into(out, reason);
-        out.extend_from_slice(b"\"}]");
-        if let Some(usage) = usage {
-            out.extend_from_slice(b",\"usage\":");
-            raw_into(out, usage);
-        }
-        close(out, restitch);
-    }
-
-    /// Writes a chunk with a delta, raw JSON, of a choice.
-    pub(super) fn delta(&self, out: &mut Vec<u8>, choice: u32, delta: &[u8]) {
-        self.open(out);
-        out.extend_from_slice(format!("[{{\"index\":{choice},\"delta\":").as_bytes());
-        out.extend_from_slice(delta);
-        out.extend_from_slice(b",\"finish_reason\":null}]");
-        close(out, None);
-    }
-
-    /// Writes a chunk with usage and without choices. `usage_raw` is a JSON object.
-    pub fn usage(&self, out: &mut Vec<u8>, usage_raw: &str, restitch: Option<&str>) {
-        self.open(out);
-        out.extend_from_slice(b"[],\"usage\":");
-        raw_into(out, usage_raw);
-        close(out, restitch);
-    }
-
-    /// Writes a chunk without choices that holds the report alone.
-    pub fn report(&self, out: &mut Vec<u8>, restitch: &str) {
-        self.open(out);
-        out.extend_from_slice(b"[]");
-        close(out, Some(restitch));
-    }
-
-    /// Writes another answer's chunk as one of this answer: the members that all chunks share are replaced, and every
-    /// other byte is kept.
-    pub fn adopt(&self, out: &mut Vec<u8>, data: &str) {
-        let head = format!("{{{}}}", self.head.trim_end_matches(','));
-        let ours: Vec<_> = walk::members(&head)
-            .filter_map(|(key, value)| Some((key.decode()?.into_owned(), value.as_str())))
-            .collect();
-        out.extend_from_slice(b"data: ");
-        match Raw::root(data).filter(|_| walk::is_valid(data)) {
-            Some(root) => {
-                let set: Vec<_> = ours.iter().map(|(key, value)| (key.as_str(), *value)).collect();
-                let mut edits = Edits::default();
-                edits.object(root, &[], &set);
-                raw_into(out, &edits.apply(data));
+    fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
+        let text = quoted(text);
+        let delta = match (slot.kind, slot.id.part) {
+            (SlotKind::Arguments, Some(index)) => {
+                format!(r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":{text}}}}}]}}"#)
             }
-            None => raw_into(out, data),
-        }
-        out.extend_from_slice(b"\n\n");
+            _ => format!(r#"{{"content":{text}}}"#),
+        };
+        let index = slot.id.item;
+        self.chunk(out, &format!(r#"{{"index":{index},"delta":{delta},"finish_reason":null}}"#), None, None);
     }
 
-    /// Writes the end of the stream.
-    pub fn done(&self, out: &mut Vec<u8>) {
+    fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
+        // Where the upstream has it on the finish, a client need not expect a chunk without choices.
+        let (beside, apart) = if ending.usage_apart { (None, ending.usage) } else { (ending.usage, None) };
+        let report = ending.report.filter(|_| apart.is_none());
+        let last = ending.reasons.len().saturating_sub(1);
+        for (at, (choice, reason)) in ending.reasons.iter().enumerate() {
+            let (usage, report) = if at == last { (beside, report) } else { (None, None) };
+            let reason = quoted(reason.as_str());
+            let choice = format!(r#"{{"index":{choice},"delta":{{}},"finish_reason":{reason}}}"#);
+            self.chunk(out, &choice, usage, report);
+        }
+        if apart.is_some() {
+            self.chunk(out, "", apart, ending.report);
+        }
+        self.done(out);
+    }
+
+    fn done(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"data: [DONE]\n\n");
     }
 
-    fn open(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"data: {");
-        raw_into(out, if self.head.is_empty() { UNSEEN } else { &self.head });
-        out.extend_from_slice(b"\"choices\":");
+    fn report(&mut self, out: &mut Vec<u8>, report: &str) {
+        self.chunk(out, "", None, Some(report));
     }
 
-    fn index(&self) -> &str {
-        if self.index.is_empty() { "0" } else { &self.index }
+    fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
+        Encoder::event(out, None, None, &Chat.error_body(message, code, report));
     }
-}
 
-fn close(out: &mut Vec<u8>, restitch: Option<&str>) {
-    if let Some(restitch) = restitch {
-        out.extend_from_slice(b",\"restitch\":");
-        raw_into(out, restitch);
+    fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
+        let mut is_empty = true;
+        let kind = Reader::new().read(event_type, data, |delta| {
+            is_empty &= matches!(delta, Delta::Text { text: "", .. } | Delta::Refusal { text: "", .. });
+        });
+        // The client knows the role.
+        if kind != Kind::Chunk || !is_empty {
+            Encoder::event(out, None, None, &self.head.adopt(data, &[]));
+        }
     }
-    out.extend_from_slice(b"}\n\n");
-}
 
-/// Appends raw JSON on one line, since a line end would end the field. In valid JSON a line end can only be white
-/// space.
-fn raw_into(out: &mut Vec<u8>, raw: &str) {
-    out.extend(raw.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
+    fn with_text(&self, data: &str, text: &str) -> Option<String> {
+        let root = fields::object(data)?;
+        let choice = root.member("choices")?.elements().next()?;
+        let delta = choice.member("delta").or_else(|| choice.member("message"))?;
+        let mut edits = Edits::default();
+        edits.object(delta, &[], &[("content", &quoted(text))]);
+        Some(edits.apply(data)).filter(|_| delta.kind() == ValueKind::Object)
+    }
+
+    fn without_end(&self, data: &str) -> String {
+        let mut edits = Edits::default();
+        if let Some(root) = fields::object(data) {
+            for choice in root.member("choices").into_iter().flat_map(|choices| choices.elements()) {
+                edits.object(choice, &[], &[("finish_reason", "null")]);
+            }
+            edits.object(root, &["usage"], &[]);
+        }
+        edits.apply(data)
+    }
+
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        Encoder::comment(out, "restitch: waiting for the rest");
+    }
 }
 
 /// The members that all chunks of an answer share and that clients read.

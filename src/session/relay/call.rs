@@ -1,0 +1,159 @@
+//! The open call: what is known of it, the events of a call for the rest, and what follows a call.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::raw::{Held, RawBytes};
+use super::reattach::Lost;
+use super::{Output, Phase, Relay, TransportEnd};
+use crate::limits::Limits;
+use crate::provider::wire::{Framing, Reader, Wire};
+use crate::provider::{add_usage, answer_tokens};
+use crate::session::slots::Ends;
+use crate::session::{self, CallEnd, Input, Outcome};
+use crate::sse::Framed;
+
+/// What the upstream said beside its answers.
+#[derive(Debug, Default)]
+pub(super) struct Bill {
+    /// Usage of all calls before the open one.
+    pub(super) usages: Option<String>,
+    /// What the upstream said last when it failed.
+    pub(super) last_error: Option<String>,
+    /// Connections that were made again.
+    pub(super) reattached: u32,
+}
+
+/// The call that was asked for, or is open.
+#[derive(Debug)]
+pub(super) struct OpenCall {
+    pub(super) decoder: Framed,
+    pub(super) reader: Box<dyn Reader>,
+    pub(super) raw: RawBytes,
+    /// Events that end a slot which is not whole: whether they leave, the end of the answer decides.
+    pub(super) held: Option<Held>,
+    /// The original request was sent again after a chunk had left: its chunks get the identity of the first answer.
+    pub(super) adopts: bool,
+    /// Bytes have come.
+    pub(super) opened: bool,
+    /// The connection that it is made in place of.
+    pub(super) lost: Option<Lost>,
+    /// How its choices have ended.
+    pub(super) ends: Ends,
+    /// The end of one of its choices was kept back.
+    pub(super) is_withheld: bool,
+    /// How the call is going to end, once its last events have been read.
+    pub(super) end: Option<CallEnd>,
+    pub(super) usage: Option<String>,
+    /// Usage came in a chunk of its own.
+    pub(super) usage_apart: bool,
+}
+
+impl OpenCall {
+    pub(super) fn new(wire: &dyn Wire, framing: Framing, limits: &Limits) -> Self {
+        Self {
+            decoder: Framed::new(framing, limits),
+            reader: wire.reader(),
+            raw: RawBytes::new(framing),
+            held: None,
+            adopts: false,
+            opened: false,
+            lost: None,
+            ends: Ends::default(),
+            is_withheld: false,
+            end: None,
+            usage: None,
+            usage_apart: false,
+        }
+    }
+}
+
+impl Relay {
+    /// Takes an event of a call for the rest.
+    pub(super) fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
+        self.slots.rest(now, &self.event_summary);
+        if !self.event_summary.text.is_empty() {
+            let done = self.drain(now);
+            debug_assert!(done.is_none(), "only the end of a call ends a session");
+        }
+        match self.event_summary.end() {
+            // Usage and `[DONE]` are still to come.
+            Some(end @ CallEnd::Finished(_)) => self.call.end = self.call.end.take().or(Some(end)),
+            Some(end) => {
+                let end = self.call.end.take().unwrap_or(end);
+                self.end_call(now, end);
+                return ControlFlow::Break(());
+            }
+            None => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Ends the open call: the session decides what follows.
+    pub(super) fn end_call(&mut self, now: Duration, end: CallEnd) {
+        if let Some(usage) = self.call.usage.take() {
+            if let Some(tokens) = answer_tokens(&usage) {
+                self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
+            }
+            add_usage(&mut self.bill.usages, &usage);
+        }
+        self.call.end = None;
+        let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
+        let mut end = match self.lost_for_good() {
+            Some(lost) if self.is_first_open() && self.passes(&lost) => {
+                return self.passed(now, TransportEnd::Dropped);
+            }
+            Some(lost) => lost,
+            None if self.reattach(now, &end) => return,
+            None => end,
+        };
+        if self.session().is_first() {
+            if self.is_forwarding() {
+                self.withhold(now);
+            }
+            self.slots.end(&self.call.ends, &end);
+            end = self.slots.next().unwrap_or(end);
+        }
+        loop {
+            self.slots.session_mut().handle_input(now, Input::CallEnd(end));
+            let Some(outcome) = self.drain(now) else { return };
+            self.slots.keep(outcome);
+            match self.slots.next() {
+                Some(other) => end = other,
+                None => return self.finalize(now, was_dropped),
+            }
+        }
+    }
+
+    /// Acts on what the session says. Returns the outcome if the session is done.
+    pub(super) fn drain(&mut self, now: Duration) -> Option<Outcome> {
+        let mut done = None;
+        while let Some(output) = self.slots.session_mut().poll_output() {
+            match output {
+                session::Output::Text(text) => self.write_text(now, &text),
+                session::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
+                session::Output::Call { request, at } => {
+                    let usage_apart = self.call.usage_apart;
+                    let call = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
+                    self.call = OpenCall { usage_apart, ..call };
+                    self.phase = Phase::Open;
+                    if self.session().is_first() {
+                        self.slots.ask_again();
+                    }
+                    if self.client.introduced {
+                        self.call.adopts = self.session().is_first();
+                    } else {
+                        // What was kept back has given the answer no name.
+                        self.writer = self.new_writer();
+                    }
+                    if at > now {
+                        self.keep_alive(now);
+                    }
+                    self.outputs.push_back(Output::Call { request, at });
+                }
+                session::Output::Done(outcome) => done = Some(outcome),
+            }
+        }
+        done
+    }
+}
