@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::body::Collected;
-use super::chat::{Conversation, is_invalid_request};
+use super::conversation::{Conversation, is_invalid_request};
 use super::serve::{error, unreachable};
 use super::upstream;
 use crate::client::Body;

@@ -9,17 +9,20 @@
 //! completion passes through unchanged.
 
 mod body;
-mod chat;
+mod conversation;
 mod encoding;
 mod first;
+mod frames;
+mod kept;
 mod serve;
 mod upstream;
+mod whole;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "cli")]
-pub(crate) use chat::{is_stream, is_transient, retry_after};
+pub(crate) use conversation::{is_stream, is_transient, retry_after};
 #[cfg(feature = "cli")]
 pub(crate) use serve::PROXY_ERROR;
 pub use serve::Server;

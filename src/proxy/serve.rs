@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 use super::Proxy;
 use super::body::{Collected, Flushed};
-use super::chat::{self, Conversation};
+use super::conversation::{self, Conversation};
 use super::first;
 use super::upstream::{self, Head, RequestDirectives};
 use crate::client::Body;
@@ -201,7 +201,7 @@ pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<by
 
 async fn pass(proxy: &Proxy, head: &Head, body: Body) -> Response<Body> {
     match upstream::send(&proxy.client, head, body).await {
-        Ok(response) => chat::passed(response),
+        Ok(response) => conversation::passed(response),
         Err(cause) => unreachable(&cause),
     }
 }

@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body_util::BodyStream;
 use hyper::body::Incoming;
-use tokio::time::{Instant, sleep_until, timeout};
 
+use super::Proxy;
 use super::body::Collected;
 use super::encoding::{self, DecodedBody};
+use super::frames::{BrokenOff, Frames};
+use super::kept::{KeptStream, StopOnDrop};
 use super::upstream::{self, Head};
-use super::{Proxy, Tap};
 use crate::Limits;
 use crate::client::{Body, BodyError};
 use crate::provider::Dialect;
@@ -23,7 +24,7 @@ use crate::provider::wire::{self, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
 use crate::session::relay::{Reattach, Relay};
-use crate::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, PrefillOptions, Request, Retry, Status};
+use crate::session::{CallEnd, ContinuationStrategy, GiveUp, PrefillOptions, Request, Retry};
 use crate::stream::Stitch;
 
 /// A chat completion that the proxy can read and ask for again.
@@ -49,7 +50,7 @@ pub(super) struct Conversation {
 
 /// Why a further call brought no stream.
 #[derive(Debug)]
-pub(super) struct CallError(CallEnd);
+pub(super) struct CallError(pub(super) CallEnd);
 
 impl From<BodyError> for CallError {
     fn from(error: BodyError) -> Self {
@@ -188,7 +189,7 @@ impl Conversation {
         Some(KeptStream { proxy: Arc::clone(&self.proxy), head })
     }
 
-    fn body_relay(&self) -> BodyRelay {
+    pub(super) fn body_relay(&self) -> BodyRelay {
         let relay = BodyRelay::new(self.limits.clone()).dialect(self.dialect).strategy(self.strategy());
         let relay = relay.tools(self.request.tools.clone());
         let relay = relay.give_up(self.give_up).repair(self.repair);
@@ -220,7 +221,7 @@ impl Conversation {
     }
 
     /// Makes a further call. Makes it again, without a member that this proxy has added, if that member is refused.
-    async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
+    pub(super) async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
         if let Some(query) = &request.resume {
             return self.resume(query).await;
         }
@@ -312,84 +313,11 @@ impl Conversation {
             _ => None,
         }
     }
-
-    /// Reads the whole body, makes the calls that complete it, and answers with one response.
-    async fn whole(self, response: Response<DecodedBody>) -> Response<Body> {
-        let (mut parts, body) = response.into_parts();
-        let limits = &self.limits;
-        let mut whole = self.body_relay();
-        let origin = Instant::now();
-        let mut answer = Bytes::new();
-        let timeouts = Some((
-            limits.transport.first_byte_timeout.max(limits.transport.idle_timeout),
-            limits.transport.idle_timeout,
-        ));
-        match Collected::read(body, limits.parser.max_event_bytes, timeouts).await {
-            Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
-                Ok(body) => whole.handle_body(origin.elapsed(), body),
-                // This is not JSON, so there is nothing to continue, and every byte passes.
-                Err(_) => return Response::from_parts(parts, Body::full(body)),
-            },
-            // The body is too large to be read, so it passes.
-            Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
-            Err(unread) => whole.handle_end(origin.elapsed(), unread.end()),
-        }
-        while let Some(output) = whole.poll_output() {
-            self.proxy.observed(&output);
-            match output {
-                Output::Call { request, at } => {
-                    sleep_until(origin + at).await;
-                    let call = async {
-                        let head = timeout(
-                            limits.transport.first_byte_timeout.max(limits.transport.idle_timeout),
-                            self.call(&request),
-                        )
-                        .await;
-                        let response = head.unwrap_or(Err(CallEnd::TimedOut))?;
-                        match Collected::read(response.into_body(), limits.parser.max_event_bytes, timeouts).await {
-                            // Bytes that are not UTF-8 are not JSON either; the reader reports that.
-                            Ok(Collected::Whole(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
-                            Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!(
-                                "the answer is larger than {} bytes",
-                                limits.parser.max_event_bytes
-                            ))),
-                            Err(unread) => Err(unread.end()),
-                        }
-                    };
-                    match call.await {
-                        Ok(body) => whole.handle_body(origin.elapsed(), &body),
-                        Err(end) => whole.handle_end(origin.elapsed(), end),
-                    }
-                }
-                Output::Bytes(body) => {
-                    parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-                    answer = body;
-                }
-                Output::Done { outcome, .. } => {
-                    if outcome.status() == Status::Failed {
-                        parts.status = StatusCode::BAD_GATEWAY;
-                    }
-                    parts.headers.extend(report_headers(&outcome));
-                }
-                _ => {}
-            }
-        }
-        Response::from_parts(parts, Body::full(answer))
-    }
 }
 
 /// Returns whether a status says that the request's body is wrong.
 pub(super) fn is_invalid_request(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
-}
-
-/// Returns how the answer came about, as headers. A stream reports the same in its last chunk.
-fn report_headers(outcome: &Outcome) -> [(HeaderName, HeaderValue); 3] {
-    [
-        (HeaderName::from_static("x-restitch-status"), HeaderValue::from_static(outcome.status().as_str())),
-        (HeaderName::from_static("x-restitch-calls"), outcome.tally().continuations.saturating_add(1).into()),
-        (HeaderName::from_static("x-restitch-failures"), outcome.tally().failures.into()),
-    ]
 }
 
 /// Passes a response on as it came.
@@ -442,93 +370,4 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: a date is compared with the clock")]
     let now = SystemTime::now();
     Some(date.duration_since(now).unwrap_or_default())
-}
-
-/// A stream that ends with an error if its answer ends as a lost connection does, so that the client's connection is
-/// lost, too. The call that ended last may have ended well: it brought nothing.
-struct BrokenOff<S> {
-    stream: S,
-    /// Set before the end of the stream.
-    is_lost: Arc<AtomicBool>,
-    _kept: Option<StopOnDrop>,
-}
-
-/// A stream that the server keeps under a name of the proxy's, and goes on with when nobody reads it.
-#[derive(Clone)]
-struct KeptStream {
-    proxy: Arc<Proxy>,
-    /// The request that stops it.
-    head: Head,
-}
-
-impl KeptStream {
-    /// Stops the stream, if it is still running.
-    async fn stop(&self) {
-        let sent = upstream::send(&self.proxy.client, &self.head, Body::full(""));
-        let answer = timeout(self.proxy.limits.transport.idle_timeout, sent).await;
-        let status = answer.ok().and_then(Result::ok).map(|response| response.status().as_u16());
-        tracing::debug!(status, "stopped a kept stream");
-    }
-}
-
-/// Stops a stream when its answer is over, or its client has left.
-struct StopOnDrop(KeptStream);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let kept = self.0.clone();
-            runtime.spawn(async move { kept.stop().await });
-        }
-    }
-}
-
-impl<S> futures_core::Stream for BrokenOff<S>
-where
-    S: futures_core::Stream<Item = Result<Bytes, CallError>> + Unpin,
-{
-    type Item = Result<Bytes, CallError>;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        let next = std::task::ready!(std::pin::Pin::new(&mut self.stream).poll_next(cx));
-        let is_lost = next.is_none() && self.is_lost.swap(false, Ordering::Relaxed);
-        std::task::Poll::Ready(if is_lost { Some(Err(CallError(CallEnd::Dropped))) } else { next })
-    }
-}
-
-/// A response's body as a stream of its bytes.
-pub(super) struct Frames {
-    body: BodyStream<DecodedBody>,
-    tap: Option<Arc<dyn Tap>>,
-}
-
-impl futures_core::Stream for Frames {
-    type Item = Result<Bytes, CallError>;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        use std::task::Poll;
-        loop {
-            return match std::pin::Pin::new(&mut self.body).poll_next(cx) {
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => {
-                        if let Some(tap) = &self.tap {
-                            tap.response(&data);
-                        }
-                        Poll::Ready(Some(Ok(data)))
-                    }
-                    // Trailers are dropped.
-                    Err(_) => continue,
-                },
-                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(CallError(CallEnd::Error(error.to_string()))))),
-                Poll::Ready(None) => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            };
-        }
-    }
 }

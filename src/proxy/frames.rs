@@ -1,0 +1,69 @@
+//! The streams of both directions: the bytes of a response, and what the client gets of them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use http_body_util::BodyStream;
+
+use super::Tap;
+use super::conversation::CallError;
+use super::encoding::DecodedBody;
+use super::kept::StopOnDrop;
+use crate::session::CallEnd;
+
+/// A stream that ends with an error if its answer ends as a lost connection does, so that the client's connection is
+/// lost, too. The call that ended last may have ended well: it brought nothing.
+pub(super) struct BrokenOff<S> {
+    pub(super) stream: S,
+    /// Set before the end of the stream.
+    pub(super) is_lost: Arc<AtomicBool>,
+    /// What is done when the client has left.
+    pub(super) _kept: Option<StopOnDrop>,
+}
+
+impl<S> Stream for BrokenOff<S>
+where
+    S: Stream<Item = Result<Bytes, CallError>> + Unpin,
+{
+    type Item = Result<Bytes, CallError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = ready!(Pin::new(&mut self.stream).poll_next(cx));
+        let is_lost = next.is_none() && self.is_lost.swap(false, Ordering::Relaxed);
+        Poll::Ready(if is_lost { Some(Err(CallError(CallEnd::Dropped))) } else { next })
+    }
+}
+
+/// A response's body as a stream of its bytes.
+pub(super) struct Frames {
+    pub(super) body: BodyStream<DecodedBody>,
+    pub(super) tap: Option<Arc<dyn Tap>>,
+}
+
+impl Stream for Frames {
+    type Item = Result<Bytes, CallError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            return match Pin::new(&mut self.body).poll_next(cx) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => {
+                        if let Some(tap) = &self.tap {
+                            tap.response(&data);
+                        }
+                        Poll::Ready(Some(Ok(data)))
+                    }
+                    // Trailers are dropped.
+                    Err(_) => continue,
+                },
+                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(CallError(CallEnd::Error(error.to_string()))))),
+                Poll::Ready(None) => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            };
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Streams that a server keeps for a lost connection.
+
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use super::Proxy;
+use super::upstream::{self, Head};
+use crate::client::Body;
+
+/// A stream that the server keeps under a name of the proxy's, and goes on with when nobody reads it.
+#[derive(Clone)]
+pub(super) struct KeptStream {
+    pub(super) proxy: Arc<Proxy>,
+    /// The request that stops it.
+    pub(super) head: Head,
+}
+
+impl KeptStream {
+    /// Stops the stream, if it is still running.
+    pub(super) async fn stop(&self) {
+        let sent = upstream::send(&self.proxy.client, &self.head, Body::full(""));
+        let answer = timeout(self.proxy.limits.transport.idle_timeout, sent).await;
+        let status = answer.ok().and_then(Result::ok).map(|response| response.status().as_u16());
+        tracing::debug!(status, "stopped a kept stream");
+    }
+}
+
+/// Stops a stream when its answer is over, or its client has left.
+pub(super) struct StopOnDrop(pub(super) KeptStream);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let kept = self.0.clone();
+            runtime.spawn(async move { kept.stop().await });
+        }
+    }
+}
