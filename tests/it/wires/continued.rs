@@ -438,7 +438,7 @@ fn text_after_the_end_of_its_block_is_not_lost() {
 fn the_end_of_a_block_that_is_repaired_is_not_lost() {
     let first = stopped_block("[1,, 2]");
     for fault in [Fault::Clean, Fault::Dropped, Fault::Stall] {
-        let relay = relay(Dialect::Messages).repair(RepairLevel::Syntax);
+        let relay = relay(Dialect::Messages).repair(RepairLevel::Guess);
         let received = through(relay, first.as_bytes(), fault, 1 << 16, "");
         assert_eq!(text_of(SlotKind::Text, &read(Dialect::Messages, &received.body)), "[1, 2]", "{}", received.body);
         let is_ended = received.body.contains("message_stop");
