@@ -65,6 +65,9 @@ impl EventSummary {
         self.is.malformed = kind == Kind::Other && !event.data.is_empty() && !walk::is_valid(&event.data);
         if self.is.malformed && breaks_off(&event.data) {
             self.error = Some("an event of the stream breaks off".to_owned());
+        } else if self.is.malformed {
+            // Some servers write `NaN`, which several clients read: a piece of the text may be in it.
+            self.is.opaque |= event.data.trim_start().starts_with('{');
         }
         wanted.then(|| {
             event.event.as_ref().clone_into(&mut self.event_type);

@@ -71,6 +71,11 @@ impl OpenCall {
 impl Relay {
     /// Takes an event of a call for the rest.
     pub(super) fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
+        if self.event_summary.is.malformed && self.event_summary.is.opaque {
+            // What follows it would be joined without its text.
+            self.end_call(now, CallEnd::Error("an event of the stream is no JSON".to_owned()));
+            return ControlFlow::Break(());
+        }
         self.slots.rest(now, &self.event_summary);
         if !self.event_summary.text.is_empty() {
             let done = self.drain(now);

@@ -2,7 +2,7 @@
 
 use restitch::internal::relay::TransportEnd;
 use restitch::internal::wire::{Dialect, SlotKind};
-use restitch::session::Status;
+use restitch::session::{Request, Status};
 
 use super::answers::{Answer, answer};
 use super::continued::*;
@@ -290,4 +290,24 @@ fn an_event_of_one_mebibyte_is_read_once() {
             }
         }
     }
+}
+
+/// Python's servers write `NaN`, which is no JSON. Its event may hold text, so the answer passes as it came.
+#[test]
+fn an_answer_with_an_event_that_is_no_json_is_not_continued() {
+    let odd = r#"data: {"choices":[{"index":0,"delta":{"content":"2, "},"logprobs":NaN}]}"#.to_owned() + "\n\n";
+    let begun = answer(Dialect::Chat, SlotKind::Text, "[1, ", None).stream();
+    let end = answer(Dialect::Chat, SlotKind::Text, "3", Some("length")).stream();
+    let first = begun.clone() + &odd + &end;
+    let received = through(relay(Dialect::Chat), first.as_bytes(), Fault::Clean, 64, "");
+    assert_eq!((received.body, received.outcome.status()), (first, Status::PassedThrough));
+
+    // In a continuation it is a failure, and the rest is asked for again.
+    let cut = answer(Dialect::Chat, SlotKind::Text, "[1, 2", Some("length")).stream();
+    let rest = answer(Dialect::Chat, SlotKind::Text, "[1, 2, 3]", Some("stop")).stream();
+    let mut replies = vec![rest, begun + &odd + &end];
+    let reply = |_: &Request, _: &str| (replies.pop().unwrap(), Fault::Clean);
+    let received = through_with(relay(Dialect::Chat), cut.as_bytes(), Fault::Clean, 64, reply);
+    assert_eq!(text_of(SlotKind::Text, &read(Dialect::Chat, &received.body)), "[1, 2, 3]");
+    assert_eq!((received.outcome.tally().failures, received.calls), (1, 2));
 }
