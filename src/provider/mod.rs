@@ -165,7 +165,8 @@ impl From<&str> for Finish {
     fn from(word: &str) -> Self {
         match word {
             "stop" => Self::Stop,
-            "length" => Self::Length,
+            // `model_length`: Mistral, where the model itself writes no more.
+            "length" | "model_length" => Self::Length,
             "tool_calls" => Self::ToolCalls,
             "function_call" => Self::FunctionCall,
             "content_filter" => Self::ContentFilter,

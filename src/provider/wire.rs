@@ -128,6 +128,11 @@ pub trait Wire: fmt::Debug + Send + Sync {
         0
     }
 
+    /// Whether the arguments of tool calls are text, which can be cut. If not, they are objects that come whole.
+    fn has_argument_text(&self) -> bool {
+        true
+    }
+
     /// Returns the body of an error of a whole response: a message, a code, and the report.
     fn error_body(&self, message: &str, code: &str, report: &str) -> String {
         let message = quoted(message);

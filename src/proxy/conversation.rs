@@ -1,4 +1,4 @@
-//! Decides which chat completions are read, and makes the calls that complete a cut one.
+//! Decides which answers are read, and makes the calls that complete a cut one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ use crate::session::relay::{Reattach, Relay};
 use crate::session::{CallEnd, ContinuationStrategy, GiveUp, PrefillOptions, Request, Retry};
 use crate::stream::Stitch;
 
-/// A chat completion that the proxy can read and ask for again.
+/// A request that the proxy can read and ask for again.
 #[derive(Clone, Debug)]
 pub(super) struct Conversation {
     pub(super) proxy: Arc<Proxy>,
@@ -205,7 +205,13 @@ impl Conversation {
             .prefill_path
             .as_ref()
             .is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
-        let goes = capability.prefill != PrefillForm::None && is_reachable && !self.request.wants_reasoning;
+        // The other forms, and the path, are of Chat Completions.
+        let is_of_wire = match capability.prefill {
+            PrefillForm::None => false,
+            PrefillForm::Turn => true,
+            _ => self.dialect == Dialect::Chat,
+        };
+        let goes = is_of_wire && is_reachable && !self.request.wants_reasoning;
         let goes = goes || self.dialect.wire().always_continues();
         let options = PrefillOptions {
             rejects_trailing_space: capability.rejects_trailing_space,
@@ -240,7 +246,8 @@ impl Conversation {
             let body = std::str::from_utf8(&self.body).ok().and_then(|body| retry.try_body(body)).map(Bytes::from);
             let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
             let head = self.head.for_further_call();
-            let head = match capability.prefill_path.as_deref().filter(|_| is_prefix) {
+            let is_chat = self.dialect == Dialect::Chat;
+            let head = match capability.prefill_path.as_deref().filter(|_| is_prefix && is_chat) {
                 Some(path) if self.proxy.client.upstream().prefix().is_empty() => head.below(path),
                 _ => head,
             };

@@ -20,6 +20,7 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
         conversation.adapt();
         if conversation.may_keep_stream() {
             conversation.head.name_stream();
+            tracing::debug!("asked for a stream that is kept");
         }
     }
     let response = match send(&conversation).await {

@@ -3,10 +3,10 @@
 //! ```text
 //!  client ──▶ serve (connections, routes) ──▶ upstream (the request that goes out) ──▶ provider
 //!    ▲                                                                                    │
-//!    └── body ◀── chat (streams: stream::Stitch · whole bodies: session::body) ◀──────────┘
+//!    └── body ◀── conversation (streams: stream::Stitch · bodies: session::body) ◀────────┘
 //! ```
-//! The operator alone names the upstream: nothing in a request can choose host, scheme or key. Whatever is not a chat
-//! completion passes through unchanged.
+//! The operator alone names the upstream: nothing in a request can choose host, scheme or key. Whatever is not a
+//! request of an API in `provider::wire` passes through unchanged.
 
 mod body;
 mod conversation;

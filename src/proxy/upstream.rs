@@ -105,7 +105,8 @@ impl Head {
 
     /// Returns the head of the request that brings the rest of the same answer; `query` follows the path.
     pub(super) fn resuming(&self, query: &str) -> Option<Self> {
-        self.without_body(Method::GET, &format!("{}{query}", self.path()))
+        let own = self.0.uri.query().map(|own| format!("&{own}")).unwrap_or_default();
+        self.without_body(Method::GET, &format!("{}{query}{own}", self.path()))
     }
 
     /// Returns the head for a call below another path: `prefix` replaces `/v1`, or is added.

@@ -56,7 +56,7 @@ pub(super) struct Piece {
 }
 
 impl EventSummary {
-    /// Reads an event; returns its data if that is `wanted`, to be written again.
+    /// Reads an event; returns its data if that is `wanted`, or may have to be written without the end in it.
     pub(super) fn read(&mut self, reader: &mut dyn Reader, event: Event<'_>, wanted: bool) -> Option<String> {
         self.clear();
         let kind = reader.read(&event.event, &event.data, &mut |delta| self.add(delta));
@@ -69,10 +69,16 @@ impl EventSummary {
             // Some servers write `NaN`, which several clients read: a piece of the text may be in it.
             self.is.opaque |= event.data.trim_start().starts_with('{');
         }
+        let wanted = wanted || self.begins_call() && !self.finishes.is_empty();
         wanted.then(|| {
             event.event.as_ref().clone_into(&mut self.event_type);
             event.data.into_owned()
         })
+    }
+
+    /// Returns whether a tool call begins in the event.
+    pub(super) fn begins_call(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.name.is_some())
     }
 
     /// Keeps the buffers.

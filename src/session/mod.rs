@@ -168,6 +168,8 @@ struct Continuation {
     delivered: usize,
     /// Bytes that were given out, with its own.
     sent: usize,
+    /// The join was reported.
+    is_reported: bool,
     /// The arguments before it, if what it makes of them is checked.
     before: Option<Box<Before>>,
 }
@@ -201,6 +203,8 @@ struct Streaks {
     progress: Progress,
     /// At this cut.
     attempts: Attempts,
+    /// At this cut a call was asked to reason less.
+    has_reduced: bool,
     /// What was wrong with the arguments that an answer made: the same again is the model's own.
     violation: Option<String>,
 }
@@ -251,7 +255,14 @@ impl Session {
             phase: Phase::First(FirstAnswer::Continuable),
             call: OpenCall::default(),
             tally: Tally { tokens: vec![None], ..Tally::default() },
-            streaks: Streaks { failures: 0, no_progress: 0, progress, attempts: Attempts::default(), violation: None },
+            streaks: Streaks {
+                failures: 0,
+                no_progress: 0,
+                progress,
+                attempts: Attempts::default(),
+                has_reduced: false,
+                violation: None,
+            },
             clock: Clock::default(),
             last_cut: None,
             is_continued: false,
@@ -377,7 +388,8 @@ impl Session {
             Phase::Continuing(open) => open.splice.pending() == 0 && open.splice.seam().is_none(),
             Phase::Done => false,
         };
-        self.settings.strategy.reduce_reasoning && self.call.has_reasoning && is_blank
+        let can_be_reduced = self.settings.strategy.reduce_reasoning && !self.streaks.has_reduced;
+        can_be_reduced && self.call.has_reasoning && is_blank
     }
 
     fn continues_after(&self, reason: &Finish) -> bool {

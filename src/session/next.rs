@@ -76,8 +76,7 @@ impl Session {
             _ => {}
         }
         self.note_progress();
-        let Continuation { mut splice, delivered, sent, before, .. } = open;
-        let was_joined = splice.seam().is_some();
+        let Continuation { mut splice, delivered, sent, is_reported, before, .. } = open;
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
         if let Some(before) = before.filter(|_| sent == delivered || self.settings.sends_at_end)
             && let Some(path) = self.new_violation()
@@ -88,7 +87,7 @@ impl Session {
             return self.failed(now, FailureReason::Schema(path), end);
         }
         match splice.seam() {
-            Some(seam) if !was_joined => self.joined(now, seam.clone()),
+            Some(seam) if !is_reported => self.joined(now, seam.clone()),
             // An ellipsis in place of the last elements comes long after the seam.
             Some(seam) => self.tally.early_end = self.tally.early_end.saturating_add(u32::from(seam.early_end)),
             None => {}
@@ -104,6 +103,7 @@ impl Session {
         self.cut(now, end);
         let has_grown = self.slot.document().text().len() > delivered;
         if has_grown {
+            self.streaks.has_reduced = false;
             let has_early_end = merged == Err(SpliceError::EarlyEnd);
             self.streaks.attempts = Attempts { has_early_end, ..Attempts::default() };
             let cause = if left_the_document(&merged) { Some(CutCause::Malformed) } else { end.cause() };
@@ -204,6 +204,7 @@ impl Session {
         let (mode, anchor) = (turn.as_ref().map(|turn| turn.mode), turn.as_ref().map_or(0, |turn| turn.anchor.len()));
         let number = self.tally.continuations;
         self.event(SessionEvent::Requested { call: number, mode, anchor, at });
+        self.streaks.has_reduced |= self.call.reduce_reasoning;
         let request = Request { number, turn, reduce_reasoning: self.call.reduce_reasoning, resume: None };
         self.outputs.push_back(Output::Call { request, at });
     }
@@ -214,7 +215,14 @@ impl Session {
         let repairer = self.part_repairer(&splice);
         let before = self.has_schema().then(|| Before { slot: self.slot.clone(), sections: self.sections.clone() });
         let before = before.map(Box::new);
-        self.phase = Phase::Continuing(Box::new(Continuation { splice, repairer, delivered, sent: delivered, before }));
+        self.phase = Phase::Continuing(Box::new(Continuation {
+            splice,
+            repairer,
+            delivered,
+            sent: delivered,
+            is_reported: false,
+            before,
+        }));
     }
 
     /// Asks for the rest after another process had the call that was open, if there is a rest.

@@ -381,6 +381,7 @@ impl Serialize for Outcome {
             "synthesized": self.synthesized(), "filled": self.synthesized(),
             "finish": self.finish().map(Finish::as_str),
             "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
+            "parallel": tally.calls_unknown.then_some("unknown"), "schema_path": tally.schema_violation,
         })
         .serialize(serializer)
     }

@@ -66,20 +66,22 @@ impl Session {
 
     fn join(&mut self, now: Duration, text: &str) {
         let Phase::Continuing(open) = &mut self.phase else { return };
-        let was_joined = open.splice.seam().is_some();
         // A failure is reported once, when the call ends.
         let _ = open.splice.feed_with(&mut self.slot, text, &mut self.sections);
         let document = self.slot.document();
         // Arguments that this call alone has completed are checked first, at its end.
-        let waits = open.before.is_some() && open.sent == open.delivered && document.is_complete();
+        let is_unsent = open.sent == open.delivered || self.settings.sends_at_end;
+        let waits = open.before.is_some() && is_unsent && document.is_complete();
         let sent = if waits { open.sent } else { document.text().len() };
         let before = std::mem::replace(&mut open.sent, sent);
-        if let Some(seam) = open.splice.seam().filter(|_| !was_joined).cloned() {
+        if waits {
+            return;
+        }
+        if let Some(seam) = open.splice.seam().filter(|_| !open.is_reported).cloned() {
+            open.is_reported = true;
             self.joined(now, seam);
         }
-        if !waits {
-            self.give_out(before);
-        }
+        self.give_out(before);
     }
 
     /// Returns whether the open call was asked how much of the document is delivered.

@@ -140,7 +140,7 @@ impl Relay {
     #[must_use]
     pub fn request(mut self, tools: Vec<Tool>, choices: u64) -> Self {
         self.slots.set_tools(tools);
-        self.client.choices = usize::try_from(choices).unwrap_or(usize::MAX).max(1);
+        self.slots.expect_choices(usize::try_from(choices).unwrap_or(usize::MAX));
         self
     }
 

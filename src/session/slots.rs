@@ -25,6 +25,8 @@ pub(super) struct Slots {
     waiting: VecDeque<(usize, CallEnd)>,
     /// How the first call ended.
     ends: Ends,
+    /// How many choices the answer is to have.
+    expected: usize,
 }
 
 #[derive(Debug)]
@@ -76,13 +78,27 @@ impl Slots {
     /// Returns one slot of which nothing has come. Its session and those of further slots are like `blank`.
     pub(super) fn new(wire: &'static dyn Wire, blank: Session) -> Self {
         let list = vec![Entry::new(blank.clone())];
-        Self { wire, blank, tools: Vec::new(), list, current: 0, waiting: VecDeque::new(), ends: Ends::default() }
+        Self {
+            wire,
+            blank,
+            tools: Vec::new(),
+            list,
+            current: 0,
+            waiting: VecDeque::new(),
+            ends: Ends::default(),
+            expected: 1,
+        }
     }
 
     /// Changes the settings of all sessions. Called before the first input.
     pub(super) fn configure(&mut self, change: impl Fn(&mut Session)) {
         change(&mut self.blank);
         self.list.iter_mut().for_each(|entry| change(&mut entry.session));
+    }
+
+    /// Sets how many choices the answer is to have.
+    pub(super) fn expect_choices(&mut self, choices: usize) {
+        self.expected = choices.max(1);
     }
 
     /// Sets the tools that the request declares.
@@ -153,13 +169,14 @@ impl Slots {
         }
         let is_call = slot.kind == SlotKind::Arguments;
         let declared = self.tools.iter().find(|tool| Some(tool.name.as_str()) == name).cloned();
+        let can_be_cut = self.wire.has_argument_text();
         let entry = self.entry_mut();
         (entry.slot, entry.has_begun) = (slot, true);
         if is_call {
             let undeclared = || Tool { name: name.unwrap_or_default().to_owned(), schema: None };
             entry.session.set_tool_call(declared.unwrap_or_else(undeclared));
-            if piece.is_anonymous {
-                // Its rest could not be told from that of another call.
+            if piece.is_anonymous || !can_be_cut {
+                // The rest of a call without an id could not be told from that of another call.
                 entry.session.pass();
             }
         }
@@ -212,13 +229,17 @@ impl Slots {
         (0..self.list.len()).any(|at| self.list[at].slot.id == id && self.is_cut(at, &end))
     }
 
-    /// Returns whether all choices of the answer have finished; `expected`: how many there are to be.
-    pub(super) fn have_finished(&self, ends: &Ends, expected: usize) -> bool {
-        ends.finished.len() >= expected && (0..self.list.len()).all(|at| ends.has(self.choice(at)))
+    /// Returns whether all choices of the answer have finished.
+    pub(super) fn have_finished(&self, ends: &Ends) -> bool {
+        ends.finished.len() >= self.expected && (0..self.list.len()).all(|at| ends.has(self.choice(at)))
     }
 
     fn is_cut(&self, at: usize, end: &CallEnd) -> bool {
         let Some(entry) = self.list.get(at) else { return false };
+        if self.expected > 1 && entry.has_begun && self.choices().len() < self.expected {
+            // A choice that has not begun can't be asked for alone.
+            return false;
+        }
         let (is_alone, is_call) = (self.list.len() == 1, entry.slot.kind == SlotKind::Arguments);
         // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
         let can_be = is_alone || is_call || entry.session.document().is_json();

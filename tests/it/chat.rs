@@ -179,11 +179,13 @@ fn finish_follows_the_text_and_may_come_twice() {
         ("tool_calls", Finish::ToolCalls),
         ("function_call", Finish::FunctionCall),
         ("content_filter", Finish::ContentFilter),
-        ("model_length", Finish::Other("model_length".to_owned())),
+        ("odd", Finish::Other("odd".to_owned())),
     ] {
         assert_eq!(Finish::from(word), reason);
         assert_eq!(reason.as_str(), word);
     }
+    // Mistral's word for a limit.
+    assert_eq!(Finish::from("model_length"), Finish::Length);
 }
 
 #[test]

@@ -330,6 +330,16 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     continued(&mut session, "[1]");
     assert_eq!(outcome(&mut session), (Status::Complete, 1, 1));
 
+    // Only once: the second answer that is all thoughts ends as it came.
+    let mut session = Session::new(Limits::default());
+    session.set_strategy(ContinuationStrategy::default().reduce_reasoning(true));
+    for _ in 0..2 {
+        session.handle_input(NOW, Input::Reasoning);
+        session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
+    }
+    assert!(call(&mut session).reduce_reasoning);
+    assert_eq!(outcome(&mut session).0, Status::PassedThrough);
+
     // A continuation, too; the call after one that brought text is as usual.
     let (mut session, request) = cut("[1, 2", ContinuationStrategy::default().reduce_reasoning(true));
     assert!(!request.reduce_reasoning);

@@ -198,6 +198,8 @@ fn paths_tell_the_api() {
     for (path, dialect) in [
         ("/v1/completions", Some(Dialect::Completions)),
         ("/openai/deployments/d/completions", Some(Dialect::Completions)),
+        ("/beta/completions", Some(Dialect::Completions)),
+        ("/v1/fim/completions", None),
         ("/v1/chat/completions", Some(Dialect::Chat)),
         ("/v1beta/models/gemini-2.5-flash:streamGenerateContent", Some(Dialect::Gemini)),
         ("/v1/projects/p/locations/l/publishers/google/models/g:generateContent", Some(Dialect::Gemini)),

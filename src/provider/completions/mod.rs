@@ -23,7 +23,10 @@ pub(crate) struct Completions;
 
 impl Wire for Completions {
     fn takes_path(&self, path: &str) -> bool {
-        path.ends_with("/completions") && !path.ends_with("/chat/completions")
+        // `/beta`: DeepSeek; a deployment: Azure. Other paths that end so are of other APIs (`/fim/completions`).
+        let Some(before) = path.strip_suffix("/completions") else { return false };
+        let deployment = before.rsplit_once("/deployments/").map(|(_, name)| name);
+        ["/v1", "/beta"].iter().any(|base| before.ends_with(base)) || deployment.is_some_and(|name| !name.contains('/'))
     }
 
     fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {

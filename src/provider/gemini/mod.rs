@@ -71,6 +71,10 @@ impl Wire for Gemini {
         slot.item
     }
 
+    fn has_argument_text(&self) -> bool {
+        false
+    }
+
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         request::adapt(body, adaptation)
     }

@@ -75,6 +75,10 @@ impl Wire for Ollama {
         request::ask(body, rest, changes)
     }
 
+    fn has_argument_text(&self) -> bool {
+        false
+    }
+
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         request::adapt(body, adaptation)
     }

@@ -8,9 +8,13 @@ use crate::provider::fields::{is_true, members_of, object, word};
 use crate::provider::request::{message, remove_format, turn_reasoning_off};
 use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
-/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a string or an array.
+/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a string or an array. A
+/// request in a `conversation` is not read either: the question for the rest would stay in it.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
     let (root, _) = request(std::str::from_utf8(body).ok()?)?;
+    if root.member("conversation").is_some_and(|conversation| conversation.kind() != ValueKind::Null) {
+        return None;
+    }
     let [stream, model, text, reasoning, cap, tools] =
         members_of(root, ["stream", "model", "text", REASONING, CAP, "tools"]);
     let form = word(text.and_then(|text| text.member("format")).and_then(|format| format.member("type")));

@@ -38,7 +38,7 @@ impl Relay {
                 self.call.end = Some(end);
                 return ControlFlow::Continue(());
             }
-            _ => self.forward_text_of_last_event(now, at),
+            data => self.forward_text_of_last_event(now, at, data.as_deref()),
         }
         self.withhold(now);
         self.phase = Phase::Withheld;
@@ -81,8 +81,7 @@ impl Relay {
     fn end_of_first(&mut self) -> Option<CallEnd> {
         self.call.ends.note(&self.event_summary);
         let end = self.event_summary.end()?;
-        let goes_on =
-            matches!(end, CallEnd::Finished(_)) && !self.slots.have_finished(&self.call.ends, self.client.choices);
+        let goes_on = matches!(end, CallEnd::Finished(_)) && !self.slots.have_finished(&self.call.ends);
         (!goes_on).then_some(end)
     }
 
@@ -97,7 +96,7 @@ impl Relay {
         let finishes = &self.event_summary.finishes;
         if finishes.iter().any(|(choice, reason)| self.slots.continues_choice(*choice, reason)) {
             // Another choice goes on.
-            self.forward_text_of_last_event(now, at);
+            self.forward_text_of_last_event(now, at, data);
             self.call.raw.skip_to(at);
             self.call.is_withheld = true;
             return;
@@ -121,7 +120,7 @@ impl Relay {
         match &mut self.call.held {
             Some(held) if is_of(&held.slots) && !goes_on => {
                 held.slots.extend(&event.ended);
-                self.forward_text_of_last_event(now, at);
+                self.forward_text_of_last_event(now, at, None);
             }
             Some(held) => {
                 self.slots.pass_slots(&held.slots);
@@ -130,7 +129,7 @@ impl Relay {
             None if ends => {
                 let slots = event.ended.clone();
                 // Text that came with the end is sent on its own.
-                self.forward_text_of_last_event(now, at);
+                self.forward_text_of_last_event(now, at, None);
                 self.call.held = Some(Held { from: self.call.raw.start_of_block(at), slots });
             }
             None => {}
@@ -151,10 +150,17 @@ impl Relay {
         self.call.raw.clear();
     }
 
-    /// Forwards what precedes an event, and writes the text that came with it; the event itself is kept back.
-    fn forward_text_of_last_event(&mut self, now: Duration, at: u64) {
+    /// Forwards what precedes an event, and writes the text that came with it; the event itself is kept back. `data`: that of
+    /// an event in which a tool call begins, so that the call's id and name leave, too.
+    fn forward_text_of_last_event(&mut self, now: Duration, at: u64, data: Option<&str>) {
         // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
         self.forward(now, self.call.raw.start_of_block(at));
+        let data = data.filter(|_| self.event_summary.begins_call()).map(|data| self.writer.without_end(data));
+        if let Some(data) = data.filter(|data| !data.is_empty()) {
+            let event_type = std::mem::take(&mut self.event_summary.event_type);
+            self.client.introduced = true;
+            return self.write(now, |writer, out| writer.rewrite(out, &event_type, &data));
+        }
         let mut out = Vec::new();
         for (piece, text) in self.event_summary.texts().filter(|(_, text)| !text.is_empty()) {
             self.writer.text(&mut out, piece.slot, text);

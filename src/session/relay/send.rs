@@ -10,8 +10,6 @@ use crate::provider::wire::{Framing, Writer};
 /// What the client has received, and is to receive.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// How many choices it has asked for.
-    pub(super) choices: usize,
     /// An event, or a part of one.
     pub(super) has_event: bool,
     /// A chunk with a choice: the client knows the answer's id and role.
@@ -28,8 +26,8 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new() -> Self {
-        let (choices, sent_at) = (1, Duration::ZERO);
-        Self { choices, has_event: false, introduced: false, finish: false, finished: Vec::new(), done: false, sent_at }
+        let (finished, sent_at) = (Vec::new(), Duration::ZERO);
+        Self { has_event: false, introduced: false, finish: false, finished, done: false, sent_at }
     }
 }
 

@@ -105,6 +105,31 @@ fn a_rest_that_comes_as_a_call_is_joined() {
 }
 
 #[test]
+fn a_call_that_begins_in_the_last_event_keeps_its_name() {
+    let call = |index: u32, arguments: &str| json!({"index": index, "id": format!("call_{index}"), "type": "function", "function": {"name": "write", "arguments": arguments}});
+    for calls in [vec![call(0, &ARGUMENTS[..20])], vec![call(1, "{}"), call(0, &ARGUMENTS[..20])]] {
+        let delta = json!({"role": "assistant", "tool_calls": calls});
+        let first =
+            event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]})) + DONE;
+        let ended = run(Relay::new(Limits::default()), &[closed(first), rest()]);
+        assert_eq!((ended.arguments(0), ended.finishes()), ((ARGUMENTS.to_owned(), 1), vec!["tool_calls".to_owned()]));
+        assert_eq!(ended.arguments(1).1, calls.len() - 1, "{}", ended.body);
+        assert_eq!(ended.chunks()[0]["choices"][0]["delta"], delta);
+    }
+}
+
+#[test]
+fn a_choice_that_never_began_is_not_made_up() {
+    let choice = |index: u32, content: &str| {
+        event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": content}, "finish_reason": null}]}))
+    };
+    let first = choice(0, "[1, 2");
+    let ended = run(Relay::new(Limits::default()).request(Vec::new(), 2), &[dropped(first.clone())]);
+    assert_eq!((ended.body, ended.transport_end), (first, TransportEnd::Dropped));
+    assert_eq!(ended.outcome.status(), Status::PassedThrough);
+}
+
+#[test]
 fn a_legacy_function_call_passes() {
     let chunk = |delta: Value| event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta}]}));
     let body = chunk(json!({"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": ""}}))

@@ -1,10 +1,13 @@
 //! Gemini.
 
+use restitch::Limits;
 use restitch::internal::chat::{Adaptation, Changes};
-use restitch::internal::wire::wire_of;
+use restitch::internal::relay::Relay;
+use restitch::internal::wire::{Tool, wire_of};
 use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish};
 
+use super::continued::{Fault, through};
 use super::{PREFILL, REPROMPT, Rest, ask, ending, read_body, read_data, text, write_body, writer_after, written};
 
 const WIRE: Dialect = Dialect::Gemini;
@@ -197,4 +200,15 @@ fn the_rest_is_asked_for() {
     );
     let model = Adaptation { model: Some("other"), ..Adaptation::default() };
     assert_eq!(wire_of(WIRE).adapt(r#"{"contents":[]}"#, &model), None);
+}
+
+/// Arguments are objects that come whole: a call without them has none, however the answer ends.
+#[test]
+fn a_call_without_arguments_passes() {
+    let call = r#"{"candidates":[{"content":{"parts":[{"functionCall":{"id":"q1","name":"f"}}],"role":"model"},"finishReason":"MAX_TOKENS","index":0}]}"#;
+    let first = format!("data: {call}\r\n\r\n");
+    let tool = Tool { name: "f".to_owned(), schema: Some(r#"{"required":["a"]}"#.to_owned()) };
+    let relay = Relay::new(Limits::default()).dialect(Dialect::Gemini).request(vec![tool], 1);
+    let received = through(relay, first.as_bytes(), Fault::Clean, 64, "");
+    assert_eq!((received.body, received.calls), (first, 0));
 }
