@@ -128,7 +128,7 @@ pub trait Wire: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Whether the arguments of tool calls are text, which can be cut. If not, they are objects that come whole.
+    /// Returns whether the arguments of tool calls are text, which can be cut. If not, they are objects that come whole.
     fn has_argument_text(&self) -> bool {
         true
     }
@@ -141,7 +141,7 @@ pub trait Wire: fmt::Debug + Send + Sync {
         )
     }
 
-    /// Whether every model continues text that it is given, as completions do.
+    /// Returns whether every model continues text that it is given, as completions do.
     fn always_continues(&self) -> bool {
         false
     }

@@ -166,7 +166,7 @@ struct Continuation {
     repairer: Option<PartRepairer>,
     /// Bytes that were delivered before it.
     delivered: usize,
-    /// Bytes that were given out, with its own.
+    /// Bytes that were given out, those of this call included.
     sent: usize,
     /// The join was reported.
     is_reported: bool,
@@ -205,7 +205,7 @@ struct Streaks {
     attempts: Attempts,
     /// At this cut a call was asked to reason less.
     has_reduced: bool,
-    /// What was wrong with the arguments that an answer made: the same again is the model's own.
+    /// Where the arguments that an answer completed violated their tool's schema.
     violation: Option<String>,
 }
 

@@ -27,7 +27,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use call::{Bill, OpenCall};
+use call::{OpenCall, Upstream};
 pub use reattach::Reattach;
 use send::Client;
 
@@ -74,7 +74,7 @@ pub struct Relay {
     writer: Box<dyn Writer>,
     /// What the event that is being read holds.
     event_summary: EventSummary,
-    bill: Bill,
+    upstream: Upstream,
     /// How lost connections are made again.
     reattach: Reattach,
     outputs: VecDeque<Output>,
@@ -88,7 +88,7 @@ enum Phase {
     /// A terminal event of a first call is kept back.
     Withheld,
     /// The stream can't be decoded and is forwarded unread.
-    Blind,
+    Unread,
     Done,
 }
 
@@ -104,7 +104,7 @@ impl Relay {
             client: Client::new(),
             writer: wire.writer(),
             event_summary: EventSummary::default(),
-            bill: Bill::default(),
+            upstream: Upstream::default(),
             reattach: Reattach::Never,
             outputs: VecDeque::new(),
         }
@@ -203,7 +203,7 @@ impl Relay {
         self.note_answer();
         match self.phase {
             Phase::Done => return,
-            Phase::Blind => return self.send(now, bytes),
+            Phase::Unread => return self.send(now, bytes),
             Phase::Open | Phase::Withheld => self.slots.session_mut().handle_input(now, Input::Activity),
         }
         if self.is_forwarding() {
@@ -225,7 +225,7 @@ impl Relay {
                 Err(error) => return self.undecodable(now, &error),
             };
             if self.event(now, end, data).is_break() {
-                // What else the call sent belongs to nobody.
+                // The rest of its bytes is dropped.
                 break;
             }
         }
@@ -233,7 +233,7 @@ impl Relay {
             self.forward(now, self.call.decoder.boundary());
             // A block without end that is made of comments alone reaches no cap of the decoder's.
             if self.call.raw.keep_chunk() > self.limits.parser.max_event_bytes.saturating_mul(2) {
-                self.go_blind(now);
+                self.pass_unread(now);
             }
         }
     }
@@ -242,10 +242,10 @@ impl Relay {
     pub fn handle_transport_end(&mut self, now: Duration, transport_end: TransportEnd) {
         match self.phase {
             Phase::Done => return,
-            Phase::Blind => return self.passed(now, transport_end),
+            Phase::Unread => return self.passed(now, transport_end),
             Phase::Open | Phase::Withheld => {}
         }
-        let mut torn = false;
+        let mut is_unterminated = false;
         if transport_end == TransportEnd::Closed {
             // Several servers end without the last blank line: the text before the end is an event all the same.
             let (wanted, observed) = (self.wants_data(), self.is_forwarding());
@@ -261,14 +261,14 @@ impl Relay {
                 if self.event(now, end, data).is_break() {
                     return;
                 }
-                torn = is_chunk && self.call.raw.has_bytes() && self.call.held.is_none();
+                is_unterminated = is_chunk && self.call.raw.has_bytes() && self.call.held.is_none();
             }
         }
         let transport = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
         self.finish_whole(now);
         let (forwards, passes) = (self.is_forwarding(), self.passes(&transport));
         let is_text = !self.event_summary.text.is_empty() && self.session().document().is_json();
-        if torn && forwards && !self.client.finish && (is_text || !passes) {
+        if is_unterminated && forwards && !self.client.finish && (is_text || !passes) {
             // The event counts: it leaves with the line end that it lacks, without which a client drops it.
             self.forward(now, u64::MAX);
             let end: &[u8] = match self.framing() {
@@ -301,14 +301,14 @@ impl Relay {
         let silence = self.silence();
         let waits = match self.phase {
             Phase::Withheld => true,
-            // A call for the rest, or the original request again: the client hears from nobody else.
+            // A call for the rest, or the original request again: nothing else reaches the client.
             Phase::Open if self.session().is_first() && self.call.opened => {
                 // Where nobody times the silence, comments would let the client wait forever.
                 let is_late = self.call.held.is_some() || !self.session().document().pending().is_empty();
                 is_late && silence.is_some()
             }
             Phase::Open => true,
-            Phase::Blind | Phase::Done => false,
+            Phase::Unread | Phase::Done => false,
         };
         let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.transport.keep_alive_interval))
             // Without a pause in between there would be nothing but comments.
@@ -346,7 +346,7 @@ impl Relay {
             Phase::Open if self.session().is_first() && self.is_cut_elsewhere() => idle(),
             Phase::Open => self.session().poll_timeout(self.call.opened),
             Phase::Withheld => idle(),
-            Phase::Blind | Phase::Done => None,
+            Phase::Unread | Phase::Done => None,
         }
     }
 
@@ -374,7 +374,7 @@ impl Relay {
     /// Returns whether the document is whole, and is all of the answer: of an answer that holds more than its text, or is
     /// no longer read, nobody knows what is missing.
     fn is_whole(&self) -> bool {
-        self.slots.is_whole() && !self.call.is_withheld && self.phase != Phase::Blind
+        self.slots.is_whole() && !self.call.is_withheld && self.phase != Phase::Unread
     }
 
     /// Takes one event that was read and that ended at `end`; `data` is its text where it may have to be written. Breaks
@@ -386,7 +386,7 @@ impl Relay {
             self.call.usage_apart = event.finishes.is_empty() && event.text.is_empty();
         }
         if event.error.is_some() {
-            self.bill.last_error.clone_from(&event.error);
+            self.upstream.last_error.clone_from(&event.error);
         }
         if event.is.reasoning {
             self.slots.session_mut().handle_input(now, Input::Reasoning);
@@ -400,7 +400,7 @@ impl Relay {
                 self.end_call(now, end);
                 return ControlFlow::Break(());
             }
-            Phase::Withheld | Phase::Blind | Phase::Done => {}
+            Phase::Withheld | Phase::Unread | Phase::Done => {}
         }
         ControlFlow::Continue(())
     }
@@ -408,16 +408,16 @@ impl Relay {
     /// The stream of the open call can't be decoded: a healthy one is forwarded unread, a continuation is over.
     fn undecodable(&mut self, now: Duration, error: &DecodeError) {
         if self.is_forwarding() {
-            self.go_blind(now);
+            self.pass_unread(now);
         } else {
             let end = self.call.end.take().unwrap_or_else(|| CallEnd::Error(error.to_string()));
             self.end_call(now, end);
         }
     }
 
-    fn go_blind(&mut self, now: Duration) {
+    fn pass_unread(&mut self, now: Duration) {
         self.call.held = None;
-        self.phase = Phase::Blind;
+        self.phase = Phase::Unread;
         self.forward(now, self.call.decoder.boundary());
         self.release(now);
         self.forward(now, u64::MAX);

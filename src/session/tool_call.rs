@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// Returns where arguments that an answer has completed violate their tool's schema. `None` where the answer before
-    /// made the same of them: then the model means it, and the join is not to blame.
+    /// violated it in the same place: then the model has written it so, and the join is right.
     pub(super) fn new_violation(&mut self) -> Option<String> {
         let path = self.violation()?;
         let is_known = self.streaks.violation.as_ref() == Some(&path);

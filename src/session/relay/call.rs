@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::raw::{Held, RawBytes};
-use super::reattach::Lost;
+use super::reattach::LostConnection;
 use super::{Output, Phase, Relay, TransportEnd};
 use crate::limits::Limits;
 use crate::provider::wire::{Framing, Reader, Wire};
@@ -15,7 +15,7 @@ use crate::sse::Framed;
 
 /// What the upstream said beside its answers.
 #[derive(Debug, Default)]
-pub(super) struct Bill {
+pub(super) struct Upstream {
     /// Usage of all calls before the open one.
     pub(super) usages: Option<String>,
     /// What the upstream said last when it failed.
@@ -37,7 +37,7 @@ pub(super) struct OpenCall {
     /// Bytes have come.
     pub(super) opened: bool,
     /// The connection that it is made in place of.
-    pub(super) lost: Option<Lost>,
+    pub(super) lost: Option<LostConnection>,
     /// How its choices have ended.
     pub(super) ends: Ends,
     /// The end of one of its choices was kept back.
@@ -100,11 +100,11 @@ impl Relay {
             if let Some(tokens) = answer_tokens(&usage) {
                 self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
             }
-            add_usage(&mut self.bill.usages, &usage);
+            add_usage(&mut self.upstream.usages, &usage);
         }
         self.call.end = None;
         let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
-        let mut end = match self.lost_for_good() {
+        let mut end = match self.end_of_lost() {
             Some(lost) if self.is_first_open() && self.passes(&lost) => {
                 return self.passed(now, TransportEnd::Dropped);
             }

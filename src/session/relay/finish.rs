@@ -48,7 +48,7 @@ impl Relay {
     /// Writes the end of all choices that the client has not seen end.
     fn write_finish(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
         let reasons: Vec<_> = self.open_choices().map(|choice| (choice, self.slots.reason(choice))).collect();
-        let usage = self.bill.usages.take();
+        let usage = self.upstream.usages.take();
         let usage_apart = self.call.usage_apart;
         let ending = Ending { reasons: &reasons, usage: usage.as_deref(), usage_apart, report: Some(report) };
         self.writer.finish(out, &self.slots.texts(), &ending);
@@ -62,7 +62,7 @@ impl Relay {
 
     fn write_failure(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
         let began = self.session().document().root_start().is_some();
-        let (message, code) = failure(began, self.bill.last_error.as_deref());
+        let (message, code) = failure(began, self.upstream.last_error.as_deref());
         self.writer.error(out, &message, code, report);
         TransportEnd::Closed
     }

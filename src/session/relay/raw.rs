@@ -85,7 +85,7 @@ impl RawBytes {
         self.forwarded + (self.pending.len() + self.chunk.len()) as u64
     }
 
-    /// Whether bytes wait.
+    /// Returns whether bytes wait.
     pub(super) fn has_bytes(&self) -> bool {
         !self.pending.is_empty() || !self.chunk.is_empty()
     }

@@ -7,7 +7,7 @@ use crate::session::{CallEnd, Request};
 
 /// What is known of a lost connection that is made again.
 #[derive(Debug)]
-pub(super) struct Lost {
+pub(super) struct LostConnection {
     /// How the connection ended.
     end: CallEnd,
     /// Bytes of the answer have come again.
@@ -17,7 +17,7 @@ pub(super) struct Lost {
 /// How a lost connection to a provider that keeps the answer is made again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reattach {
-    /// It is not.
+    /// No connection is made again.
     #[default]
     Never,
     /// With the events after the last one, where the response says that its provider keeps it.
@@ -26,16 +26,17 @@ pub enum Reattach {
     NextByte,
 }
 
-/// Times that one answer is attached to again.
-const MOST: u32 = 8;
+/// Times that one answer is attached to again. As many as calls for the rest by default, so that a connection that is lost
+/// every time ends.
+const MAX_ATTACHED: u32 = 8;
 
 impl Relay {
     /// Asks for the rest of the same answer, if the first call was lost and its provider can send it. Returns whether it
     /// did.
     pub(super) fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
         let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut) && self.is_forwarding();
-        let is_in_vain = self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered);
-        if !is_lost || is_in_vain || self.bill.reattached >= MOST {
+        let brought_nothing = self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered);
+        if !is_lost || brought_nothing || self.upstream.reattached >= MAX_ATTACHED {
             return false;
         }
         let query = match self.reattach {
@@ -44,7 +45,7 @@ impl Relay {
             _ => None,
         };
         let Some(query) = query else { return false };
-        self.bill.reattached += 1;
+        self.upstream.reattached += 1;
         if self.reattach == Reattach::NextEvent {
             let fresh = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
             let before = std::mem::replace(&mut self.call, fresh);
@@ -54,7 +55,7 @@ impl Relay {
                 (before.reader, before.ends, before.usage, before.usage_apart);
         }
         self.call.opened = false;
-        self.call.lost = Some(Lost { end: end.clone(), has_answered: false });
+        self.call.lost = Some(LostConnection { end: end.clone(), has_answered: false });
         self.phase = Phase::Open;
         let number = self.session().tally().continuations;
         let request = Request { number, turn: None, reduce_reasoning: false, resume: Some(query) };
@@ -66,7 +67,7 @@ impl Relay {
     pub(super) fn is_attached_again(&mut self) -> bool {
         let is_attached = self.call.lost.is_some();
         if is_attached {
-            self.bill.reattached = MOST;
+            self.upstream.reattached = MAX_ATTACHED;
         }
         is_attached
     }
@@ -79,7 +80,7 @@ impl Relay {
     }
 
     /// Returns how the connection was lost, if it could not be made again: the rest is asked for.
-    pub(super) fn lost_for_good(&mut self) -> Option<CallEnd> {
+    pub(super) fn end_of_lost(&mut self) -> Option<CallEnd> {
         self.call.lost.take_if(|lost| !lost.has_answered).map(|lost| lost.end)
     }
 }
