@@ -69,16 +69,16 @@ impl EventSummary {
             // Some servers write `NaN`, which several clients read: a piece of the text may be in it.
             self.is.opaque |= event.data.trim_start().starts_with('{');
         }
-        let wanted = wanted || self.begins_call() && !self.finishes.is_empty();
+        let wanted = wanted || self.has_more_than_text() && !self.finishes.is_empty();
         wanted.then(|| {
             event.event.as_ref().clone_into(&mut self.event_type);
             event.data.into_owned()
         })
     }
 
-    /// Returns whether a tool call begins in the event.
-    pub(super) fn begins_call(&self) -> bool {
-        self.pieces.iter().any(|piece| piece.name.is_some())
+    /// Returns whether the event has more of the answer than texts that go on: a tool call begins, or it has reasoning.
+    pub(super) fn has_more_than_text(&self) -> bool {
+        self.is.reasoning || self.pieces.iter().any(|piece| piece.name.is_some())
     }
 
     /// Keeps the buffers.

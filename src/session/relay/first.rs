@@ -151,11 +151,11 @@ impl Relay {
     }
 
     /// Forwards what precedes an event, and writes the text that came with it; the event itself is kept back. `data`: that of
-    /// an event in which a tool call begins, so that the call's id and name leave, too.
+    /// an event with more than text, which leaves without the end: the id and name of a call, or reasoning.
     fn forward_text_of_last_event(&mut self, now: Duration, at: u64, data: Option<&str>) {
         // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
         self.forward(now, self.call.raw.start_of_block(at));
-        let data = data.filter(|_| self.event_summary.begins_call()).map(|data| self.writer.without_end(data));
+        let data = data.filter(|_| self.event_summary.has_more_than_text()).map(|data| self.writer.without_end(data));
         if let Some(data) = data.filter(|data| !data.is_empty()) {
             let event_type = std::mem::take(&mut self.event_summary.event_type);
             self.client.introduced = true;

@@ -119,6 +119,18 @@ fn a_call_that_begins_in_the_last_event_keeps_its_name() {
 }
 
 #[test]
+fn reasoning_in_the_last_event_leaves() {
+    let delta = json!({"reasoning_content": "Two are left.", "content": "[1, "});
+    let first = event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]})) + DONE;
+    let rest = closed(text("b", "[1, 2]") + &finish("b", "stop") + DONE);
+    let ended = run(Relay::new(Limits::default()), &[closed(first), rest]);
+    assert_eq!((ended.chunks()[0]["choices"][0]["delta"].clone(), ended.finishes()), (delta, vec!["stop".to_owned()]));
+    let text: String =
+        ended.chunks().iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(text, "[1, 2]");
+}
+
+#[test]
 fn a_choice_that_never_began_is_not_made_up() {
     let choice = |index: u32, content: &str| {
         event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": content}, "finish_reason": null}]}))
