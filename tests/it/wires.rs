@@ -213,3 +213,23 @@ fn paths_tell_the_api() {
         assert_eq!(Dialect::of_path(path), dialect, "{path}");
     }
 }
+
+/// The body of a failure is an error that the API's clients read.
+#[test]
+fn errors_are_in_the_form_of_the_api() {
+    for (dialect, expected) in [
+        (
+            Dialect::Chat,
+            r#"{"error":{"message":"no \"luck\"","type":"upstream_error","param":null,"code":"c"},"restitch":{}}"#,
+        ),
+        (Dialect::Messages, r#"{"type":"error","error":{"type":"api_error","message":"no \"luck\""},"restitch":{}}"#),
+        (Dialect::Ollama, r#"{"error":"no \"luck\"","code":"c","restitch":{}}"#),
+        (Dialect::Cohere, r#"{"message":"no \"luck\"","code":"c","restitch":{}}"#),
+    ] {
+        assert_eq!(wire_of(dialect).error_body("no \"luck\"", "c", "{}"), expected);
+    }
+    for dialect in Dialect::ALL {
+        let body = wire_of(dialect).error_body("no \"luck\"", "c", "{}");
+        assert_eq!(read_body(dialect, &body).error.as_deref(), Some("no \"luck\""), "{dialect}");
+    }
+}

@@ -9,6 +9,7 @@ mod reader;
 mod request;
 mod writer;
 
+use crate::json::string::quoted;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
 };
@@ -62,6 +63,11 @@ impl Wire for Cohere {
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
         request::ask(body, rest, changes)
+    }
+
+    fn error_body(&self, message: &str, code: &str, report: &str) -> String {
+        let (message, code) = (quoted(message), quoted(code));
+        format!(r#"{{"message":{message},"code":{code},"restitch":{report}}}"#)
     }
 
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {

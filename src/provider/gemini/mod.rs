@@ -10,6 +10,7 @@ mod reader;
 mod request;
 mod writer;
 
+use crate::json::string::quoted;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
 };
@@ -74,6 +75,14 @@ impl Wire for Gemini {
 
     fn has_argument_text(&self) -> bool {
         false
+    }
+
+    fn error_body(&self, message: &str, code: &str, report: &str) -> String {
+        let (message, code) = (quoted(message), quoted(code));
+        let details =
+            format!(r#"[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{code},"domain":"restitch"}}]"#);
+        let error = format!(r#"{{"code":502,"message":{message},"status":"UNAVAILABLE","details":{details}}}"#);
+        format!(r#"{{"error":{error},"restitch":{report}}}"#)
     }
 
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {

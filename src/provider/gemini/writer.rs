@@ -1,12 +1,13 @@
 //! Writes events that continue a Gemini stream.
 
+use super::Gemini;
 use super::body::put_text;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
 use crate::provider::fields;
 use crate::provider::head::Head;
-use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
+use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
 #[derive(Debug, Default)]
@@ -99,11 +100,7 @@ impl wire::Writer for Writer {
     }
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
-        let (message, code) = (quoted(message), quoted(code));
-        let details =
-            format!(r#"[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{code},"domain":"restitch"}}]"#);
-        let error = format!(r#"{{"code":502,"message":{message},"status":"UNAVAILABLE","details":{details}}}"#);
-        self.event(out, &format!(r#"{{"error":{error},"restitch":{report}}}"#));
+        self.event(out, &Gemini.error_body(message, code, report));
         self.end(out);
     }
 

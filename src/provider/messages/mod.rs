@@ -15,6 +15,7 @@ use writer::Writer;
 use super::fields::{members_of, object};
 use super::wire::{self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire};
 use super::{Delta, Finish};
+use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
 
 /// Anthropic's Messages API.
@@ -63,6 +64,11 @@ impl Wire for Messages {
 
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
         request::ask(body, rest, changes)
+    }
+
+    fn error_body(&self, message: &str, _code: &str, report: &str) -> String {
+        let error = format!(r#"{{"type":"api_error","message":{}}}"#, quoted(message));
+        format!(r#"{{"type":"error","error":{error},"restitch":{report}}}"#)
     }
 
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {

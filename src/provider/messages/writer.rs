@@ -1,12 +1,12 @@
 //! Writes events that continue a Messages stream.
 
-use super::{is_call, stop_reason};
+use super::{Messages, is_call, stop_reason};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::Raw;
 use crate::provider::fields::{members_of, object, place, word};
 use crate::provider::usage::update_usage;
-use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
+use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
 use crate::provider::{Finish, SlotId};
 use crate::sse::Encoder;
 
@@ -118,9 +118,8 @@ impl wire::Writer for Writer {
         event(out, "ping", &format!(r#"{{"type":"ping","restitch":{report}}}"#));
     }
 
-    fn error(&mut self, out: &mut Vec<u8>, message: &str, _code: &str, report: &str) {
-        let error = format!(r#"{{"type":"api_error","message":{}}}"#, quoted(message));
-        event(out, "error", &format!(r#"{{"type":"error","error":{error},"restitch":{report}}}"#));
+    fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
+        event(out, "error", &Messages.error_body(message, code, report));
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {

@@ -79,6 +79,11 @@ impl Wire for Ollama {
         false
     }
 
+    fn error_body(&self, message: &str, code: &str, report: &str) -> String {
+        let (message, code) = (quoted(message), quoted(code));
+        format!(r#"{{"error":{message},"code":{code},"restitch":{report}}}"#)
+    }
+
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         request::adapt(body, adaptation)
     }

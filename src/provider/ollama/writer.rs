@@ -1,12 +1,12 @@
 //! Writes lines that continue an answer.
 
-use super::{counts, put_text, word};
+use super::{Ollama, counts, put_text, word};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::Raw;
 use crate::provider::fields;
 use crate::provider::head::Head;
-use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
+use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
 
 /// A writer of lines that look like those of the answer that the client is already reading.
 #[derive(Debug, Default)]
@@ -75,9 +75,8 @@ impl wire::Writer for Writer {
     }
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
-        let (message, code, report) = (quoted(message), quoted(code), fields::one_line(report));
-        let line = format!("{{\"error\":{message},\"code\":{code},\"restitch\":{report}}}\n");
-        out.extend_from_slice(line.as_bytes());
+        out.extend_from_slice(fields::one_line(&Ollama.error_body(message, code, report)).as_bytes());
+        out.push(b'\n');
     }
 
     fn rewrite(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
