@@ -10,7 +10,7 @@ mod body;
 #[allow(dead_code, unused_imports, reason = "the tests use more of it")]
 mod continued;
 #[path = "../../tests/it/wires/recorded.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
+#[allow(dead_code, unused_imports, reason = "the tests use more of it")]
 mod recorded;
 #[path = "../../tests/it/support.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
