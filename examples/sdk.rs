@@ -10,8 +10,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use hyper::body::{Body as _, Incoming};
-use restitch::internal::client::{Body, Client, Upstream};
+use hyper::body::Body as _;
+use restitch::internal::client::{Body, Client, Received, Upstream};
 use restitch::live::LiveExt;
 use restitch::session::SessionEvent;
 use restitch::sim::Sim;
@@ -80,7 +80,7 @@ impl Sdk {
         &self,
         request: &Request,
     ) -> Result<impl Stream<Item = Result<ChatCompletionChunk, ApiError>> + use<>, ApiError> {
-        let uri = self.http.upstream().uri_for("/v1/chat/completions");
+        let uri = self.http.upstream().uri_for("/v1/chat/completions").map_err(ApiError::new)?;
         let request = http::Request::post(uri)
             .header("content-type", "application/json")
             .body(Body::full(serde_json::to_vec(request).map_err(ApiError::new)?))
@@ -147,7 +147,7 @@ impl Error for ApiError {}
 
 /// The chunks of a response's body.
 struct Chunks {
-    body: Incoming,
+    body: Received,
     decoder: Decoder,
     ready: VecDeque<Result<ChatCompletionChunk, ApiError>>,
     is_done: bool,

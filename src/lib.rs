@@ -98,7 +98,7 @@ pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_e
 pub use envelope::AllowedRoots;
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
 pub use json::repair;
-pub use limits::{ContinuationLimits, Limits, ParserLimits, TransportLimits};
+pub use limits::{ContinuationLimits, Limits, ParserLimits, ServerLimits, TransportLimits};
 pub use session::{Message, Outcome, Retry};
 #[cfg(feature = "stream")]
 pub use stream::{Stitch, StitchText, Stitcher, TextDelta};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The caps of one answer, in three groups. Reaching one is a named outcome, never a silent loss.
+/// The caps of one answer and of the proxy, in four groups. Reaching one is a named outcome, never a silent loss.
 ///
 /// ```
 /// let limits = restitch::Limits::default().with_max_continuations(2);
@@ -17,6 +17,8 @@ pub struct Limits {
     pub continuation: ContinuationLimits,
     /// Caps on connections: bytes kept for them, and waits.
     pub transport: TransportLimits,
+    /// Caps on the clients of the proxy: how many, how much of them is kept, and how long it waits for them.
+    pub server: ServerLimits,
 }
 
 /// Caps on what is read: bytes and containers.
@@ -33,12 +35,12 @@ pub struct ParserLimits {
     /// Default 16 MiB.
     pub max_event_bytes: usize,
     /// Bytes of a continuation that may wait for the seam's decision. Default 64 KiB: a preamble, a fence and the
-    /// longest anchor fit many times over.
+    /// longest anchor fit many times over. A configuration file allows 256 KiB at most.
     pub max_pending_bytes: usize,
     /// Bytes at the end of the delivered text in which a continuation may begin other than at the asked anchor.
     /// Default 64 KiB, more than a model writes again before it goes on. Where a continuation stops repeating the text,
     /// this many bytes are searched for another place. The start of the root counts wherever it is; other text before
-    /// the window is not searched.
+    /// the window is not searched. A configuration file allows 256 KiB at most.
     pub overlap_window: usize,
     /// Whole children of open containers that `ChildIndex` remember, over all containers.
     /// Default 65,536: more rows than a model writes in one answer, and about 3 MiB.
@@ -48,6 +50,12 @@ pub struct ParserLimits {
     pub max_lookahead: usize,
     /// Repairs of one document. The text is malformed where one more would be needed. Default 65,536.
     pub max_repairs: usize,
+    /// Bytes of text of one answer that are kept, over all of its texts and tool calls. Default 64 MiB. A longer first answer
+    /// passes on unread; a continuation that makes the text longer is the last one.
+    pub max_text_bytes: usize,
+    /// Bytes of prose that are kept in front of a root. Default 64 KiB: preambles are far shorter. A text that begins with
+    /// more prose is no JSON: it is not kept, and the answer passes on unread.
+    pub max_preamble_bytes: usize,
 }
 
 impl Default for ParserLimits {
@@ -61,6 +69,8 @@ impl Default for ParserLimits {
             max_children: 1 << 16,
             max_lookahead: 4 << 10,
             max_repairs: 1 << 16,
+            max_text_bytes: 64 << 20,
+            max_preamble_bytes: 64 << 10,
         }
     }
 }
@@ -95,9 +105,21 @@ pub struct ContinuationLimits {
     /// Tokens of all answers to one request together, as the provider counts them, behind which no further call is made.
     /// Default: none.
     pub max_total_tokens: Option<u64>,
+    /// Tokens by which the raised limits of further calls may exceed the request's own limit, all calls together, as a
+    /// multiple of that limit. It counts where the operator lets calls be longer than the one before. Default 4: doubled
+    /// eight times in a row, a limit of 100 would be 51,100 tokens.
+    pub max_extra_tokens: u32,
     /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.
     /// Default: none.
     pub max_total_time: Option<Duration>,
+    /// How long counts what a refusal has said about a model. Default 1 hour: providers change their models, and a wrong
+    /// hint must not last. Zero: nothing is recorded.
+    pub max_hint_age: Duration,
+    /// Time over which the calls of a model are counted. Where most of them got 429 or 5xx, no further calls are made.
+    /// Default 10 s. Zero: nothing is counted.
+    pub overload_window: Duration,
+    /// Calls within `overload_window` below which nothing is concluded. Default 10.
+    pub overload_min_calls: u32,
 }
 
 impl Default for ContinuationLimits {
@@ -113,7 +135,11 @@ impl Default for ContinuationLimits {
             max_no_progress: 2,
             max_stalled_reports: 3,
             max_total_tokens: None,
+            max_extra_tokens: 4,
             max_total_time: None,
+            max_hint_age: Duration::from_secs(60 * 60),
+            overload_window: Duration::from_secs(10),
+            overload_min_calls: 10,
         }
     }
 }
@@ -122,7 +148,7 @@ impl Default for ContinuationLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransportLimits {
-    /// Bytes read ahead of a slow client. Default 1 MiB: a reset drops what only the kernel held.
+    /// Bytes read ahead of a slow client, beside what the kernel holds. Default 128 KiB: an answer of 30,000 tokens.
     pub max_read_ahead_bytes: usize,
     /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
     pub max_body_bytes: usize,
@@ -141,7 +167,7 @@ pub struct TransportLimits {
 impl Default for TransportLimits {
     fn default() -> Self {
         Self {
-            max_read_ahead_bytes: 1 << 20,
+            max_read_ahead_bytes: 128 << 10,
             max_body_bytes: 32 << 20,
             idle_timeout: Duration::from_secs(60),
             first_byte_timeout: Duration::from_secs(300),
@@ -150,6 +176,57 @@ impl Default for TransportLimits {
         }
     }
 }
+
+/// Caps on the clients of the proxy: how many, how much of them is kept, and how long it waits for them. A client is told
+/// which one was reached, where it still listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerLimits {
+    /// Connections at a time. Default 4,096; fewer where the process may have fewer files open.
+    pub max_connections: usize,
+    /// Connections at a time from one address. Default 256: one client can't take all.
+    pub max_connections_per_client: usize,
+    /// Bytes of all request bodies together whose end has not come. Default 256 MiB.
+    pub max_unfinished_bytes: usize,
+    /// Bytes of a request's head. Default 64 KiB: room for large cookies and tokens.
+    pub max_head_bytes: usize,
+    /// Fields of a request's head. Default 100.
+    pub max_head_fields: usize,
+    /// Time from a connection's first byte, or from its beginning, to the end of a request's head. Default 10 s.
+    pub head_timeout: Duration,
+    /// Time without a request after which a connection is closed. Default 75 s: longer than the idle time of most clients,
+    /// so that they close first.
+    pub unused_timeout: Duration,
+    /// Silence within a request's body. Default 30 s.
+    pub body_timeout: Duration,
+    /// Time in which a client takes none of the bytes that wait for it. Default 60 s.
+    pub write_timeout: Duration,
+    /// Time that open answers get to end when the proxy is told to stop. Default 30 s.
+    pub drain_timeout: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            max_connections: 4096,
+            max_connections_per_client: 256,
+            max_unfinished_bytes: 256 << 20,
+            max_head_bytes: 64 << 10,
+            max_head_fields: 100,
+            head_timeout: Duration::from_secs(10),
+            unused_timeout: Duration::from_secs(75),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The largest [`max_pending_bytes`](ParserLimits::max_pending_bytes) and [`overlap_window`](ParserLimits::overlap_window) of a
+/// configuration file. In text that repeats itself a seam of
+/// that size takes seconds.
+#[cfg(feature = "config")]
+pub(crate) const MAX_SEAM_BYTES: usize = 256 << 10;
 
 /// Returns whether a number can be a [`max_risk`](ContinuationLimits::max_risk).
 #[cfg(any(feature = "config", feature = "proxy"))]
@@ -183,6 +260,8 @@ setters! {
         with_max_children max_children: usize,
         with_max_lookahead max_lookahead: usize,
         with_max_repairs max_repairs: usize,
+        with_max_text_bytes max_text_bytes: usize,
+        with_max_preamble_bytes max_preamble_bytes: usize,
     }
     continuation: ContinuationLimits {
         with_max_anchor_chars max_anchor_chars: usize,
@@ -195,7 +274,11 @@ setters! {
         with_max_no_progress max_no_progress: u32,
         with_max_stalled_reports max_stalled_reports: u32,
         with_max_total_tokens max_total_tokens: Option<u64>,
+        with_max_extra_tokens max_extra_tokens: u32,
         with_max_total_time max_total_time: Option<Duration>,
+        with_max_hint_age max_hint_age: Duration,
+        with_overload_window overload_window: Duration,
+        with_overload_min_calls overload_min_calls: u32,
     }
     transport: TransportLimits {
         with_max_read_ahead_bytes max_read_ahead_bytes: usize,

@@ -35,6 +35,13 @@ impl Socket {
     pub(crate) fn new(stream: TcpStream, cut: Cut) -> Self {
         Self { io: TokioIo::new(stream), cut }
     }
+
+    /// Writes what can be written now, past what hyper writes.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn try_write(&self, bytes: &[u8]) {
+        // The connection is given up, so it does not matter whether the other side gets it.
+        let _ = self.io.inner().try_write(bytes);
+    }
 }
 
 impl Read for Socket {

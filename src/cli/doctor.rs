@@ -202,7 +202,7 @@ async fn reach(client: &Client, path: &str, key: &str) -> Reached {
 
 /// Returns status and body of an answer.
 async fn send(client: &Client, path: &str, key: &str, body: Option<String>) -> Result<(StatusCode, String), String> {
-    let uri = client.upstream().uri_for(path);
+    let uri = client.upstream().uri_for(path).map_err(|error| error.to_string())?;
     let mut request = if body.is_some() { Request::post(uri) } else { Request::get(uri) };
     if !key.is_empty() {
         let mut bearer = HeaderValue::try_from(format!("Bearer {key}"))

@@ -41,7 +41,8 @@ With --json: {"event", "path", "start", "end"}. `event` is one of begin, end, ke
 string_end, number, true, false, null. `begin` and `end` have a "kind", which is object or array. Scalars, keys,
 fragments and ends of strings have the bytes from `start` to `end` as "text"; those of strings also have the decoded
 "value". `string_end` has both for the whole string, and its text has the quotes. After the first root there is a
-"root", counted from 0. With several files there is a "file".
+"root", counted from 0. With several files there is a "file". Of a path with more than 512 bytes the beginning and the
+end are written, and "path_cut" is true.
 
 Text around the JSON, for example a Markdown fence, is left out. Of a malformed text, the events before the error are
 written, then the error is reported.
@@ -127,6 +128,8 @@ impl Watcher for Log<'_> {
 struct Line<'a> {
     event: &'static str,
     path: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    path_cut: bool,
     start: usize,
     end: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,9 +162,12 @@ impl Log<'_> {
             Event::StringEnd(_) => Some(string::decode(text.get(1..text.len().saturating_sub(1)).unwrap_or_default())),
             _ => None,
         };
+        let path = live.path().to_string();
+        let is_cut = path.len() > PATH;
         let line = Line {
             event: event.name(),
-            path: live.path().to_string(),
+            path: if is_cut { short(&path).into_owned() } else { path },
+            path_cut: is_cut,
             start: self.base + span.start,
             end: self.base + span.end,
             kind: kind.map(Kind::as_str),
@@ -199,6 +205,9 @@ impl Log<'_> {
 
 /// More bytes of lines than these are written before the end of their chunk.
 const LINES: usize = 1 << 20;
+
+/// Bytes of the longest path that is written whole. Deep in a document, paths would be most of what is written.
+const PATH: usize = 512;
 
 /// Characters that are shown of a text.
 const SHOWN: usize = 48;

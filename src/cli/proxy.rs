@@ -2,13 +2,15 @@
 
 use std::io;
 
+use tokio::runtime::Builder;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::settings::Settings;
-use super::{Console, Exit, block_on, epilogue, interrupted};
-use crate::client::{Client, Upstream};
+use super::{Console, Exit, epilogue, interrupted};
+use crate::ServerLimits;
+use crate::client::{Client, Error, TlsFiles, Upstream};
 use crate::config::{self, Config};
-use crate::proxy::Proxy;
+use crate::proxy::{Access, Proxy};
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,6 +25,7 @@ const EXAMPLES: &str = r#"Examples:
   restitch proxy --upstream https://openrouter.ai/api --listen 127.0.0.1:9000
   restitch proxy --upstream http://127.0.0.1:8788      # in front of `restitch sim`
   restitch proxy --config restitch.toml                # see `restitch config show`
+  restitch proxy --upstream https://api.openai.com --listen 0.0.0.0:7378 --token-variable LLM_PROXY_TOKEN
 
 Then point any OpenAI client at it, with its own key:
   OpenAI(base_url="http://127.0.0.1:7378/v1")
@@ -32,10 +35,11 @@ Then point any OpenAI client at it, with its own key:
          "messages": [{"role": "user", "content": "A long list, as JSON"}]}'
 
 `/healthz` answers 200. After Ctrl-C or SIGTERM the proxy takes no new connections, and ends when the open answers have
-ended. A second signal ends it at once. SIGHUP is ignored."#;
+ended; those that are open after 30 seconds (`drain_timeout`) are cut, and the exit code is 3. A second signal ends it at
+once. SIGHUP is ignored."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let Some(config) = args.settings.config(console) else { return Ok(()) };
+    let Some(mut config) = args.settings.config(console) else { return Ok(()) };
     let Some(upstream) = &config.proxy.upstream else {
         let words = "--upstream is missing; RESTITCH_UPSTREAM or a configuration file can set it, too";
         console.fail(Exit::Usage, words);
@@ -49,32 +53,91 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
+    let access = match access(&config.access) {
+        Ok(access) => access,
+        Err(mistake) => {
+            console.fail(Exit::Usage, mistake);
+            return Ok(());
+        }
+    };
     // A word that is not a level was rejected when it was read.
     let level = config.proxy.log.as_deref().map_or(Ok(LevelFilter::INFO), str::parse);
     debug_assert!(level.is_ok(), "{level:?}");
     let level = level.unwrap_or(LevelFilter::INFO);
     let listen = config.proxy.listen.unwrap_or(config::Proxy::LISTEN);
     console.start_log(Some(level));
-    let served = block_on(async {
+    fit_open_files(&mut config.limits.server);
+    let client = match client(upstream.clone(), &config) {
+        Ok(client) => client,
+        Err(error) => {
+            console.fail(Exit::Io, error);
+            return Ok(());
+        }
+    };
+    // The threads that serve have runtimes of their own.
+    let served: io::Result<bool> = Builder::new_current_thread().enable_all().build()?.block_on(async {
         // A signal may arrive as soon as the address is shown.
         let first = interrupted()?;
         ignore_hangups()?;
-        let client = Client::new(upstream.clone()).map_err(io::Error::other)?;
-        let server = configured(client, &config).bind(listen).await?;
+        let server = configured(client, &config).access(access).bind(listen).await?;
         console.note(format_args!("listening on {}, upstream {}", server.url(), upstream));
         first.await;
         let again = interrupted()?;
         console.note("draining: a second signal ends at once");
         tokio::select! {
-            () = server.shutdown() => {}
-            () = again => {}
+            has_ended = server.shutdown() => Ok(has_ended),
+            () = again => Ok(false),
         }
-        Ok(())
     });
-    if let Err(error) = served {
-        console.fail(Exit::Io, format_args!("{listen}: {error}"));
+    match served {
+        Ok(true) => {}
+        Ok(false) => console.fail(Exit::Cut, "open answers were cut"),
+        Err(error) => console.fail(Exit::Io, format_args!("{listen}: {error}")),
     }
     Ok(())
+}
+
+/// Raises how many files the process may have open, and lowers the number of connections to what fits: each has one to its
+/// client and one to the upstream.
+fn fit_open_files(limits: &mut ServerLimits) {
+    let wanted =
+        u64::try_from(limits.max_connections).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(OTHER_FILES);
+    let files = match rlimit::increase_nofile_limit(wanted) {
+        Ok(files) => files,
+        Err(error) => return tracing::warn!(%error, "cannot find out how many files may be open"),
+    };
+    if files < wanted {
+        let fits = usize::try_from(files.saturating_sub(OTHER_FILES) / 2).unwrap_or(usize::MAX).max(1);
+        tracing::warn!(files, max_connections = fits, "fewer connections than configured fit the limit of open files");
+        limits.max_connections = fits;
+    }
+}
+
+/// Files that are open beside connections: listeners, polls of each thread, standard streams, files of the system.
+const OTHER_FILES: u64 = 64;
+
+/// Returns who may use the proxy, with the token from the environment.
+fn access(config: &config::Access) -> Result<Access, String> {
+    Ok(Access {
+        token: config.token_variable.as_deref().map(token).transpose()?,
+        hosts: config.allow_hosts.clone(),
+        origins: config.allow_origins.clone(),
+        paths: config.allow_paths.clone(),
+        methods: config.allow_methods.clone(),
+    })
+}
+
+/// Reads the token. A proxy whose token is missing must not start without one.
+#[expect(clippy::disallowed_methods, reason = "a command does I/O: keys come from the environment")]
+fn token(variable: &str) -> Result<String, String> {
+    match std::env::var(variable) {
+        // A header can carry it.
+        Ok(token) if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(token),
+        Ok(token) if !token.is_empty() => {
+            Err(format!("--token-variable: {variable} has characters that are no visible ASCII, such as a line end"))
+        }
+        _ => Err(format!("--token-variable: the environment has no {variable}, or nothing in it")),
+    }
 }
 
 /// Ignores SIGHUP, so that a terminal that closes ends no answer. The log says that the configuration is not read
@@ -96,6 +159,12 @@ fn ignore_hangups() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a client of an upstream with the files of `[tls]`.
+pub(super) fn client(upstream: Upstream, config: &Config) -> Result<Client, Error> {
+    let config::Tls { ca_file, client_cert, client_key, .. } = config.tls.clone();
+    Client::with_tls(upstream, &TlsFiles { ca_file, client_cert, client_key })
+}
+
 /// Makes a proxy with this configuration.
 pub(super) fn configured(client: Client, config: &Config) -> Proxy {
     Proxy::new(client)
@@ -103,6 +172,7 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .prompt(config.prompt.clone())
         .capabilities(config.table())
         .shapes(config.shapes.iter().cloned())
+        .threads(config.proxy.threads.unwrap_or_else(config::Proxy::default_threads))
         .adapt(config.proxy.adapt.unwrap_or_default())
         .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
         .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))

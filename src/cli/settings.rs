@@ -9,7 +9,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::{Console, Exit, repair};
-use crate::config::Config;
+use crate::config::{Config, Proxy};
 use crate::limits::is_probability;
 use crate::repair::RepairLevel;
 use crate::session::GiveUp;
@@ -26,6 +26,9 @@ pub(super) struct Settings {
     /// The provider's address: `https://host[:port][/prefix]`. The path of a request is appended.
     #[arg(long, value_name = "URL", env = "RESTITCH_UPSTREAM", hide_env_values = true)]
     upstream: Option<String>,
+    /// How many threads serve connections. [default: one for each core]
+    #[arg(long, value_name = "N", env = "RESTITCH_THREADS", value_parser = threads())]
+    threads: Option<usize>,
     /// The most calls after the first one, for one answer. [default: 8]
     #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
     continuations: Option<u32>,
@@ -58,11 +61,37 @@ pub(super) struct Settings {
     /// over it. [default: info]
     #[arg(long, value_name = "LEVEL", env = "RESTITCH_LOG")]
     log: Option<LevelFilter>,
+    #[command(flatten)]
+    trust: Trust,
+}
+
+/// Who is trusted: clients by their token, the upstream by its certificate.
+#[derive(Clone, Debug, clap::Args)]
+struct Trust {
+    /// The environment variable that has the token of the proxy. A request without the token is refused. [default: no token
+    /// is needed]
+    #[arg(long, value_name = "VARIABLE", env = "RESTITCH_TOKEN_VARIABLE")]
+    token_variable: Option<String>,
+    /// Certificates in PEM that are trusted in addition to the system's, for an upstream of your own.
+    #[arg(long, value_name = "FILE", env = "RESTITCH_CA_FILE")]
+    ca_file: Option<PathBuf>,
+    /// The proxy's own certificate in PEM, for an upstream that asks for one.
+    #[arg(long, value_name = "FILE", env = "RESTITCH_CLIENT_CERT")]
+    client_cert: Option<PathBuf>,
+    /// The private key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE", env = "RESTITCH_CLIENT_KEY")]
+    client_key: Option<PathBuf>,
 }
 
 /// Parses a [`GiveUp`] by its name. Help and completions list the names.
 fn give_up() -> impl TypedValueParser<Value = GiveUp> {
     PossibleValuesParser::new(GiveUp::ALL.map(GiveUp::as_str)).try_map(|name| name.parse::<GiveUp>())
+}
+
+/// Parses a number of threads.
+fn threads() -> impl TypedValueParser<Value = usize> {
+    let most = i64::try_from(Proxy::MOST_THREADS).unwrap_or(i64::MAX);
+    clap::value_parser!(u32).range(1..=most).map(|threads| threads as usize)
 }
 
 /// Parses a probability from 0 to 1.
@@ -94,10 +123,16 @@ impl Settings {
         limits.transport.max_body_bytes = self.body.unwrap_or(limits.transport.max_body_bytes);
         proxy.listen = self.listen.or(proxy.listen);
         proxy.upstream = self.upstream.clone().or(proxy.upstream.take());
+        proxy.threads = self.threads.or(proxy.threads);
         proxy.adapt = self.adapt.or(proxy.adapt);
         proxy.on_give_up = self.on_give_up.or(proxy.on_give_up);
         proxy.repair = self.repair.or(proxy.repair);
         proxy.log = self.log.map(|level| level.to_string()).or(proxy.log.take());
+        let (trust, access, tls) = (&self.trust, &mut config.access, &mut config.tls);
+        access.token_variable = trust.token_variable.clone().or(access.token_variable.take());
+        tls.ca_file = trust.ca_file.clone().or(tls.ca_file.take());
+        tls.client_cert = trust.client_cert.clone().or(tls.client_cert.take());
+        tls.client_key = trust.client_key.clone().or(tls.client_key.take());
         Some(config)
     }
 }

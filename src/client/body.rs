@@ -14,7 +14,12 @@ use hyper::body::{Frame, SizeHint};
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A request's body: bytes that are there, or bytes that are still to come.
-pub struct Body(UnsyncBoxBody<Bytes, BodyError>);
+pub struct Body(Content);
+
+enum Content {
+    Full(Full<Bytes>),
+    Coming(UnsyncBoxBody<Bytes, BodyError>),
+}
 
 impl Body {
     /// Creates a body without bytes.
@@ -24,7 +29,7 @@ impl Body {
 
     /// Creates a body of bytes that are all there. They are sent with their length.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
-        Self::wrap(Full::new(bytes.into()))
+        Self(Content::Full(Full::new(bytes.into())))
     }
 
     /// Creates a body of bytes that are still to come. They are sent in chunks.
@@ -42,7 +47,15 @@ impl Body {
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        Self(body.map_err(Into::into).boxed_unsync())
+        Self(Content::Coming(body.map_err(Into::into).boxed_unsync()))
+    }
+
+    /// Returns the same body once more, if its bytes are all there.
+    pub(super) fn again(&self) -> Option<Self> {
+        match &self.0 {
+            Content::Full(bytes) => Some(Self(Content::Full(bytes.clone()))),
+            Content::Coming(_) => None,
+        }
     }
 }
 
@@ -70,15 +83,24 @@ impl hyper::body::Body for Body {
     type Error = BodyError;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.get_mut().0).poll_frame(cx)
+        match &mut self.get_mut().0 {
+            Content::Full(bytes) => Pin::new(bytes).poll_frame(cx).map_err(|never| match never {}),
+            Content::Coming(body) => Pin::new(body).poll_frame(cx),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        match &self.0 {
+            Content::Full(bytes) => bytes.is_end_stream(),
+            Content::Coming(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.size_hint()
+        match &self.0 {
+            Content::Full(bytes) => bytes.size_hint(),
+            Content::Coming(body) => body.size_hint(),
+        }
     }
 }
 

@@ -1,27 +1,35 @@
-//! A thin HTTP client for one upstream: pooled HTTP/1.1 connections, TLS with the system's certificate roots, and
-//! addresses that no request can change.
+//! A thin HTTP client for one upstream: pooled HTTP/1.1 connections, TLS with the system's certificate roots and those of
+//! a file, and addresses that no request can change.
 //!
-//! The client does not look at what it carries, has no time-outs, and repeats no request that an upstream may have
-//! seen. Time-outs, retries and headers are the caller's.
+//! The body of a response polls the connection that brings it. No other task does. Frames that have come are joined before
+//! they are read. The client does not look at what it carries. Only a request whose connection was
+//! used before and ended without a byte of an answer is sent again: the upstream had closed the connection in the
+//! meantime. The waits for an answer, retries and headers are the caller's.
 
 mod body;
+mod connection;
+mod connector;
+mod error;
+mod informational;
+mod pool;
+mod received;
+mod tls;
 mod upstream;
 
-use std::error::Error as _;
-use std::fmt;
-use std::io;
-use std::time::Duration;
+use std::sync::Arc;
 
-use http::header::HOST;
+use http::header::{HOST, HeaderValue};
 use http::{Request, Response, Uri, Version};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 pub use body::{Body, BodyError};
-pub use upstream::{Upstream, UpstreamError};
+use connection::Connection;
+use connector::Connector;
+pub use error::Error;
+use informational::Informational;
+use pool::Pool;
+pub use received::Received;
+pub use tls::TlsFiles;
+pub use upstream::{PathError, Upstream, UpstreamError};
 
 /// A client of one upstream. Clones share their connections.
 ///
@@ -30,7 +38,7 @@ pub use upstream::{Upstream, UpstreamError};
 /// use restitch::internal::client::{Body, Client, Upstream};
 ///
 /// let client = Client::new(Upstream::parse("http://127.0.0.1:8080")?)?;
-/// let uri = client.upstream().uri_for("/v1/models");
+/// let uri = client.upstream().uri_for("/v1/models")?;
 /// let response = client.send(http::Request::get(uri).body(Body::empty())?).await?;
 /// assert!(response.status().is_success());
 /// # Ok(())
@@ -39,28 +47,32 @@ pub use upstream::{Upstream, UpstreamError};
 #[derive(Clone, Debug)]
 pub struct Client {
     upstream: Upstream,
-    pool: Pool,
+    /// The `Host` of all requests.
+    host: HeaderValue,
+    connector: Connector,
+    pool: Arc<Pool>,
 }
 
 impl Client {
     /// Creates a client of `upstream`. Connections are made when they are needed.
     ///
     /// # Errors
-    /// [`Error::NoRoots`] for an `https` upstream if the system has no certificate roots. An `http` upstream needs
-    /// none.
+    /// As [`with_tls`](Self::with_tls).
     pub fn new(upstream: Upstream) -> Result<Self, Error> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        // The TLS connector passes it `https` addresses.
-        connector.enforce_http(false);
-        let mut builder = legacy::Client::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(POOL_IDLE).pool_max_idle_per_host(POOL_CONNECTIONS);
-        let pool = if upstream.is_https() {
-            Pool::Tls(builder.build(tls(connector)?))
-        } else {
-            Pool::Plain(builder.build(connector))
-        };
-        Ok(Self { upstream, pool })
+        Self::with_tls(upstream, &TlsFiles::default())
+    }
+
+    /// Creates a client of `upstream` with these certificates. They count for an `https` upstream alone.
+    ///
+    /// # Errors
+    /// [`Error::NoRoots`] for an `https` upstream if there are no certificate roots, [`Error::Setting`] if a file cannot be
+    /// used, or the environment names a proxy that cannot.
+    pub fn with_tls(upstream: Upstream, files: &TlsFiles) -> Result<Self, Error> {
+        let connector = Connector::new(&upstream, files)?;
+        let host = HeaderValue::from_str(upstream.authority());
+        debug_assert!(host.is_ok(), "an authority has no byte that a header may not have");
+        let host = host.unwrap_or(HeaderValue::from_static(""));
+        Ok(Self { upstream, host, connector, pool: Arc::default() })
     }
 
     /// Returns the upstream that the requests go to.
@@ -68,85 +80,51 @@ impl Client {
         &self.upstream
     }
 
+    /// Returns a client of the same upstream with connections of its own.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { pool: Arc::default(), ..self.clone() }
+    }
+
     /// Sends a request and waits for the head of the response. The request's address must come from
     /// [`Upstream::uri_for`]; its `Host` header is replaced by the upstream's. Dropping the future or the response's
     /// body ends the call.
     ///
     /// # Errors
-    /// [`Error::Foreign`] if the address is not the upstream's, [`Error::Failed`] if no response came.
-    pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, Error> {
-        if !self.upstream.owns(request.uri()) {
-            return Err(Error::Foreign(request.uri().clone()));
+    /// [`Error::Foreign`] if the address is not the upstream's, [`Error::Connect`] if there was no connection,
+    /// [`Error::Failed`] if no response came.
+    pub async fn send(&self, request: Request<Body>) -> Result<Response<Received>, Error> {
+        let address = request.uri().clone();
+        if !self.upstream.owns(&address) {
+            return Err(Error::Foreign(address));
         }
-        request.headers_mut().remove(HOST);
+        let mut request = request;
+        request.headers_mut().insert(HOST, self.host.clone());
         *request.version_mut() = Version::HTTP_11;
-        match &self.pool {
-            Pool::Plain(client) => client.request(request).await,
-            Pool::Tls(client) => client.request(request).await,
-        }
-        .map_err(Error::Failed)
-    }
-}
-
-/// Why a call failed, or why a client was not created.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Error {
-    /// The system has no certificate roots, so no `https` upstream can be trusted.
-    NoRoots(io::Error),
-    /// The request's address is not the upstream's.
-    Foreign(Uri),
-    /// There was no connection, or it ended before the head of a response.
-    Failed(legacy::Error),
-}
-
-impl Error {
-    /// Returns whether no connection was made, so that the upstream has seen nothing of the request.
-    pub fn is_connect(&self) -> bool {
-        matches!(self, Self::Failed(error) if error.is_connect())
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRoots(error) => write!(f, "https needs the system's certificate roots: {error}"),
-            Self::Foreign(uri) => {
-                // The path and the query may hold secrets, and errors are logged.
-                let host = uri.authority().map_or("no host", |authority| authority.as_str());
-                write!(f, "the request is for {host}, which is not the upstream")
-            }
-            Self::Failed(error) => {
-                write!(f, "{error}")?;
-                // hyper's messages are short and leave the reason to the chain of sources.
-                let mut source = error.source();
-                while let Some(error) = source {
-                    write!(f, ": {error}")?;
-                    source = error.source();
-                }
-                Ok(())
+        *request.uri_mut() = address.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from);
+        if let Some(connection) = self.pool.take() {
+            let (parts, body) = request.into_parts();
+            let again = body.again().map(|body| Request::from_parts(parts.clone(), body));
+            match (self.exchange(connection, Request::from_parts(parts, body)).await, again) {
+                // The upstream has closed the connection while it was unused.
+                (Err(error), Some(again)) if error.is_unanswered() => request = again,
+                (answer, _) => return answer,
             }
         }
+        let connection = self.connector.connect(address).await?;
+        self.exchange(connection, request).await
+    }
+
+    async fn exchange(&self, mut connection: Connection, request: Request<Body>) -> Result<Response<Received>, Error> {
+        let mut request = request;
+        let informational = Informational::of(&mut request);
+        let response = tokio::select! {
+            () = informational.flooded() => return Err(Error::Informational),
+            response = connection.send(request) => response.map_err(Error::Failed)?,
+        };
+        if informational.is_flooded() {
+            return Err(Error::Informational);
+        }
+        Ok(response.map(|body| Received::new(body, connection, Arc::clone(&self.pool))))
     }
 }
-
-impl std::error::Error for Error {}
-
-/// One client per scheme, so that `http` never loads certificate roots.
-#[derive(Clone, Debug)]
-enum Pool {
-    Plain(legacy::Client<HttpConnector, Body>),
-    Tls(legacy::Client<HttpsConnector<HttpConnector>, Body>),
-}
-
-fn tls(connector: HttpConnector) -> Result<HttpsConnector<HttpConnector>, Error> {
-    let provider = rustls::crypto::ring::default_provider();
-    let builder = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider).map_err(Error::NoRoots)?;
-    Ok(builder.https_only().enable_http1().wrap_connector(connector))
-}
-
-/// How long an unused connection is kept. Servers usually close theirs after 60 seconds; the client must be first.
-const POOL_IDLE: Duration = Duration::from_secs(50);
-
-/// Unused connections that are kept. More calls at a time are possible; their connections are closed afterwards.
-const POOL_CONNECTIONS: usize = 32;

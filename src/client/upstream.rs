@@ -2,6 +2,7 @@
 //!
 //! This module does not know about connections.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -18,11 +19,11 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 /// use restitch::internal::client::Upstream;
 ///
 /// let upstream = Upstream::parse("https://llm.example/tenant/")?;
-/// assert_eq!(upstream.uri_for("/v1/models?limit=2"), "https://llm.example/tenant/v1/models?limit=2");
-/// assert_eq!(upstream.uri_for("//evil.example/x"), "https://llm.example/tenant/evil.example/x");
-/// assert_eq!(upstream.uri_for("http://evil.example/x"), "https://llm.example/tenant/x");
-/// assert_eq!(upstream.uri_for("/../../admin"), "https://llm.example/tenant/admin");
-/// # Ok::<(), restitch::internal::client::UpstreamError>(())
+/// assert_eq!(upstream.uri_for("/v1/models?limit=2")?, "https://llm.example/tenant/v1/models?limit=2");
+/// assert_eq!(upstream.uri_for("//evil.example/x")?, "https://llm.example/tenant/evil.example/x");
+/// assert_eq!(upstream.uri_for("http://evil.example/x")?, "https://llm.example/tenant/x");
+/// assert!(upstream.uri_for("/..%2fadmin").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
@@ -63,7 +64,7 @@ impl Upstream {
         if path.query().is_some() {
             return Err(UpstreamError::Query);
         }
-        if path.path().split('/').any(|segment| dots(segment).is_some()) {
+        if has_dot_segment(path.path()) {
             return Err(UpstreamError::DotSegment);
         }
         Ok(Self { scheme, authority, prefix: path.path().trim_end_matches('/').to_owned() })
@@ -71,26 +72,31 @@ impl Upstream {
 
     /// Returns the address of a request's path and query: the prefix, then the path.
     ///
-    /// Of a request target in absolute form only the path counts. Several leading slashes become one. Dot segments
-    /// (`.`, `..`, also written with `%2e`) are resolved before the prefix is added, so that none leads out of it. All
-    /// other bytes stay as they are; bytes that are illegal in an address are percent-encoded. A path that is too long
-    /// for an address (64 KiB) gives the prefix alone.
+    /// Of a request target in absolute form only the path counts. Several leading slashes become one. All other bytes stay
+    /// as they are; bytes that are illegal in an address are percent-encoded.
     ///
     /// If the prefix ends in `/v1` and the path starts with `/v1`, the address has one `/v1`: providers document their
     /// address with it, and clients send it.
     ///
     /// ```
     /// let upstream = restitch::internal::client::Upstream::parse("https://llm.example/api/v1")?;
-    /// assert_eq!(upstream.uri_for("/v1/models"), "https://llm.example/api/v1/models");
-    /// assert_eq!(upstream.uri_for("/models"), "https://llm.example/api/v1/models");
-    /// # Ok::<(), restitch::internal::client::UpstreamError>(())
+    /// assert_eq!(upstream.uri_for("/v1/models")?, "https://llm.example/api/v1/models");
+    /// assert_eq!(upstream.uri_for("/models")?, "https://llm.example/api/v1/models");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn uri_for(&self, path_and_query: &str) -> Uri {
+    ///
+    /// # Errors
+    /// [`PathError::DotSegment`] if the path could lead out of the prefix, [`PathError::TooLong`] if the address would be
+    /// longer than 64 KiB.
+    pub fn uri_for(&self, path_and_query: &str) -> Result<Uri, PathError> {
         let (path, query) = match path_and_query.split_once('?') {
             None => (path_and_query, None),
             Some((path, query)) => (path, Some(query)),
         };
-        let below = resolved(origin_path(path));
+        let below = format!("/{}", origin_path(path));
+        if has_dot_segment(&below) {
+            return Err(PathError::DotSegment);
+        }
         let is_doubled = self.prefix.ends_with(VERSION) && (below == VERSION || below.starts_with("/v1/"));
         let below = if is_doubled { &below[VERSION.len()..] } else { &below };
         let mut text = format!("{}{below}", self.prefix);
@@ -98,17 +104,21 @@ impl Upstream {
             text.push('?');
             text.push_str(query);
         }
-        let path = PathAndQuery::try_from(text.as_str())
-            .or_else(|_| PathAndQuery::try_from(encoded(&text)))
-            .or_else(|_| PathAndQuery::try_from(format!("{}/", self.prefix)))
-            .unwrap_or_else(|_| PathAndQuery::from_static("/"));
+        let path = PathAndQuery::try_from(text.as_str()).or_else(|_| PathAndQuery::try_from(encoded(&text)));
+        // Every byte is legal now, so only the length can be wrong.
+        let path = path.map_err(|_| PathError::TooLong)?;
         let mut uri = Uri::default().into_parts();
         uri.scheme = Some(self.scheme.clone());
         uri.authority = Some(self.authority.clone());
         uri.path_and_query = Some(path);
         let uri = Uri::from_parts(uri);
         debug_assert!(uri.is_ok(), "scheme, authority and path are there, and have been read: {uri:?}");
-        uri.unwrap_or_default()
+        Ok(uri.unwrap_or_default())
+    }
+
+    /// Returns the host, with the port if the address names one.
+    pub(super) fn authority(&self) -> &str {
+        self.authority.as_str()
     }
 
     /// Returns the host, without a port.
@@ -195,6 +205,27 @@ impl std::error::Error for UpstreamError {
     }
 }
 
+/// Why a request's path has no address on the upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathError {
+    /// It has a `.` or `..` segment, plain or after up to two percent-decodings.
+    DotSegment,
+    /// The address would be longer than 64 KiB.
+    TooLong,
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::DotSegment => "the path has a `.` or `..` segment, plain or encoded: send the path without it",
+            Self::TooLong => "the path and the query are longer than 64 KiB: send what is long in the body",
+        })
+    }
+}
+
+impl std::error::Error for PathError {}
+
 /// Returns the path of a request target from its first segment on, without scheme, host and leading slashes.
 fn origin_path(target: &str) -> &str {
     let path = match target.split_once("://") {
@@ -205,41 +236,52 @@ fn origin_path(target: &str) -> &str {
     path.trim_start_matches('/')
 }
 
-/// Returns `/` and `path` without dot segments (RFC 3986, section 5.2.4).
-fn resolved(path: &str) -> String {
-    let mut text = String::new();
-    let mut ends_in_slash = true;
-    for segment in path.split('/') {
-        let dots = dots(segment);
-        match dots {
-            None => {
-                text.push('/');
-                text.push_str(segment);
-            }
-            Some(2) => text.truncate(text.rfind('/').unwrap_or(0)),
-            Some(_) => {}
+/// Returns whether a path has a `.` or `..` segment for a server that decodes it up to [`DECODINGS`] times. Such a server
+/// would leave the prefix. Clients resolve dot segments before they send a path, so none is refused for one.
+fn has_dot_segment(path: &str) -> bool {
+    let mut path = Cow::Borrowed(path.as_bytes());
+    for _ in 0..DECODINGS {
+        if has_plain_dot_segment(&path) {
+            return true;
         }
-        ends_in_slash = dots.is_some();
+        if !path.contains(&b'%') {
+            return false;
+        }
+        path = Cow::Owned(decoded(&path));
     }
-    if ends_in_slash {
-        text.push('/');
-    }
-    text
+    has_plain_dot_segment(&path)
 }
 
-/// Returns how many dots a segment consists of, if it is one or two dots, plain or percent-encoded.
-fn dots(segment: &str) -> Option<usize> {
-    let mut rest = segment;
-    let mut count = 0;
-    while !rest.is_empty() {
-        let dot = if rest.starts_with('.') { 1 } else { 3 };
-        if dot == 3 && !rest.get(..3).is_some_and(|dot| dot.eq_ignore_ascii_case("%2e")) {
-            return None;
+/// How often a path may be decoded on its way to what reads it: once by a gateway, and once by the server.
+const DECODINGS: usize = 2;
+
+fn has_plain_dot_segment(path: &[u8]) -> bool {
+    path.split(|byte| SEGMENT_ENDS.contains(byte)).any(|segment| matches!(segment, b"." | b".."))
+}
+
+/// What ends a segment for some server: Windows has `\`, Java servers drop what follows `;`, and a server that decodes too
+/// early may find a query, a fragment or the end of a C string.
+const SEGMENT_ENDS: &[u8] = b"/\\;?#\0";
+
+/// Returns `text` percent-decoded once. An escape that is not valid stays as it is.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let digit = |at: usize| text.get(at).and_then(|&byte| char::from(byte).to_digit(16));
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        match (byte, digit(at + 1), digit(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                // Two hexadecimal digits fit in a byte.
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
         }
-        rest = &rest[dot..];
-        count += 1;
     }
-    (1..=2).contains(&count).then_some(count)
+    out
 }
 
 /// Returns `text` with every byte percent-encoded that RFC 3986 lists neither as unreserved nor as reserved.
@@ -304,6 +346,10 @@ mod tests {
             ("/a//b/", "/a//b/"),
             ("/a%2Fb/%41..", "/a%2Fb/%41.."),
             ("/...", "/..."),
+            ("/.a/..b/c../%2e%2ed", "/.a/..b/c../%2e%2ed"),
+            ("/a%2fb%5cc%00/%zz%2/%", "/a%2fb%5cc%00/%zz%2/%"),
+            ("/x?..%2fy", "/x?..%2fy"),
+            ("/%25252e%25252e/x", "/%25252e%25252e/x"),
             ("", "/"),
             ("/", "/"),
             ("?a=b", "/?a=b"),
@@ -317,13 +363,6 @@ mod tests {
             ("http://evil.example//x", "/x"),
             ("/x?http://evil.example/", "/x?http://evil.example/"),
             ("/http://evil.example/", "/http://evil.example/"),
-            ("/../../etc", "/etc"),
-            ("/a/../../etc", "/etc"),
-            ("/a/./b/../c", "/a/c"),
-            ("/a/b/..", "/a/"),
-            ("/a/.", "/a/"),
-            ("/%2e%2E/.%2e/etc", "/etc"),
-            ("/..//evil.example", "//evil.example"),
             ("@evil.example", "/@evil.example"),
             (":80@evil.example/", "/:80@evil.example/"),
             ("/a b\u{e9}\r\nHost: evil", "/a%20b%C3%A9%0D%0AHost:%20evil"),
@@ -333,15 +372,47 @@ mod tests {
                 // A `/v1` that both the prefix and the path have is there once.
                 let expected =
                     if prefix.is_empty() { expected } else { expected.strip_prefix("/v1").unwrap_or(expected) };
-                let uri = upstream.uri_for(path);
+                let uri = upstream.uri_for(path).unwrap();
                 assert_eq!(uri.to_string(), format!("http://up.example:81{prefix}{expected}"), "{path:?}");
                 assert!(upstream.owns(&uri));
             }
         }
-        let long = "/a".repeat(40_000);
-        assert_eq!(deep.uri_for(&long), "http://up.example:81/t/v1/");
+        assert_eq!(deep.uri_for(&"/a".repeat(40_000)), Err(PathError::TooLong));
+        assert_eq!(deep.uri_for(&format!("/a?{}", "b".repeat(70_000))), Err(PathError::TooLong));
         assert!(!bare.owns(&Uri::from_static("http://up.example/")));
         assert!(!bare.owns(&Uri::from_static("https://up.example:81/")));
         assert!(!bare.owns(&Uri::from_static("/v1")));
+    }
+    #[test]
+    fn a_path_with_a_dot_segment_has_no_address() {
+        let upstream = Upstream::parse("http://up.example/prefix").unwrap();
+        for path in [
+            "/..",
+            "/a/.",
+            "/a/./b",
+            "/../../etc",
+            "/a/../../etc",
+            "/..//evil.example",
+            "http://evil.example/../x",
+            "/%2e%2E/.%2e/etc",
+            "/..%2fadmin",
+            "/a/..%2Fadmin",
+            "/..%252fadmin",
+            "/%252e%252e/admin",
+            "/%252e%2e%252fadmin",
+            "/%%32%65%%32%65/admin",
+            "/..\\admin",
+            "/..%5cadmin",
+            "/..%255cadmin",
+            "/a%5c..%5c..%5cadmin",
+            "/..;/admin",
+            "/..;a=b/admin",
+            "/..%3b/admin",
+            "/..%3fadmin",
+            "/..%23admin",
+            "/..%00/admin",
+        ] {
+            assert_eq!(upstream.uri_for(path), Err(PathError::DotSegment), "{path}");
+        }
     }
 }

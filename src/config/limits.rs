@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::limits::MAX_SEAM_BYTES;
+
 /// Declares a table whose keys are the members of [`Limits`](crate::Limits). Each is optional, and has the key of
 /// earlier versions, if there was one, as an alias.
 macro_rules! limits {
@@ -38,11 +40,13 @@ limits! {
         max_depth | "depth": Positive,
         max_line_bytes | "line": Positive,
         max_event_bytes | "event": Positive,
-        max_pending_bytes | "held": Positive,
-        overlap_window | "tail": usize,
+        max_pending_bytes | "held": SeamBytes<1>,
+        overlap_window | "tail": SeamBytes<0>,
         max_children | "siblings": usize,
         max_lookahead: usize,
         max_repairs: usize,
+        max_text_bytes: Positive,
+        max_preamble_bytes: usize,
     }
     continuation: ContinuationLimits {
         max_anchor_chars | "anchor": usize,
@@ -55,7 +59,11 @@ limits! {
         max_no_progress | "repeats": u32,
         max_stalled_reports | "strikes": u32,
         max_total_tokens | "tokens": OptionalCount,
+        max_extra_tokens: u32,
         max_total_time | "time": Seconds,
+        max_hint_age: Seconds,
+        overload_window: Seconds,
+        overload_min_calls: u32,
     }
     transport: TransportLimits {
         max_read_ahead_bytes | "read_ahead": usize,
@@ -64,6 +72,18 @@ limits! {
         first_byte_timeout | "first_byte": PositiveSeconds,
         keep_alive_interval | "keep_alive": Seconds,
         max_backoff | "backoff": Seconds,
+    }
+    server: ServerLimits {
+        max_connections: Positive,
+        max_connections_per_client: Positive,
+        max_unfinished_bytes: Positive,
+        max_head_bytes: Positive,
+        max_head_fields: Positive,
+        head_timeout: PositiveSeconds,
+        unused_timeout: PositiveSeconds,
+        body_timeout: PositiveSeconds,
+        write_timeout: PositiveSeconds,
+        drain_timeout: PositiveSeconds,
     }
 }
 
@@ -88,6 +108,34 @@ impl From<Positive> for usize {
 impl From<usize> for Positive {
     fn from(number: usize) -> Self {
         Self(number)
+    }
+}
+
+/// Bytes that are compared at a seam, from `LEAST` to [`MAX_SEAM_BYTES`].
+#[derive(Clone, Copy, Debug, Serialize)]
+struct SeamBytes<const LEAST: usize>(usize);
+
+impl<'de, const LEAST: usize> Deserialize<'de> for SeamBytes<LEAST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = usize::deserialize(deserializer)?;
+        if (LEAST..=MAX_SEAM_BYTES).contains(&number) {
+            return Ok(Self(number));
+        }
+        let expected =
+            format!("a number from {LEAST} to {MAX_SEAM_BYTES}: in text that repeats itself, a seam takes seconds");
+        Err(D::Error::invalid_value(Unexpected::Unsigned(number as u64), &expected.as_str()))
+    }
+}
+
+impl<const LEAST: usize> From<SeamBytes<LEAST>> for usize {
+    fn from(number: SeamBytes<LEAST>) -> Self {
+        number.0
+    }
+}
+
+impl<const LEAST: usize> From<usize> for SeamBytes<LEAST> {
+    fn from(number: usize) -> Self {
+        Self(number.min(MAX_SEAM_BYTES))
     }
 }
 

@@ -1,5 +1,5 @@
 //! The configuration file: a TOML text with the limits, the words of the re-prompt, what models can be asked for, the
-//! shapes of responses, and how the proxy runs. docs/configuration.md describes it.
+//! shapes of responses, how the proxy runs, and who may use it. docs/configuration.md describes it.
 //!
 //! ```
 //! use restitch::internal::config::Config;
@@ -24,19 +24,23 @@
 //! assert_eq!(error.line, 2);
 //! # Ok::<(), restitch::internal::config::ConfigError>(())
 //! ```
-//! This module reads no files and no environment. It is given text.
+//! This module reads no files and no environment. It is given text. One default is the machine's: `threads`.
 
+mod access;
 mod capability;
 mod limits;
 mod prompt;
 mod proxy;
 mod shape;
+mod tls;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use access::Access;
 pub use proxy::Proxy;
+pub use tls::Tls;
 
 use crate::Limits;
 use crate::provider::capability::{Row, Table};
@@ -57,6 +61,10 @@ pub struct Config {
     pub shapes: Vec<Shape>,
     /// `[proxy]`.
     pub proxy: Proxy,
+    /// `[access]`.
+    pub access: Access,
+    /// `[tls]`.
+    pub tls: Tls,
 }
 
 /// The text, table by table.
@@ -64,6 +72,8 @@ pub struct Config {
 #[serde(deny_unknown_fields, default)]
 struct File {
     proxy: proxy::Proxy,
+    access: access::Access,
+    tls: tls::Tls,
     limits: limits::Limits,
     prompt: prompt::Prompt,
     capability: Vec<capability::Row>,
@@ -83,6 +93,8 @@ impl Config {
             capabilities: file.capability.into_iter().map(Row::from).collect(),
             shapes: file.shape.into(),
             proxy: file.proxy,
+            access: file.access,
+            tls: file.tls,
         })
     }
 
@@ -122,6 +134,11 @@ impl Config {
         if proxy.upstream.is_none() {
             text.push_str(NO_UPSTREAM);
         }
+        text += &format!("\n[access]\n{}", written(&self.access));
+        if self.access.token_variable.is_none() {
+            text.push_str(NO_TOKEN);
+        }
+        text += &format!("\n[tls]\n{}", written(&self.tls));
         text += &format!("\n[limits]\n{}", written(&limits::Limits::from(&self.limits)));
         text += &format!("\n[prompt]\n{}", written(&prompt::Prompt::from(&self.prompt)));
         if !self.shapes.is_empty() {
@@ -166,6 +183,9 @@ fn written(table: &impl Serialize) -> String {
 
 /// The line in place of an upstream that is not set.
 const NO_UPSTREAM: &str = "# upstream = \"https://api.example.com\"\n";
+
+/// The line in place of a token that is not set.
+const NO_TOKEN: &str = "# token_variable = \"LLM_PROXY_TOKEN\"\n";
 
 /// The line before the built-in rows.
 const BUILT_IN: &str = "\n\

@@ -19,6 +19,9 @@ pub struct Proxy {
     /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
+    /// How many threads serve connections.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "threads")]
+    pub threads: Option<usize>,
     /// Whether first requests are adapted to what their model can be asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapt: Option<bool>,
@@ -46,12 +49,21 @@ impl Proxy {
     /// The default for answers whose rest can't be had: a client would take a closed document for a whole one.
     pub const ON_GIVE_UP: GiveUp = GiveUp::Leave;
 
+    /// The most threads that can be set.
+    pub const MOST_THREADS: usize = 1024;
+
+    /// Returns how many threads serve connections by default: one for each core.
+    pub fn default_threads() -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
     /// Returns the settings with the defaults for what is not set. There is no default upstream.
     #[must_use]
     pub fn filled(&self) -> Self {
         Self {
             listen: self.listen.or(Some(Self::LISTEN)),
             upstream: self.upstream.clone(),
+            threads: self.threads.or_else(|| Some(Self::default_threads())),
             adapt: self.adapt.or(Some(false)),
             raise_max_tokens: self.raise_max_tokens.or(Some(1)),
             on_give_up: self.on_give_up.or(Some(Self::ON_GIVE_UP)),
@@ -64,16 +76,20 @@ impl Proxy {
 /// Returns an upstream's address with `***` in place of a password or a query. It may have neither, but people write
 /// them, and what is shown ends up in logs.
 pub(super) fn without_password(upstream: &str) -> String {
-    let (address, query) = match upstream.split_once('?') {
-        Some((address, _)) => (address, "?***"),
-        None => (upstream, ""),
+    let (scheme, rest) = upstream.split_once("://").map_or(("", upstream), |(scheme, rest)| (scheme, rest));
+    // A password may have any character, so it ends at the last `@`.
+    let (user_info, rest) = rest.rsplit_once('@').map_or((None, rest), |(user_info, rest)| (Some(user_info), rest));
+    let (address, query) = match rest.find(['?', '#']) {
+        Some(at) => (rest.get(..at).unwrap_or_default(), format!("{}***", rest.get(at..=at).unwrap_or_default())),
+        None => (rest, String::new()),
     };
-    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let Some((user_info, host)) = authority.rsplit_once('@') else { return format!("{address}{query}") };
-    // A name without a password may be a key.
-    let user = user_info.split_once(':').map_or(String::new(), |(user, _)| format!("{user}:"));
-    format!("{scheme}{}{user}***@{host}{path}{query}", if scheme.is_empty() { "" } else { "://" })
+    let user = user_info.map(|user_info| match user_info.split_once(':') {
+        Some((user, _)) => format!("{user}:***@"),
+        // A name without a password may be a key.
+        None => "***@".to_owned(),
+    });
+    let scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    format!("{scheme}{}{address}{query}", user.unwrap_or_default())
 }
 
 fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
@@ -105,6 +121,12 @@ mod give_up {
             None => serializer.serialize_none(),
         }
     }
+}
+
+fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let threads = usize::deserialize(deserializer)?;
+    let wrong = || D::Error::custom(format!("there can be 1 to {} threads", Proxy::MOST_THREADS));
+    (1..=Proxy::MOST_THREADS).contains(&threads).then_some(Some(threads)).ok_or_else(wrong)
 }
 
 fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {

@@ -41,6 +41,13 @@ const REACH_OF_HINTS: usize = 16 << 10;
 /// The number of bytes of a key or of white space on the path that are always shown at each end.
 const GAP: usize = 256;
 
+/// The number of bytes of keys and white space on the path that are shown at most, over all open containers, if the budget is
+/// not larger. Shared evenly: up to 64 open containers, each has as much as it would have alone.
+const PATH: usize = 64 << 10;
+
+/// The number of open containers for which this is no limit.
+const FEW: usize = 64;
+
 /// The number of bytes that a character of the budget pays for: the character, and the keys, brackets and space around
 /// it.
 const REACH_PER_CHARACTER: usize = 16;
@@ -80,7 +87,10 @@ pub fn hierarchy_context_for_prompt(document: &Document, index: Option<&ChildInd
         reach: reach.saturating_add(REACH),
         bytes_examined: 0,
         edits: Vec::new(),
-        gap: budget.max(GAP),
+        gap: match document.machine().frames().len() {
+            few if few <= FEW || budget >= text.len() => budget.max(GAP),
+            many => budget.max(GAP).min(budget.max(PATH) / 2 / many),
+        },
     };
     if document.is_complete() {
         rendering.closed_root(Span { start, end: text.len() });

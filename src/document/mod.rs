@@ -386,6 +386,11 @@ impl Document {
         self.parser.start.is_none() && self.parser.finder.is_prose()
     }
 
+    /// Returns how many bytes of prose the text ends with. 0 if a root or a fence has begun.
+    pub(crate) fn prose_len(&self) -> usize {
+        if self.parser.start.is_none() { self.parser.finder.prose_len() } else { 0 }
+    }
+
     /// Returns the machine at the end of the root; its offsets count in [`text`](Self::text).
     pub fn machine(&self) -> &Machine {
         &self.parser.machine

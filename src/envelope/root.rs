@@ -36,6 +36,8 @@ pub(crate) struct RootFinder {
     is_found: bool,
     /// Text precedes the fence.
     prose: bool,
+    /// The offset where that text was noticed.
+    prose_from: usize,
     /// A fence has opened, and only the root may follow it; its backticks and its label.
     fence: bool,
     ticks: usize,
@@ -76,6 +78,7 @@ impl RootFinder {
             offset: 0,
             is_found: false,
             prose: false,
+            prose_from: 0,
             fence: false,
             ticks: 0,
             label: Label::None,
@@ -149,6 +152,11 @@ impl RootFinder {
         self.prose && !self.fence && !self.is_found
     }
 
+    /// The number of bytes since something significant has come that is neither a root nor a fence nor reasoning.
+    pub(crate) fn prose_len(&self) -> usize {
+        if self.is_prose() { self.offset.saturating_sub(self.prose_from) } else { 0 }
+    }
+
     /// What is missing of the line that opens a fence, where the text ends inside one.
     pub(crate) fn rest_of_fence(&self) -> Option<&'static str> {
         let line = self.scanner.line();
@@ -193,7 +201,9 @@ impl RootFinder {
     }
 
     fn note_prose(&mut self) {
-        self.prose = true;
+        if !std::mem::replace(&mut self.prose, true) {
+            self.prose_from = self.offset;
+        }
         self.in_block |= self.fence;
         self.fence = false;
     }

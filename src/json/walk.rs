@@ -17,10 +17,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
 
 use super::Machine;
-use super::string::Unescaper;
+use super::string::decode;
 use crate::limits::Limits;
 
 /// One value as it is written, and its offset.
@@ -98,15 +98,10 @@ impl<'a> Raw<'a> {
         self.text.strip_prefix('"')?.strip_suffix('"')
     }
 
-    /// Decodes a string. Halves of surrogate pairs without the other half are left out.
+    /// Decodes a string. Half of a surrogate pair that stays alone becomes U+FFFD: without it, the string would read as
+    /// another word.
     pub fn decode(&self) -> Option<Cow<'a, str>> {
-        let inner = self.inner()?;
-        if memchr(b'\\', inner.as_bytes()).is_none() {
-            return Some(Cow::Borrowed(inner));
-        }
-        let mut out = String::with_capacity(inner.len());
-        Unescaper::default().push(inner, &mut out);
-        Some(Cow::Owned(out))
+        self.inner().map(decode)
     }
 
     /// Returns a number that has no sign, fraction or exponent, if it fits.

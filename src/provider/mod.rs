@@ -8,6 +8,7 @@ use std::fmt;
 
 pub mod capability;
 pub(crate) mod chat;
+mod chunks;
 mod cohere;
 mod completions;
 mod fields;

@@ -141,6 +141,13 @@ pub trait Wire: fmt::Debug + Send + Sync {
         )
     }
 
+    /// Returns the body of an error that no upstream has sent: its status, a code, and a message.
+    fn own_error_body(&self, status: u16, code: &str, message: &str) -> String {
+        let _ = status;
+        let (message, code) = (quoted(message), quoted(code));
+        format!(r#"{{"error":{{"message":{message},"type":"proxy_error","param":null,"code":{code}}}}}"#)
+    }
+
     /// Returns whether every model continues text that it is given, as completions do.
     fn always_continues(&self) -> bool {
         false

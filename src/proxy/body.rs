@@ -1,5 +1,6 @@
 //! Reads bodies up to a cap, and passes bodies on to a client so that a lost one ends the client's connection.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -7,8 +8,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, timeout};
 
+use super::socket::Answering;
 use crate::client::{self, BodyError};
 use crate::session::CallEnd;
 use crate::socket::Cut;
@@ -23,11 +25,13 @@ pub(super) struct Flushed<B> {
     /// `None` after the body has failed.
     body: Option<Pin<Box<B>>>,
     cut: Cut,
+    /// Dropped with the body.
+    _answering: Answering,
 }
 
 impl<B> Flushed<B> {
-    pub(super) fn new(body: B, cut: Cut) -> Self {
-        Self { body: Some(Box::pin(body)), cut }
+    pub(super) fn new(body: B, cut: Cut, answering: Answering) -> Self {
+        Self { body: Some(Box::pin(body)), cut, _answering: answering }
     }
 }
 
@@ -79,13 +83,15 @@ pub(super) enum ReadError {
     Dropped,
     /// No bytes came for too long.
     TimedOut,
+    /// There is no room for more bytes.
+    NoRoom,
 }
 
 impl ReadError {
     /// Returns how a call ended whose body was not read.
     pub(super) fn end(self) -> CallEnd {
         match self {
-            Self::Dropped => CallEnd::Dropped,
+            Self::Dropped | Self::NoRoom => CallEnd::Dropped,
             Self::TimedOut => CallEnd::TimedOut,
         }
     }
@@ -94,10 +100,20 @@ impl ReadError {
 impl Collected {
     /// Reads a body, or its first bytes if it is larger than `cap`. `timeouts` is how long the first bytes may take,
     /// and then each further read.
-    pub(super) async fn read<B>(
+    pub(super) async fn read<B>(body: B, cap: usize, timeouts: Option<(Duration, Duration)>) -> Result<Self, ReadError>
+    where
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<BodyError>,
+    {
+        Self::read_counted(body, cap, timeouts, |_| true).await
+    }
+
+    /// The same; `has_room` is called with the length of each frame, and returns whether there is room for it.
+    pub(super) async fn read_counted<B>(
         mut body: B,
         cap: usize,
         timeouts: Option<(Duration, Duration)>,
+        mut has_room: impl FnMut(usize) -> bool,
     ) -> Result<Self, ReadError>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -116,13 +132,74 @@ impl Collected {
                 None => body.frame().await,
             };
             let Some(frame) = frame else { return Ok(Self::Whole(read.freeze())) };
-            if let Ok(data) = frame.map_err(|_| ReadError::Dropped)?.into_data() {
+            let frame = frame.map_err(|error| {
+                let error: BodyError = error.into();
+                if error.is::<Stopped>() { ReadError::TimedOut } else { ReadError::Dropped }
+            })?;
+            if let Ok(data) = frame.into_data() {
+                if !has_room(data.len()) {
+                    return Err(ReadError::NoRoom);
+                }
                 read.extend_from_slice(&data);
             }
             if read.len() > cap {
                 return Ok(Self::Larger(client::Body::wrap(Replayed { read: Some(read.freeze()), rest: body })));
             }
         }
+    }
+}
+
+/// A client's body that fails if no bytes come for too long.
+pub(super) struct Punctual<B> {
+    body: B,
+    most: Duration,
+    /// Since the last bytes.
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> Punctual<B> {
+    pub(super) fn new(body: B, most: Duration) -> Self {
+        Self { body, most, silence: None }
+    }
+}
+
+/// The error of a body that sent no bytes for too long.
+#[derive(Debug)]
+pub(super) struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request's body stopped")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+impl<B> Body for Punctual<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BodyError>,
+{
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            this.silence = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(this.most)));
+        ready!(silence.as_mut().poll(cx));
+        Poll::Ready(Some(Err(Stopped.into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Decides which answers are read, and makes the calls that complete a cut one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -8,7 +9,6 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body_util::BodyStream;
-use hyper::body::Incoming;
 
 use super::Proxy;
 use super::body::Collected;
@@ -17,7 +17,7 @@ use super::frames::{BrokenOff, Frames};
 use super::kept::{KeptStream, StopOnDrop};
 use super::upstream::{self, Head};
 use crate::Limits;
-use crate::client::{Body, BodyError};
+use crate::client::{Body, BodyError, Received};
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::wire::{self, Framing};
@@ -46,6 +46,8 @@ pub(super) struct Conversation {
     pub(super) expects_json: bool,
     /// The proxy has added `response_format` to the body.
     pub(super) adds_json_mode: bool,
+    /// The members and headers of the request that the proxy has changed.
+    pub(super) adapted: BTreeSet<&'static str>,
 }
 
 /// Why a further call brought no stream.
@@ -62,6 +64,7 @@ impl std::fmt::Display for CallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
             CallEnd::Error(reason) | CallEnd::Rejected { reason, .. } => f.write_str(reason),
+            CallEnd::Overloaded => f.write_str("most calls to the upstream fail"),
             _ => f.write_str("the upstream broke off"),
         }
     }
@@ -75,7 +78,8 @@ impl Conversation {
         let (limits, give_up, repair) = (proxy.limits.clone(), proxy.give_up, proxy.repair);
         let head = head.uncompressed();
         let (expects_json, adds_json_mode) = (false, false);
-        Self { proxy, limits, give_up, repair, head, body, dialect, request, expects_json, adds_json_mode }
+        let adapted = BTreeSet::new();
+        Self { proxy, limits, give_up, repair, head, body, dialect, request, expects_json, adds_json_mode, adapted }
     }
 
     /// Shows a request to the tap.
@@ -97,7 +101,7 @@ impl Conversation {
     }
 
     /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.
-    pub(super) async fn answer(self, response: Response<Incoming>) -> Response<Body> {
+    pub(super) async fn answer(self, response: Response<Received>) -> Response<Body> {
         tracing::debug!(
             continuations = self.limits.continuation.max_continuations,
             on_give_up = self.give_up.as_str(),
@@ -231,12 +235,19 @@ impl Conversation {
         if let Some(query) = &request.resume {
             return self.resume(query).await;
         }
+        if self.proxy.is_overloaded(&self.request.model) {
+            return Err(CallEnd::Overloaded);
+        }
         if let Some(kept) = self.kept_stream().filter(|_| request.number == 1) {
             // A server with one slot answers nothing else until then.
             kept.stop().await;
         }
+        let mut is_switch_refused = false;
         loop {
-            let capability = self.proxy.capability(&self.request.model);
+            let mut capability = self.proxy.capability(&self.request.model);
+            if is_switch_refused {
+                capability.reasoning_off = None;
+            }
             let retry = self.retry(request, &capability);
             let is_prefix = retry.is_prefill();
             if is_prefix && capability.prefill == PrefillForm::None && !self.dialect.wire().always_continues() {
@@ -253,6 +264,7 @@ impl Conversation {
             };
             self.show_request(request.number, &body);
             let response = upstream::send(&self.proxy.client, &head, Body::full(body)).await;
+            self.proxy.count(&self.request.model, response.as_ref().ok().map(Response::status));
             let response = response.map_err(|error| rejected(error.to_string(), true))?;
             let status = response.status();
             if status == StatusCode::OK {
@@ -266,9 +278,12 @@ impl Conversation {
                         self.proxy.record(&self.request.model, hint);
                         return Err(CallEnd::PrefillRejected(reason));
                     }
-                    Some(hint @ CapabilityHint::NoMember(key)) if switch.is_some_and(|switch| switch.key == key) => {
+                    // The member and its value are the table's, and no client's.
+                    Some(hint @ (CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key)))
+                        if switch.is_some_and(|switch| switch.key == key) =>
+                    {
                         self.proxy.record(&self.request.model, hint);
-                        // The hint is recorded, so the next call does not have the member.
+                        is_switch_refused = true;
                         continue;
                     }
                     _ => return Err(rejected(reason, false)),
@@ -301,15 +316,17 @@ impl Conversation {
     /// Returns a further call, with a higher limit on its tokens where the operator allows one.
     fn retry(&self, request: &Request, capability: &Capability) -> Retry {
         let retry = Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.dialect);
-        let raised = |cap: u64| cap.saturating_mul(u64::from(self.proxy.token_factor).saturating_pow(request.number));
         match self.request.max_tokens.filter(|_| self.proxy.token_factor > 1) {
-            Some(cap) => retry.with_max_tokens(raised(cap)),
+            Some(cap) => {
+                let most = cap.saturating_mul(self.limits.continuation.max_extra_tokens.into());
+                retry.with_max_tokens(raised(cap, self.proxy.token_factor, request.number, most))
+            }
             None => retry,
         }
     }
 
     /// Returns what a refusal says about the model.
-    async fn hint(&self, response: Response<Incoming>) -> Option<CapabilityHint> {
+    async fn hint(&self, response: Response<Received>) -> Option<CapabilityHint> {
         let response = encoding::decoded(response).ok()?;
         let timeouts = Some((self.limits.transport.idle_timeout, self.limits.transport.idle_timeout));
         match Collected::read(response.into_body(), self.limits.parser.max_event_bytes, timeouts).await {
@@ -322,13 +339,31 @@ impl Conversation {
     }
 }
 
+/// Returns the limit on the tokens of a further call: `factor` times that of the call before, as long as all of them together
+/// exceed the request's own limit by `most` at most. Then it is the request's own again.
+fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
+    let (mut limit, mut left, mut extra) = (own, most, 0);
+    for _ in 0..number {
+        if left == 0 {
+            return own;
+        }
+        limit = limit.saturating_mul(factor.into());
+        extra = left.min(limit.saturating_sub(own));
+        left -= extra;
+        if factor < 2 {
+            break;
+        }
+    }
+    own.saturating_add(extra)
+}
+
 /// Returns whether a status says that the request's body is wrong.
 pub(super) fn is_invalid_request(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 /// Passes a response on as it came.
-pub(super) fn passed(response: Response<Incoming>) -> Response<Body> {
+pub(super) fn passed(response: Response<Received>) -> Response<Body> {
     response.map(Body::wrap)
 }
 
@@ -377,4 +412,23 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: a date is compared with the clock")]
     let now = SystemTime::now();
     Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::raised;
+
+    #[test]
+    fn raised_limits_are_limited_together() {
+        let limits = |factor, most| (1..=8).map(|call| raised(100, factor, call, most)).collect::<Vec<_>>();
+        assert_eq!(limits(2, 400), [200, 400, 100, 100, 100, 100, 100, 100]);
+        assert_eq!(limits(2, 1000), [200, 400, 700, 100, 100, 100, 100, 100]);
+        assert_eq!(limits(3, 0), [100; 8]);
+        assert_eq!(limits(1, 400), [100; 8]);
+        // No number overflows, and none is walked to.
+        assert_eq!(raised(u64::MAX, u32::MAX, u32::MAX, u64::MAX), u64::MAX);
+        assert_eq!(raised(1, 1, u32::MAX, 4), 1);
+        assert_eq!(raised(0, 2, u32::MAX, 0), 0);
+        assert_eq!((1..=8).map(|call| raised(100, 2, call, 400)).sum::<u64>(), 8 * 100 + 400);
+    }
 }

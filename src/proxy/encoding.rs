@@ -10,18 +10,18 @@ use compression_codecs::zstd::params::DParameter;
 use compression_codecs::{BrotliDecoder, DecodeV2, GzipDecoder, ZstdDecoder};
 use http::Response;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 
-use crate::client::BodyError;
+use crate::client::{BodyError, Received};
 
 /// A response as it came, in an encoding that there is no decoder for.
 pub(super) struct UnknownEncoding {
-    pub(super) response: Response<Incoming>,
+    pub(super) response: Response<Received>,
     pub(super) name: String,
 }
 
 /// Returns the response with a body that can be read. Fails if there is no decoder for its encoding.
-pub(super) fn decoded(mut response: Response<Incoming>) -> Result<Response<DecodedBody>, Box<UnknownEncoding>> {
+pub(super) fn decoded(mut response: Response<Received>) -> Result<Response<DecodedBody>, Box<UnknownEncoding>> {
     let headers = response.headers_mut();
     let encoding = headers.get(CONTENT_ENCODING).map(|name| String::from_utf8_lossy(name.as_bytes()).to_lowercase());
     let decoder = match encoding.as_deref().map(str::trim) {
@@ -39,13 +39,13 @@ pub(super) fn decoded(mut response: Response<Incoming>) -> Result<Response<Decod
 
 /// A response's body without its content encoding.
 pub(super) struct DecodedBody {
-    body: Incoming,
+    body: Received,
     /// `None` if the body is not encoded.
     decoder: Option<Decoder>,
 }
 
 impl DecodedBody {
-    pub(super) fn plain(body: Incoming) -> Self {
+    pub(super) fn plain(body: Received) -> Self {
         Self { body, decoder: None }
     }
 }

@@ -1,40 +1,54 @@
 //! Makes the first call, and adapts its request to the model if the operator wants that.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::body::Collected;
 use super::conversation::{Conversation, is_invalid_request};
-use super::serve::{error, unreachable};
+use super::refusal::{Refusal, unreachable};
 use super::upstream;
-use crate::client::Body;
+use crate::client::{Body, Received};
 use crate::provider::capability::CapabilityHint;
 use crate::provider::wire::Adaptation;
 use crate::provider::{Dialect, chat};
 
-/// Makes the first call and answers with its response, continued if it is cut.
+/// Makes the first call and answers with its response, continued if it is cut. A header names the members of the request
+/// that were changed.
 pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
-    let adapts = conversation.proxy.adapts;
-    if adapts {
+    if conversation.proxy.adapts {
         conversation.adapt();
-        if conversation.may_keep_stream() {
-            conversation.head.name_stream();
+        if conversation.may_keep_stream() && conversation.head.name_stream() {
+            conversation.adapted.insert(upstream::CONVERSATION);
             tracing::debug!("asked for a stream that is kept");
         }
     }
+    let mut adapted = BTreeSet::new();
+    let mut response = first_call(conversation, &mut adapted).await;
+    for member in adapted {
+        response.headers_mut().append(ADAPTED, HeaderValue::from_static(member));
+    }
+    response
+}
+
+/// Makes the first call, and once more if what was learned or added changes the request. `adapted`: what was changed in the
+/// request that was answered.
+async fn first_call(mut conversation: Conversation, adapted: &mut BTreeSet<&'static str>) -> Response<Body> {
+    adapted.clone_from(&conversation.adapted);
     let response = match send(&conversation).await {
         Ok(response) => response,
         Err(refused) => return refused,
     };
-    if !adapts || !is_invalid_request(response.status()) {
+    if !conversation.proxy.adapts || !is_invalid_request(response.status()) {
         return conversation.answer(response).await;
     }
     let (parts, body) = response.into_parts();
     let body = match Collected::read(body, REFUSAL, None).await {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
-        Err(_) => return error(StatusCode::BAD_GATEWAY, "the upstream broke off"),
+        Err(_) => return UPSTREAM_BROKE_OFF.answer(Some(conversation.dialect)),
     };
     conversation.show_refusal(&body);
     let is_known = conversation.records_refusal(&body);
@@ -44,18 +58,29 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
         return Response::from_parts(parts, Body::full(body));
     }
     conversation.adapt();
+    adapted.clone_from(&conversation.adapted);
     match send(&conversation).await {
         Ok(response) => conversation.answer(response).await,
         Err(refused) => refused,
     }
 }
 
-async fn send(conversation: &Conversation) -> Result<Response<Incoming>, Response<Body>> {
+async fn send(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     conversation.show_request(0, &conversation.body);
     let body = Body::full(conversation.body.clone());
     let sent = upstream::send(&conversation.proxy.client, &conversation.head, body).await;
-    sent.map_err(|cause| unreachable(&cause))
+    conversation.proxy.count(&conversation.request.model, sent.as_ref().ok().map(Response::status));
+    sent.map_err(|cause| unreachable(Some(conversation.dialect), &cause))
 }
+
+/// The response header that names a member of the request, or a header, that the proxy has changed.
+const ADAPTED: HeaderName = HeaderName::from_static("x-restitch-adapted");
+
+const UPSTREAM_BROKE_OFF: Refusal = Refusal::new(
+    StatusCode::BAD_GATEWAY,
+    "upstream_broke_off",
+    "the upstream broke off in the middle of an error: send the request again",
+);
 
 /// Bytes of a refusal that are read. A larger one passes unread.
 const REFUSAL: usize = 64 << 10;
@@ -83,7 +108,10 @@ impl Conversation {
         let without = refused.then_some(RESPONSE_FORMAT);
         let adaptation = Adaptation { without, model: model.as_deref(), adds_json_mode, streams_arguments: false };
         if let Some(body) = chat::adapt(body, &adaptation).map(Bytes::from) {
-            tracing::debug!(refused, adds_json_mode, searches = model.is_some(), "adapted a request to its model");
+            let searches = model.is_some();
+            tracing::debug!(model = ?self.request.model, refused, adds_json_mode, searches, "adapted a request to its model");
+            self.adapted.extend((refused || adds_json_mode).then_some(RESPONSE_FORMAT));
+            self.adapted.extend(searches.then_some("model"));
             self.body = body;
             self.request.has_json_mode = adds_json_mode || (self.request.has_json_mode && !refused);
             self.adds_json_mode = adds_json_mode;
@@ -98,6 +126,7 @@ impl Conversation {
         let Ok(body) = std::str::from_utf8(&self.body) else { return };
         if let Some(adapted) = self.dialect.wire().adapt(body, &adaptation) {
             tracing::debug!("asked for the arguments of tools as they are written");
+            self.adapted.insert("tools");
             self.body = adapted.into();
         }
     }
@@ -108,23 +137,26 @@ impl Conversation {
             return false;
         }
         (self.expects_json, self.request.has_json_mode) = (false, false);
+        self.adapted.remove(RESPONSE_FORMAT);
         let adaptation = Adaptation { without: Some(RESPONSE_FORMAT), ..Adaptation::default() };
         let body = std::str::from_utf8(&self.body).ok().and_then(|body| chat::adapt(body, &adaptation));
         self.body = body.map_or_else(|| self.body.clone(), Bytes::from);
         true
     }
 
-    /// Records that the model refuses `response_format`. Returns whether the refusal says so and the request had that
-    /// member.
+    /// Records that the model knows no `response_format`. Returns whether the refusal says so and the request is changed by it.
+    /// A refusal of its value is the client's own, since another client's value may be right.
     fn records_refusal(&self, refusal: &[u8]) -> bool {
         let hint = CapabilityHint::read(&String::from_utf8_lossy(refusal));
         let sent = std::str::from_utf8(&self.body);
         debug_assert!(sent.is_ok(), "a chat completion is JSON, and that is text");
         let sent = sent.unwrap_or_default();
         match hint {
-            Some(hint @ CapabilityHint::NoMember(RESPONSE_FORMAT)) if chat::has_member(sent, RESPONSE_FORMAT) => {
+            Some(hint @ CapabilityHint::NoMember(RESPONSE_FORMAT))
+                if self.dialect == Dialect::Chat && chat::has_member(sent, RESPONSE_FORMAT) =>
+            {
                 self.proxy.record(&self.request.model, hint);
-                true
+                !self.proxy.capability(&self.request.model).response_format
             }
             _ => false,
         }

@@ -1,31 +1,46 @@
 //! The proxy that clients of a provider's API use as their base URL.
 //!
 //! ```text
-//!  client ──▶ serve (connections, routes) ──▶ upstream (the request that goes out) ──▶ provider
+//!  client ──▶ listen, serve (connections, routes) ──▶ upstream (the request that goes out) ──▶ provider
 //!    ▲                                                                                    │
 //!    └── body ◀── conversation (streams: stream::Stitch · bodies: session::body) ◀────────┘
 //! ```
 //! The operator alone names the upstream: nothing in a request can choose host, scheme or key. Whatever is not a
 //! request of an API in `provider::wire` passes through unchanged.
 
+mod access;
 mod body;
+mod breaker;
+mod connections;
 mod conversation;
 mod encoding;
 mod first;
 mod frames;
+mod gate;
 mod kept;
+mod listen;
+mod refusal;
 mod serve;
+mod socket;
 mod upstream;
 mod whole;
+mod worker;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::StatusCode;
+use tokio::time::Instant;
+
+pub use access::Access;
+use breaker::Breaker;
 #[cfg(feature = "cli")]
 pub(crate) use conversation::{is_stream, is_transient, retry_after};
+pub use listen::Server;
 #[cfg(feature = "cli")]
-pub(crate) use serve::PROXY_ERROR;
-pub use serve::Server;
+pub(crate) use refusal::OwnError;
+
+use gate::Unfinished;
 
 use crate::Limits;
 use crate::client::Client;
@@ -33,7 +48,7 @@ use crate::provider::capability::cache::CapabilityCache;
 use crate::provider::capability::{Capability, CapabilityHint, Table};
 use crate::repair::RepairLevel;
 use crate::session::relay::Output;
-use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, SessionEvent};
+use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, SessionEvent, StopReason};
 use crate::shape::{RootKind, Shape};
 
 /// A proxy in front of one upstream.
@@ -53,6 +68,7 @@ use crate::shape::{RootKind, Shape};
 #[derive(Clone)]
 pub struct Proxy {
     client: Client,
+    access: Access,
     limits: Limits,
     prompt: Arc<Prompt>,
     capabilities: Table,
@@ -63,8 +79,15 @@ pub struct Proxy {
     repair: RepairLevel,
     /// What refusals have said about models.
     cache: Arc<Mutex<CapabilityCache>>,
+    /// How the calls of the last seconds have ended.
+    breaker: Arc<Mutex<Breaker>>,
+    /// The moment that all times of the proxy count from.
+    origin: Instant,
     observer: Option<Observer>,
     tap: Option<Arc<dyn Tap>>,
+    /// How many threads serve connections. 0: the caller's runtime does.
+    threads: usize,
+    unfinished: Unfinished,
 }
 
 /// Sees the bodies of chat completions on their way, which hold what users wrote. It sees no headers. It must not block
@@ -85,6 +108,7 @@ impl Proxy {
     pub fn new(client: Client) -> Self {
         Self {
             client,
+            access: Access::default(),
             limits: Limits::default(),
             prompt: Arc::default(),
             capabilities: Table::default(),
@@ -93,16 +117,37 @@ impl Proxy {
             token_factor: 1,
             give_up: GiveUp::Leave,
             repair: RepairLevel::Strict,
-            cache: Arc::default(),
+            cache: cache(&Limits::default()),
+            breaker: breaker(&Limits::default()),
+            origin: Instant::now(),
             observer: None,
             tap: None,
+            threads: 0,
+            unfinished: Unfinished::new(Limits::default().server.max_unfinished_bytes),
         }
+    }
+
+    /// Sets who may use the proxy, and for what.
+    #[must_use]
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
     }
 
     /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
+        self.unfinished = Unfinished::new(limits.server.max_unfinished_bytes);
+        (self.cache, self.breaker) = (cache(&limits), breaker(&limits));
         self.limits = limits;
+        self
+    }
+
+    /// Sets how many threads serve connections, each with upstream connections of its own. Default: 0, the caller's runtime
+    /// serves them.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
         self
     }
 
@@ -161,7 +206,8 @@ impl Proxy {
     }
 
     /// Sets by what factor each further call of an answer may be longer than the one before, where the request limits
-    /// its tokens. Default: 1, every call has the limit of the first.
+    /// its tokens, up to [`max_extra_tokens`](crate::ContinuationLimits::max_extra_tokens). Default: 1, every call has the
+    /// limit of the first.
     #[must_use]
     pub fn raise_max_tokens(mut self, factor: u32) -> Self {
         self.token_factor = factor.max(1);
@@ -197,20 +243,47 @@ impl Proxy {
     /// # Errors
     /// The address can't be listened on.
     pub async fn bind(self, addr: std::net::SocketAddr) -> std::io::Result<Server> {
-        serve::bind(self, addr).await
+        listen::bind(self, addr).await
     }
 
     /// Returns what a model can be asked for: the table, corrected by what refusals have said.
     fn capability(&self, model: &str) -> Capability {
-        let mut capability = self.capabilities.of(model, Some(self.client.upstream().host()));
-        self.cache().correct(model, &mut capability);
-        capability
+        let capability = self.capabilities.of(model, Some(self.client.upstream().host()));
+        self.cache().correct(model, capability, self.origin.elapsed())
     }
 
+    /// Records what a refusal says about a model.
     fn record(&self, model: &str, hint: CapabilityHint) {
-        if self.cache().record(model, hint) {
-            tracing::info!(?hint, "recorded what a refusal says about a model");
+        let mut cache = self.cache();
+        if cache.record(model, hint, self.origin.elapsed()) {
+            let recorded = cache.recorded();
+            drop(cache);
+            tracing::info!(?model, ?hint, recorded, "recorded what a refusal says about a model");
         }
+    }
+
+    /// Counts a call of a model that has ended with a status, or without one.
+    fn count(&self, model: &str, status: Option<StatusCode>) {
+        let failed = status.is_none_or(conversation::is_transient);
+        let changed = self.breaker().count(model, self.origin.elapsed(), failed);
+        match changed {
+            Some((true, calls)) => {
+                let (calls, failed) = (calls.made, calls.failed);
+                tracing::warn!(?model, calls, failed, "most calls fail: no continuations are asked for");
+            }
+            Some((false, _)) => tracing::info!(?model, "continuations are asked for again"),
+            None => {}
+        }
+    }
+
+    /// Returns whether most calls of a model fail.
+    fn is_overloaded(&self, model: &str) -> bool {
+        self.breaker().is_open(model, self.origin.elapsed())
+    }
+
+    /// As with the cache, each change is one call.
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A panic elsewhere leaves the cache valid, since each change to it is one call.
@@ -245,6 +318,8 @@ impl Proxy {
             Output::Event(SessionEvent::Failed { call, reason, .. }) => warn_of_failure(*call, reason),
             Output::Done { outcome, .. } => tracing::info!(
                 status = outcome.status().as_str(),
+                stop = outcome.reason().map(StopReason::as_str),
+                limit = outcome.tally().limit.as_ref().map(tracing::field::display),
                 cause = outcome.cause().map(CutCause::as_str),
                 continuations = outcome.tally().continuations,
                 failures = outcome.tally().failures,
@@ -257,6 +332,14 @@ impl Proxy {
             observer(output);
         }
     }
+}
+
+fn breaker(limits: &Limits) -> Arc<Mutex<Breaker>> {
+    Arc::new(Mutex::new(Breaker::new(&limits.continuation)))
+}
+
+fn cache(limits: &Limits) -> Arc<Mutex<CapabilityCache>> {
+    Arc::new(Mutex::new(CapabilityCache::new(limits.continuation.max_hint_age)))
 }
 
 /// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or its key.

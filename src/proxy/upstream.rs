@@ -8,20 +8,19 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
 
 use crate::ContinuationLimits;
-use crate::client::{Body, Client, Error};
+use crate::client::{Body, Client, Error, Received};
 use crate::limits::is_probability;
 use crate::repair::RepairLevel;
 use crate::session::{GiveUp, GiveUpError, below};
 
 /// Sends a client's request to the upstream, with its method, path and headers and with `body`.
-pub(super) async fn send(client: &Client, head: &Head, body: Body) -> Result<Response<Incoming>, Error> {
+pub(super) async fn send(client: &Client, head: &Head, body: Body) -> Result<Response<Received>, Error> {
     let mut request = Request::new(body);
     *request.method_mut() = head.0.method.clone();
     let path = head.0.uri.path_and_query().map_or("/", |path| path.as_str());
-    *request.uri_mut() = client.upstream().uri_for(path);
+    *request.uri_mut() = client.upstream().uri_for(path)?;
     *request.headers_mut() = head.0.headers.clone();
     client.send(request).await
 }
@@ -65,15 +64,17 @@ impl Head {
         again
     }
 
-    /// Adds the name under which the server keeps the stream, if the request has none.
-    pub(super) fn name_stream(&mut self) {
-        if !self.0.headers.contains_key(CONVERSATION) {
+    /// Adds the name under which the server keeps the stream, if the request has none. Returns whether it had none.
+    pub(super) fn name_stream(&mut self) -> bool {
+        let is_unnamed = !self.0.headers.contains_key(CONVERSATION);
+        if is_unnamed {
             let random = || RandomState::new().build_hasher().finish();
             let name = format!("{OWN_STREAMS}{:016x}{:016x}", random(), random());
             self.0
                 .headers
                 .extend(HeaderValue::try_from(name).map(|name| (HeaderName::from_static(CONVERSATION), name)));
         }
+        is_unnamed
     }
 
     /// Returns the name under which the server keeps the stream, if it may be part of a path.
@@ -129,7 +130,7 @@ impl Head {
 const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"];
 
 /// The header that names a stream which the server is to keep (llama.cpp).
-const CONVERSATION: &str = "x-conversation-id";
+pub(super) const CONVERSATION: &str = "x-conversation-id";
 
 /// The start of the names of streams that have theirs from the proxy.
 const OWN_STREAMS: &str = "restitch-";

@@ -10,7 +10,7 @@ use super::conversation::Conversation;
 use super::encoding::DecodedBody;
 use crate::client::Body;
 use crate::session::body::Output;
-use crate::session::{CallEnd, Outcome, Status};
+use crate::session::{CallEnd, LimitReached, Outcome, Status};
 
 impl Conversation {
     /// Reads the whole body, makes the calls that complete it, and answers with one response.
@@ -30,8 +30,13 @@ impl Conversation {
                 // This is not JSON, so there is nothing to continue, and every byte passes.
                 Err(_) => return Response::from_parts(parts, Body::full(body)),
             },
-            // The body is too large to be read, so it passes.
-            Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
+            Ok(Collected::Larger(body)) => {
+                return passed_unread(
+                    Response::from_parts(parts, body),
+                    "max_event_bytes",
+                    limits.parser.max_event_bytes,
+                );
+            }
             Err(unread) => whole.handle_end(origin.elapsed(), unread.end()),
         }
         while let Some(output) = whole.poll_output() {
@@ -47,8 +52,9 @@ impl Conversation {
                         .await;
                         let response = head.unwrap_or(Err(CallEnd::TimedOut))?;
                         match Collected::read(response.into_body(), limits.parser.max_event_bytes, timeouts).await {
-                            // Bytes that are not UTF-8 are not JSON either; the reader reports that.
-                            Ok(Collected::Whole(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
+                            // U+FFFD in place of what is not UTF-8 would be a document that nobody wrote.
+                            Ok(Collected::Whole(body)) => String::from_utf8(body.into())
+                                .map_err(|_| CallEnd::Error("the answer is not UTF-8".to_owned())),
                             Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!(
                                 "the answer is larger than {} bytes",
                                 limits.parser.max_event_bytes
@@ -70,12 +76,27 @@ impl Conversation {
                         parts.status = StatusCode::BAD_GATEWAY;
                     }
                     parts.headers.extend(report_headers(&outcome));
+                    parts.headers.extend(outcome.tally().limit.as_ref().and_then(limit_header));
                 }
                 _ => {}
             }
         }
         Response::from_parts(parts, Body::full(answer))
     }
+}
+
+/// Passes an answer on that is not read, since a body is larger than a limit: the log and a header name the limit.
+pub(super) fn passed_unread(response: Response<Body>, name: &'static str, value: usize) -> Response<Body> {
+    let limit = LimitReached::new(name, value);
+    tracing::warn!(%limit, "an answer passes as it came, cut or not: a body has reached a limit");
+    let mut response = response;
+    response.headers_mut().extend(limit_header(&limit));
+    response
+}
+
+fn limit_header(limit: &LimitReached) -> Option<(HeaderName, HeaderValue)> {
+    let value = HeaderValue::try_from(format!("{}={}", limit.name, limit.value)).ok()?;
+    Some((HeaderName::from_static("x-restitch-limit"), value))
 }
 
 /// Returns how the answer came about, as headers. A stream reports the same in its last chunk.

@@ -77,16 +77,16 @@ impl Session {
         let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         let summary = self.sections.summary(document);
         let child = context::cut_child(document).filter(|_| form.has_path());
-        // A longer element is no help: the anchor is its end.
-        let short = |text: &&str| text.len() <= full;
+        // A longer element is no help: the anchor is its end. Neither is a longer path: the rendering shows its keys.
+        let is_short = |text: &&str| text.len() <= full;
         let tool_call = self.tool_description();
         let parts = Parts {
             tool_call: tool_call.as_deref(),
             hierarchy_context: rendering.as_deref(),
             delivered_summary: Some(summary.as_str()).filter(|summary| !summary.is_empty()),
-            element_before_cutoff: context::element_before_cutoff(document, index).filter(short),
-            cut_off_element: context::cut_off_element(document).filter(short),
-            cut_path: child.as_ref().map(|child| child.path.as_str()),
+            element_before_cutoff: context::element_before_cutoff(document, index).filter(is_short),
+            cut_off_element: context::cut_off_element(document).filter(is_short),
+            cut_path: child.as_ref().map(|child| child.path.as_str()).filter(is_short),
             mark,
             form,
             ..Parts::new(document.text(), anchor)

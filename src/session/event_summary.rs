@@ -63,22 +63,19 @@ impl EventSummary {
         self.is.other |= kind == Kind::Other;
         self.is.chunk = kind == Kind::Chunk;
         self.is.malformed = kind == Kind::Other && !event.data.is_empty() && !walk::is_valid(&event.data);
+        // Nobody knows what such text was to be: U+FFFD in its place would be a document that nobody wrote.
+        self.is.malformed |= event.is_replaced();
         if self.is.malformed && breaks_off(&event.data) {
             self.error = Some("an event of the stream breaks off".to_owned());
         } else if self.is.malformed {
             // Some servers write `NaN`, which several clients read: a piece of the text may be in it.
-            self.is.opaque |= event.data.trim_start().starts_with('{');
+            self.is.opaque |= event.data.trim_start().starts_with('{') || event.is_replaced();
         }
-        let wanted = wanted || self.has_more_than_text() && !self.finishes.is_empty();
+        let wanted = wanted || !self.finishes.is_empty();
         wanted.then(|| {
             event.event.as_ref().clone_into(&mut self.event_type);
             event.data.into_owned()
         })
-    }
-
-    /// Returns whether the event has more of the answer than texts that go on: a tool call begins, or it has reasoning.
-    pub(super) fn has_more_than_text(&self) -> bool {
-        self.is.reasoning || self.pieces.iter().any(|piece| piece.name.is_some())
     }
 
     /// Keeps the buffers.
@@ -141,7 +138,7 @@ impl EventSummary {
 
 /// Returns whether data is an object without its end. Text that it had is missing: the document must not go on with the
 /// event after it.
-fn breaks_off(data: &str) -> bool {
+pub(super) fn breaks_off(data: &str) -> bool {
     let mut document = Document::new(ParserLimits::default().max_depth);
     data.trim_start().starts_with('{') && document.push(data).is_ok() && !document.is_complete()
 }

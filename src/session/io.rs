@@ -49,6 +49,9 @@ pub enum CallEnd {
     /// re-prompt at once, and from now on. The call is no failure and does not count. A re-prompt that ends so is
     /// rejected.
     PrefillRejected(String),
+    /// The call was not made, since most calls to the upstream fail. The session gives up:
+    /// [`StopReason::Overload`](super::StopReason::Overload).
+    Overloaded,
 }
 
 impl CallEnd {
@@ -61,6 +64,7 @@ impl CallEnd {
             Self::Error(_) => "error",
             Self::TimedOut => "silent",
             Self::Rejected { .. } | Self::PrefillRejected(_) => "rejected",
+            Self::Overloaded => "overloaded",
         }
     }
 
@@ -74,7 +78,7 @@ impl CallEnd {
             Self::Dropped => Some(CutCause::Drop),
             Self::Error(_) => Some(CutCause::InBand),
             Self::TimedOut => Some(CutCause::Idle),
-            Self::Finished(_) | Self::Rejected { .. } | Self::PrefillRejected(_) => None,
+            Self::Finished(_) | Self::Rejected { .. } | Self::PrefillRejected(_) | Self::Overloaded => None,
         }
     }
 }

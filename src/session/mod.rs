@@ -43,7 +43,7 @@ use std::time::Duration;
 pub use event::SessionEvent;
 pub use give_up::{GiveUp, GiveUpError};
 pub use io::{CallEnd, FailureReason, Input, Output};
-pub use outcome::{CutCause, Outcome, Status, StopReason, Tally};
+pub use outcome::{CutCause, LimitReached, Outcome, Status, StopReason, Tally};
 use part_repair::PartRepairer;
 pub(crate) use prompt::Parts;
 pub use prompt::{MarkUse, Part, Prompt};
@@ -149,6 +149,8 @@ enum FirstAnswer {
     Passing,
     /// It has left the grammar: no more of its text is read.
     Malformed,
+    /// It is prose, or has reached a limit: none of its text is kept, and no more is read.
+    Unread,
 }
 
 /// How the call ended that the delivered text ends with, and why the text is cut there.
@@ -294,6 +296,22 @@ impl Session {
         }
     }
 
+    /// Reads no more of the first answer, and forgets its text: it leaves as it comes. `limit`: the limit that it has reached.
+    pub(super) fn stop_reading(&mut self, limit: Option<LimitReached>) {
+        if self.is_first() && !self.is_unread() {
+            self.release_first();
+            self.phase = Phase::First(FirstAnswer::Unread);
+            self.slot = self.settings.slot();
+            self.sections = Sections::new(SECTIONS);
+            self.tally.limit = self.tally.limit.take().or(limit);
+        }
+    }
+
+    /// Returns whether the text of the first answer is not kept.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self.phase, Phase::First(FirstAnswer::Unread))
+    }
+
     /// Returns the text so far; all of it was given out.
     pub fn document(&self) -> &Document {
         self.slot.document()
@@ -306,7 +324,7 @@ impl Session {
 
     /// Returns whether the first answer passes through as it comes.
     pub fn is_passing(&self) -> bool {
-        matches!(self.phase, Phase::First(FirstAnswer::Passing | FirstAnswer::Malformed))
+        matches!(self.phase, Phase::First(FirstAnswer::Passing | FirstAnswer::Malformed | FirstAnswer::Unread))
     }
 
     /// Returns the number of calls that were asked for after the first.
@@ -333,6 +351,11 @@ impl Session {
         }
     }
 
+    /// Returns whether the text has the most bytes that are kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.slot.document().text().len() >= self.settings.limits.parser.max_text_bytes
+    }
+
     /// Tells the session what happened.
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>) {
         self.clock.heard_at = Some(now);
@@ -342,7 +365,7 @@ impl Session {
             Input::Tokens(tokens) => self.tally.tokens.last_mut().into_iter().for_each(|last| *last = Some(tokens)),
             Input::Reasoning => self.call.has_reasoning = true,
             Input::Text(text) => self.text(now, text),
-            Input::CallEnd(end) => self.end(now, end),
+            Input::CallEnd(end) => self.end(now, &end),
         }
     }
 
@@ -374,6 +397,11 @@ impl Session {
     /// Returns what the calls brought so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// Returns the limits.
+    pub(super) fn limits(&self) -> &Limits {
+        &self.settings.limits
     }
 
     /// Returns when something came last.

@@ -12,7 +12,10 @@ use crate::splice::{Seam, Splice, SpliceError};
 
 impl Session {
     /// The open call has ended.
-    pub(super) fn end(&mut self, now: Duration, end: CallEnd) {
+    pub(super) fn end(&mut self, now: Duration, end: &CallEnd) {
+        if *end == CallEnd::Overloaded {
+            return self.give_up_unasked();
+        }
         self.end_of_part(now);
         // A call that was refused brought no reasoning: the next one is asked as it was.
         if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. }) {
@@ -25,39 +28,64 @@ impl Session {
                 self.phase = first;
                 self.end_of_first(now, end);
             }
-            Phase::Continuing(open) => self.end_of_continuation(now, &end, *open),
+            Phase::Continuing(open) => self.end_of_continuation(now, end, *open),
             Phase::Done => {}
         }
         self.call.has_reasoning = false;
     }
 
-    fn end_of_first(&mut self, now: Duration, end: CallEnd) {
+    fn end_of_first(&mut self, now: Duration, end: &CallEnd) {
         self.finish_whole();
-        if !self.would_continue(&end) {
+        if !self.would_continue(end) {
             self.release_first();
-            let finish = if let CallEnd::Finished(reason) = end { Some(reason) } else { None };
-            return self.done_as_it_is(finish);
+            return self.done_as_it_is(Some(end), false);
         }
         self.end_repair();
-        if self.lacks_arguments(&end) {
+        if self.lacks_arguments(end) {
             self.begin_arguments();
         }
-        self.cut(now, &end);
+        self.cut(now, end);
         self.last_cut = Some(LastCut { cause: end.cause(), end: end.clone() });
         if self.slot.document().root_start().is_some() {
             self.call(now, Duration::ZERO);
         } else {
-            self.failed(now, FailureReason::Nothing(end.clone()), &end);
+            self.failed(now, FailureReason::Nothing(end.clone()), end);
+        }
+    }
+
+    /// Returns whether the first answer's document is whole.
+    pub(crate) fn is_first_whole(&self) -> bool {
+        matches!(self.phase, Phase::First(FirstAnswer::Continuable)) && self.slot.document().is_complete()
+    }
+
+    /// Ends the session: the first answer's document is whole, and the rest of its stream was lost.
+    pub(crate) fn end_whole(&mut self, end: &CallEnd) {
+        debug_assert!(self.is_first_whole(), "nothing of the document is missing");
+        self.release_first();
+        self.done_as_it_is(Some(end), true);
+    }
+
+    /// Gives up, since the call that was asked for was not made.
+    fn give_up_unasked(&mut self) {
+        if !self.is_done() {
+            self.tally.continuations = self.tally.continuations.saturating_sub(1);
+            self.tally.tokens.truncate(self.tally.tokens.len().saturating_sub(1).max(1));
+            self.give_up(StopReason::Overload, None);
         }
     }
 
     /// Ends the session without a further call: the document is whole, or the first answer passes through.
-    fn done_as_it_is(&mut self, finish: Option<Finish>) {
+    /// `end`: how the call ended, as far as that is known. `ends_here`: the client is not to be told the upstream's own end.
+    fn done_as_it_is(&mut self, end: Option<&CallEnd>, ends_here: bool) {
+        let (finish, end) = match end {
+            Some(CallEnd::Finished(reason)) => (Some(reason.clone()), None),
+            end => (None, end.and_then(CallEnd::cause)),
+        };
         let tally = self.tally.clone();
-        let is_changed = tally.continuations > 0 || !tally.repairs.is_empty();
+        let is_changed = tally.continuations > 0 || !tally.repairs.is_empty() || ends_here;
         let is_whole = is_changed && !self.is_passing() && self.slot.document().is_complete();
         self.done(match is_whole {
-            true => Outcome::Complete { finish, tally },
+            true => Outcome::Complete { finish, end, tally },
             false => Outcome::PassedThrough { finish, tally },
         });
     }
@@ -78,8 +106,9 @@ impl Session {
         self.note_progress();
         let Continuation { mut splice, delivered, sent, is_reported, before, .. } = open;
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
+        let violation = self.violation();
         if let Some(before) = before.filter(|_| sent == delivered || self.settings.sends_at_end)
-            && let Some(path) = self.new_violation()
+            && let Some(path) = violation.clone().filter(|path| self.is_new_violation(path))
         {
             (self.slot, self.sections) = (before.slot, before.sections);
             self.streaks.attempts.count(None);
@@ -96,9 +125,10 @@ impl Session {
         self.count_repairs(splice.repairs().iter().map(|repair| repair.rule.as_str()));
         let finish = if let CallEnd::Finished(reason) = end { Some(reason.clone()) } else { None };
         if self.slot.document().is_complete() {
-            self.check_arguments();
+            self.note_arguments(violation);
             let tally = self.tally.clone();
-            return self.done(Outcome::Complete { finish, tally });
+            let end = if finish.is_none() { end.cause() } else { None };
+            return self.done(Outcome::Complete { finish, end, tally });
         }
         self.cut(now, end);
         let has_grown = self.slot.document().text().len() > delivered;
@@ -168,13 +198,22 @@ impl Session {
             return self.give_up(StopReason::Failures, None);
         }
         let wait = match end {
-            CallEnd::Rejected { transient: true, retry_after, .. } => {
-                let doubled = Duration::from_millis(200 << (self.streaks.failures - 1).min(10));
-                retry_after.unwrap_or(doubled).min(self.settings.limits.transport.max_backoff)
-            }
+            CallEnd::Rejected { transient: true, retry_after, .. } => self.backoff(now, *retry_after),
             _ => Duration::ZERO,
         };
         self.call(now, wait);
+    }
+
+    /// Returns how long the next call waits: twice as long after each failure, or as the refusal asked. A part of it is spread,
+    /// so that answers which were cut together are not asked for together. What it depends on differs from answer to answer:
+    /// the time since the answer's start, to the nanosecond, and its length.
+    fn backoff(&self, now: Duration, retry_after: Option<Duration>) -> Duration {
+        let most = self.settings.limits.transport.max_backoff;
+        let doubled = Duration::from_millis(200 << self.streaks.failures.saturating_sub(1).min(10)).min(most);
+        let half = doubled / 2;
+        let seed = (now.as_nanos() as u64) ^ ((self.slot.document().text().len() as u64) << 40);
+        let spread = half / SPREAD * (mixed(seed) % (u64::from(SPREAD) + 1)) as u32;
+        retry_after.unwrap_or(doubled - half).saturating_add(spread).min(most)
     }
 
     /// Asks for the next call, or gives up where a cap is reached.
@@ -228,7 +267,7 @@ impl Session {
     /// Asks for the rest after another process had the call that was open, if there is a rest.
     pub(super) fn go_on(&mut self, now: Duration) {
         if !self.would_continue(&CallEnd::Dropped) {
-            return self.done_as_it_is(None);
+            return self.done_as_it_is(None, false);
         }
         self.cut(now, &CallEnd::Dropped);
         self.last_cut = Some(LastCut { end: CallEnd::Dropped, cause: CallEnd::Dropped.cause() });
@@ -240,6 +279,8 @@ impl Session {
         let limits = &self.settings.limits;
         if self.tally.continuations >= limits.continuation.max_continuations {
             Some(StopReason::Continuations)
+        } else if self.is_full() {
+            Some(StopReason::Text)
         } else if limits.continuation.max_total_tokens.is_some_and(|most| self.tally.total_tokens() >= most) {
             Some(StopReason::Tokens)
         } else if self.streaks.progress.stalled() >= limits.continuation.max_stalled_reports.max(1) {
@@ -250,6 +291,17 @@ impl Session {
             None
         }
     }
+}
+
+/// Parts into which a wait is divided.
+const SPREAD: u32 = 1000;
+
+/// Returns a number each of whose bits depends on all bits of `seed` (the end of SplitMix64).
+fn mixed(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 /// Returns whether a call that added nothing was answered, so that the same question would bring the same answer. A call

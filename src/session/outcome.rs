@@ -22,6 +22,8 @@ pub enum Outcome {
     Complete {
         /// The finish reason of the last call, if it gave one.
         finish: Option<Finish>,
+        /// How the last call ended, if it gave no finish reason: the end of its stream was lost after the document's end.
+        end: Option<CutCause>,
         /// What the calls brought.
         tally: Tally,
     },
@@ -87,10 +89,35 @@ pub struct Tally {
     /// The JSON Pointer of the place where continued arguments violate their tool's schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_violation: Option<String>,
+    /// The limit that an answer reached, and passed on unread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitReached>,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
     /// `Progress`.
     #[serde(rename = "last_kpi")]
     pub percentage: Option<u8>,
+}
+
+/// A limit that was reached, with its value. Displays as `max_depth = 1024`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LimitReached {
+    /// The limit's name: that of a member of [`Limits`](crate::Limits), or `max_slots`.
+    pub name: String,
+    /// The limit's value.
+    pub value: u64,
+}
+
+impl LimitReached {
+    pub(crate) fn new(name: &str, value: usize) -> Self {
+        Self { name: name.to_owned(), value: value as u64 }
+    }
+}
+
+impl fmt::Display for LimitReached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.name, self.value)
+    }
 }
 
 impl Tally {
@@ -120,6 +147,7 @@ impl Tally {
         }
         self.calls_unknown |= other.calls_unknown;
         self.schema_violation = self.schema_violation.take().or_else(|| other.schema_violation.clone());
+        self.limit = self.limit.take().or_else(|| other.limit.clone());
         self.percentage = other.percentage.or(self.percentage);
     }
 }
@@ -143,6 +171,11 @@ pub enum StopReason {
     Progress,
     /// A call ended with a reason that is not to be continued.
     Finish,
+    /// The text has [`ParserLimits::max_text_bytes`](crate::ParserLimits::max_text_bytes).
+    Text,
+    /// Most calls to the upstream fail, so no further call was made:
+    /// [`ContinuationLimits::overload_window`](crate::ContinuationLimits::overload_window).
+    Overload,
     /// The reader left before the stream's end.
     Abandoned,
 }
@@ -158,6 +191,8 @@ impl StopReason {
             Self::Time => "time",
             Self::Progress => "progress",
             Self::Finish => "finish",
+            Self::Text => "text",
+            Self::Overload => "overload",
             Self::Abandoned => "abandoned",
         }
     }
@@ -297,6 +332,11 @@ impl Outcome {
         }
     }
 
+    /// Returns how the last call of a whole document ended, if it gave no finish reason.
+    pub fn end(&self) -> Option<CutCause> {
+        if let Self::Complete { end, .. } = self { *end } else { None }
+    }
+
     /// Returns the JSON Pointers of values that were synthesized to close the document.
     pub fn synthesized(&self) -> &[String] {
         if let Self::Closed { synthesized, .. } = self { synthesized } else { &[] }
@@ -313,8 +353,8 @@ impl Outcome {
         }
     }
 
-    /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop stopped, what was
-    /// synthesized, and how many seams are ambiguous or end the document early, if any do.
+    /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop stopped, how a
+    /// call without a finish reason ended, what was synthesized, and how many seams are ambiguous or end the document early, if any do.
     pub fn report(&self) -> String {
         let tally = self.tally();
         let mut report = serde_json::json!({
@@ -336,11 +376,17 @@ impl Outcome {
             report["schema"] = "violated".into();
             report["schema_path"] = path.as_str().into();
         }
+        if let Some(limit) = &tally.limit {
+            report["limit"] = serde_json::json!(limit);
+        }
         if let Some(reason) = self.reason() {
             report["stop"] = reason.as_str().into();
         }
         if let Some(cause) = self.cause() {
             report["cause"] = cause.as_str().into();
+        }
+        if let Some(end) = self.end() {
+            report["end"] = end.as_str().into();
         }
         if let Self::Closed { synthesized, .. } = self {
             // Elements that were never written can't be listed.
@@ -366,6 +412,12 @@ impl fmt::Display for Outcome {
         if let Some(cause) = self.cause() {
             write!(f, ", cut by {cause}")?;
         }
+        if let Some(end) = self.end() {
+            write!(f, ", without a finish: {end}")?;
+        }
+        if let Some(limit) = &self.tally().limit {
+            write!(f, ", unread after the limit {limit}")?;
+        }
         Ok(())
     }
 }
@@ -375,13 +427,14 @@ impl Serialize for Outcome {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let tally = self.tally();
         serde_json::json!({
-            "status": self.status(), "stop": self.reason(), "cause": self.cause(),
+            "status": self.status(), "stop": self.reason(), "cause": self.cause(), "end": self.end(),
             "continuations": tally.continuations, "failures": tally.failures, "ambiguous": tally.ambiguous,
             "early_end": tally.early_end,
             "synthesized": self.synthesized(), "filled": self.synthesized(),
             "finish": self.finish().map(Finish::as_str),
             "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
             "parallel": tally.calls_unknown.then_some("unknown"), "schema_path": tally.schema_violation,
+            "limit": tally.limit,
         })
         .serialize(serializer)
     }

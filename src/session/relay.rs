@@ -21,6 +21,7 @@ mod raw;
 mod reattach;
 mod repair;
 mod send;
+mod transport_end;
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -34,12 +35,12 @@ use send::Client;
 use super::event_summary::EventSummary;
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
-use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Session};
+use super::{CallEnd, ContinuationStrategy, GiveUp, Input, LimitReached, Session};
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
 use crate::provider::Dialect;
 use crate::provider::wire::{Framing, Tool, Writer};
-use crate::sse::DecodeError;
+use crate::sse::{DecodeError, DecodeErrorKind};
 
 /// An event stream, made whole. Without [`dialect`](Self::dialect) it is one of Chat Completions.
 ///
@@ -232,68 +233,12 @@ impl Relay {
         if self.is_forwarding() {
             self.forward(now, self.call.decoder.boundary());
             // A block without end that is made of comments alone reaches no cap of the decoder's.
-            if self.call.raw.keep_chunk() > self.limits.parser.max_event_bytes.saturating_mul(2) {
+            let most = self.limits.parser.max_event_bytes;
+            if self.call.raw.keep_chunk() > most.saturating_mul(2) {
+                self.slots.reach(LimitReached::new("max_event_bytes", most));
                 self.pass_unread(now);
             }
         }
-    }
-
-    /// The transport of the open call has ended.
-    pub fn handle_transport_end(&mut self, now: Duration, transport_end: TransportEnd) {
-        match self.phase {
-            Phase::Done => return,
-            Phase::Unread => return self.passed(now, transport_end),
-            Phase::Open | Phase::Withheld => {}
-        }
-        let mut is_unterminated = false;
-        if transport_end == TransportEnd::Closed {
-            // Several servers end without the last blank line: the text before the end is an event all the same.
-            let (wanted, observed) = (self.wants_data(), self.is_forwarding());
-            let OpenCall { decoder, reader, raw, .. } = &mut self.call;
-            if let Ok(Some(event)) = decoder.finish() {
-                raw.begin_event(event.range.start);
-                let end = event.range.end;
-                if observed {
-                    self.writer.observe(&event.event, &event.data);
-                }
-                let data = self.event_summary.read(&mut **reader, event, wanted);
-                let is_chunk = self.event_summary.is.chunk;
-                if self.event(now, end, data).is_break() {
-                    return;
-                }
-                is_unterminated = is_chunk && self.call.raw.has_bytes() && self.call.held.is_none();
-            }
-        }
-        let transport = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
-        self.finish_whole(now);
-        let (forwards, passes) = (self.is_forwarding(), self.passes(&transport));
-        let is_text = !self.event_summary.text.is_empty() && self.session().document().is_json();
-        if is_unterminated && forwards && !self.client.finish && (is_text || !passes) {
-            // The event counts: it leaves with the line end that it lacks, without which a client drops it.
-            self.forward(now, u64::MAX);
-            let end: &[u8] = match self.framing() {
-                Framing::Events => b"\n\n",
-                Framing::Lines => b"\n",
-                Framing::Array => b"",
-            };
-            self.send(now, Bytes::from_static(end));
-        }
-        if !self.client.finish && self.reattach(now, &transport) {
-            return;
-        }
-        if passes && self.is_first_open() {
-            self.passed(now, transport_end);
-        } else {
-            // How the call ended may be known from its last event.
-            let end = self.call.end.take().unwrap_or(transport);
-            self.end_call(now, end);
-        }
-    }
-
-    /// Returns whether a first answer that ends like this leaves as it came.
-    fn passes(&self, end: &CallEnd) -> bool {
-        let continues = self.call.is_withheld || self.slots.would_continue(&self.call.ends, end);
-        self.client.finish || self.is_forwarding() && !continues
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless something comes.
@@ -321,7 +266,7 @@ impl Relay {
         if self.silence().is_some_and(|due| now >= due) {
             self.finish_whole(now);
             if self.is_forwarding() && self.is_whole() {
-                return self.passed(now, TransportEnd::Dropped);
+                return self.passed(now, CallEnd::TimedOut);
             }
             let end = self.call.end.take().unwrap_or(CallEnd::TimedOut);
             self.end_call(now, end);
@@ -408,6 +353,10 @@ impl Relay {
     /// The stream of the open call can't be decoded: a healthy one is forwarded unread, a continuation is over.
     fn undecodable(&mut self, now: Duration, error: &DecodeError) {
         if self.is_forwarding() {
+            self.slots.reach(match error.kind {
+                DecodeErrorKind::LineTooLong(most) => LimitReached::new("max_line_bytes", most),
+                DecodeErrorKind::EventTooLong(most) => LimitReached::new("max_event_bytes", most),
+            });
             self.pass_unread(now);
         } else {
             let end = self.call.end.take().unwrap_or_else(|| CallEnd::Error(error.to_string()));
@@ -415,6 +364,7 @@ impl Relay {
         }
     }
 
+    /// Passes the rest of the first answer on as it comes.
     fn pass_unread(&mut self, now: Duration) {
         self.call.held = None;
         self.phase = Phase::Unread;

@@ -1,7 +1,8 @@
 //! Repair on the way to the document: of the first answer by the document itself, of a continuation before it is joined.
 
-use super::{CutCause, FirstAnswer, Output, PartRepairer, Phase, Session, SessionEvent, Settings};
+use super::{CutCause, FirstAnswer, LimitReached, Output, PartRepairer, Phase, Session, SessionEvent, Settings};
 use crate::context::Sections;
+use crate::error::SyntaxErrorKind;
 use crate::json::repair::{Repair, RepairLevel, RepairOptions, RepairRule};
 use crate::json::{Event, Live, Sink};
 use crate::splice::{Slot, Splice};
@@ -58,8 +59,15 @@ impl Session {
 
     /// Takes text of the first answer.
     pub(super) fn first_text(&mut self, text: &str) {
-        let Phase::First(answer) = self.phase else { return };
-        if answer == FirstAnswer::Malformed {
+        if !self.is_first() {
+            return;
+        }
+        let limits = &self.settings.limits.parser;
+        let (most, preamble) = (limits.max_text_bytes, limits.max_preamble_bytes);
+        if self.slot.document().text().len().saturating_add(text.len()) > most {
+            self.stop_reading(Some(LimitReached::new("max_text_bytes", most)));
+        }
+        if matches!(self.phase, Phase::First(FirstAnswer::Malformed | FirstAnswer::Unread)) {
             if self.repairs_text() {
                 self.give_out_text(text.to_owned());
             }
@@ -69,8 +77,9 @@ impl Session {
         let before = self.slot.document().text().len();
         let mut collected = Collected::default();
         let read = self.slot.push_with(text, &mut (&mut self.sections, &mut collected));
-        if read.is_err() {
+        if let Err(error) = &read {
             self.phase = Phase::First(FirstAnswer::Malformed);
+            self.tally.limit = self.tally.limit.take().or(limit_of(error.kind));
         }
         if self.repairs_text() {
             self.repaired(collected.0);
@@ -79,6 +88,9 @@ impl Session {
                 let rest = self.slot.document().pending().to_owned();
                 self.give_out_text(rest);
             }
+        }
+        if self.slot.document().prose_len() > preamble {
+            self.stop_reading(None);
         }
     }
 
@@ -158,6 +170,15 @@ impl Session {
             let count = self.tally.repairs.entry(rule.to_owned()).or_default();
             *count = count.saturating_add(1);
         }
+    }
+}
+
+/// Returns the limit that an error is about.
+fn limit_of(error: SyntaxErrorKind) -> Option<LimitReached> {
+    match error {
+        SyntaxErrorKind::TooDeep(most) => Some(LimitReached::new("max_depth", most)),
+        SyntaxErrorKind::TooManyRepairs(most) => Some(LimitReached::new("max_repairs", most)),
+        _ => None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::event_summary::{EventSummary, Piece};
 use super::wire::finish_reason;
-use super::{CallEnd, Input, Outcome, Session, Status, Tally};
+use super::{CallEnd, Input, LimitReached, Outcome, Session, Status, Tally};
 use crate::provider::wire::{Slot, SlotKind, SlotText, Tool, Wire};
 use crate::provider::{FIRST, Finish, SlotId};
 
@@ -27,6 +27,12 @@ pub(super) struct Slots {
     ends: Ends,
     /// How many choices the answer is to have.
     expected: usize,
+    /// Bytes of text that have come, over all slots.
+    received: usize,
+    /// The most of them that are kept.
+    max_text_bytes: usize,
+    /// The limit that the answer as a whole has reached.
+    limit: Option<LimitReached>,
 }
 
 #[derive(Debug)]
@@ -77,6 +83,7 @@ const MAX_SLOTS: usize = 256;
 impl Slots {
     /// Returns one slot of which nothing has come. Its session and those of further slots are like `blank`.
     pub(super) fn new(wire: &'static dyn Wire, blank: Session) -> Self {
+        let max_text_bytes = blank.limits().parser.max_text_bytes;
         let list = vec![Entry::new(blank.clone())];
         Self {
             wire,
@@ -87,6 +94,9 @@ impl Slots {
             waiting: VecDeque::new(),
             ends: Ends::default(),
             expected: 1,
+            received: 0,
+            max_text_bytes,
+            limit: None,
         }
     }
 
@@ -138,9 +148,34 @@ impl Slots {
             // A slot may begin without text: its silence counts from here.
             self.session_mut().handle_input(now, Input::Activity);
         }
+        self.received = self.received.saturating_add(text.len());
+        if self.received > self.max_text_bytes {
+            self.reach(LimitReached::new("max_text_bytes", self.max_text_bytes));
+        }
         if !text.is_empty() && self.entry().slot == piece.slot {
             self.session_mut().handle_input(now, Input::Text(text));
         }
+        if self.session().is_unread() {
+            // Some APIs repeat all texts at their end, so the others can't be continued without this one.
+            self.pass();
+        }
+    }
+
+    /// Forgets all texts: the answer has reached a limit, and passes.
+    pub(super) fn reach(&mut self, limit: LimitReached) {
+        self.list.iter_mut().for_each(|entry| entry.session.stop_reading(None));
+        self.limit.get_or_insert(limit);
+    }
+
+    /// Returns whether nothing of the answer is continued, since it has reached a limit or is prose.
+    pub(super) fn is_unread(&self) -> bool {
+        let has_stopped = self.session().is_unread() || self.limit().is_some();
+        has_stopped && self.list.iter().all(|entry| entry.session.is_passing())
+    }
+
+    /// Returns the limit that the answer has reached.
+    pub(super) fn limit(&self) -> Option<&LimitReached> {
+        self.limit.as_ref().or_else(|| self.list.iter().find_map(|entry| entry.session.tally().limit.as_ref()))
     }
 
     /// Takes texts of a call for the rest of the current slot. The rest of arguments is asked for as text, but may come as
@@ -161,6 +196,7 @@ impl Slots {
             return;
         }
         if self.list.len() >= MAX_SLOTS {
+            self.limit.get_or_insert_with(|| LimitReached::new("max_slots", MAX_SLOTS));
             return self.pass();
         }
         if self.entry().has_begun {
@@ -186,6 +222,7 @@ impl Slots {
     pub(super) fn restart(&mut self) {
         self.list = vec![Entry::new(self.blank.clone())];
         self.current = 0;
+        self.received = 0;
     }
 
     /// Waits for the original request's answer again: its first slot may be another one.
@@ -283,6 +320,7 @@ impl Slots {
         let mut outcome = self.entry().outcome.clone()?;
         let mut tally = Tally::default();
         self.list.iter().filter(|entry| entry.outcome.is_some()).for_each(|entry| tally.add(entry.session.tally()));
+        tally.limit = self.limit().cloned();
         *outcome.tally_mut() = tally;
         Some(outcome)
     }

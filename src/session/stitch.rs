@@ -187,6 +187,8 @@ struct Stitcher<'a> {
     slot: Slot,
     /// The first part leaves the grammar: nothing is joined to it.
     is_malformed: bool,
+    /// The last part was not joined, or not to its end: a number is not whole where the text ends.
+    breaks_off: bool,
     /// The parts since the last seam that may be pieces of the string that was cut.
     skipped: String,
     result: Stitched,
@@ -207,6 +209,7 @@ impl<'a> Stitcher<'a> {
             limits,
             slot: Slot::with_roots(limits, AllowedRoots::Any),
             is_malformed: false,
+            breaks_off: false,
             skipped: String::new(),
             result,
         }
@@ -276,6 +279,7 @@ impl<'a> Stitcher<'a> {
             self.result.seams.push(seam.clone());
             self.skipped.clear();
         }
+        self.breaks_off = merged.is_err();
         let Err(failure) = merged else { return };
         // The rest of a part after the end of the root does not matter.
         if self.is_over() || self.replace(&failure, fragment) {
@@ -314,7 +318,8 @@ impl<'a> Stitcher<'a> {
 
     fn finish(self) -> Stitched {
         let mut document = self.slot.into_document();
-        let is_complete = document.finish().is_ok();
+        // The end of the parts ends a number. A byte that can't follow it says that it was to be another value.
+        let is_complete = !self.is_malformed && !self.breaks_off && document.finish().is_ok() || document.is_complete();
         let json = document.complete().unwrap_or_default();
         let status = match is_complete {
             true => Status::Complete,

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use memchr::memmem;
+use memchr::memchr_iter;
 
 /// Returns what is appended to each of `names`, so that none of their tags occurs in any of `texts`: nothing, or `_2`,
-/// `_3`, …. One pass over the texts for each name.
+/// `_3`, …. One pass over the texts.
+///
+/// A model reads more as a tag than its exact letters: upper case, white space, attributes. All of these count.
 pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
     let mut taken = BTreeSet::new();
-    for name in names {
-        let finder = memmem::Finder::new(name);
-        for text in texts {
-            taken.extend(finder.find_iter(text.as_bytes()).filter_map(|at| number(text, at, name)));
+    for text in texts {
+        for at in memchr_iter(b'<', text.as_bytes()) {
+            let tag = text.get(at + 1..).unwrap_or_default().trim_start();
+            let tag = tag.strip_prefix('/').unwrap_or(tag).trim_start();
+            taken.extend(names.iter().filter_map(|name| number(tag, name)));
         }
     }
     // The first number that is free: the set is sorted, so that a gap is found in one walk.
@@ -22,21 +25,21 @@ pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
     }
 }
 
-/// Returns the number of the tag whose name is at `at`; `None` if this module would not write such a tag.
-fn number(text: &str, at: usize, name: &str) -> Option<u32> {
-    let (before, after) = (text.get(..at)?, text.get(at + name.len()..)?);
-    if !before.ends_with('<') && !before.ends_with("</") {
+/// Returns the number of the tag whose name `text` begins with; `None` if the name is another one.
+fn number(text: &str, name: &str) -> Option<u32> {
+    let (written, after) = text.split_at_checked(name.len())?;
+    if !written.eq_ignore_ascii_case(name) {
         return None;
     }
-    if after.starts_with('>') {
-        return Some(1);
-    }
-    let digits = after.strip_prefix('_')?;
-    let length = digits.bytes().take(DIGITS + 1).take_while(u8::is_ascii_digit).count();
-    let (digits, rest) = digits.split_at_checked(length)?;
-    let number = digits.parse().ok()?;
-    let is_ours = number > 1 && !digits.starts_with('0') && rest.starts_with('>');
-    is_ours.then_some(number)
+    let (digits, after) = match after.strip_prefix('_') {
+        Some(after) => {
+            let length = after.bytes().take(DIGITS + 1).take_while(u8::is_ascii_digit).count();
+            after.split_at_checked(length).filter(|(digits, _)| !digits.is_empty())?
+        }
+        None => ("1", after),
+    };
+    let goes_on = after.starts_with(|next: char| next.is_alphanumeric() || matches!(next, '_' | '-'));
+    digits.parse().ok().filter(|number| !goes_on && *number > 0)
 }
 
 /// Digits of the largest number.
@@ -55,8 +58,14 @@ mod tests {
             (&["<tag_2>"], ""),
             (&["<tag> </tag_2>", "<tag_4>"], "_3"),
             (&["<other> <tag_2><tag_3>"], "_4"),
-            (&["<tag_02><tag_1><tag_x><tag_99999999999><tag ", "<tag"], ""),
-            (&["< tag>tag>"], ""),
+            (&["<tag_0><tag_x><tag_99999999999><tags><tag-2> tag>"], ""),
+            // A model may read these as the tag, too.
+            (&["</tag >"], "_2"),
+            (&["</TAG>"], "_2"),
+            (&["< / tag\n>"], "_2"),
+            (&["<Tag id='1'>"], "_2"),
+            (&["<tag"], "_2"),
+            (&["<TAG><tag_02 >"], "_3"),
             (&["<<tag>>"], "_2"),
         ] {
             assert_eq!(suffix(&["tag", "other"], texts), expected, "{texts:?}");

@@ -79,26 +79,24 @@ impl Session {
         self.settings.tool.as_ref().is_some_and(|tool| tool.schema.is_some())
     }
 
-    /// Returns where arguments that an answer has completed violate their tool's schema. `None` where the answer before
-    /// violated it in the same place: then the model has written it so, and the join is right.
-    pub(super) fn new_violation(&mut self) -> Option<String> {
-        let path = self.violation()?;
-        let is_known = self.streaks.violation.as_ref() == Some(&path);
-        self.streaks.violation = Some(path.clone());
-        (!is_known).then_some(path)
+    /// Returns whether an answer's arguments violate their tool's schema in another place than those of the answer before.
+    /// In the same place the model has written it so, and the join is right.
+    pub(super) fn is_new_violation(&mut self, path: &str) -> bool {
+        let known = self.streaks.violation.replace(path.to_owned());
+        known.as_deref() != Some(path)
     }
 
     /// Completes the tally of arguments that were continued to their end.
-    pub(super) fn check_arguments(&mut self) {
+    pub(super) fn note_arguments(&mut self, violation: Option<String>) {
         if self.is_tool_call() {
             // The calls after the one that was cut may never have begun.
             self.tally.calls_unknown = true;
-            self.tally.schema_violation = self.violation();
+            self.tally.schema_violation = violation;
         }
     }
 
     /// Returns where complete arguments violate their tool's schema.
-    fn violation(&self) -> Option<String> {
+    pub(super) fn violation(&self) -> Option<String> {
         let tool = self.settings.tool.as_ref()?;
         let document = self.slot.document();
         document.is_complete().then(|| violation(tool, document.text()))?

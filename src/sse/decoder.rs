@@ -68,7 +68,8 @@ pub struct Decoder {
 pub struct Event<'a> {
     /// The type: `message` unless the block has another that is not empty.
     pub event: Cow<'a, str>,
-    /// The `data` lines, joined with LF. Bytes that are not UTF-8 are replaced by U+FFFD.
+    /// The `data` lines, joined with LF. Bytes that are not UTF-8 are replaced by U+FFFD; the data is owned then, and only
+    /// then.
     pub data: Cow<'a, str>,
     /// The last event id, set by this block or by an earlier one.
     pub id: Cow<'a, str>,
@@ -83,6 +84,13 @@ pub struct Event<'a> {
     /// Whether its blank line came. The standard drops an event that the end of the stream cuts off; several servers
     /// end their last event so.
     pub terminated: bool,
+}
+
+impl Event<'_> {
+    /// Returns whether bytes of the data were replaced, since they are not UTF-8.
+    pub(crate) fn is_replaced(&self) -> bool {
+        matches!(self.data, Cow::Owned(_))
+    }
 }
 
 /// The error of a stream that cannot be decoded any further.

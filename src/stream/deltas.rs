@@ -132,6 +132,10 @@ impl Deltas {
     /// Ends the open call with its finish, if it gave one, else with `end`.
     fn end(&mut self, now: Duration, end: CallEnd) {
         let end = self.finish.take().map_or(end, CallEnd::Finished);
+        // A reader of text sees no end but that of the stream, so a clean one is no loss.
+        if end == CallEnd::Dropped && self.session.is_first_whole() {
+            return self.session.end_whole(&end);
+        }
         self.session.handle_input(now, Input::CallEnd(end));
     }
 

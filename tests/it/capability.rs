@@ -1,5 +1,7 @@
 //! What models can be asked for: the table, rows in front of it, and what refusals say.
 
+use std::time::Duration;
+
 use restitch::internal::capability::{CapabilityCache, CapabilityHint};
 use restitch::provider::capability::{PrefillForm, Row, Switch, Table};
 
@@ -147,7 +149,7 @@ fn a_long_name_is_in_no_row() {
 }
 
 /// Whole bodies of real refusals.
-const REFUSALS: [(&str, CapabilityHint); 17] = [
+const REFUSALS: [(&str, CapabilityHint); 22] = [
     (
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."},"request_id":"req_1"}"#,
         CapabilityHint::NoPrefill,
@@ -186,11 +188,32 @@ const REFUSALS: [(&str, CapabilityHint); 17] = [
         CapabilityHint::NoPrefill,
     ),
     (
-        r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\", \"At body -> response_format -> ResponseFormatJSONSchema -> type: Input should be 'json_schema'\"]","type":"bad_request","code":400}}"#,
+        r#"{"error":{"message":"Unknown parameter: 'response_format'.","type":"invalid_request_error","param":"response_format","code":"unknown_parameter"}}"#,
         CapabilityHint::NoMember("response_format"),
     ),
     (
-        r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_object' is not supported with this model.","type":"invalid_request_error","param":"response_format","code":null}}"#,
+        r#"{"code":"Client specified an invalid argument","error":"The response_format parameter is unsupported at the moment. Leave it unset."}"#,
+        CapabilityHint::NoMember("response_format"),
+    ),
+    (
+        r#"{"error":{"message":"property 'response_format' is unsupported, did you mean 'response'?","type":"invalid_request_error"}}"#,
+        CapabilityHint::NoMember("response_format"),
+    ),
+    (
+        r#"{"error":{"message":"litellm.UnsupportedParamsError: together_ai does not support parameters: ['response_format'], for model=m. To drop these, set `litellm.drop_params=True`","type":"None","param":"None","code":"400"}}"#,
+        CapabilityHint::NoMember("response_format"),
+    ),
+    (
+        r#"{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', 'response_format'), 'msg': 'Extra inputs are not permitted', 'input': {'type': 'json_object'}}]","type":"BadRequestError","param":null,"code":400}"#,
+        CapabilityHint::NoMember("response_format"),
+    ),
+    // A gateway passes another provider's error on as text.
+    (
+        r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"Unsupported parameter: 'response_format' is not supported with this model.\"}}","provider_name":"p"}}}"#,
+        CapabilityHint::NoMember("response_format"),
+    ),
+    (
+        r#"{"error":{"message":"{\"error\":{\"message\":\"Unknown parameter: 'response_format'.\",\"code\":\"invalid_request_body\"}}\n","type":"error"}}"#,
         CapabilityHint::NoMember("response_format"),
     ),
     (r#"{"detail":"Unsupported parameter: response_format"}"#, CapabilityHint::NoMember("response_format")),
@@ -208,7 +231,7 @@ const REFUSALS: [(&str, CapabilityHint); 17] = [
     ),
     (
         r#"{"error":{"message":"Reasoning is mandatory for this endpoint and cannot be disabled.","code":400}}"#,
-        CapabilityHint::NoMember("reasoning"),
+        CapabilityHint::RefusedValue("reasoning"),
     ),
 ];
 
@@ -220,6 +243,55 @@ fn refusals_are_read() {
     }
 }
 
+/// Real refusals of a member's value, in the words of their providers. They name the member, and say nothing about it that
+/// holds for another value.
+const REFUSED_VALUES: [&str; 19] = [
+    // OpenAI: github.com/ag2ai/ag2/issues/1990.
+    r#"{"error":{"message":"Invalid schema for response_format 'response_format': 'json_object' is not valid under any of the given schemas.","type":"invalid_request_error","param":"response_format","code":null}}"#,
+    // Azure and OpenAI: github.com/mrwadams/stride-gpt/issues/19, github.com/langchain-ai/langchain/issues/31490. The model
+    // may take another type.
+    r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_object' is not supported with this model.","type":"invalid_request_error","param":"response_format","code":null}}"#,
+    r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model. Learn more about supported models at the Structured Outputs guide","type":"invalid_request_error","param":null,"code":null}}"#,
+    r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with model version `gpt-4o`.","type":"invalid_request_error","param":"response_format","code":null}}"#,
+    // OpenAI, a key inside the value.
+    r#"{"error":{"message":"Unknown parameter: 'response_format.json_schema.strictly'.","type":"invalid_request_error","param":"response_format.json_schema.strictly","code":"unknown_parameter"}}"#,
+    r#"{"error":{"message":"Unsupported parameter: 'response_format.schema' is not supported with this model.","param":"response_format.schema","code":"unsupported_parameter"}}"#,
+    // DeepSeek: github.com/llm-exe/llm-exe/issues/662, github.com/BerriAI/litellm/issues/7580.
+    r#"{"error":{"message":"This response_format type is unavailable now","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}"#,
+    r#"{"error":{"message":"Failed to deserialize the JSON body into the target type: response_format: response_format.type `json_schema` is unavailable now at line 1 column 1193"}}"#,
+    // Perplexity: github.com/567-labs/instructor/issues/1005.
+    r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\", \"At body -> response_format -> ResponseFormatJSONSchema -> type: Input should be 'json_schema'\"]","type":"bad_request","code":400}}"#,
+    // Fireworks: github.com/BerriAI/litellm/issues/7533.
+    r#"{"error":{"object":"error","type":"invalid_request_error","message":"Extra inputs are not permitted, field: 'response_format.schema_field', value: None"}}"#,
+    // Groq: github.com/i-am-bee/beeai-framework/issues/1215.
+    r#"{"error":{"message":"invalid schema for response format: response_format/json_schema/next_step: minItems is not supported","type":"invalid_request_error"}}"#,
+    // Mistral, a key inside the value, and vLLM the same.
+    r#"{"detail":[{"type":"extra_forbidden","loc":["body","response_format","json_schema","extra"],"msg":"Extra inputs are not permitted","input":"Unsupported parameter: response_format"}]}"#,
+    r#"{"message":"[{'type': 'extra_forbidden', 'loc': ('body', 'response_format', 'strict'), 'msg': 'Extra inputs are not permitted', 'input': True}]","code":400}"#,
+    // LiteLLM names a value: github.com/BerriAI/litellm/issues/8278.
+    r#"{"error":{"message":"litellm.UnsupportedParamsError: together_ai does not support parameters: {'response_format': {'type': 'json_object'}}, for model=m."}}"#,
+    // A name that a client has chosen.
+    r#"{"error":{"message":"Invalid schema for response_format 'Unsupported parameter: response_format': it is not supported","param":"response_format","code":null}}"#,
+    // Groq: github.com/vercel/ai/issues/7808.
+    r#"{"error":{"message":"'response_format' : one of the following must be satisfied[('response_format.type' : value is not one of the allowed values ['text'])]","type":"invalid_request_error"}}"#,
+    // Volcengine: github.com/agno-agi/agno/issues/2553.
+    r#"{"error":{"code":"InvalidParameter","message":"The parameter `response_format.type` specified in the request are not valid: invalid value: `json_schema`, supported values are: `json_object` and `text`.","param":"response_format.type","type":"BadRequest"}}"#,
+    // OpenAI: github.com/openai-php/client/issues/265, github.com/browserbase/stagehand/issues/1204.
+    r#"{"error":{"message":"'json_object' is not of type 'object' - 'response_format'","type":"invalid_request_error"}}"#,
+    r#"{"error":{"message":"'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.","param":"messages"}}"#,
+];
+
+#[test]
+fn a_refused_value_says_nothing_about_its_member() {
+    for body in REFUSED_VALUES {
+        let hint = CapabilityHint::read(body);
+        assert!(matches!(hint, None | Some(CapabilityHint::RefusedValue("response_format"))), "{hint:?} {body}");
+    }
+    // OpenAI: github.com/Kilo-Org/cloud/pull/3807.
+    let effort = r#"{"error":{"message":"Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'minimal', 'low', 'medium', and 'high'.","type":"invalid_request_error","param":"reasoning_effort","code":"unsupported_value"}}"#;
+    assert_eq!(CapabilityHint::read(effort), Some(CapabilityHint::RefusedValue("reasoning_effort")));
+}
+
 #[test]
 fn other_errors_teach_nothing() {
     for body in [
@@ -228,7 +300,6 @@ fn other_errors_teach_nothing() {
         r#"{"error":{"message":"Incorrect API key provided","type":"invalid_request_error"}}"#,
         r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#,
         r#"{"error":{"message":"Unsupported parameter: 'temperature' is not supported with this model.","param":"temperature"}}"#,
-        r#"{"error":{"message":"Invalid schema for response_format 'answer'","param":"response_format"}}"#,
         // These are English words, not members.
         r#"{"error":{"message":"This region is not supported; your partial prefix of tools and reasoning is thinking"}}"#,
         r#"{"error":{"message":"my_response_format is not supported"}}"#,
@@ -240,42 +311,67 @@ fn other_errors_teach_nothing() {
     assert_eq!(CapabilityHint::read(&far), None);
 }
 
+const NOW: Duration = Duration::ZERO;
+const HOUR: Duration = Duration::from_secs(3600);
+
 #[test]
 fn lessons_correct_the_table() {
     let table = Table::default();
-    let mut cache = CapabilityCache::default();
-    let corrected = |cache: &CapabilityCache, model: &str, host: &str| {
-        let mut capability = table.of(model, Some(host));
-        cache.correct(model, &mut capability);
-        capability
-    };
+    let mut cache = CapabilityCache::new(HOUR);
+    let corrected =
+        |cache: &CapabilityCache, model: &str, host: &str| cache.correct(model, table.of(model, Some(host)), NOW);
     let host = "api.deepseek.com";
     assert_eq!(corrected(&cache, "deepseek-v4-pro", host), table.of("deepseek-v4-pro", Some(host)));
 
-    assert!(cache.record("deepseek-v4-pro", CapabilityHint::NoMember("thinking")));
+    assert!(cache.record("deepseek-v4-pro", CapabilityHint::NoMember("thinking"), NOW));
     let less = corrected(&cache, "deepseek-v4-pro", host);
     assert_eq!((less.prefill, less.reasoning_off), (PrefillForm::Flag, None));
     // This is another member than the one that turns reasoning off here.
-    assert!(cache.record("deepseek-v4-flash", CapabilityHint::NoMember("enable_thinking")));
+    assert!(cache.record("deepseek-v4-flash", CapabilityHint::NoMember("enable_thinking"), NOW));
     assert!(corrected(&cache, "deepseek-v4-flash", host).reasoning_off.is_some());
+    // The value of the switch is the table's.
+    assert!(cache.record("deepseek-v4-flash", CapabilityHint::RefusedValue("thinking"), NOW));
+    assert_eq!(corrected(&cache, "deepseek-v4-flash", host).reasoning_off, None);
 
-    assert!(cache.record("m", CapabilityHint::NoMember("response_format")));
-    assert!(cache.record("m", CapabilityHint::NoMember("tools")));
-    assert!(cache.record("m", CapabilityHint::RejectsTrailingSpace));
-    assert!(!cache.record("m", CapabilityHint::RejectsTrailingSpace));
+    assert!(cache.record("m", CapabilityHint::NoMember("response_format"), NOW));
+    assert!(cache.record("m", CapabilityHint::NoMember("tools"), NOW));
+    assert!(cache.record("m", CapabilityHint::RejectsTrailingSpace, NOW));
+    assert!(!cache.record("m", CapabilityHint::RejectsTrailingSpace, NOW));
     let m = corrected(&cache, "m", "example.org");
     assert!(!m.response_format && !m.tools && m.rejects_trailing_space);
     assert!(corrected(&cache, "n", "example.org").response_format);
+    // What a client's value was refused for is not the model's.
+    assert!(cache.record("o", CapabilityHint::RefusedValue("response_format"), NOW));
+    assert!(corrected(&cache, "o", "example.org").response_format);
+    assert_eq!(cache.recorded(), 7);
+}
+
+#[test]
+fn lessons_expire() {
+    let table = Table::default();
+    let mut cache = CapabilityCache::new(HOUR);
+    let second = Duration::from_secs(1);
+    assert!(cache.record("m", CapabilityHint::NoMember("response_format"), second));
+    let takes = |cache: &CapabilityCache, now| cache.correct("m", table.of("m", None), now).response_format;
+    assert!(!takes(&cache, HOUR));
+    assert!(takes(&cache, HOUR + second));
+    // One that is repeated does not count longer, and one that has expired is new again.
+    assert!(!cache.record("m", CapabilityHint::NoMember("response_format"), HOUR));
+    assert!(cache.record("m", CapabilityHint::NoMember("response_format"), HOUR + second));
+    assert!(!takes(&cache, HOUR + HOUR));
+    let mut none = CapabilityCache::new(Duration::ZERO);
+    assert!(!none.record("m", CapabilityHint::NoMember("response_format"), NOW));
+    assert!(takes(&none, NOW));
 }
 
 #[test]
 fn learned_models_are_bounded() {
-    let mut cache = CapabilityCache::default();
+    let mut cache = CapabilityCache::new(HOUR);
     for n in 0..1024 {
-        assert!(cache.record(&format!("m{n}"), CapabilityHint::NoPrefill));
+        assert!(cache.record(&format!("m{n}"), CapabilityHint::NoPrefill, NOW));
     }
-    assert!(!cache.record("m0", CapabilityHint::NoPrefill), "all of them are remembered");
-    assert!(cache.record("one more", CapabilityHint::NoPrefill));
-    assert!(cache.record("m0", CapabilityHint::NoPrefill), "they were forgotten");
-    assert!(!cache.record(&"a".repeat(257), CapabilityHint::NoPrefill));
+    assert!(!cache.record("m0", CapabilityHint::NoPrefill, NOW), "all of them are remembered");
+    assert!(cache.record("one more", CapabilityHint::NoPrefill, NOW));
+    assert!(cache.record("m0", CapabilityHint::NoPrefill, NOW), "they were forgotten");
+    assert!(!cache.record(&"a".repeat(257), CapabilityHint::NoPrefill, NOW));
 }

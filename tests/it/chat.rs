@@ -435,7 +435,7 @@ fn what_is_written_reads_as_what_was_meant() {
 fn bodies_are_read() {
     let read = |body: &str| {
         let mut found = Vec::new();
-        let is_answer = chat::read_body(body, |delta| found.push(show(&delta)));
+        let is_answer = wire_of(Dialect::Chat).read_body(body, &mut |delta| found.push(show(&delta)));
         (is_answer, found)
     };
     let body = r#"{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\":","refusal":null},"finish_reason":"length"}],"usage":{"t":1}}"#;

@@ -41,10 +41,10 @@ async fn send(client: &Client, request: Request<Body>) -> Bytes {
 #[tokio::test]
 async fn requests_share_a_connection_and_name_the_upstream() {
     let (client, seen) = server(&["\r\n\r\n", "hello"]).await;
-    let uri = client.upstream().uri_for("/v1/models?a=b");
+    let uri = client.upstream().uri_for("/v1/models?a=b").unwrap();
     let request = Request::get(uri).header("host", "evil.example").body(Body::empty()).unwrap();
     assert_eq!(send(&client, request).await, "ok");
-    let uri = client.upstream().uri_for("http://evil.example/../x");
+    let uri = client.upstream().uri_for("http://evil.example/x").unwrap();
     let request = Request::post(uri).header("authorization", "Bearer key").body("hello".into()).unwrap();
     assert_eq!(send(&client, request).await, "ok");
 
@@ -75,7 +75,7 @@ impl futures_core::Stream for Pieces {
 async fn a_streamed_body_goes_out_in_chunks() {
     let (client, seen) = server(&["\r\n0\r\n\r\n"]).await;
     let body = Body::stream(Pieces(vec!["world", "hello "]));
-    send(&client, Request::post(client.upstream().uri_for("/")).body(body).unwrap()).await;
+    send(&client, Request::post(client.upstream().uri_for("/").unwrap()).body(body).unwrap()).await;
     assert!(seen.await.unwrap().ends_with("\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n"));
 }
 
@@ -92,7 +92,7 @@ async fn a_request_for_another_host_is_not_sent() {
 async fn failures_say_whether_there_was_a_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
-    let call = || client.send(Request::get(client.upstream().uri_for("/")).body(Body::empty()).unwrap());
+    let call = || client.send(Request::get(client.upstream().uri_for("/").unwrap()).body(Body::empty()).unwrap());
     let (answer, ()) = tokio::join!(call(), async {
         let (mut socket, _) = listener.accept().await.unwrap();
         let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
@@ -102,10 +102,116 @@ async fn failures_say_whether_there_was_a_connection() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let client = Client::new(Upstream::parse(&format!("http://{}", socket.local_addr().unwrap())).unwrap()).unwrap();
-    let call = client.send(Request::get(client.upstream().uri_for("/")).body(Body::empty()).unwrap());
+    let call = client.send(Request::get(client.upstream().uri_for("/").unwrap()).body(Body::empty()).unwrap());
     let error = timeout(Duration::from_secs(30), call).await.unwrap().unwrap_err();
     assert!(error.is_connect());
     assert!(error.to_string().contains("refused"), "{error}");
+}
+
+/// Accepts connections, answers on each as many requests as `answers` says, and closes it after one more was read. Returns
+/// the client, and the number of requests read on each connection.
+async fn closing_server(answers: &'static [usize]) -> (Client, JoinHandle<Vec<usize>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let seen = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        for &answers in answers {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut requests = 0;
+            while requests <= answers {
+                let mut request = Vec::new();
+                while !request.windows(3).any(|part| part == b"end") {
+                    if socket.read_buf(&mut request).await.unwrap() == 0 {
+                        break;
+                    }
+                }
+                if request.is_empty() {
+                    break;
+                }
+                requests += 1;
+                if requests <= answers {
+                    socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+                }
+            }
+            seen.push(requests);
+        }
+        seen
+    });
+    (Client::new(upstream).unwrap(), seen)
+}
+
+fn post(client: &Client, body: Body) -> Request<Body> {
+    Request::post(client.upstream().uri_for("/").unwrap()).body(body).unwrap()
+}
+
+#[tokio::test]
+async fn a_request_whose_used_connection_ends_is_sent_again() {
+    let (client, seen) = closing_server(&[1, 2]).await;
+    for _ in 0..3 {
+        assert_eq!(send(&client, post(&client, "the end".into())).await, "ok");
+    }
+    drop(client);
+    assert_eq!(seen.await.unwrap(), [2, 2]);
+}
+
+#[tokio::test]
+async fn a_request_is_sent_again_once_and_never_on_its_first_connection() {
+    let (client, seen) = closing_server(&[1, 0, 0]).await;
+    send(&client, post(&client, "the end".into())).await;
+    // On the used connection, then on a new one, which ends, too.
+    assert!(!client.send(post(&client, "the end".into())).await.unwrap_err().is_connect());
+    assert!(client.send(post(&client, "the end".into())).await.is_err());
+    assert_eq!(seen.await.unwrap(), [2, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_streamed_body_is_not_sent_again() {
+    let (client, seen) = closing_server(&[1]).await;
+    send(&client, post(&client, "the end".into())).await;
+    assert!(client.send(post(&client, Body::stream(Pieces(vec!["end"])))).await.is_err());
+    drop(client);
+    seen.await.unwrap();
+}
+
+/// Chunks that have come together are read together.
+#[tokio::test]
+async fn chunks_that_are_there_are_one_frame() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
+        let chunks = "3\r\nabc\r\n".repeat(100);
+        let answer = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
+        socket.write_all(answer.as_bytes()).await.unwrap();
+        socket
+    });
+    let response = client.send(post(&client, Body::empty())).await.unwrap();
+    let _socket = server.await.unwrap();
+    let mut body = response.into_body();
+    let (mut frames, mut read) = (0, Vec::new());
+    while let Some(frame) = body.frame().await {
+        read.extend_from_slice(&frame.unwrap().into_data().unwrap());
+        frames += 1;
+    }
+    assert_eq!(String::from_utf8(read).unwrap(), "abc".repeat(100));
+    assert!(frames <= 3, "{frames}");
+}
+
+/// An answer that nobody reads to its end takes its connection along.
+#[tokio::test]
+async fn a_dropped_body_closes_its_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let call = async { client.send(post(&client, Body::empty())).await.unwrap() };
+    let (response, mut socket) = tokio::join!(call, async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
+        socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok").await.unwrap();
+        socket
+    });
+    drop(response);
+    assert_eq!(timeout(Duration::from_secs(30), socket.read_buf(&mut Vec::new())).await.unwrap().unwrap(), 0);
 }
 
 /// On a system with certificate roots the handshake fails; on one without, no client is created. Either way the error
@@ -121,7 +227,7 @@ async fn https_needs_tls_and_roots() {
             return;
         }
     };
-    let request = Request::get(client.upstream().uri_for("/")).body(Body::empty()).unwrap();
+    let request = Request::get(client.upstream().uri_for("/").unwrap()).body(Body::empty()).unwrap();
     let (answer, ()) = tokio::join!(timeout(Duration::from_secs(30), client.send(request)), async {
         let (mut socket, _) = listener.accept().await.unwrap();
         socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();

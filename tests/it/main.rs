@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
+#[cfg(feature = "cli")]
+mod agree;
 mod bad_input;
 mod capability;
 mod case_file;
@@ -29,10 +31,12 @@ mod layers;
 mod live;
 mod overlap;
 mod paths;
+mod promises;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
 mod public_types;
 mod questions;
+mod reached;
 mod reference;
 mod relay;
 mod repair;
@@ -56,6 +60,8 @@ mod style;
 mod support;
 mod surface;
 mod text;
+#[cfg(feature = "client")]
+mod tls;
 mod tree;
 mod value;
 mod wires;

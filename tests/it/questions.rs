@@ -310,3 +310,23 @@ fn a_snapshot_has_the_question() {
     assert_eq!((members.remove("unjoined"), members.remove("has_early_end")), (Some(1.into()), Some(false.into())));
     assert_eq!(restored(&earlier.to_string()).mark, None);
 }
+
+/// Keys on the way to the cut are shown, and a document may have many long ones. The question stays small.
+#[test]
+fn long_keys_on_the_path_do_not_make_a_long_question() {
+    let key = "k".repeat(900);
+    let delivered: String = (0..1000).map(|depth| format!("{{\"{depth}{key}\":")).collect();
+    for end in ["\"text that is cut", "[{\"a\": 1}, {\"b\": \"text that is cut"] {
+        let delivered = format!("{delivered}{end}");
+        let mut session = session(many_failures(), ContinuationStrategy::default(), &delivered);
+        // The forms of a question differ in what they show.
+        for _ in 0..4 {
+            let turn = turn(&mut session);
+            let size = turn.delivered.len() + turn.prompt.len();
+            assert!(size < 160 << 10, "{size} bytes");
+            assert!(turn.delivered.ends_with("text that is cut"));
+            session.handle_input(NOW, Input::Text(REFUSAL));
+            session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
+        }
+    }
+}

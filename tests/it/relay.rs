@@ -174,7 +174,6 @@ fn what_is_not_continued_passes_unchanged() {
     let cases: Vec<(&str, Reply)> = vec![
         ("whole", closed(role("a") + &text("a", "[1]") + &finish("a", "stop") + &usage("a", 1, 2) + DONE)),
         ("length on a closed root", closed(text("a", "[1]") + &finish("a", "length") + DONE)),
-        ("no finish on a closed root", closed(text("a", "[1]"))),
         ("an error behind a closed root", closed(text("a", "[1]") + error)),
         ("prose", closed(text("a", "Hello") + &finish("a", "stop") + DONE)),
         ("prose at its limit", closed(text("a", "Hello") + &finish("a", "length") + DONE)),
@@ -433,12 +432,105 @@ fn a_whole_document_gets_its_end() {
             (vec!["stop".into()], 1, TransportEnd::Closed)
         );
     }
-    // With the finish there, nothing of the text is missing.
+    // With the finish there, the upstream has said how the answer ended.
     let ended = run(&[dropped(text("a", "[1]") + &finish("a", "length"))]);
     assert_eq!(ended.body, text("a", "[1]") + &finish("a", "length") + DONE);
     let ended = run(&[dropped(text("a", "[1]") + &finish("a", "stop") + DONE)]);
     assert_eq!(ended.body, text("a", "[1]") + &finish("a", "stop") + DONE);
     assert_eq!(ended.transport_end, TransportEnd::Closed);
+}
+
+/// Runs replies of bytes that may be no text.
+fn run_bytes(replies: &[&[u8]]) -> (Vec<u8>, Outcome) {
+    let (mut relay, mut body, mut ended) = (Relay::new(Limits::default()), Vec::new(), None);
+    let spare = [dropped("")];
+    let (mut requests, mut next) = (Vec::new(), None);
+    for (call, reply) in replies.iter().enumerate() {
+        if call > 0 {
+            relay.handle_open(NOW);
+        }
+        relay.handle_bytes(NOW, Bytes::copy_from_slice(reply));
+        if !drain(&mut relay, &mut body, &mut requests, &mut next, &mut spare.iter(), &mut ended) {
+            relay.handle_transport_end(NOW, TransportEnd::Closed);
+            drain(&mut relay, &mut body, &mut requests, &mut next, &mut spare.iter(), &mut ended);
+        }
+    }
+    (body, ended.expect("the replies are enough").0)
+}
+
+/// Bytes that are not UTF-8 are no part of a document: an answer with such bytes passes as it came, a continuation with them
+/// ends before them.
+#[test]
+fn bytes_that_are_not_utf8_are_never_part_of_a_document() {
+    let bytes = |text: &str| {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.iter_mut().filter(|byte| **byte == b'#').for_each(|byte| *byte = 0xff);
+        bytes
+    };
+    let cut = role("a") + &text("a", "[\"a");
+    let wrong = bytes(&(role("b") + &text("b", "[\"a b#c\"]") + &finish("b", "stop") + DONE));
+    let right = text("c", "[\"a b\", 1]") + &finish("c", "stop") + DONE;
+    let (body, outcome) = run_bytes(&[cut.as_bytes(), &wrong, right.as_bytes()]);
+    let body = String::from_utf8(body).unwrap();
+    assert!(!body.contains('\u{fffd}'), "{body}");
+    assert_eq!((outcome.status(), outcome.tally().failures), (Status::Complete, 1), "{body}");
+    // The first answer passes, and is not continued.
+    let first = bytes(&(role("a") + &text("a", "[\"a#b") + &finish("a", "length") + DONE));
+    let (body, outcome) = run_bytes(&[&first]);
+    assert_eq!((body, outcome.status()), (first, Status::PassedThrough));
+}
+
+/// Half of a surrogate pair in a name makes it another name.
+#[test]
+fn a_name_with_half_of_a_surrogate_pair_is_another_name() {
+    let chunk = |delta: &str| {
+        format!("data: {{\"id\":\"a\",\"choices\":[{{\"index\":0,\"{delta}\":{{\"content\":\"[1, 2\"}}}}]}}\n\n")
+    };
+    let relay_of = |body: String| {
+        let mut relay = Relay::new(Limits::default());
+        relay.handle_bytes(NOW, body.into());
+        relay.session().document().text().to_owned()
+    };
+    assert_eq!((relay_of(chunk("delta")), relay_of(chunk("del\\ud83dta"))), ("[1, 2".to_owned(), String::new()));
+}
+
+/// A root is closed, and the upstream is reset, falls silent, ends, or reports an error, before it has said how the answer
+/// ends. The answer is whole in all of these cases, and the last event says that the upstream has not ended it.
+#[test]
+fn the_end_of_a_whole_document_is_told() {
+    let body = role("a") + &text("a", "[1]");
+    let stalled = || {
+        let mut relay = Relay::new(Limits::default());
+        let at = Duration::from_secs(3600);
+        relay.handle_bytes(Duration::ZERO, body.clone().into());
+        relay.handle_timeout(at);
+        let (mut bytes, mut ended) = (Vec::new(), None);
+        assert!(drain(&mut relay, &mut bytes, &mut Vec::new(), &mut None, &mut [].iter(), &mut ended));
+        let (outcome, transport_end) = ended.unwrap();
+        Ended { body: String::from_utf8(bytes).unwrap(), requests: Vec::new(), outcome, transport_end }
+    };
+    let report = |end: &str| json!({"status": "complete", "continuations": 0, "failures": 0, "end": end});
+    let ends = [("drop", run(&[dropped(&*body)])), ("idle", stalled()), ("eof", run(&[closed(&*body)]))];
+    for (end, ended) in ends {
+        assert!(ended.body.starts_with(&body), "{end}: the upstream's own bytes come first");
+        assert_eq!((ended.text(), ended.finishes()), ("[1]".into(), vec!["stop".into()]), "{end}");
+        assert_eq!((ended.count("[DONE]"), ended.transport_end), (1, TransportEnd::Closed), "{end}");
+        assert_eq!(ended.chunks().iter().rev().nth(1).unwrap()["restitch"], report(end));
+        assert_eq!(ended.outcome.end().map(|end| end.as_str()), Some(end));
+    }
+    // So it is for a continuation.
+    let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
+    let rest = role("b") + &text("b", "[1, 2, 3]");
+    for (end, reply) in [("drop", dropped(&*rest)), ("eof", closed(&*rest)), ("in_band", closed(rest.clone() + error))]
+    {
+        let ended = run(&[dropped(role("a") + &text("a", "[1, 2")), reply]);
+        assert_eq!((ended.text(), ended.finishes()), ("[1, 2, 3]".into(), vec!["stop".into()]), "{end}");
+        let told = ended.chunks().iter().rev().nth(1).unwrap()["restitch"].clone();
+        assert_eq!((&told["status"], &told["end"]), (&json!("complete"), &json!(end)));
+    }
+    // An upstream that gives a finish has said how it ended.
+    let finished = run(&[dropped(role("a") + &text("a", "[1, 2")), closed(rest + &finish("b", "stop") + DONE)]);
+    assert!(finished.chunks().iter().rev().nth(1).unwrap()["restitch"].get("end").is_none());
 }
 
 #[test]
@@ -482,8 +574,12 @@ fn what_cannot_be_read_passes_unseen() {
             let mut relay = Relay::new(limits.clone());
             let reply = Reply::Body(body.clone(), transport_end);
             let ended = run_with(&mut relay, &[reply], |body| body.chunks(size).map(<[u8]>::to_vec).collect());
-            assert_eq!((ended.body.as_str(), ended.transport_end), (body.as_str(), transport_end), "{size}");
+            // A comment after a whole stream has the report.
+            let report = format!(": restitch {}\n", ended.outcome.report());
+            let told = if transport_end == TransportEnd::Closed { report.as_str() } else { "" };
+            assert_eq!((ended.body.strip_prefix(&body), ended.transport_end), (Some(told), transport_end), "{size}");
             assert_eq!((ended.outcome.status(), ended.outcome.tally().continuations), (Status::PassedThrough, 0));
+            assert!(ended.outcome.tally().limit.as_ref().is_some_and(|limit| limit.value == 200), "{size}");
         }
     }
     // In a continuation it is one failure.

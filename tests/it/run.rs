@@ -237,6 +237,45 @@ fn the_trace_has_every_request_and_response() {
     assert!(!trace.join("000-contexts.json").exists() && !trace.join("002-contexts.json").exists());
 }
 
+/// Prompts and answers are private, and a folder may hold links that somebody else has made.
+#[cfg(unix)]
+#[test]
+fn the_trace_is_for_its_owner_alone() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let folder = folder("run-trace-private", &[("prompt.txt", b"x"), ("other.txt", b"kept")]);
+    let body = r#"{"error": {"message": "Incorrect API key: sk-sec\u0072et-1, sk\u002Dsecret-1."}}"#;
+    let refused = |arguments: &[&str]| {
+        let url = scripted(vec![response("401 Unauthorized", "application/json", body)]);
+        with_key(&folder, &url, arguments)
+    };
+    let mode = |path: &str| fs::metadata(folder.join(path)).unwrap().permissions().mode() & 0o777;
+    let (_, _, err) = refused(&["--trace", "a/trace"]);
+    for made in ["a", "a/trace"] {
+        assert_eq!(mode(made), 0o700, "{made}: {err}");
+    }
+    for made in ["a/trace/000-request.json", "a/trace/000-response.txt"] {
+        assert_eq!(mode(made), 0o600, "{made}");
+    }
+    let response = || fs::read_to_string(folder.join("a/trace/000-response.txt")).unwrap();
+    assert_eq!(response(), r#"{"error": {"message": "Incorrect API key: [key], [key]."}}"#);
+
+    // A link in place of a file is replaced, and a file of an earlier run too.
+    fs::remove_file(folder.join("a/trace/000-response.txt")).unwrap();
+    symlink(folder.join("other.txt"), folder.join("a/trace/000-response.txt")).unwrap();
+    fs::set_permissions(folder.join("a/trace/000-request.json"), fs::Permissions::from_mode(0o644)).unwrap();
+    refused(&["--trace", "a/trace"]);
+    assert_eq!(fs::read_to_string(folder.join("other.txt")).unwrap(), "kept");
+    assert!(response().contains("Incorrect API key"));
+    assert_eq!(mode("a/trace/000-request.json"), 0o600);
+
+    // A link in place of the folder is refused.
+    symlink(folder.join("a"), folder.join("link")).unwrap();
+    let (code, _, err) = refused(&["--trace", "link"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("--trace: the folder is a symbolic link"), "{err}");
+}
+
 #[test]
 fn the_model_says_how_far_it_is() {
     let script = "answer@60!length | progress@20!length progress@20!length anchor";

@@ -348,18 +348,19 @@ fn what_breaks_behind_the_join_is_a_new_cut_and_one_failure() {
 fn waits_double_and_are_capped() {
     let mut driver = Driver::new(Limits::default().with_max_consecutive_failures(20).with_max_continuations(20));
     driver.call("{\"a\": [1, ", length());
-    let mut waits = Vec::new();
-    for _ in 0..8 {
+    // Up to half of a wait is spread.
+    for most in [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
         driver.end(rejected(true, None));
-        waits.push(driver.wait().as_millis());
+        let wait = driver.wait().as_millis();
+        assert!((most / 2..=most).contains(&wait), "{wait} of {most}");
     }
-    assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
     // A success begins again.
     driver.call("{\"a\": [1, 2, ", length()).end(rejected(true, None));
-    assert_eq!(driver.wait().as_millis(), 200);
-    for (retry_after, expect) in [(3, 3000), (0, 0), (600, 10_000)] {
+    assert!((100..=200).contains(&driver.wait().as_millis()), "{:?}", driver.wait());
+    for (retry_after, least, most) in [(3, 3000, 3200), (0, 0, 400), (600, 10_000, 10_000)] {
         driver.end(rejected(true, Some(retry_after)));
-        assert_eq!(driver.wait().as_millis(), expect);
+        let wait = driver.wait().as_millis();
+        assert!((least..=most).contains(&wait), "{wait}");
     }
     // What a little patience does not heal is asked for again at once.
     driver.end(rejected(false, None));
@@ -502,7 +503,8 @@ fn silence_is_timed_while_something_is_due() {
     assert_eq!(driver.session.poll_timeout(true), Some(driver.now + idle));
     // A wait before the call is no silence.
     driver.end(rejected(true, Some(7)));
-    assert_eq!(driver.session.poll_timeout(false), Some(driver.now + Duration::from_secs(7) + first));
+    let due = driver.session.poll_timeout(false).unwrap() - driver.now - first;
+    assert!((7000..=7100).contains(&due.as_millis()), "{due:?}");
     driver.call("{\"a\": [1, 2]}", stop());
     assert_eq!(driver.session.poll_timeout(true), None);
     // Nobody waits for the rest of what would not be continued.

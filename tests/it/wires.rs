@@ -231,5 +231,9 @@ fn errors_are_in_the_form_of_the_api() {
     for dialect in Dialect::ALL {
         let body = wire_of(dialect).error_body("no \"luck\"", "c", "{}");
         assert_eq!(read_body(dialect, &body).error.as_deref(), Some("no \"luck\""), "{dialect}");
+        for status in [400, 401, 403, 405, 414, 501, 502] {
+            let body = wire_of(dialect).own_error_body(status, "c", "no \"luck\"");
+            assert_eq!(read_body(dialect, &body).error.as_deref(), Some("no \"luck\""), "{dialect}");
+        }
     }
 }

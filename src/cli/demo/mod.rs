@@ -97,7 +97,8 @@ async fn ask(url: &str, mut on_text: impl FnMut(&str) -> io::Result<()>) -> io::
     let request = serde_json::json!({
         "model": "sim", "stream": true, "messages": [{"role": "user", "content": "Write the report as JSON."}],
     });
-    let request = http::Request::post(client.upstream().uri_for("/v1/chat/completions"))
+    let uri = client.upstream().uri_for("/v1/chat/completions").map_err(io::Error::other)?;
+    let request = http::Request::post(uri)
         .header("content-type", "application/json")
         .body(Body::full(request.to_string()))
         .map_err(io::Error::other)?;

@@ -16,7 +16,7 @@ use crate::Limits;
 use crate::cli::Console;
 use crate::client::Body;
 use crate::provider::{Delta, Dialect};
-use crate::proxy::{PROXY_ERROR, Proxy, Tap, is_stream, is_transient, retry_after};
+use crate::proxy::{OwnError, Proxy, Tap, is_stream, is_transient, retry_after};
 
 /// How long the first call may take.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ struct Refused {
     status: StatusCode,
     retry_after: Option<Duration>,
     body: Bytes,
+    /// The proxy itself refused: no server has answered.
+    is_ours: bool,
 }
 
 /// Returns the first answer. Asks again while the server is busy.
@@ -56,19 +58,19 @@ pub(super) async fn ask(
     for attempt in 1.. {
         let answered = timeout(patience.silence, once(Arc::clone(&proxy), target.dialect, request.clone())).await;
         let silent = |_| Failed::Io(format!("the server was silent for {} s", patience.silence.as_secs_f64()));
-        let Refused { status, retry_after, body } = match answered.map_err(silent)? {
+        let Refused { status, retry_after, body, is_ours } = match answered.map_err(silent)? {
             Ok(body) => return Ok(body),
             Err(refused) => refused,
         };
         if let Some(trace) = trace {
             trace.response(&body);
         }
-        let reason = Reason::of(&body, target.dialect, key);
-        if reason.is_ours {
-            return Err(Failed::Io(format!("{}: {}", target.upstream, reason.message)));
+        let reason = message(&body, target.dialect, key);
+        if is_ours {
+            return Err(Failed::Io(format!("{}: {}", target.upstream, reason)));
         }
         let what = if status.is_success() { " without a stream" } else { "" };
-        let reason = format!("the server answered {status}{what}: {}", reason.message);
+        let reason = format!("the server answered {status}{what}: {}", reason);
         if !is_transient(status) || attempt == ATTEMPTS {
             return Err(Failed::Io(reason));
         }
@@ -82,47 +84,31 @@ pub(super) async fn ask(
 async fn once(proxy: Arc<Proxy>, dialect: Dialect, request: Request<Bytes>) -> Result<Body, Refused> {
     let response = proxy.ask(dialect, request).await;
     let (status, retry_after) = (response.status(), retry_after(response.headers()));
+    let is_ours = response.extensions().get::<OwnError>().is_some();
     if status.is_success() && is_stream(response.headers(), dialect) {
         return Ok(response.into_body());
     }
     let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    Err(Refused { status, retry_after, body })
+    Err(Refused { status, retry_after, body, is_ours })
 }
 
 /// A busy server is asked this often.
 const ATTEMPTS: u32 = 3;
 
-/// The message of an error body.
-struct Reason {
-    /// Without the key, and cut. The body itself, if it has no member for a message.
-    message: String,
-    /// It is ours: no server was asked.
-    is_ours: bool,
-}
-
-impl Reason {
-    /// Reads a body as the API does. Errors of servers in front of it, in other forms, are read as events named `error`.
-    fn of(body: &[u8], dialect: Dialect, key: &Key) -> Self {
-        let text = String::from_utf8_lossy(body);
-        let (mut message, mut is_ours) = (None, false);
-        let mut take = |delta: Delta<'_>| {
-            if let Delta::Error { message: said, raw } = delta {
-                message.get_or_insert_with(|| said.to_owned());
-                is_ours = is_proxy_error(raw);
-            }
-        };
-        if !dialect.wire().read_body(&text, &mut take) {
-            dialect.wire().reader().read("error", &text, &mut take);
+/// Returns the message of an error body, without the key, and cut; the body itself, if it has no member for a message.
+/// Reads a body as the API does. Errors of servers in front of it, in other forms, are read as events named `error`.
+fn message(body: &[u8], dialect: Dialect, key: &Key) -> String {
+    let text = String::from_utf8_lossy(body);
+    let mut message = None;
+    let mut take = |delta: Delta<'_>| {
+        if let Delta::Error { message: said, .. } = delta {
+            message.get_or_insert_with(|| said.to_owned());
         }
-        let message = key.out_of(message.as_deref().unwrap_or(&text).trim());
-        Self { message: message.chars().take(MESSAGE).collect(), is_ours }
+    };
+    if !dialect.wire().read_body(&text, &mut take) {
+        dialect.wire().reader().read("error", &text, &mut take);
     }
-}
-
-/// Returns whether an error is the proxy's own: no upstream has sent it.
-fn is_proxy_error(raw: &str) -> bool {
-    let error: serde_json::Value = serde_json::from_str(raw).unwrap_or_default();
-    error.get("type").and_then(|kind| kind.as_str()) == Some(PROXY_ERROR)
+    key.out_of(message.as_deref().unwrap_or(&text).trim()).chars().take(MESSAGE).collect()
 }
 
 /// Characters of an error that are shown.

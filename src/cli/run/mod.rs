@@ -16,10 +16,9 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 
 use super::dialect::named;
-use super::proxy::configured;
+use super::proxy::{client, configured};
 use super::source::Refusal;
 use super::{Console, Exit, block_on, epilogue, interrupted, settings};
-use crate::client::Client;
 use crate::config::Config;
 use crate::context::{ContextIndex, ContextOptions, Contexts, complete_part};
 use crate::provider::wire::Reader;
@@ -232,7 +231,7 @@ async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Consol
     args.output.as_deref().map_or(Ok(()), check_output)?;
     let trace = args.trace.as_deref().map(|folder| Trace::new(folder, &key)).transpose();
     let trace = trace.map_err(|error| Failed::Io(format!("--trace: {error}")))?.map(Arc::new);
-    let client = Client::new(target.upstream.clone()).map_err(|error| Failed::Io(error.to_string()))?;
+    let client = client(target.upstream.clone(), &config).map_err(|error| Failed::Io(error.to_string()))?;
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);

@@ -125,7 +125,7 @@ pub(super) fn listed() -> (String, String) {
 }
 
 /// Returns the key that the environment has: in the chosen variable, or else in the first of the provider's that is not
-/// empty. Fails if a key is needed and there is none; a provider without variables needs none.
+/// empty. Fails if a key is needed and no variable has one. A provider without variables needs no key.
 pub(in crate::cli) fn key(chosen: Option<&str>, provider: Option<Provider>, is_needed: bool) -> Result<String, String> {
     let own = provider.map_or(&[][..], |provider| provider.keys);
     let variables = chosen.map_or(own.to_vec(), |variable| vec![variable]);

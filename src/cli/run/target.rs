@@ -16,7 +16,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Returns the target that the arguments name, and the key. The key is empty where none is needed and there is none.
+    /// Returns the target that the arguments name, and the key. The key is empty if none is needed.
     pub(super) fn of(args: &Args) -> Result<(Self, String), Failed> {
         let provider = args.provider.as_deref().map(providers::by_name).transpose().map_err(Failed::Usage)?;
         let dialect = args.dialect.or(provider.map(|provider| provider.dialect())).unwrap_or_default();

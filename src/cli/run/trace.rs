@@ -6,15 +6,15 @@
 //!  001-2-request.json 001-2-response.txt the same, asked again after a refusal that does not count
 //!  001-contexts.json                     the contexts of the cut before it
 //! ```
-//! Headers are not written, since they have the key. If a body quotes the key, it is replaced by `[key]`.
+//! Headers are not written, since they have the key. If a body quotes the key, as it is or escaped, it is replaced by `[key]`.
+//! Prompts and answers are private: files and folders are made for their owner alone.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use memchr::memmem;
-
+use super::key::Redactor;
 use crate::proxy::Tap;
 
 /// Writes calls to a folder.
@@ -38,7 +38,7 @@ struct Open {
 impl Trace {
     /// Makes a trace in `folder`, and the folder. `key` is removed from everything.
     pub(super) fn new(folder: &Path, key: &str) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        make_folder(folder)?;
         let open = Open { call: None, response: None, redactor: Redactor::new(key), error: None };
         Ok(Self { folder: folder.to_owned(), open: Mutex::new(open) })
     }
@@ -53,8 +53,8 @@ impl Trace {
     /// Writes one file of a call.
     pub(super) fn write(&self, call: u32, name: &str, content: &[u8]) {
         let mut open = self.open();
-        let whole = Redactor::new(&open.redactor.key).whole(content);
-        open.check(fs::write(self.path(call, name), whole));
+        let whole = open.redactor.another().whole(content);
+        open.check(make_file(&self.path(call, name)).and_then(|mut file| file.write_all(&whole)));
     }
 
     fn path(&self, call: u32, name: &str) -> PathBuf {
@@ -75,7 +75,7 @@ impl Tap for Trace {
         self.write(call, &format!("{again}request.json"), body);
         let mut open = self.open();
         open.end();
-        let created = File::create(self.path(call, &format!("{again}response.txt")));
+        let created = make_file(&self.path(call, &format!("{again}response.txt")));
         open.response = created.map_err(|error| open.check(Err(error))).ok();
     }
 
@@ -113,63 +113,28 @@ impl Open {
     }
 }
 
-/// Removes a key from text that arrives in pieces.
-#[derive(Debug)]
-struct Redactor {
-    key: String,
-    /// The end of the text so far, which may begin with a part of the key.
-    pending: Vec<u8>,
+/// Makes the folder, if it does not exist, for its owner alone. A link in its place is not followed.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the folder is a symbolic link"));
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }
 
-impl Redactor {
-    fn new(key: &str) -> Self {
-        Self { key: key.to_owned(), pending: Vec::new() }
+/// Makes a file for its owner alone, in place of a file of an earlier run. A link in its place is removed, not followed.
+fn make_file(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
-
-    /// Takes text, and returns all that is certain.
-    fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.pending.extend_from_slice(bytes);
-        if self.key.is_empty() {
-            return std::mem::take(&mut self.pending);
-        }
-        let (mut certain, mut from) = (Vec::with_capacity(self.pending.len()), 0);
-        for at in memmem::find_iter(&self.pending, &self.key) {
-            certain.extend_from_slice(self.pending.get(from..at).unwrap_or_default());
-            certain.extend_from_slice(b"[key]");
-            from = at + self.key.len();
-        }
-        let end = self.pending.len().saturating_sub(self.key.len() - 1).max(from);
-        certain.extend_from_slice(self.pending.get(from..end).unwrap_or_default());
-        self.pending.drain(..end);
-        certain
-    }
-
-    /// Returns the rest, and begins a new text.
-    fn finish(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.pending)
-    }
-
-    fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut whole = self.push(bytes);
-        whole.append(&mut self.finish());
-        whole
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Redactor;
-
-    #[test]
-    fn a_key_is_removed_however_it_is_split() {
-        let text = b"data: sk-secretsk-sk-secret. sk-secre";
-        let expected = "data: [key]sk-[key]. sk-secre";
-        for size in 1..=text.len() {
-            let mut redactor = Redactor::new("sk-secret");
-            let mut out: Vec<u8> = text.chunks(size).flat_map(|chunk| redactor.push(chunk)).collect();
-            out.append(&mut redactor.finish());
-            assert_eq!(String::from_utf8(out).unwrap(), expected, "{size}");
-        }
-        assert_eq!(Redactor::new("").whole(text), text);
-    }
+    let mut options = OpenOptions::new();
+    // A file that is new is no link.
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }

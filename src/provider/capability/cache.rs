@@ -1,56 +1,83 @@
-//! What a process records about models in addition to the table.
+//! What a process records about models in addition to the table. It has no clock: `now` is a duration since any fixed moment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::{Capability, CapabilityHint, NAME, PrefillForm};
+use super::by_model::ByModel;
+use super::{Capability, CapabilityHint, PrefillForm};
 
-/// Hints by model. Where it is shared, it is behind a lock.
+/// Hints by model, each for a limited time. Its owner locks it.
 ///
 /// ```
+/// use std::time::Duration;
 /// use restitch::provider::capability::{PrefillForm, Table};
 /// use restitch::internal::capability::{CapabilityCache, CapabilityHint};
 ///
-/// let mut cache = CapabilityCache::default();
-/// assert!(cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefill));
-/// assert!(!cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefill));
+/// let (now, hour) = (Duration::ZERO, Duration::from_secs(3600));
+/// let mut cache = CapabilityCache::new(hour);
+/// assert!(cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefill, now));
+/// assert!(!cache.record("claude-sonnet-4-5", CapabilityHint::NoPrefill, now));
 ///
-/// let mut capability = Table::default().of("claude-sonnet-4-5", None);
-/// cache.correct("claude-sonnet-4-5", &mut capability);
-/// assert_eq!(capability.prefill, PrefillForm::None);
+/// let table = Table::default();
+/// let at = |now| cache.correct("claude-sonnet-4-5", table.of("claude-sonnet-4-5", None), now).prefill;
+/// assert_eq!((at(now), at(now + hour)), (PrefillForm::None, PrefillForm::Turn));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapabilityCache {
-    models: BTreeMap<String, BTreeSet<CapabilityHint>>,
+    /// When each hint was recorded.
+    models: ByModel<BTreeMap<CapabilityHint, Duration>>,
+    /// How long a hint counts.
+    max_age: Duration,
+    recorded: u64,
 }
 
 impl CapabilityCache {
+    /// Returns an empty cache whose hints count for `max_age`.
+    pub fn new(max_age: Duration) -> Self {
+        Self { models: ByModel::default(), max_age, recorded: 0 }
+    }
+
     /// Records a hint. Returns whether the hint is new. The cache is cleared before the 1,025th model, and names of
     /// more than 256 bytes are not recorded.
-    pub fn record(&mut self, model: &str, hint: CapabilityHint) -> bool {
-        if model.len() > NAME {
-            return false;
+    pub fn record(&mut self, model: &str, hint: CapabilityHint, now: Duration) -> bool {
+        let max_age = self.max_age;
+        let Some(hints) = self.models.entry(model).filter(|_| !max_age.is_zero()) else { return false };
+        hints.retain(|_, at| counts(*at, now, max_age));
+        let is_new = !hints.contains_key(&hint);
+        if is_new {
+            hints.insert(hint, now);
+            self.recorded = self.recorded.saturating_add(1);
         }
-        if self.models.len() >= MODELS && !self.models.contains_key(model) {
-            self.models.clear();
-        }
-        self.models.entry(model.to_owned()).or_default().insert(hint)
+        is_new
+    }
+
+    /// Returns how many hints were recorded.
+    pub fn recorded(&self) -> u64 {
+        self.recorded
     }
 
     /// Corrects what the table says about a model.
-    pub fn correct(&self, model: &str, capability: &mut Capability) {
-        for hint in self.models.get(model).into_iter().flatten() {
+    #[must_use]
+    pub fn correct(&self, model: &str, capability: Capability, now: Duration) -> Capability {
+        let mut capability = capability;
+        let hints = self.models.get(model).into_iter().flatten();
+        for (hint, _) in hints.filter(|(_, at)| counts(**at, now, self.max_age)) {
             match *hint {
                 CapabilityHint::NoPrefill => capability.prefill = PrefillForm::None,
                 CapabilityHint::RejectsTrailingSpace => capability.rejects_trailing_space = true,
                 CapabilityHint::NoMember("response_format") => capability.response_format = false,
                 CapabilityHint::NoMember("tools" | "tool_choice") => capability.tools = false,
-                CapabilityHint::NoMember(key) => {
+                // The switch and its value are the table's, so both say that it does not work.
+                CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => {
                     capability.reasoning_off.take_if(|switch| switch.key == key);
                 }
             }
         }
+        capability
     }
 }
 
-/// The most models that are recorded. Names come from requests, and anybody can invent them.
-const MODELS: usize = 1024;
+/// Returns whether a hint that was recorded at a time still counts.
+fn counts(at: Duration, now: Duration, max_age: Duration) -> bool {
+    now.saturating_sub(at) < max_age
+}

@@ -1,5 +1,7 @@
 //! Reads what a refusal says about a model. The texts are those of real refusals.
 
+use serde_json::Value;
+
 /// What a refusal says about a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -8,8 +10,11 @@ pub enum CapabilityHint {
     NoPrefill,
     /// A prefill must not end in white space.
     RejectsTrailingSpace,
-    /// This member of a request is not accepted, or not with the value that it had.
+    /// This member of a request is unknown or unsupported, whatever its value is.
     NoMember(&'static str),
+    /// A refusal names this member, and may be about its value: it says something about the model only where the value was
+    /// not the client's.
+    RefusedValue(&'static str),
 }
 
 impl CapabilityHint {
@@ -17,13 +22,16 @@ impl CapabilityHint {
     /// nothing about what a model can be asked for. Reads at most 64 KiB.
     ///
     /// A body may quote the request, and so anything that a user wrote. A hint therefore counts only if the request had
-    /// what the hint is about.
+    /// what the hint is about, and [`NoMember`](Self::NoMember) is read only from known codes, and from messages that begin
+    /// with known words.
     ///
     /// ```
     /// use restitch::internal::capability::CapabilityHint;
     ///
     /// let body = r#"{"error": {"message": "Unsupported parameter: response_format"}}"#;
     /// assert_eq!(CapabilityHint::read(body), Some(CapabilityHint::NoMember("response_format")));
+    /// let body = r#"{"error": {"message": "Invalid schema for response_format 'a': not supported"}}"#;
+    /// assert_eq!(CapabilityHint::read(body), Some(CapabilityHint::RefusedValue("response_format")));
     /// assert_eq!(CapabilityHint::read(r#"{"error": {"message": "Invalid API key"}}"#), None);
     /// ```
     pub fn read(body: &str) -> Option<Self> {
@@ -35,14 +43,100 @@ impl CapabilityHint {
         if NO_PREFIX.iter().any(|said| body.contains(said)) {
             return Some(Self::NoPrefill);
         }
+        if let Some(hint) = stated(&body) {
+            return Some(hint);
+        }
         if !NOT_TAKEN.iter().any(|said| body.contains(said)) {
             return None;
         }
         if PREFIX_MEMBERS.iter().any(|member| names(&body, member)) {
             return Some(Self::NoPrefill);
         }
-        MEMBERS.iter().find(|member| names(&body, member)).map(|member| Self::NoMember(member))
+        MEMBERS.iter().find(|member| names(&body, member)).map(|member| Self::RefusedValue(member))
     }
+}
+
+/// Returns what the codes and messages of a refusal say about a member as a whole. Providers pass the errors of others on as
+/// text, so text that is JSON is read, too.
+fn stated(body: &str) -> Option<CapabilityHint> {
+    let mut rest = vec![(serde_json::from_str(body).ok()?, NESTING)];
+    while let Some((value, nesting)) = rest.pop() {
+        match value {
+            Value::String(text) => match serde_json::from_str::<Value>(&text).ok().filter(|_| nesting > 0) {
+                Some(nested) => rest.push((nested, nesting - 1)),
+                None => {
+                    if let Some(hint) = of_message(&text).and_then(|path| of_path(&path)) {
+                        return Some(hint);
+                    }
+                }
+            },
+            Value::Array(items) => rest.extend(items.into_iter().map(|item| (item, nesting))),
+            Value::Object(members) => {
+                let code =
+                    |key: &str| members.get(key).and_then(Value::as_str).is_some_and(|code| CODES.contains(&code));
+                if (code("code") || code("type"))
+                    && let Some(hint) = ["param", "loc"].iter().find_map(|key| of_place(members.get(*key)?))
+                {
+                    return Some(hint);
+                }
+                // What a server quotes of a request is no message of its own.
+                let said = members.into_iter().filter(|(key, _)| key != "input");
+                rest.extend(said.map(|(_, value)| (value, nesting)));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Reads the place that goes with a code: a path as text, or a list of keys.
+fn of_place(place: &Value) -> Option<CapabilityHint> {
+    match place {
+        Value::String(path) => of_path(&path_at(path)?.0),
+        Value::Array(keys) => {
+            let keys: Vec<String> =
+                keys.iter().map(|key| key.as_str().map_or_else(|| key.to_string(), str::to_owned)).collect();
+            of_path(&keys)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the path that a message names whose first words say that a member is unknown or unsupported.
+fn of_message(message: &str) -> Option<Vec<String>> {
+    let of_litellm = message.strip_prefix(LITELLM).and_then(|said| said.split_once(' '));
+    let message = of_litellm.map_or(message, |(_, said)| said);
+    UNSUPPORTED.iter().find_map(|(before, after)| {
+        let (path, rest) = path_at(message.strip_prefix(before)?)?;
+        let ends = |after: &str| match after {
+            "" => rest.is_empty(),
+            after => rest.starts_with(after),
+        };
+        after.iter().any(|after| ends(after)).then_some(path)
+    })
+}
+
+/// Reads a path at the start of a text, in quotes or not. Returns its keys, and what follows it.
+fn path_at(text: &str) -> Option<(Vec<String>, &str)> {
+    let quotes = ['\'', '"', '`'];
+    let open = text.trim_start_matches(quotes);
+    let end = open.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']'))).unwrap_or(open.len());
+    let path = open.get(..end)?.trim_end_matches('.');
+    let rest = open.get(path.len()..)?.trim_start_matches(quotes);
+    let keys: Vec<_> = path.split(['.', '[', ']']).filter(|key| !key.is_empty()).map(str::to_owned).collect();
+    (!keys.is_empty()).then_some((keys, rest))
+}
+
+/// Returns what it says that a path is unknown or unsupported. A place inside a member's value says nothing about the
+/// member.
+fn of_path(keys: &[String]) -> Option<CapabilityHint> {
+    let keys = if keys.first().is_some_and(|key| key == "body") { keys.get(1..)? } else { keys };
+    let (last, before) = keys.split_last()?;
+    let is_in_message = before.first().is_some_and(|key| key == "messages");
+    if PREFIX_MEMBERS.contains(&last.as_str()) && (before.is_empty() || is_in_message) {
+        return Some(CapabilityHint::NoPrefill);
+    }
+    MEMBERS.iter().find(|member| before.is_empty() && last == *member).map(|member| CapabilityHint::NoMember(member))
 }
 
 /// The bytes of a body that are read.
@@ -70,14 +164,55 @@ const NO_PREFIX: [&str; 7] = [
     "the conversation must end with a user message",
 ];
 
-/// Texts that say that something is not accepted. What it is must be named beside them.
-const NOT_TAKEN: [&str; 9] = [
+/// How often JSON is looked for in text inside of JSON.
+const NESTING: u32 = 3;
+
+/// Codes of errors whose `param` or `loc` is a place that is unknown or unsupported: OpenAI's two, and that of servers which
+/// validate with pydantic (github.com/partITech/php-mistral/issues/76).
+const CODES: [&str; 3] = ["unsupported_parameter", "unknown_parameter", "extra_forbidden"];
+
+/// What LiteLLM puts before the provider's name in an error about members.
+const LITELLM: &str = "litellm.unsupportedparamserror: ";
+
+/// What messages say before and after the path of a member that is unknown or unsupported. A message must begin so: what
+/// follows may be quoted from the request.
+const UNSUPPORTED: [(&str, &[&str]); 10] = [
+    // OpenAI: github.com/router-for-me/CLIProxyAPI/issues/2352, github.com/mkht/PSOpenAI/issues/44,
+    // github.com/appatalks/eva-agent/issues/83.
+    ("unsupported parameter: ", &["", ".", " is not supported with this model", " (request id"]),
+    // OpenAI: github.com/1jehuang/jcode/issues/1028.
+    ("unknown parameter: ", &["", ".", " (request id"]),
+    // OpenAI, in one report: github.com/openai-php/client/issues/251.
+    ("unrecognized request argument supplied: ", &["", ".", " (request id"]),
+    // xAI: github.com/BerriAI/litellm/issues/6610.
+    ("the ", &[" parameter is unsupported"]),
+    // Groq: github.com/fanenr/chatbot/issues/21.
+    ("property ", &[" is unsupported"]),
+    // Fireworks: github.com/BerriAI/litellm/issues/7533.
+    ("extra inputs are not permitted, field: ", &[", value"]),
+    // Anthropic, and others that validate with pydantic: github.com/anthropics/claude-code/issues/4378.
+    ("", &[": extra inputs are not permitted"]),
+    // vLLM prints a list of Python: github.com/gpustack/gpustack/issues/429.
+    ("[{'type': 'extra_forbidden', 'loc': ('body', ", &["), 'msg'"]),
+    // LiteLLM, after its own name of the error and the provider's name: github.com/BerriAI/litellm/issues/8278.
+    ("does not support parameters: [", &["], for model"]),
+    // Servers whose requests are protocol buffers, for example Google's.
+    ("invalid json payload received. unknown name ", &[": cannot find field"]),
+];
+
+/// Texts that say that something is not accepted, or not with its value. What it is must be named beside them.
+const NOT_TAKEN: [&str; 11] = [
     // OpenAI: github.com/appatalks/eva-agent/issues/83, github.com/router-for-me/CLIProxyAPI/issues/1647.
     "unsupported parameter",
+    // OpenAI: "Unsupported value: 'reasoning_effort' does not support 'none' with this model.",
+    // github.com/Kilo-Org/cloud/pull/3807.
+    "unsupported value",
     // Azure: "Invalid parameter: 'response_format' of type 'json_object' is not supported with this model.",
     // github.com/mrwadams/stride-gpt/issues/19.
     "not supported",
     "does not support",
+    // DeepSeek: "This response_format type is unavailable now", github.com/llm-exe/llm-exe/issues/662.
+    "is unavailable now",
     // OpenAI, in one report: github.com/openai-php/client/issues/251.
     "unrecognized request argument",
     // Servers that validate with pydantic, for example Mistral's: github.com/partITech/php-mistral/issues/76.

@@ -18,6 +18,7 @@
 //! assert_eq!(table.of("qwen3-32b", Some("127.0.0.1")).prefill, PrefillForm::Final);
 //! ```
 
+pub(crate) mod by_model;
 pub(crate) mod cache;
 pub(crate) mod hint;
 mod pattern;

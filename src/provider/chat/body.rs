@@ -1,18 +1,10 @@
 //! Answers that are not streamed: one JSON body.
 
-use super::Reader;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, ValueKind};
+use crate::provider::fields;
 use crate::provider::wire::{Ending, SlotKind, SlotText};
-use crate::provider::{Delta, Kind, fields};
-
-/// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error.
-///
-/// The body is read like the only event of a stream, with a `message` in place of a `delta`.
-pub fn read_body(body: &str, on: impl FnMut(Delta<'_>)) -> bool {
-    matches!(Reader::new().read("message", body, on), Kind::Chunk | Kind::Error)
-}
 
 /// Writes the first answer's body with another end: `texts` are the contents of its messages (an array of parts becomes
 /// a string) and the arguments of its tool calls.

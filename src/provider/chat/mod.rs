@@ -36,7 +36,7 @@ mod request;
 mod wire;
 mod writer;
 
-pub use body::{read_body, write_body};
+pub use body::write_body;
 pub use reader::Reader;
 pub(crate) use request::new_request;
 pub use request::{adapt, ask, continuation, has_form, has_member, parse};

@@ -4,57 +4,35 @@ use super::{Chat, Reader};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
-use crate::provider::head::Head;
+use crate::provider::chunks::{self, Chunks};
 use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
 use crate::provider::{Delta, Kind, fields};
 use crate::sse::Encoder;
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
-#[derive(Debug, Default)]
-pub(super) struct Writer {
-    /// The members that every chunk repeats.
-    head: Head,
-    /// A chunk with a choice was observed; later chunks are ignored.
-    is_settled: bool,
-}
+#[derive(Debug)]
+pub(super) struct Writer(Chunks);
 
-impl Writer {
-    /// Writes a chunk with these choices, raw JSON without brackets. `usage` and `report` are JSON objects.
-    fn chunk(&self, out: &mut Vec<u8>, choices: &str, usage: Option<&str>, report: Option<&str>) {
-        let mut data = String::from("{");
-        for (key, value) in self.head.members() {
-            data.extend([&quoted(key), ":", value, ","]);
-        }
-        if self.head.members().next().is_none() {
-            data.push_str(UNSEEN);
-        }
-        data.extend(["\"choices\":[", choices, "]"]);
-        for (key, value) in [("usage", usage), ("restitch", report)] {
-            if let Some(value) = value {
-                data.extend([",\"", key, "\":", &fields::one_line(value)]);
-            }
-        }
-        data.push('}');
-        Encoder::event(out, None, None, &data);
+impl Default for Writer {
+    fn default() -> Self {
+        Self(Chunks::new(UNSEEN))
     }
 }
 
 impl wire::Writer for Writer {
-    /// A chunk without choices is provisional: Azure starts with one whose id and model are empty.
     fn observe(&mut self, _event_type: &str, data: &str) {
-        if self.is_settled {
+        if self.0.is_settled() {
             return;
         }
         let Some(root) = fields::object(data) else { return };
         let choices = root.member("choices").filter(|choices| choices.kind() == ValueKind::Array);
         if choices.is_some() || root.member("id").is_some() {
-            self.head = Head::of(root, &REPEATED);
-            self.is_settled = choices.is_some_and(|choices| choices.elements().next().is_some());
+            self.0.observe(root, choices, &REPEATED);
         }
     }
 
     fn has_begun(&self) -> bool {
-        self.is_settled
+        self.0.is_settled()
     }
 
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
@@ -66,32 +44,22 @@ impl wire::Writer for Writer {
             _ => format!(r#"{{"content":{text}}}"#),
         };
         let index = slot.id.item;
-        self.chunk(out, &format!(r#"{{"index":{index},"delta":{delta},"finish_reason":null}}"#), None, None);
+        self.0.chunk(out, &format!(r#"{{"index":{index},"delta":{delta},"finish_reason":null}}"#), None, None);
     }
 
     fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
-        // Where the upstream has it on the finish, a client need not expect a chunk without choices.
-        let (beside, apart) = if ending.usage_apart { (None, ending.usage) } else { (ending.usage, None) };
-        let report = ending.report.filter(|_| apart.is_none());
-        let last = ending.reasons.len().saturating_sub(1);
-        for (at, (choice, reason)) in ending.reasons.iter().enumerate() {
-            let (usage, report) = if at == last { (beside, report) } else { (None, None) };
-            let reason = quoted(reason.as_str());
-            let choice = format!(r#"{{"index":{choice},"delta":{{}},"finish_reason":{reason}}}"#);
-            self.chunk(out, &choice, usage, report);
-        }
-        if apart.is_some() {
-            self.chunk(out, "", apart, ending.report);
-        }
-        self.done(out);
+        self.0.finish(out, ending, |number, reason| {
+            let reason = quoted(reason);
+            format!(r#"{{"index":{number},"delta":{{}},"finish_reason":{reason}}}"#)
+        });
     }
 
     fn done(&mut self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"data: [DONE]\n\n");
+        chunks::done(out);
     }
 
     fn report(&mut self, out: &mut Vec<u8>, report: &str) {
-        self.chunk(out, "", None, Some(report));
+        self.0.chunk(out, "", None, Some(report));
     }
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
@@ -105,7 +73,7 @@ impl wire::Writer for Writer {
         });
         // The client knows the role.
         if kind != Kind::Chunk || !is_empty {
-            Encoder::event(out, None, None, &self.head.adopt(data, &[]));
+            self.0.adopt(out, data);
         }
     }
 
@@ -119,18 +87,11 @@ impl wire::Writer for Writer {
     }
 
     fn without_end(&self, data: &str) -> String {
-        let mut edits = Edits::default();
-        if let Some(root) = fields::object(data) {
-            for choice in root.member("choices").into_iter().flat_map(|choices| choices.elements()) {
-                edits.object(choice, &[], &[("finish_reason", "null")]);
-            }
-            edits.object(root, &["usage"], &[]);
-        }
-        edits.apply(data)
+        chunks::without_end(data)
     }
 
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
-        Encoder::comment(out, "restitch: waiting for the rest");
+        chunks::keep_alive(out);
     }
 }
 

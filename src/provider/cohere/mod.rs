@@ -70,6 +70,10 @@ impl Wire for Cohere {
         format!(r#"{{"message":{message},"code":{code},"restitch":{report}}}"#)
     }
 
+    fn own_error_body(&self, _status: u16, code: &str, message: &str) -> String {
+        format!(r#"{{"message":{},"code":{}}}"#, quoted(message), quoted(code))
+    }
+
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         request::adapt(body, adaptation)
     }

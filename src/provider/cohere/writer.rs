@@ -258,12 +258,11 @@ impl wire::Writer for Writer {
         Some(edits.apply(data))
     }
 
+    /// The event that ends a message has no more to tell: nothing is left of it.
     fn without_end(&self, data: &str) -> String {
-        let mut edits = Edits::default();
-        if let Some(delta) = fields::object(data).and_then(|root| fields::object_of(root, "delta")) {
-            edits.object(delta, &[super::FINISH, "usage"], &[]);
-        }
-        edits.apply(data)
+        let delta = fields::object(data).and_then(|root| root.member("delta"));
+        let is_end = delta.is_some_and(|delta| delta.member(super::FINISH).is_some());
+        if is_end { String::new() } else { data.to_owned() }
     }
 
     fn keep_alive(&mut self, out: &mut Vec<u8>) {

@@ -85,6 +85,20 @@ impl Wire for Gemini {
         format!(r#"{{"error":{error},"restitch":{report}}}"#)
     }
 
+    fn own_error_body(&self, status: u16, code: &str, message: &str) -> String {
+        let word = match status {
+            401 => "UNAUTHENTICATED",
+            403 => "PERMISSION_DENIED",
+            400..=499 => "INVALID_ARGUMENT",
+            501 => "UNIMPLEMENTED",
+            _ => "UNAVAILABLE",
+        };
+        let (message, code) = (quoted(message), quoted(code));
+        let details =
+            format!(r#"[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{code},"domain":"restitch"}}]"#);
+        format!(r#"{{"error":{{"code":{status},"message":{message},"status":"{word}","details":{details}}}}}"#)
+    }
+
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         request::adapt(body, adaptation)
     }

@@ -71,6 +71,16 @@ impl Wire for Messages {
         format!(r#"{{"type":"error","error":{error},"restitch":{report}}}"#)
     }
 
+    fn own_error_body(&self, status: u16, _code: &str, message: &str) -> String {
+        let kind = match status {
+            401 => "authentication_error",
+            403 => "permission_error",
+            400..=499 => "invalid_request_error",
+            _ => "api_error",
+        };
+        format!(r#"{{"type":"error","error":{{"type":"{kind}","message":{}}}}}"#, quoted(message))
+    }
+
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         request::adapt(body, adaptation)
     }

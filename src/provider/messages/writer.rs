@@ -4,7 +4,7 @@ use super::{Messages, is_call, stop_reason};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::Raw;
-use crate::provider::fields::{members_of, object, place, word};
+use crate::provider::fields::{members_of, object, object_of, place, word};
 use crate::provider::usage::update_usage;
 use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
 use crate::provider::{Finish, SlotId};
@@ -18,6 +18,8 @@ pub(super) struct Writer {
     blocks: Vec<Block>,
     /// The usage that the first answer has told.
     usage: Option<String>,
+    /// The `message_delta` with which the first answer ended. Other members of it are written again at the end of all.
+    end: Option<String>,
 }
 
 /// A content block.
@@ -33,6 +35,15 @@ struct Block {
 }
 
 impl Block {
+    fn new(slot: u32, index: u32, block_type: &str) -> Self {
+        let kind = match block_type {
+            "text" => Some(SlotKind::Text),
+            call if is_call(call) => Some(SlotKind::Arguments),
+            _ => None,
+        };
+        Self { slot: Some(slot), index, kind, is_open: true }
+    }
+
     /// Returns whether the first text of the next answer belongs to this block: its own answer broke off before the
     /// document began.
     fn is_waiting(&self) -> bool {
@@ -63,7 +74,10 @@ impl wire::Writer for Writer {
                 let index = place(index);
                 self.blocks.iter_mut().filter(|block| block.index == index).for_each(|block| block.is_open = false);
             }
-            "message_delta" => self.note_usage(usage),
+            "message_delta" => {
+                self.note_usage(usage);
+                self.end = Some(data.to_owned());
+            }
             _ => {}
         }
     }
@@ -103,10 +117,17 @@ impl wire::Writer for Writer {
         if let Some(known) = ending.usage.or(self.usage.as_deref()) {
             update_usage(&mut usage, known);
         }
-        let usage = usage.unwrap_or_default();
-        let report = ending.report.map(|report| format!(r#","restitch":{report}"#)).unwrap_or_default();
-        let delta = format!(r#"{{"stop_reason":{reason},"stop_sequence":null}}"#);
-        event(out, "message_delta", &format!(r#"{{"type":"message_delta","delta":{delta},"usage":{usage}{report}}}"#));
+        let mut set = vec![("usage", usage.as_deref().unwrap_or_default())];
+        set.extend(ending.report.map(|report| ("restitch", report)));
+        let end = self.end.as_deref().unwrap_or(r#"{"type":"message_delta","delta":{}}"#);
+        let mut edits = Edits::default();
+        if let Some(root) = object(end) {
+            edits.object(root, &[], &set);
+            if let Some(delta) = object_of(root, "delta") {
+                edits.object(delta, &["stop_details"], &[("stop_reason", &reason), ("stop_sequence", "null")]);
+            }
+        }
+        event(out, "message_delta", &edits.apply(end));
         self.done(out);
     }
 
@@ -186,7 +207,7 @@ impl wire::Writer for Writer {
 impl Writer {
     fn note(&mut self, index: u32, block: Option<Raw<'_>>, is_open: bool) {
         self.blocks.retain(|block| block.index != index);
-        self.blocks.push(Block { slot: Some(index), index, kind: kind_of(block), is_open });
+        self.blocks.push(Block { is_open, ..Block::new(index, index, &type_of(block)) });
     }
 
     /// Returns the block that a slot of the answer that is being read writes to.
@@ -197,9 +218,9 @@ impl Writer {
     /// Starts a block of another answer. Returns its index, or `None` if the client has a block that takes its text: the
     /// text block that was open when the answer before broke off. All other open blocks are stopped.
     fn adopt_block(&mut self, out: &mut Vec<u8>, slot: u32, block: Option<Raw<'_>>) -> Option<u32> {
-        let kind = kind_of(block);
+        let block_type = type_of(block);
         self.blocks.iter_mut().filter(|block| block.slot == Some(slot)).for_each(|block| block.slot = None);
-        if kind == Some(SlotKind::Text)
+        if block_type == "text"
             && let Some(waiting) = self.blocks.iter_mut().find(|block| block.is_waiting())
         {
             waiting.slot = Some(slot);
@@ -211,7 +232,7 @@ impl Writer {
         }
         self.stop_blocks(out, |block| !block.is_waiting());
         let index = self.next_index();
-        self.blocks.push(Block { slot: Some(slot), index, kind, is_open: true });
+        self.blocks.push(Block::new(slot, index, &block_type));
         Some(index)
     }
 
@@ -238,13 +259,12 @@ impl Writer {
         self.begin(out);
         self.stop_blocks(out, |_| true);
         let index = self.next_index();
-        self.blocks.push(Block { slot: Some(slot.id.item), index, kind: Some(slot.kind), is_open: true });
-        let block = match slot.kind {
-            SlotKind::Text => r#"{"type":"text","text":""}"#.to_owned(),
-            SlotKind::Arguments => {
-                format!(r#"{{"type":"tool_use","id":"toolu_restitch_{index}","name":"","input":{{}}}}"#)
-            }
+        let (block_type, members) = match slot.kind {
+            SlotKind::Text => ("text", r#""text":"""#.to_owned()),
+            SlotKind::Arguments => (CLIENT_CALL, format!(r#""id":"toolu_restitch_{index}","name":"","input":{{}}"#)),
         };
+        self.blocks.push(Block::new(slot.id.item, index, block_type));
+        let block = format!(r#"{{"type":"{block_type}",{members}}}"#);
         let data = format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#);
         event(out, "content_block_start", &data);
         index
@@ -261,18 +281,17 @@ impl Writer {
     }
 }
 
-/// Returns what is written to a content block.
-fn kind_of(block: Option<Raw<'_>>) -> Option<SlotKind> {
-    match word(block.and_then(|block| block.member("type"))).as_deref() {
-        Some("text") => Some(SlotKind::Text),
-        Some(kind) if is_call(kind) => Some(SlotKind::Arguments),
-        _ => None,
-    }
+/// Returns the type of a content block.
+fn type_of(block: Option<Raw<'_>>) -> String {
+    word(block.and_then(|block| block.member("type"))).unwrap_or_default().to_string()
 }
 
 fn event(out: &mut Vec<u8>, name: &str, data: &str) {
     Encoder::event(out, Some(name), None, data);
 }
+
+/// The type of a content block that calls a tool which the client runs.
+const CLIENT_CALL: &str = "tool_use";
 
 /// The name of most events.
 const DELTA: &str = "content_block_delta";

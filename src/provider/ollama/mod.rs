@@ -84,6 +84,10 @@ impl Wire for Ollama {
         format!(r#"{{"error":{message},"code":{code},"restitch":{report}}}"#)
     }
 
+    fn own_error_body(&self, _status: u16, code: &str, message: &str) -> String {
+        format!(r#"{{"error":{},"code":{}}}"#, quoted(message), quoted(code))
+    }
+
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         request::adapt(body, adaptation)
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::raw::{Held, RawBytes};
 use super::reattach::LostConnection;
-use super::{Output, Phase, Relay, TransportEnd};
+use super::{Output, Phase, Relay};
 use crate::limits::Limits;
 use crate::provider::wire::{Framing, Reader, Wire};
 use crate::provider::{add_usage, answer_tokens};
 use crate::session::slots::Ends;
-use crate::session::{self, CallEnd, Input, Outcome};
+use crate::session::{self, CallEnd, Input, LimitReached, Outcome};
 use crate::sse::Framed;
 
 /// What the upstream said beside its answers.
@@ -73,13 +73,18 @@ impl Relay {
     pub(super) fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
         if self.event_summary.is.malformed && self.event_summary.is.opaque {
             // What follows it would be joined without its text.
-            self.end_call(now, CallEnd::Error("an event of the stream is no JSON".to_owned()));
+            self.end_call(now, CallEnd::Error("an event of the stream is not JSON in UTF-8".to_owned()));
             return ControlFlow::Break(());
         }
         self.slots.rest(now, &self.event_summary);
         if !self.event_summary.text.is_empty() {
             let done = self.drain(now);
             debug_assert!(done.is_none(), "only the end of a call ends a session");
+            if self.session().is_full() && !self.session().document().is_complete() {
+                let most = LimitReached::new("max_text_bytes", self.limits.parser.max_text_bytes);
+                self.end_call(now, CallEnd::Error(format!("the text has reached the limit {most}")));
+                return ControlFlow::Break(());
+            }
         }
         match self.event_summary.end() {
             // Usage and `[DONE]` are still to come.
@@ -106,7 +111,7 @@ impl Relay {
         let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
         let mut end = match self.end_of_lost() {
             Some(lost) if self.is_first_open() && self.passes(&lost) => {
-                return self.passed(now, TransportEnd::Dropped);
+                return self.passed(now, lost);
             }
             Some(lost) => lost,
             None if self.reattach(now, &end) => return,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{Output, Phase, Relay, TransportEnd};
-use crate::provider::Finish;
 use crate::provider::wire::{Ending, Framing, SlotKind};
 use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, Outcome, Tally};
@@ -92,33 +91,26 @@ impl Relay {
     }
 
     /// Ends a stream whose first answer passes through.
-    pub(super) fn passed(&mut self, now: Duration, transport_end: TransportEnd) {
-        let mut transport_end = transport_end;
+    pub(super) fn passed(&mut self, now: Duration, end: CallEnd) {
         if !self.client.finish {
             self.release(now);
-        }
-        if transport_end == TransportEnd::Dropped && self.is_whole() {
-            // Only the end of the stream was lost, nothing of the document. What is held back is part of that end.
-            self.withhold(now);
-            let mut out = Vec::new();
-            if !self.client.finish {
-                if let Some(fence) = self.session().document().open_fence() {
-                    let slot = self.slots.slot();
-                    self.writer.text(&mut out, slot, &fence);
-                }
-                let reasons: Vec<_> = self.open_choices().map(|choice| (choice, Finish::Stop)).collect();
-                let ending = Ending { reasons: &reasons, usage: None, usage_apart: false, report: None };
-                self.writer.finish(&mut out, &self.slots.texts(), &ending);
-            } else if !self.client.done {
-                self.writer.done(&mut out);
+            if self.is_whole() {
+                return self.end_whole(now, &end);
             }
-            self.send_events(now, out);
+        }
+        let mut transport_end = if end == CallEnd::Closed { TransportEnd::Closed } else { TransportEnd::Dropped };
+        if transport_end == TransportEnd::Dropped && self.is_whole() {
+            // The upstream has said how the answer ended; only what divides streams was lost.
+            self.withhold(now);
+            if !self.client.done {
+                self.write(now, |writer, out| writer.done(out));
+            }
             transport_end = TransportEnd::Closed;
         } else {
             self.call.held = None;
             self.forward(now, u64::MAX);
         }
-        let end = self.call.end.take().unwrap_or(CallEnd::Closed);
+        let end = self.call.end.take().unwrap_or(end);
         self.slots.pass();
         self.slots.session_mut().handle_input(now, Input::CallEnd(end));
         let mut outcome = None;
@@ -131,8 +123,34 @@ impl Relay {
         }
         debug_assert!(outcome.is_some(), "a session that passes is done at the end of its call");
         let tally = || Tally::clone(self.session().tally());
-        let outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough { finish: None, tally: tally() });
+        let mut outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough { finish: None, tally: tally() });
+        self.report_limit(now, &mut outcome, transport_end);
         self.end_with(outcome, transport_end);
+    }
+
+    /// Ends the stream of a first answer whose document is whole, and whose upstream has not said how it ended: it was reset,
+    /// fell silent, or ended without a finish. Nothing of the document was lost, so the stream ends as the API's streams do.
+    /// That this end was not the upstream's, the report says.
+    fn end_whole(&mut self, now: Duration, end: &CallEnd) {
+        // What is held back is part of the end that was lost.
+        self.withhold(now);
+        self.slots.session_mut().end_whole(end);
+        let Some(outcome) = self.drain(now) else {
+            debug_assert!(false, "a session is done at the end of its document");
+            return;
+        };
+        self.slots.keep(outcome);
+        self.finalize(now, true);
+    }
+
+    /// Names the limit that an answer has reached which passes: in its outcome, and in a comment after a stream of events that
+    /// was not read to its end. The comment leaves the last event as it is.
+    fn report_limit(&mut self, now: Duration, outcome: &mut Outcome, transport_end: TransportEnd) {
+        outcome.tally_mut().limit = self.slots.limit().cloned();
+        let is_at_line = self.phase == Phase::Unread && self.framing() == Framing::Events && self.client.is_at_line;
+        if is_at_line && transport_end == TransportEnd::Closed && self.slots.limit().is_some() {
+            self.send(now, format!(": restitch {}\n", outcome.report()).into());
+        }
     }
 
     fn end_with(&mut self, outcome: Outcome, transport_end: TransportEnd) {

@@ -26,6 +26,10 @@ impl Relay {
         let Some(end) = self.end_of_first() else {
             self.go_on(now, at, data.as_deref(), is_changed);
             self.client.introduced |= self.writer.has_begun();
+            if self.is_forwarding() && self.slots.is_unread() {
+                self.pass_unread(now);
+                return ControlFlow::Break(());
+            }
             return ControlFlow::Continue(());
         };
         let continues = self.slots.would_continue(&self.call.ends, &end) || self.call.is_withheld;
@@ -38,7 +42,10 @@ impl Relay {
                 self.call.end = Some(end);
                 return ControlFlow::Continue(());
             }
-            data => self.forward_text_of_last_event(now, at, data.as_deref()),
+            data => {
+                let data = data.filter(|_| matches!(end, CallEnd::Finished(_)));
+                self.forward_text_of_last_event(now, at, data.as_deref());
+            }
         }
         self.withhold(now);
         self.phase = Phase::Withheld;
@@ -104,33 +111,33 @@ impl Relay {
         self.client.finished.extend(finishes.iter().map(|(choice, _)| *choice));
         match data {
             Some(data) if is_changed => self.replace_event(now, at, data),
-            _ => self.hold(now, at),
+            _ => self.hold(at),
         }
     }
 
     /// Holds an event back that ends a slot whose text is not whole: it would be the end for the client, too. An event with
     /// more of the answer shows that the slot is over, so that one and what was held back leave. Data that is not JSON is
     /// often the last of a broken stream, and clients fail on it.
-    fn hold(&mut self, now: Duration, at: u64) {
+    fn hold(&mut self, at: u64) {
         let event = &self.event_summary;
         let ends = event.ended.iter().any(|&id| self.slots.is_open(id)) || self.is_broken();
         let is_of = |ids: &[SlotId]| event.pieces.iter().all(|piece| ids.contains(&piece.slot.id));
         // Text after the end of its slot is more of the answer, unless the event is another end.
         let goes_on = event.is.reasoning || !event.text.is_empty() && event.ended.is_empty();
+        let texts =
+            || event.texts().filter(|(_, text)| !text.is_empty()).map(|(piece, text)| (piece.slot, text.to_owned()));
         match &mut self.call.held {
             Some(held) if is_of(&held.slots) && !goes_on => {
                 held.slots.extend(&event.ended);
-                self.forward_text_of_last_event(now, at, None);
+                held.texts.extend(texts());
             }
             Some(held) => {
                 self.slots.pass_slots(&held.slots);
                 self.call.held = None;
             }
             None if ends => {
-                let slots = event.ended.clone();
-                // Text that came with the end is sent on its own.
-                self.forward_text_of_last_event(now, at, None);
-                self.call.held = Some(Held { from: self.call.raw.start_of_block(at), slots });
+                let (slots, from) = (event.ended.clone(), self.call.raw.start_of_block(at));
+                self.call.held = Some(Held { from, slots, texts: texts().collect() });
             }
             None => {}
         }
@@ -146,16 +153,20 @@ impl Relay {
         if let Some(held) = self.call.held.take() {
             self.forward(now, held.from);
             held.slots.into_iter().for_each(|slot| self.writer.reopen(slot));
+            let mut out = Vec::new();
+            held.texts.iter().for_each(|(slot, text)| self.writer.text(&mut out, *slot, text));
+            self.client.introduced |= !out.is_empty();
+            self.send_events(now, out);
         }
         self.call.raw.clear();
     }
 
-    /// Forwards what precedes an event, and writes the text that came with it; the event itself is kept back. `data`: that of
-    /// an event with more than text, which leaves without the end: the id and name of a call, or reasoning.
+    /// Forwards what precedes an event, and writes what came with it besides the end. `data`: that of an event which ends the
+    /// answer. Without it, and where an event has nothing besides the end, its texts are written alone.
     fn forward_text_of_last_event(&mut self, now: Duration, at: u64, data: Option<&str>) {
         // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
         self.forward(now, self.call.raw.start_of_block(at));
-        let data = data.filter(|_| self.event_summary.has_more_than_text()).map(|data| self.writer.without_end(data));
+        let data = data.map(|data| self.writer.without_end(data));
         if let Some(data) = data.filter(|data| !data.is_empty()) {
             let event_type = std::mem::take(&mut self.event_summary.event_type);
             self.client.introduced = true;

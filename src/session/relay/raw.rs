@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::provider::SlotId;
-use crate::provider::wire::Framing;
+use crate::provider::wire::{Framing, Slot};
 use crate::session::event_summary::{last_block, last_line};
 
 /// Blocks that are held back until the end of the answer decides about them.
@@ -13,6 +13,8 @@ pub(super) struct Held {
     pub(super) from: u64,
     /// The slots that they end.
     pub(super) slots: Vec<SlotId>,
+    /// Texts that are in them and in no event before.
+    pub(super) texts: Vec<(Slot, String)>,
 }
 
 /// Raw bytes of the open call that have not left: first the rest of the chunks before, then the chunk that is being read.

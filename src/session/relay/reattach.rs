@@ -15,10 +15,9 @@ pub(super) struct LostConnection {
 }
 
 /// How a lost connection to a provider that keeps the answer is made again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reattach {
     /// No connection is made again.
-    #[default]
     Never,
     /// With the events after the last one, where the response says that its provider keeps it.
     NextEvent,

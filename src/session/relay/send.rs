@@ -20,6 +20,8 @@ pub(super) struct Client {
     pub(super) finished: Vec<u32>,
     /// `[DONE]`, as it came.
     pub(super) done: bool,
+    /// What left last ends with the end of a line.
+    pub(super) is_at_line: bool,
     /// When something left last.
     pub(super) sent_at: Duration,
 }
@@ -27,7 +29,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new() -> Self {
         let (finished, sent_at) = (Vec::new(), Duration::ZERO);
-        Self { has_event: false, introduced: false, finish: false, finished, done: false, sent_at }
+        Self { has_event: false, introduced: false, finish: false, finished, done: false, is_at_line: true, sent_at }
     }
 }
 
@@ -77,6 +79,7 @@ impl Relay {
     pub(super) fn send(&mut self, now: Duration, bytes: Bytes) {
         if !bytes.is_empty() {
             self.client.sent_at = now;
+            self.client.is_at_line = bytes.ends_with(b"\n");
             self.outputs.push_back(Output::Bytes(bytes));
         }
     }

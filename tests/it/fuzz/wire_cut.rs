@@ -101,9 +101,10 @@ fn show(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns what of a body clients read: they drop an event that breaks off.
+/// Returns what of a body clients read: they drop an event that breaks off. A line ends at its CR, whether or not an LF
+/// follows.
 fn end_events(dialect: Dialect, body: &str) -> &str {
-    let ends: &[&str] = if dialect == Dialect::Ollama { &["\n"] } else { &["\n\n", "\r\n\r\n", "\r\r"] };
+    let ends: &[&str] = if dialect == Dialect::Ollama { &["\n"] } else { &["\n\n", "\r\n\r\n", "\r\n\r", "\r\r"] };
     let end = ends.iter().filter_map(|end| Some(body.rfind(end)? + end.len())).max();
     &body[..end.unwrap_or(0)]
 }

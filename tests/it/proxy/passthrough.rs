@@ -1,6 +1,6 @@
 //! What is sent for a request, and what comes back unchanged.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
@@ -74,8 +74,6 @@ async fn nothing_in_a_request_chooses_the_upstream() {
         ("//evil.example/x", "/prefix/evil.example/x"),
         ("http://evil.example/x?y", "/prefix/x?y"),
         ("http://user:pw@evil.example:1/x", "/prefix/x"),
-        ("/../../etc", "/prefix/etc"),
-        ("/%2e%2e/x", "/prefix/x"),
         ("/x@evil.example", "/prefix/x@evil.example"),
     ] {
         let raw = Raw::new(vec![ok()]).await;
@@ -245,7 +243,9 @@ async fn what_is_too_large_is_streamed_through() {
         } else {
             post(ASK)
         };
-        let (body, whole) = body_of(&exchange(proxy.addr(), &request).await);
+        let answer = exchange(proxy.addr(), &request).await;
+        assert!(answer.contains("\r\nx-restitch-limit: max_body_bytes=64\r\n"), "{answer}");
+        let (body, whole) = body_of(&answer);
         assert!(whole && body == cut, "{body}");
         let (sent, _) = body_of(&raw.request(0));
         assert_eq!(sent, ASK);
@@ -260,8 +260,40 @@ async fn what_is_too_large_is_streamed_through() {
         let raw =
             Raw::new(vec![vec![send(format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{head}"))]]).await;
         let proxy = raw.proxy(Limits::default().with_max_event_bytes(1000)).await;
-        let (seen, whole) = body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await);
+        let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+        assert!(answer.contains("\r\nx-restitch-limit: max_event_bytes=1000\r\n"), "{answer}");
+        let (seen, whole) = body_of(&answer);
         assert!(whole && seen == body, "{seen}");
+    }
+    // A whole answer that is read, and nested too deeply.
+    let body = r#"{"choices":[{"message":{"content":"[[[[1, "},"finish_reason":"length"}]}"#;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    let raw = Raw::new(vec![vec![send(head + body)]]).await;
+    let proxy = raw.proxy(Limits::default().with_max_depth(3)).await;
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    assert!(answer.contains("\r\nx-restitch-limit: max_depth=3\r\n"), "{answer}");
+    assert_eq!(body_of(&answer), (body.to_owned(), true));
+}
+
+/// hyper drops any number of informational responses; eight are read.
+#[tokio::test]
+async fn informational_responses_are_bounded() {
+    let hints = |count: usize| send("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(count));
+    for count in [0, 1, 8, 9, 1000] {
+        let mut pieces = vec![hints(count)];
+        pieces.extend(if count == 1000 { vec![Piece::Hold] } else { stream(&(chunk("[1]") + &finish("stop"))) });
+        let raw = Raw::new(vec![pieces]).await;
+        let proxy = raw.proxy(Limits::default()).await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        if count <= 8 {
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"), "{count}: {answer}");
+        } else {
+            assert!(answer.starts_with("HTTP/1.1 502 "), "{count}: {answer}");
+            assert!(answer.contains("more than 8 informational responses came"), "{answer}");
+        }
+        if count == 1000 {
+            raw.wait(|state| state.left == 1).await;
+        }
     }
 }
 
@@ -465,7 +497,7 @@ async fn odd_wires() {
 
 /// Collects everything that is logged.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
+pub(super) struct Log(pub(super) Arc<Mutex<String>>);
 
 impl tracing::field::Visit for Log {
     fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
@@ -495,11 +527,21 @@ impl tracing::Subscriber for Log {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
+/// Collects the events of this thread in a log, until what is returned is dropped.
+///
+/// While a process has one dispatcher alone, `tracing` asks the thread that comes first to a place whether its events count,
+/// for all threads. So there is always a second one.
+pub(super) fn listen(log: Log) -> tracing::subscriber::DefaultGuard {
+    static SECOND: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(Log::default()));
+    LazyLock::force(&SECOND);
+    tracing::subscriber::set_default(log)
+}
+
 /// Keys, prompts, answers and an upstream's error messages are never logged.
 #[tokio::test]
 async fn secrets_stay_out_of_the_log() {
     let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
+    let _guard = listen(log.clone());
     let quoted = "data: {\"error\":{\"message\":\"wrong key secret-1\"}}\n\n";
     let answers = vec![
         stream(quoted),

@@ -263,9 +263,13 @@ async fn first_requests_are_adapted_when_that_is_wanted() {
     for adapts in [false, true] {
         let raw = Raw::new(vec![rest("[1]")]).await;
         let proxy = proxy(&raw, row.clone(), |proxy| proxy.adapt(adapts)).await;
-        told(&exchange(proxy.addr(), &post(SONAR)).await);
+        let answer = exchange(proxy.addr(), &post(SONAR)).await;
+        told(&answer);
         let request = raw.request(0);
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        for member in ["model", "response_format"] {
+            assert_eq!(answer.contains(&format!("\r\nx-restitch-adapted: {member}\r\n")), adapts, "{answer}");
+        }
         if adapts {
             let adapted =
                 r#"{"model": "perplexity/sonar:online",  "stream":true,"messages":[{"role":"user","content":"x"}]}"#;
@@ -366,18 +370,51 @@ async fn a_stage_needs_a_known_name() {
 
 const NO_FORMAT: &str = r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\"]","type":"bad_request","code":400}}"#;
 
+const NO_MEMBER: &str = r#"{"detail":"Unsupported parameter: response_format"}"#;
+
+/// One client's bad schema is its own error: the other client's request stays as it is.
+#[tokio::test]
+async fn a_bad_schema_of_one_client_changes_no_other_request() {
+    let bad = r#"{"error":{"message":"Invalid schema for response_format 'Unsupported parameter: response_format': 'x' is not supported","type":"invalid_request_error","param":"response_format","code":null}}"#;
+    let ask = SONAR.replace("perplexity/sonar", "other");
+    let schema = ask.replace("json_object", "json_schema");
+    let raw = Raw::new(vec![refusal("400 Bad Request", bad), rest("[1]")]).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
+    let refused = exchange(server.addr(), &post(&schema)).await;
+    assert_eq!(body_of(&refused), (bad.to_owned(), true));
+    let answer = exchange(server.addr(), &post(&ask)).await;
+    assert_eq!(told(&answer).0, "[1]");
+    assert!(raw.request(1).ends_with(&ask), "{}", raw.request(1));
+    assert!(!refused.contains("x-restitch-adapted") && !answer.contains("x-restitch-adapted"), "{answer}");
+}
+
+/// A hint counts for a limited time, and none is recorded if that is zero.
+#[tokio::test]
+async fn a_lesson_expires() {
+    let ask = SONAR.replace("perplexity/sonar", "other");
+    let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER), rest("[1]")]).await;
+    let limits = Limits::default().with_max_hint_age(std::time::Duration::ZERO);
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true).limits(limits)).await;
+    // Nothing was recorded, so the client gets its error.
+    assert_eq!(body_of(&exchange(server.addr(), &post(&ask)).await).0, NO_MEMBER);
+    assert_eq!(raw.requests.lock().unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn a_refused_response_format_is_learned_when_that_is_wanted() {
     let ask = SONAR.replace("perplexity/sonar", "other");
-    let raw = Raw::new(vec![refusal("400 Bad Request", NO_FORMAT), rest("[1]"), rest("[2]")]).await;
+    let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER), rest("[1]"), rest("[2]")]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
-    assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[1]");
-    assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[2]");
+    for text in ["[1]", "[2]"] {
+        let answer = exchange(server.addr(), &post(&ask)).await;
+        assert_eq!(told(&answer).0, text);
+        assert!(answer.contains("\r\nx-restitch-adapted: response_format\r\n"), "{answer}");
+    }
     let has_format: Vec<bool> = (0..3).map(|n| raw.request(n).contains("response_format")).collect();
     assert_eq!(has_format, [true, false, false]);
 
     // Otherwise, and where the error is about something else, the client gets its error, to the byte.
-    for (adapts, body) in [(false, NO_FORMAT), (true, r#"{"error":{"message":"Bad key"}}"#), (true, NO_PREFILL)] {
+    for (adapts, body) in [(false, NO_MEMBER), (true, r#"{"error":{"message":"Bad key"}}"#), (true, NO_PREFILL)] {
         let raw = Raw::new(vec![refusal("400 Bad Request", body)]).await;
         let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(adapts)).await;
         let answer = exchange(server.addr(), &post(&ask)).await;
@@ -385,9 +422,9 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
         assert_eq!(body_of(&answer), (body.to_owned(), true));
     }
     // So it does if its request had no such member.
-    let raw = Raw::new(vec![refusal("400 Bad Request", NO_FORMAT)]).await;
+    let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER)]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
-    assert_eq!(body_of(&exchange(server.addr(), &post(ASK)).await).0, NO_FORMAT);
+    assert_eq!(body_of(&exchange(server.addr(), &post(ASK)).await).0, NO_MEMBER);
     assert_eq!(raw.requests.lock().unwrap().len(), 1);
 }
 
@@ -397,12 +434,37 @@ async fn a_lesson_of_a_name_with_its_suffix_is_found_again() {
     let mut row = Row::of("search/*");
     row.web_search = Some(":online".to_owned());
     let ask = SONAR.replace("perplexity/sonar", "search/one");
-    let raw = Raw::new(vec![refusal("400 Bad Request", NO_FORMAT), rest("[1]"), rest("[2]")]).await;
+    let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER), rest("[1]"), rest("[2]")]).await;
     let server = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
     assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[1]");
     assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[2]");
     let has_format: Vec<bool> = (0..3).map(|n| raw.request(n).contains("response_format")).collect();
     assert_eq!(has_format, [true, false, false]);
+}
+
+/// While most calls of a model get 429 or 5xx, no continuation is asked for, and the report says why. The first call of an
+/// answer is the client's own, and is always made.
+#[tokio::test]
+async fn no_continuation_is_asked_for_while_most_calls_fail() {
+    let busy = || refusal("503 Service Unavailable", "{}");
+    let limits =
+        Limits::default().with_overload_min_calls(4).with_overload_window(std::time::Duration::from_secs(1 << 20));
+    let mut answers: Vec<_> = (0..4).map(|_| busy()).collect();
+    answers.extend([cut("[1, 2"), cut("[1, 2"), rest("[1, 2, 3]")]);
+    let raw = Raw::new(answers).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
+    for _ in 0..4 {
+        assert!(exchange(server.addr(), &post(ASK)).await.starts_with("HTTP/1.1 503 "));
+    }
+    let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
+    assert_eq!(text, "[1, 2");
+    let expected =
+        json!({"status": "incomplete", "continuations": 0, "failures": 0, "stop": "overload", "cause": "length"});
+    assert_eq!(report, expected);
+    assert_eq!(raw.requests.lock().unwrap().len(), 5);
+    // Another model is not concerned.
+    let other = ASK.replace(r#""model":"m""#, r#""model":"n""#);
+    assert_eq!(told(&exchange(server.addr(), &post(&other)).await).0, "[1, 2, 3]");
 }
 
 #[tokio::test]
@@ -668,10 +730,10 @@ async fn a_wrong_table_is_corrected() {
     assert_eq!(scene.calls(), (vec![200, 400, 200], 1));
     scene.ask(&format!("{script} two")).await.assert_seamless(DOCUMENT, "trimmed");
     assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 1));
-    // The model refuses `response_format`.
+    // The model refuses the type of `response_format`: another type may be right, so the client gets its error.
     let scene = Scene::new(ProviderProfile::Perplexity, Row::of("*"), "answer").await;
-    scene.ask("one").await.assert_seamless(DOCUMENT, "adapted");
-    assert_eq!(scene.calls().0, [400, 200]);
+    assert_eq!(scene.ask("one").await.status, 400);
+    assert_eq!(scene.calls().0, [400]);
 }
 
 #[tokio::test]

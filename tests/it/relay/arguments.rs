@@ -131,6 +131,20 @@ fn reasoning_in_the_last_event_leaves() {
 }
 
 #[test]
+fn members_of_the_last_event_that_nobody_knows_leave() {
+    let choice =
+        json!({"index": 0, "delta": {"content": "[1, "}, "finish_reason": "length", "logprobs": {"content": []}});
+    let last =
+        json!({"id": "a", "choices": [choice], "citations": ["https://example.com"], "usage": {"total_tokens": 9}});
+    let rest = closed(text("b", "[1, 2]") + &finish("b", "stop") + DONE);
+    let ended = run(Relay::new(Limits::default()), &[closed(event(&last) + DONE), rest]);
+    let mut expected = last;
+    expected["choices"][0]["finish_reason"] = Value::Null;
+    expected.as_object_mut().unwrap().remove("usage");
+    assert_eq!((ended.chunks()[0].clone(), ended.finishes()), (expected, vec!["stop".to_owned()]));
+}
+
+#[test]
 fn a_choice_that_never_began_is_not_made_up() {
     let choice = |index: u32, content: &str| {
         event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": content}, "finish_reason": null}]}))

@@ -278,8 +278,8 @@ pub(super) fn reason(kind: SlotKind) -> &'static str {
     if kind == SlotKind::Text { "stop" } else { "tool_calls" }
 }
 
-/// Returns the text with which a model goes on that was asked for the rest of `document`, of which the client has
-/// `delivered`: what follows a prefill, or the anchor and the rest.
+/// Returns what a model writes when it is asked for the rest of `document` after `delivered`: what follows a prefill, or the
+/// anchor and the rest.
 pub(super) fn rest_of(dialect: Dialect, document: &str, request: &Request, delivered: &str) -> String {
     match &request.turn {
         None => document.to_owned(),
@@ -441,9 +441,8 @@ fn the_end_of_a_block_that_is_repaired_is_not_lost() {
         let relay = relay(Dialect::Messages).repair(RepairLevel::Guess);
         let received = through(relay, first.as_bytes(), fault, 1 << 16, "");
         assert_eq!(text_of(SlotKind::Text, &read(Dialect::Messages, &received.body)), "[1, 2]", "{}", received.body);
-        let is_ended = received.body.contains("message_stop");
         assert_eq!(received.body.matches("event: content_block_stop").count(), 1, "{fault:?} {}", received.body);
-        assert_eq!(is_ended, fault != Fault::Clean, "{}", received.body);
+        assert!(received.body.contains("message_stop"), "{fault:?} {}", received.body);
     }
 }
 

@@ -232,6 +232,16 @@ fn a_cut_call_is_continued_and_read_back() {
 }
 
 #[test]
+fn other_members_of_the_end_are_written_again() {
+    let end = r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens","stop_sequence":null,"container":{"id":"c"}},"context_management":{"applied_edits":[]},"usage":{"output_tokens":3}}"#;
+    let mut writer = begun(&[START, TEXT_START, end]);
+    let mut out = Vec::new();
+    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], Some(r#"{"output_tokens":12}"#), Some(r#"{"n":1}"#)));
+    let expected = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null,"container":{"id":"c"}},"context_management":{"applied_edits":[]},"usage":{"output_tokens":12},"restitch":{"n":1}}"#;
+    assert!(String::from_utf8_lossy(&out).contains(expected), "{}", String::from_utf8_lossy(&out));
+}
+
+#[test]
 fn new_blocks_have_the_next_index() {
     let mut writer = begun(&[
         START,

@@ -46,7 +46,7 @@ fn a_lost_connection_is_made_again_at_every_byte() {
         let events = stored(kind);
         let stream = events.concat();
         let is_delta = |event: &&String| event.contains(".delta\n");
-        // The document has 50 bytes, of which an event has seven.
+        // The document has 50 bytes, and each event brings seven.
         assert_eq!((DOCUMENT.len(), events.iter().filter(is_delta).count()), (50, 8));
         let end_of = |delta: &String| stream.find(delta.as_str()).unwrap() + delta.len();
         let first_whole = end_of(events.iter().find(is_delta).unwrap());

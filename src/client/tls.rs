@@ -1,0 +1,82 @@
+//! The certificates that an `https` upstream needs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+
+use super::Error;
+
+/// Files in PEM: whom an `https` upstream's certificate may come from, and the client's own certificate.
+#[derive(Clone, Debug, Default)]
+pub struct TlsFiles {
+    /// Certificates that are trusted in addition to the system's.
+    pub ca_file: Option<PathBuf>,
+    /// The client's certificate, and those that lead to its root.
+    pub client_cert: Option<PathBuf>,
+    /// The private key of the client's certificate.
+    pub client_key: Option<PathBuf>,
+}
+
+/// Returns the configuration of TLS. Sessions are resumed.
+pub(super) fn config(files: &TlsFiles) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Setting(error.to_string()))?
+        .with_root_certificates(roots(files)?);
+    match (&files.client_cert, &files.client_key) {
+        (None, None) => Ok(builder.with_no_client_auth()),
+        (Some(cert), Some(key)) => builder
+            .with_client_auth_cert(certificates(cert)?, private_key(key)?)
+            .map_err(|error| Error::Setting(format!("{} and {}: {error}", cert.display(), key.display()))),
+        (Some(_), None) => Err(Error::Setting("a client certificate needs its key: set `client_key`, too".to_owned())),
+        (None, Some(_)) => Err(Error::Setting("a client key needs its certificate: set `client_cert`, too".to_owned())),
+    }
+}
+
+/// Returns the system's roots and those of `ca_file`.
+fn roots(files: &TlsFiles) -> Result<RootCertStore, Error> {
+    // The loader takes a file that it cannot read for one without certificates.
+    if let Some(file) = std::env::var_os("SSL_CERT_FILE") {
+        certificates(Path::new(&file)).map_err(|error| Error::Setting(format!("SSL_CERT_FILE: {error}")))?;
+    }
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    // A system may have roots that rustls does not read. They are no reason to trust none.
+    roots.add_parsable_certificates(found.certs);
+    if let Some(file) = &files.ca_file {
+        for certificate in certificates(file)? {
+            let added = roots.add(certificate);
+            added.map_err(|error| Error::Setting(format!("{}: {error}", file.display())))?;
+        }
+    }
+    if roots.is_empty() {
+        let reason = found.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
+        return Err(Error::NoRoots(io::Error::new(io::ErrorKind::NotFound, reason)));
+    }
+    Ok(roots)
+}
+
+/// Reads all certificates of a file. One without any is an error.
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let certificates = CertificateDer::pem_slice_iter(&read(file)?).collect::<Result<Vec<_>, _>>();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(Error::Setting(format!("{} has no certificate in PEM", file.display()))),
+        Err(error) => Err(Error::Setting(format!("{}: {error}", file.display()))),
+    }
+}
+
+/// Reads the first private key of a file.
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    let key = PrivateKeyDer::from_pem_slice(&read(file)?);
+    key.map_err(|error| Error::Setting(format!("{}: {error}", file.display())))
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(file).map_err(|error| Error::Setting(format!("{}: {error}", file.display())))
+}

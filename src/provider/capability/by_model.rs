@@ -1,0 +1,43 @@
+//! What is kept for each model that a request names.
+
+use std::collections::BTreeMap;
+
+use super::NAME;
+
+/// Values by the names of models. Names come from requests, and anybody can invent them: all values are dropped before the
+/// 1,025th model, and names of more than 256 bytes have none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ByModel<T>(BTreeMap<String, T>);
+
+impl<T> Default for ByModel<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Default> ByModel<T> {
+    /// Returns the value of a model.
+    pub(crate) fn get(&self, model: &str) -> Option<&T> {
+        self.0.get(model)
+    }
+
+    /// Returns the value of a model, which may be new. `None`: its name is too long.
+    pub(crate) fn entry(&mut self, model: &str) -> Option<&mut T> {
+        if model.len() > NAME {
+            return None;
+        }
+        if self.0.len() >= MODELS && !self.0.contains_key(model) {
+            self.0.clear();
+        }
+        Some(self.0.entry(model.to_owned()).or_default())
+    }
+
+    /// Returns how many models have a value.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// The most models that have a value.
+const MODELS: usize = 1024;

@@ -1,0 +1,101 @@
+//! Chunks with choices: what Chat Completions and Completions write in the same way.
+
+use super::fields;
+use super::head::Head;
+use super::wire::Ending;
+use crate::json::edit::Edits;
+use crate::json::string::quoted;
+use crate::json::walk::Raw;
+use crate::sse::Encoder;
+
+/// A writer of chunks that look like those of the answer that the client is already reading.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    /// The members that every chunk repeats.
+    head: Head,
+    /// The members of an answer that broke off before its first chunk.
+    unseen: &'static str,
+    /// A chunk with a choice was observed; later chunks are ignored.
+    is_settled: bool,
+}
+
+impl Chunks {
+    /// Creates a writer that has seen no chunk. `unseen`: raw members, each with a comma after it.
+    pub(super) fn new(unseen: &'static str) -> Self {
+        Self { head: Head::default(), unseen, is_settled: false }
+    }
+
+    /// Takes the members to repeat from a chunk with these choices. A chunk without a choice is provisional: Azure starts
+    /// with one whose id and model are empty.
+    pub(super) fn observe(&mut self, root: Raw<'_>, choices: Option<Raw<'_>>, repeated: &[&str]) {
+        self.head = Head::of(root, repeated);
+        self.is_settled = choices.is_some_and(|choices| choices.elements().next().is_some());
+    }
+
+    /// Returns whether a chunk with a choice was observed.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// Writes a chunk with these choices, raw JSON without brackets. `usage` and `report` are JSON objects.
+    pub(super) fn chunk(&self, out: &mut Vec<u8>, choices: &str, usage: Option<&str>, report: Option<&str>) {
+        let mut data = String::from("{");
+        for (key, value) in self.head.members() {
+            data.extend([&quoted(key), ":", value, ","]);
+        }
+        if self.head.members().next().is_none() {
+            data.push_str(self.unseen);
+        }
+        data.extend(["\"choices\":[", choices, "]"]);
+        for (key, value) in [("usage", usage), ("restitch", report)] {
+            if let Some(value) = value {
+                data.extend([",\"", key, "\":", &fields::one_line(value)]);
+            }
+        }
+        data.push('}');
+        Encoder::event(out, None, None, &data);
+    }
+
+    /// Writes the end of an answer; `choice` returns the end of a choice, raw JSON.
+    pub(super) fn finish(&self, out: &mut Vec<u8>, ending: &Ending<'_>, choice: impl Fn(u32, &str) -> String) {
+        // Where the upstream has it on the finish, a client need not expect a chunk without choices.
+        let (beside, apart) = if ending.usage_apart { (None, ending.usage) } else { (ending.usage, None) };
+        let report = ending.report.filter(|_| apart.is_none());
+        let last = ending.reasons.len().saturating_sub(1);
+        for (at, (number, reason)) in ending.reasons.iter().enumerate() {
+            let (usage, report) = if at == last { (beside, report) } else { (None, None) };
+            self.chunk(out, &choice(*number, reason.as_str()), usage, report);
+        }
+        if apart.is_some() {
+            self.chunk(out, "", apart, ending.report);
+        }
+        done(out);
+    }
+
+    /// Writes another answer's chunk as one of this answer.
+    pub(super) fn adopt(&self, out: &mut Vec<u8>, data: &str) {
+        Encoder::event(out, None, None, &self.head.adopt(data, &[]));
+    }
+}
+
+/// Writes the end of a stream.
+pub(super) fn done(out: &mut Vec<u8>) {
+    Encoder::event(out, None, None, "[DONE]");
+}
+
+/// Returns the data of a chunk without the end of the answer that it tells.
+pub(super) fn without_end(data: &str) -> String {
+    let mut edits = Edits::default();
+    if let Some(root) = fields::object(data) {
+        for choice in root.member("choices").into_iter().flat_map(|choices| choices.elements()) {
+            edits.object(choice, &[], &[("finish_reason", "null")]);
+        }
+        edits.object(root, &["usage"], &[]);
+    }
+    edits.apply(data)
+}
+
+/// Writes a comment, which clients ignore.
+pub(super) fn keep_alive(out: &mut Vec<u8>) {
+    Encoder::comment(out, "restitch: waiting for the rest");
+}

@@ -1,0 +1,148 @@
+//! Counts how the calls of each model end, so that no continuation is asked for while most calls fail. It has no clock: `now`
+//! is a duration since any fixed moment.
+
+use std::time::Duration;
+
+use crate::ContinuationLimits;
+use crate::provider::capability::by_model::ByModel;
+
+/// The calls of the last seconds, by model. Its owner locks it.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    models: ByModel<Window>,
+    window: Duration,
+    min_calls: u32,
+}
+
+/// The calls of one model, by parts of the window.
+#[derive(Debug, Default)]
+struct Window {
+    parts: [Calls; PARTS as usize],
+    /// Whether most calls failed when a call ended last.
+    is_open: bool,
+}
+
+/// The calls that ended in one part of the window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Calls {
+    /// The number of the part since the first moment.
+    number: u128,
+    pub(super) made: u32,
+    /// How many of them got 429, 5xx or no answer.
+    pub(super) failed: u32,
+}
+
+impl Breaker {
+    pub(super) fn new(limits: &ContinuationLimits) -> Self {
+        Self { models: ByModel::default(), window: limits.overload_window, min_calls: limits.overload_min_calls.max(1) }
+    }
+
+    /// Counts a call. Returns the counts if most calls fail from now on, or no longer.
+    pub(super) fn count(&mut self, model: &str, now: Duration, failed: bool) -> Option<(bool, Calls)> {
+        if self.window.is_zero() {
+            return None;
+        }
+        let (number, min_calls) = (self.part(now), self.min_calls);
+        let window = self.models.entry(model)?;
+        let part = &mut window.parts[(number % u128::from(PARTS)) as usize];
+        if part.number != number {
+            *part = Calls { number, ..Calls::default() };
+        }
+        part.made = part.made.saturating_add(1);
+        part.failed = part.failed.saturating_add(u32::from(failed));
+        let calls = window.calls(number);
+        let is_open = calls.most_fail(min_calls);
+        (std::mem::replace(&mut window.is_open, is_open) != is_open).then_some((is_open, calls))
+    }
+
+    /// Returns whether most calls of a model fail.
+    pub(super) fn is_open(&self, model: &str, now: Duration) -> bool {
+        let number = self.part(now);
+        self.models.get(model).is_some_and(|window| window.calls(number).most_fail(self.min_calls))
+    }
+
+    /// Returns the number of the part of the window that a moment is in.
+    fn part(&self, now: Duration) -> u128 {
+        now.as_nanos() * u128::from(PARTS) / self.window.as_nanos().max(1)
+    }
+}
+
+impl Window {
+    /// Returns the calls of the window that ends with a part.
+    fn calls(&self, number: u128) -> Calls {
+        let counted = self.parts.iter().filter(|part| part.number + u128::from(PARTS) > number);
+        counted.fold(Calls::default(), |sum, part| Calls {
+            number,
+            made: sum.made.saturating_add(part.made),
+            failed: sum.failed.saturating_add(part.failed),
+        })
+    }
+}
+
+impl Calls {
+    fn most_fail(self, min_calls: u32) -> bool {
+        self.made >= min_calls && self.failed > self.made / 2
+    }
+}
+
+/// Into how many parts a window is divided, each of which is forgotten as a whole.
+const PARTS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn breaker() -> Breaker {
+        Breaker::new(&Limits::default().continuation)
+    }
+
+    #[test]
+    fn it_opens_when_most_calls_fail_and_closes_when_they_are_forgotten() {
+        let mut breaker = breaker();
+        for n in 1..=9 {
+            assert!(breaker.count("m", SECOND, true).is_none(), "{n} calls say nothing");
+        }
+        assert!(!breaker.is_open("m", SECOND));
+        let (is_open, calls) = breaker.count("m", SECOND, true).unwrap();
+        assert_eq!((is_open, calls.made, calls.failed), (true, 10, 10));
+        assert!(breaker.count("m", SECOND, true).is_none(), "it is told once");
+        assert!(breaker.is_open("m", SECOND) && breaker.is_open("m", 10 * SECOND));
+        assert!(!breaker.is_open("n", SECOND), "another model");
+        assert!(!breaker.is_open("m", 11 * SECOND), "ten seconds later");
+        // The next call is the only one that counts, and says that it is over.
+        assert!(matches!(breaker.count("m", 12 * SECOND, true), Some((false, Calls { made: 1, failed: 1, .. }))));
+    }
+
+    #[test]
+    fn half_is_not_most() {
+        let mut breaker = breaker();
+        for n in 0..20 {
+            breaker.count("m", SECOND, n % 2 == 0);
+        }
+        assert!(!breaker.is_open("m", SECOND));
+        assert!(matches!(breaker.count("m", SECOND, true), Some((true, _))));
+        assert!(matches!(breaker.count("m", SECOND, false), Some((false, _))));
+    }
+
+    #[test]
+    fn nothing_is_counted_without_a_window() {
+        let limits = Limits::default().with_overload_window(Duration::ZERO).continuation;
+        let mut breaker = Breaker::new(&limits);
+        assert!((0..100).all(|_| breaker.count("m", SECOND, true).is_none()));
+        assert!(!breaker.is_open("m", SECOND));
+    }
+
+    #[test]
+    fn models_are_bounded() {
+        let mut breaker = breaker();
+        for n in 0..5000 {
+            breaker.count(&format!("m{n}"), SECOND, true);
+        }
+        assert!(breaker.models.len() <= 1024);
+        breaker.count(&"a".repeat(257), SECOND, true);
+        assert!(breaker.models.get(&"a".repeat(257)).is_none());
+    }
+}

@@ -1,0 +1,96 @@
+//! The errors of the proxy's own: answers that no upstream has sent, in the form of the request's API.
+
+use std::borrow::Cow;
+
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::{Response, StatusCode};
+
+use crate::client::{Body, Error, PathError};
+use crate::provider::Dialect;
+
+/// Why a request gets an error of the proxy's own.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    /// One word for programs and for the log.
+    reason: &'static str,
+    /// What is wrong, and what to do.
+    message: Cow<'static, str>,
+    /// The methods that are accepted, where the request's is not.
+    allow: Option<String>,
+}
+
+impl Refusal {
+    pub(super) const fn new(status: StatusCode, reason: &'static str, message: &'static str) -> Self {
+        Self { status, reason, message: Cow::Borrowed(message), allow: None }
+    }
+
+    /// Returns a refusal of a request whose headers or body say something that is not valid.
+    pub(super) fn of_mistake(message: String) -> Self {
+        let message = Cow::Owned(message);
+        Self { status: StatusCode::BAD_REQUEST, reason: "bad_request", message, allow: None }
+    }
+
+    pub(super) fn with_allow(self, methods: String) -> Self {
+        Self { allow: Some(methods), ..self }
+    }
+
+    /// Logs the refusal and returns the answer. The message is not logged, since it may quote the request.
+    pub(super) fn answer(self, dialect: Option<Dialect>) -> Response<Body> {
+        tracing::warn!(reason = self.reason, status = self.status.as_u16(), "refused a request");
+        self.response(dialect)
+    }
+
+    /// Logs the refusal and returns the bytes of the answer, which is the connection's last one. No request has named an API.
+    pub(super) fn plain(self) -> String {
+        tracing::warn!(reason = self.reason, status = self.status.as_u16(), "refused a connection");
+        let body = Dialect::default().wire().own_error_body(self.status.as_u16(), self.reason, &self.message);
+        let (status, length) = (self.status, body.len());
+        format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    }
+
+    /// Returns the answer in the form of the API; in OpenAI's, if the path belongs to no API.
+    fn response(self, dialect: Option<Dialect>) -> Response<Body> {
+        let wire = dialect.unwrap_or_default().wire();
+        let mut response =
+            Response::new(Body::full(wire.own_error_body(self.status.as_u16(), self.reason, &self.message)));
+        *response.status_mut() = self.status;
+        response.extensions_mut().insert(OwnError);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // Both are required of their status (RFC 9110, sections 15.5.2 and 15.5.6).
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(allow) = self.allow.and_then(|methods| HeaderValue::try_from(methods).ok()) {
+            headers.insert(ALLOW, allow);
+        }
+        response
+    }
+}
+
+impl From<PathError> for Refusal {
+    fn from(error: PathError) -> Self {
+        let (status, reason) = match error {
+            PathError::DotSegment => (StatusCode::BAD_REQUEST, "dot_segment"),
+            PathError::TooLong => (StatusCode::URI_TOO_LONG, "path_too_long"),
+        };
+        Self { status, reason, message: Cow::Owned(error.to_string()), allow: None }
+    }
+}
+
+/// Marks a response that no upstream has sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnError;
+
+/// Logs and answers that a call brought no response.
+pub(super) fn unreachable(dialect: Option<Dialect>, cause: &Error) -> Response<Body> {
+    if let Error::Path(error) = cause {
+        return Refusal::from(*error).answer(dialect);
+    }
+    tracing::warn!(%cause, "the upstream can't be reached");
+    let message = Cow::Owned(format!("the upstream can't be reached: {cause}"));
+    Refusal { status: StatusCode::BAD_GATEWAY, reason: "unreachable", message, allow: None }.response(dialect)
+}

@@ -1,0 +1,214 @@
+//! A client's side of a connection: how long it may be silent, and whether the client is still there.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use http::StatusCode;
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::refusal::Refusal;
+use crate::limits::ServerLimits;
+use crate::socket::Socket;
+
+/// What a connection is doing. The socket and the answers share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Activity(Arc<AtomicU8>);
+
+/// A request is awaited.
+const WAITING: u8 = 0;
+/// A request is being answered.
+const ANSWERING: u8 = 1;
+/// An answer has ended, which the socket has not taken note of.
+const ENDED: u8 = 2;
+
+impl Activity {
+    /// A request has come. It is being answered until what is returned is dropped.
+    pub(super) fn begin(&self) -> Answering {
+        self.0.store(ANSWERING, Ordering::Relaxed);
+        Answering(self.clone())
+    }
+
+    fn is_answering(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == ANSWERING
+    }
+
+    /// Returns whether an answer has ended since the last question.
+    fn has_ended(&self) -> bool {
+        self.0.compare_exchange(ENDED, WAITING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// An answer under way.
+#[derive(Debug)]
+pub(super) struct Answering(Activity);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.0.store(ENDED, Ordering::Relaxed);
+    }
+}
+
+/// A socket that fails when its client is silent for too long, reads nothing for too long, or has left.
+///
+/// hyper stops reading while bytes of a further request wait in its buffer, and then does not notice that the client has
+/// left. So this socket reads a little ahead while a request is answered.
+#[derive(Debug)]
+pub(super) struct ClientSocket {
+    socket: Socket,
+    activity: Activity,
+    limits: ServerLimits,
+    /// Bytes that were read ahead.
+    ahead: BytesMut,
+    /// hyper waits for bytes.
+    is_awaited: bool,
+    /// A head is awaited: its first byte has come, or the connection has just begun. If not, the connection is unused.
+    is_in_head: bool,
+    silence: Timer,
+    unread: Timer,
+    /// The client was silent for too long.
+    is_over: bool,
+}
+
+impl ClientSocket {
+    pub(super) fn new(socket: Socket, activity: Activity, limits: ServerLimits) -> Self {
+        Self {
+            socket,
+            activity,
+            limits,
+            ahead: BytesMut::new(),
+            is_awaited: false,
+            is_in_head: true,
+            silence: Timer::default(),
+            unread: Timer::default(),
+            is_over: false,
+        }
+    }
+
+    /// Nothing has come. Ready when that has taken too long.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.activity.is_answering() {
+            self.silence.stop();
+            return Poll::Pending;
+        }
+        if self.activity.has_ended() {
+            self.is_in_head = false;
+            self.silence.stop();
+        }
+        let wait = if self.is_in_head { self.limits.head_timeout } else { self.limits.unused_timeout };
+        if self.is_over || !self.silence.is_over(cx, wait) {
+            return Poll::Pending;
+        }
+        self.is_over = true;
+        if self.is_in_head {
+            // There is no answer under way that it could be mixed with.
+            self.socket.try_write(HEAD_TOO_SLOW.plain().as_bytes());
+        }
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Reads ahead. Fails if the client has left.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if !self.activity.is_answering() || self.ahead.len() >= READ_AHEAD {
+            return Ok(());
+        }
+        let mut buffer = [const { MaybeUninit::uninit() }; READ_AHEAD];
+        let mut read = ReadBuf::uninit(&mut buffer);
+        match Pin::new(&mut self.socket).poll_read(cx, read.unfilled()) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(())) if read.filled().is_empty() => Err(io::ErrorKind::ConnectionAborted.into()),
+            Poll::Ready(Ok(())) => {
+                self.ahead.extend_from_slice(read.filled());
+                if self.is_awaited {
+                    cx.waker().wake_by_ref();
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Read for ClientSocket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, mut buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.ahead.is_empty() {
+            let length = buf.remaining().min(this.ahead.len());
+            buf.put_slice(&this.ahead[..length]);
+            this.ahead.advance(length);
+            return Poll::Ready(Ok(()));
+        }
+        let read = Pin::new(&mut this.socket).poll_read(cx, buf);
+        this.is_awaited = read.is_pending();
+        if read.is_pending() {
+            return this.poll_silence(cx);
+        }
+        let is_next = this.activity.has_ended() || !this.is_in_head;
+        if is_next && !this.activity.is_answering() {
+            this.is_in_head = true;
+            this.silence.stop();
+        }
+        read
+    }
+}
+
+impl Write for ClientSocket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.socket).poll_write(cx, buf);
+        if written.is_ready() {
+            this.unread.stop();
+        } else if this.unread.is_over(cx, this.limits.write_timeout) {
+            tracing::info!(limit = "write_timeout", "a client reads nothing");
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        written
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        // hyper flushes whenever it waits for the next piece of an answer, and at its end.
+        this.poll_left(cx)?;
+        if this.is_awaited
+            && let Poll::Ready(over) = this.poll_silence(cx)
+        {
+            return Poll::Ready(over);
+        }
+        Pin::new(&mut this.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_shutdown(cx)
+    }
+}
+
+/// A time that runs from the first question on.
+#[derive(Debug, Default)]
+struct Timer(Option<Pin<Box<Sleep>>>);
+
+impl Timer {
+    /// Returns whether the time is over. If it is not, the task is woken when it is.
+    fn is_over(&mut self, cx: &mut Context<'_>, wait: Duration) -> bool {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + wait)));
+        sleep.as_mut().poll(cx).is_ready()
+    }
+
+    fn stop(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// Bytes that are read while a request is answered.
+const READ_AHEAD: usize = 1024;
+
+const HEAD_TOO_SLOW: Refusal = Refusal::new(
+    StatusCode::REQUEST_TIMEOUT,
+    "head_timeout",
+    "the head of the request took too long: send it in one piece",
+);

@@ -1,0 +1,180 @@
+//! Limits on clients: how many there are, how long they may be silent, and what they leave behind.
+
+use std::time::Duration;
+
+use restitch::internal::client::{Client, Upstream};
+use restitch::internal::proxy::{self, Proxy};
+use restitch::{Limits, ServerLimits};
+use tokio::io::AsyncWriteExt;
+use tokio::time::{sleep, timeout};
+
+use super::raw::*;
+
+const SOON: Duration = Duration::from_millis(50);
+
+/// Returns the default limits with changes to those of clients.
+fn limits(change: impl FnOnce(&mut ServerLimits)) -> Limits {
+    let mut limits = Limits::default();
+    change(&mut limits.server);
+    limits
+}
+
+/// Returns a proxy in front of an upstream that nobody asks.
+async fn proxy(change: impl FnOnce(&mut ServerLimits)) -> proxy::Server {
+    Raw::new(Vec::new()).await.proxy(limits(change)).await
+}
+
+fn keep_alive(request: &str) -> String {
+    request.replace("connection: close\r\n", "")
+}
+
+fn whole() -> Vec<Piece> {
+    stream(&(chunk("[1]") + &finish("stop")))
+}
+
+/// hyper stops reading while bytes wait behind a request. That its client leaves is noticed all the same.
+#[tokio::test]
+async fn a_client_that_leaves_is_noticed_behind_bytes_that_wait() {
+    let begun = || vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold];
+    for (scene, answer, until) in [("before the head", vec![Piece::Hold], ""), ("in the answer", begun(), "[1, 2")] {
+        for stray in ["", "\r\n", "G", "GET /x HTTP/1.1\r\nhost: h\r\n\r\n"] {
+            let raw = Raw::new(vec![answer.clone()]).await;
+            let proxy = raw.proxy(Limits::default()).await;
+            let mut client = connect(proxy.addr()).await;
+            client.write_all((keep_alive(&post(ASK)) + stray).as_bytes()).await.unwrap();
+            raw.wait(|state| state.requests == 1).await;
+            if !until.is_empty() {
+                read_until(&mut client, until).await;
+            }
+            drop(client);
+            raw.wait(|state| state.left == 1).await;
+            assert!(timeout(HANGS, proxy.shutdown()).await.unwrap(), "{scene} {stray:?}");
+            assert_eq!(raw.state.borrow().requests, 1, "{scene} {stray:?}");
+        }
+    }
+}
+
+/// What was read ahead of a request is part of it.
+#[tokio::test]
+async fn requests_that_come_together_are_answered_in_turn() {
+    let raw = Raw::new(vec![whole(), whole(), whole()]).await;
+    let proxy = raw.proxy(Limits::default()).await;
+    let answers = exchange(proxy.addr(), &(keep_alive(&post(ASK)).repeat(2) + &post(ASK))).await;
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 3, "{answers}");
+    assert_eq!(answers.matches("[DONE]").count(), 3, "{answers}");
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_is_refused() {
+    let proxy = proxy(|limits| limits.head_timeout = SOON).await;
+    for begin in ["", "P", "POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\n"] {
+        let answer = exchange(proxy.addr(), begin).await;
+        assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("head_timeout"), "{begin:?}: {answer}");
+        let (body, is_whole) = body_of(&answer);
+        assert!(is_whole && serde_json::from_str::<serde_json::Value>(&body).is_ok(), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_unused_connection_is_closed() {
+    let proxy = proxy(|limits| limits.unused_timeout = SOON).await;
+    let answer = exchange(proxy.addr(), "GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && !answer.contains("408"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_stops_is_refused_in_the_form_of_the_api() {
+    let proxy = proxy(|limits| limits.body_timeout = SOON).await;
+    for (path, form) in [("/v1/chat/completions", "\"param\":null"), ("/v1/messages", "\"type\":\"error\"")] {
+        let begin = format!("POST {path} HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\n{{\"mod");
+        let answer = exchange(proxy.addr(), &begin).await;
+        assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains(form), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_without_their_end_are_bounded() {
+    let proxy = proxy(|limits| limits.max_unfinished_bytes = 1000).await;
+    let answer = exchange(proxy.addr(), &post(&ASK.replace('x', &"x".repeat(2000)))).await;
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("max_unfinished_bytes"), "{answer}");
+}
+
+#[tokio::test]
+async fn connections_are_bounded() {
+    type Change = fn(&mut ServerLimits);
+    let scenes: [(&str, Change); 2] = [
+        ("max_connections", |limits| limits.max_connections = 2),
+        ("max_connections_per_client", |limits| limits.max_connections_per_client = 2),
+    ];
+    for (limit, change) in scenes {
+        let proxy = proxy(change).await;
+        let health = "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
+        let (first, _second) = (connect(proxy.addr()).await, connect(proxy.addr()).await);
+        let answer = exchange(proxy.addr(), health).await;
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains(limit), "{limit}: {answer}");
+        drop(first);
+        let served = async {
+            while !exchange(proxy.addr(), health).await.starts_with("HTTP/1.1 200 ") {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(HANGS, served).await.expect("there is room again");
+    }
+}
+
+#[tokio::test]
+async fn a_large_head_is_refused() {
+    let proxy = proxy(|limits| (limits.max_head_bytes, limits.max_head_fields) = (8192, 20)).await;
+    let long = format!("GET /healthz HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n", "x".repeat(10_000));
+    let many = format!("GET /healthz HTTP/1.1\r\nhost: h\r\n{}\r\n", "x: y\r\n".repeat(30));
+    for request in [long, many] {
+        let answer = exchange(proxy.addr(), &request).await;
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_left() {
+    let endless = format!("{STREAM}{}", chunk("[\"") + &chunk(&"x".repeat(8000)).repeat(4000));
+    let raw = Raw::new(vec![vec![send(endless), Piece::Hold]]).await;
+    let proxy = raw.proxy(limits(|limits| limits.write_timeout = SOON)).await;
+    let mut client = connect_narrow(proxy.addr()).await;
+    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    raw.wait(|state| state.left == 1).await;
+    assert!(timeout(HANGS, proxy.shutdown()).await.unwrap());
+}
+
+#[tokio::test]
+async fn open_answers_are_cut_when_the_time_to_end_is_over() {
+    for threads in [0, 2] {
+        let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold]]).await;
+        let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
+        let proxy = Proxy::new(Client::new(upstream).unwrap()).limits(limits(|limits| limits.drain_timeout = SOON));
+        let proxy = proxy.threads(threads).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let mut client = connect(proxy.addr()).await;
+        client.write_all(post(ASK).as_bytes()).await.unwrap();
+        read_until(&mut client, "[1, 2").await;
+        assert!(!timeout(HANGS, proxy.shutdown()).await.unwrap(), "{threads}");
+        let rest = read_to_end(&mut client).await;
+        assert!(!rest.contains("0\r\n\r\n"), "{rest}");
+        raw.wait(|state| state.left == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn threads_share_the_connections() {
+    let raw = Raw::new((0..20).map(|_| whole()).collect()).await;
+    let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
+    let proxy = Proxy::new(Client::new(upstream).unwrap()).threads(3);
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let addr = proxy.addr();
+        clients.spawn(async move { exchange(addr, &post(ASK)).await });
+    }
+    while let Some(answer) = clients.join_next().await {
+        let answer = answer.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("[DONE]"), "{answer}");
+    }
+    assert!(timeout(HANGS, proxy.shutdown()).await.unwrap());
+}

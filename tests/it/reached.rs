@@ -1,0 +1,193 @@
+//! What is said of a limit that an answer reaches, and what is kept of an answer.
+
+use std::time::Duration;
+
+use restitch::Limits;
+use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::session::{CallEnd, Input, LimitReached, Outcome, Session, Status, StopReason};
+use serde_json::{Value, json};
+
+const NOW: Duration = Duration::ZERO;
+
+fn chunk(text: &str) -> String {
+    let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": null});
+    format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
+}
+
+fn finish() -> String {
+    let choice = json!({"index": 0, "delta": {}, "finish_reason": "length"});
+    format!("data: {}\n\ndata: [DONE]\n\n", json!({"id": "a", "choices": [choice]}))
+}
+
+/// Passes a first answer through a relay, in pieces. Returns what the client gets, and how it ended.
+fn relayed(limits: &Limits, answer: &str, size: usize) -> (String, Outcome) {
+    let mut relay = Relay::new(limits.clone());
+    for piece in answer.as_bytes().chunks(size) {
+        relay.handle_bytes(NOW, piece.to_vec().into());
+    }
+    relay.handle_transport_end(NOW, TransportEnd::Closed);
+    let (mut body, mut ended) = (Vec::new(), None);
+    while let Some(output) = relay.poll_output() {
+        match output {
+            Output::Bytes(bytes) => body.extend_from_slice(&bytes),
+            Output::Done { outcome, .. } => ended = Some(outcome),
+            Output::Call { .. } => panic!("an answer that passes is not continued"),
+            _ => {}
+        }
+    }
+    (String::from_utf8(body).unwrap(), ended.expect("the answer has ended"))
+}
+
+fn limit(outcome: &Outcome) -> Option<(&str, u64)> {
+    outcome.tally().limit.as_ref().map(|limit: &LimitReached| (limit.name.as_str(), limit.value))
+}
+
+/// The answer leaves to the byte, and a comment after it names the limit.
+#[test]
+fn a_first_stream_names_the_limit_that_it_has_reached() {
+    let cut = |text: &str| chunk(text) + &finish();
+    let slots: String = (0..300)
+        .map(|n| {
+            let choice = json!({"index": n, "delta": {"content": "[1, "}, "finish_reason": null});
+            format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
+        })
+        .collect();
+    let long_event = "data: x\n".repeat(100) + "\n";
+    let endless = ": c\n".repeat(1000);
+    for (limits, answer, name, value) in [
+        (Limits::default().with_max_line_bytes(500), cut("[1, ") + &cut(&"x".repeat(500)), "max_line_bytes", 500),
+        (Limits::default().with_max_event_bytes(500), chunk("[1, ") + &long_event, "max_event_bytes", 500),
+        (Limits::default().with_max_event_bytes(500), chunk("[1, ") + &endless, "max_event_bytes", 500),
+        (Limits::default().with_max_depth(3), cut("[[[[1, "), "max_depth", 3),
+        (Limits::default().with_max_text_bytes(20), chunk("[1, ").repeat(6) + &finish(), "max_text_bytes", 20),
+        (Limits::default(), slots, "max_slots", 256),
+    ] {
+        // What was read before the limit may have ended the answer: the events below have none of that.
+        let answer = answer.replacen(&finish(), "", usize::from(answer.matches("[DONE]").count() > 1));
+        for size in [1, 7, 1 << 20] {
+            let (body, outcome) = relayed(&limits, &answer, size);
+            assert_eq!(outcome.status(), Status::PassedThrough, "{name}");
+            assert_eq!(limit(&outcome), Some((name, value)), "{name} {size}");
+            assert!(outcome.to_string().ends_with(&format!(", unread after the limit {name} = {value}")), "{outcome}");
+            let told = body.strip_prefix(&answer).unwrap_or_else(|| panic!("{name} {size}: {body}"));
+            let report = told.strip_prefix(": restitch ").and_then(|report| report.strip_suffix('\n'));
+            let report: Value = serde_json::from_str(report.unwrap_or_else(|| panic!("{name}: {told}"))).unwrap();
+            assert_eq!(report["limit"], json!({"name": name, "value": value}));
+            assert_eq!(report["status"], "passed");
+        }
+    }
+}
+
+/// Its text is forgotten as soon as it is certain that no root follows; a preamble is kept for the root after it.
+#[test]
+fn prose_is_not_kept() {
+    let limits = Limits::default().with_max_preamble_bytes(1000);
+    let mut session = Session::new(limits.clone());
+    let mut most = 0;
+    for _ in 0..1000 {
+        session.handle_input(NOW, Input::Text("It was a dark and stormy night; the rain fell in torrents.\n"));
+        most = most.max(session.document().text().len());
+    }
+    assert!((900..1100).contains(&most), "{most} bytes of prose are kept");
+    assert_eq!(session.document().text().len(), 0);
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+    let outputs: Vec<_> = std::iter::from_fn(|| session.poll_output()).collect();
+    let Some(restitch::session::Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+    assert_eq!((outcome.status(), limit(outcome)), (Status::PassedThrough, None));
+
+    let answer: String = (0..1000).map(|_| chunk("It was a dark and stormy night.\n")).collect();
+    let answer = answer + &finish();
+    let (body, outcome) = relayed(&limits, &answer, 1000);
+    assert!(body == answer && limit(&outcome).is_none());
+
+    // Reasoning before it does not count, and a shorter preamble changes nothing.
+    for before in
+        [format!("<think>{}</think>\nHere:\n```json\n", "[x] ".repeat(1000)), "y ".repeat(490) + "\n```json\n"]
+    {
+        let mut session = Session::new(limits.clone());
+        session.handle_input(NOW, Input::Text(&before));
+        session.handle_input(NOW, Input::Text("[1, 2"));
+        assert!(session.would_continue(&CallEnd::Dropped), "{before}");
+        assert_eq!(session.document().text().len(), before.len() + 5);
+    }
+}
+
+/// A continuation that makes the text too long is the last one.
+#[test]
+fn a_text_that_is_too_long_is_not_continued() {
+    let limits = Limits::default().with_max_text_bytes(100);
+    let mut session = Session::new(limits.clone());
+    session.handle_input(NOW, Input::Text(&format!("[{}", "1, ".repeat(10))));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+    while let Some(output) = session.poll_output() {
+        if let restitch::session::Output::Call { request, .. } = output {
+            let text = request.turn.unwrap().delivered + &"1, ".repeat(40);
+            session.handle_input(NOW, Input::Text(&text));
+            session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+        } else if let restitch::session::Output::Done(outcome) = output {
+            assert_eq!(outcome.reason(), Some(StopReason::Text));
+            assert_eq!((outcome.status(), outcome.tally().continuations), (Status::Closed, 1));
+        }
+    }
+    assert!(session.is_done());
+
+    // A relay ends the call as soon as the text is too long.
+    let mut relay = Relay::new(limits);
+    relay.handle_bytes(NOW, chunk(&format!("[{}", "1, ".repeat(10))).into());
+    relay.handle_transport_end(NOW, TransportEnd::Dropped);
+    while !matches!(relay.poll_output(), Some(Output::Call { .. })) {}
+    relay.handle_open(NOW);
+    relay.handle_bytes(NOW, chunk(&format!("[{}", "1, ".repeat(60))).into());
+    let done = std::iter::from_fn(|| relay.poll_output()).find_map(|output| match output {
+        Output::Done { outcome, .. } => Some(outcome),
+        _ => None,
+    });
+    assert_eq!(done.unwrap().reason(), Some(StopReason::Text));
+}
+
+/// A wait is at least half of what it was without a spread, and no longer; answers that were cut together differ.
+#[test]
+fn waits_are_spread() {
+    let busy = |retry_after| CallEnd::Rejected { reason: "429".to_owned(), transient: true, retry_after };
+    let wait = |now: Duration, retry_after: Option<Duration>, limits: &Limits| {
+        let mut session = Session::new(limits.clone());
+        session.handle_input(now, Input::Text("[1, 2"));
+        session.handle_input(now, Input::CallEnd(CallEnd::Dropped));
+        session.handle_input(now, Input::CallEnd(busy(retry_after)));
+        let ats = std::iter::from_fn(|| session.poll_output()).filter_map(|output| match output {
+            restitch::session::Output::Call { at, .. } => Some(at),
+            _ => None,
+        });
+        ats.last().unwrap() - now
+    };
+    let (limits, millis) = (Limits::default(), Duration::from_millis);
+    let waits: Vec<_> = (0..1000).map(|n| wait(Duration::from_nanos(5_000_000_000 + n), None, &limits)).collect();
+    assert!(waits.iter().all(|wait| (millis(100)..=millis(200)).contains(wait)), "{waits:?}");
+    let below = waits.iter().filter(|wait| **wait < millis(150)).count();
+    assert!((400..600).contains(&below), "{below} of 1000 waits are in the lower half");
+    assert_eq!(wait(millis(7), None, &limits), wait(millis(7), None, &limits), "the same input, the same wait");
+    // What a server asks for is the least, up to the limit.
+    for n in 0..100 {
+        let asked = wait(Duration::from_nanos(n), Some(Duration::from_secs(3)), &limits);
+        assert!((millis(3000)..=millis(3100)).contains(&asked), "{asked:?}");
+        let most = wait(Duration::from_nanos(n), Some(Duration::from_secs(30)), &limits);
+        assert_eq!(most, Duration::from_secs(10));
+    }
+}
+
+/// A call that was not made does not count, and the report says why.
+#[test]
+fn a_call_that_was_not_made_ends_the_loop() {
+    for (text, status) in [("[1, 2", Status::Closed), ("", Status::Failed)] {
+        let mut session = Session::new(Limits::default());
+        session.handle_input(NOW, Input::Text(text));
+        session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+        session.handle_input(NOW, Input::CallEnd(CallEnd::Overloaded));
+        let outputs: Vec<_> = std::iter::from_fn(|| session.poll_output()).collect();
+        let Some(restitch::session::Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+        assert_eq!((outcome.status(), outcome.reason()), (status, Some(StopReason::Overload)));
+        assert_eq!((outcome.tally().continuations, outcome.tally().tokens.len()), (0, 1));
+        let report: Value = serde_json::from_str(&outcome.report()).unwrap();
+        assert_eq!((&report["stop"], &report["continuations"]), (&json!("overload"), &json!(0)));
+    }
+}

@@ -1,0 +1,188 @@
+//! The client's connections: certificates from files, and a proxy of the environment. The certificates in `tls/` were made
+//! for these tests and are valid for a hundred years; the key of their root was thrown away.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, mpsc};
+
+use http::Request;
+use restitch::internal::client::{Body, Client, Error, TlsFiles, Upstream};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, Stream};
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
+}
+
+fn files(ca: Option<&str>, cert: Option<&str>, key: Option<&str>) -> TlsFiles {
+    TlsFiles { ca_file: ca.map(file), client_cert: cert.map(file), client_key: key.map(file) }
+}
+
+fn server_config(asks_for_certificate: bool) -> Arc<ServerConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().unwrap();
+    let builder = if asks_for_certificate {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(file("ca.pem")).unwrap()).unwrap();
+        builder.with_client_cert_verifier(
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap(),
+        )
+    } else {
+        builder.with_no_client_auth()
+    };
+    let certificate = CertificateDer::from_pem_file(file("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(file("server.key")).unwrap();
+    Arc::new(builder.with_single_cert(vec![certificate], key).unwrap())
+}
+
+/// Reads a request without a body.
+fn head(stream: &mut impl Read) -> std::io::Result<String> {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        text.push(byte[0]);
+    }
+    Ok(String::from_utf8(text).unwrap())
+}
+
+fn answer(mut stream: TcpStream, config: &Arc<ServerConfig>) -> std::io::Result<()> {
+    let mut connection = ServerConnection::new(Arc::clone(config)).unwrap();
+    let mut stream = Stream::new(&mut connection, &mut stream);
+    head(&mut stream)?;
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"data\":[]}")?;
+    stream.conn.send_close_notify();
+    stream.flush()
+}
+
+/// Starts a server that answers one request after the other. With `tunnels` it is a proxy that leads to itself, and sends
+/// the requests for a tunnel.
+fn serve(asks_for_certificate: bool, tunnels: Option<mpsc::Sender<String>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let config = server_config(asks_for_certificate);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            if let Some(tunnels) = &tunnels {
+                let Ok(request) = head(&mut stream) else { continue };
+                let _ = tunnels.send(request);
+                if stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").is_err() {
+                    continue;
+                }
+            }
+            // A client that does not trust the server, or is not trusted, leaves.
+            let _ = answer(stream, &config);
+        }
+    });
+    addr
+}
+
+async fn ask(addr: SocketAddr, files: &TlsFiles) -> Result<u16, Error> {
+    let client = Client::with_tls(Upstream::parse(&format!("https://{addr}")).unwrap(), files)?;
+    let uri = client.upstream().uri_for("/v1/models").unwrap();
+    Ok(client.send(Request::get(uri).body(Body::empty()).unwrap()).await?.status().as_u16())
+}
+
+#[tokio::test]
+async fn a_root_of_a_file_is_trusted() {
+    let addr = serve(false, None);
+    assert_eq!(ask(addr, &files(Some("ca.pem"), None, None)).await.unwrap(), 200);
+    let error = ask(addr, &files(Some("client.pem"), None, None)).await.unwrap_err();
+    assert!(error.is_connect() && error.to_string().contains("certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_certificate_gets_it() {
+    let addr = serve(true, None);
+    assert!(ask(addr, &files(Some("ca.pem"), None, None)).await.is_err());
+    let own = files(Some("ca.pem"), Some("client.pem"), Some("client.key"));
+    assert_eq!(ask(addr, &own).await.unwrap(), 200);
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_an_error_at_start() {
+    let rows = [
+        (files(Some("missing.pem"), None, None), "missing.pem: "),
+        (files(Some("server.key"), None, None), "server.key has no certificate in PEM"),
+        (files(None, Some("client.pem"), None), "a client certificate needs its key"),
+        (files(None, None, Some("client.key")), "a client key needs its certificate"),
+        (files(None, Some("client.pem"), Some("missing.key")), "missing.key: "),
+        (files(None, Some("client.pem"), Some("ca.pem")), "ca.pem: "),
+        (files(None, Some("client.pem"), Some("server.key")), "client.pem and "),
+    ];
+    for (mut files, words) in rows {
+        // The system may have no roots.
+        files.ca_file.get_or_insert(file("ca.pem"));
+        let error = Client::with_tls(Upstream::parse("https://llm.test").unwrap(), &files).unwrap_err();
+        assert!(matches!(error, Error::Setting(_)) && error.to_string().contains(words), "{error}");
+        // They are not for `http`.
+        assert!(Client::with_tls(Upstream::parse("http://127.0.0.1:9").unwrap(), &files).is_ok());
+    }
+}
+
+#[cfg(all(feature = "cli", feature = "proxy"))]
+mod commands {
+    use super::*;
+
+    /// Runs a command with no variables for connections but these.
+    fn run(args: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+        command.args(args).env_remove("RESTITCH_CORPUS").env_remove("SSL_CERT_DIR");
+        for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"] {
+            command.env_remove(name).env_remove(name.to_lowercase());
+        }
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+
+    #[test]
+    fn the_proxy_does_not_start_without_its_roots() {
+        let args = ["proxy", "--listen", "127.0.0.1:0", "--upstream", "https://llm.test"];
+        for (name, words) in [("missing.pem", "SSL_CERT_FILE: "), ("server.key", "SSL_CERT_FILE: ")] {
+            let path = file(name);
+            let (code, _, err) = run(&args, &[("SSL_CERT_FILE", path.to_str().unwrap())]);
+            assert!(code == 1 && err.contains(words) && err.contains(name), "{code}: {err}");
+        }
+        let ca = file("missing.pem");
+        let (code, _, err) = run(&[&args[..], &["--ca-file", ca.to_str().unwrap()]].concat(), &[]);
+        assert!(code == 1 && err.contains("missing.pem"), "{code}: {err}");
+    }
+
+    #[test]
+    fn a_proxy_of_the_environment_is_asked_for_a_tunnel() {
+        let (tunnels, asked) = mpsc::channel();
+        let through = serve(false, Some(tunnels));
+        let proxy = format!("http://user:pass@{through}");
+        let ca = file("ca.pem");
+        let doctor = |url: &str, proxy: (&str, &str)| {
+            let args = ["doctor", "--json", "--upstream", url, "--proxy", "http://127.0.0.1:1"];
+            let (_, out, err) = run(&args, &[proxy, ("SSL_CERT_FILE", ca.to_str().unwrap())]);
+            let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+            report["upstream"].clone()
+        };
+        // Only the proxy knows this name.
+        let upstream = doctor("https://llm.test", ("HTTPS_PROXY", &proxy));
+        assert_eq!(upstream["status"], 200, "{upstream}");
+        let request = asked.try_recv().unwrap();
+        assert!(request.starts_with("CONNECT llm.test:443 HTTP/1.1\r\n"), "{request}");
+        assert!(request.to_lowercase().contains("proxy-authorization: basic dxnlcjpwyxnz\r\n"), "{request}");
+        // The proxy speaks TLS behind its tunnel, so the answer is none; the port is that of `http`.
+        let upstream = doctor("http://llm.test", ("http_proxy", &proxy));
+        assert_ne!(upstream["status"], 200, "{upstream}");
+        assert!(asked.try_recv().unwrap().starts_with("CONNECT llm.test:80 HTTP/1.1\r\n"));
+        // An upstream on this machine is reached directly.
+        let upstream = doctor(&format!("https://{}", serve(false, None)), ("HTTPS_PROXY", &proxy));
+        assert_eq!(upstream["status"], 200, "{upstream}");
+        assert!(asked.try_recv().is_err());
+        // A proxy that cannot be used is told, without its password.
+        let args = ["proxy", "--listen", "127.0.0.1:0", "--upstream", "https://llm.test"];
+        let (code, _, err) = run(&args, &[("HTTPS_PROXY", "socks5://user:pass@127.0.0.1:1")]);
+        assert!(code == 1 && err.contains("socks5://") && !err.contains("pass"), "{code}: {err}");
+    }
+}
