@@ -105,9 +105,10 @@ pub struct ContinuationLimits {
     /// Tokens of all answers to one request together, as the provider counts them, behind which no further call is made.
     /// Default: none.
     pub max_total_tokens: Option<u64>,
-    /// Tokens by which the raised limits of further calls may exceed the request's own limit, all calls together, as a
-    /// multiple of that limit. It counts where the operator lets calls be longer than the one before. Default 4: doubled
-    /// eight times in a row, a limit of 100 would be 51,100 tokens.
+    /// Tokens of all further calls to the proxy together, as a multiple of the request's own limit on its tokens: behind them
+    /// no further call is made, as with `max_total_tokens`. Where the operator lets calls be longer than the one before, their
+    /// limits may exceed the request's own by as many. Default 4: a client that limits its tokens limits its cost, and
+    /// doubled eight times in a row, a limit of 100 would be 51,100 tokens.
     pub max_extra_tokens: u32,
     /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.
     /// Default: none.
@@ -144,6 +145,15 @@ impl Default for ContinuationLimits {
     }
 }
 
+impl ContinuationLimits {
+    /// Lowers `max_total_tokens` to what a request may cost that limits each call to `own` tokens.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn limit_total_tokens(&mut self, own: u64) {
+        let most = own.saturating_add(own.saturating_mul(self.max_extra_tokens.into()));
+        self.max_total_tokens = Some(self.max_total_tokens.map_or(most, |total| total.min(most)));
+    }
+}
+
 /// Caps on connections: bytes kept for them, and waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -157,6 +167,10 @@ pub struct TransportLimits {
     /// Silence before the first byte of an answer after which a call counts as failed. Default 300 s: a model may
     /// think for minutes.
     pub first_byte_timeout: Duration,
+    /// Time without text or reasoning, whatever else comes, after which an upstream that owes the rest of a document counts as
+    /// gone. Default 120 s: servers send comments and pings for as long as a model does not answer. Before the first text of a
+    /// call, `first_byte_timeout` counts.
+    pub text_timeout: Duration,
     /// Silence towards the client, while it waits for a continuation, after which a comment tells it that the stream
     /// lives. Default 5 s: well below the idle time-outs of proxies and clients. Zero: no comments.
     pub keep_alive_interval: Duration,
@@ -171,9 +185,18 @@ impl Default for TransportLimits {
             max_body_bytes: 32 << 20,
             idle_timeout: Duration::from_secs(60),
             first_byte_timeout: Duration::from_secs(300),
+            text_timeout: Duration::from_secs(120),
             keep_alive_interval: Duration::from_secs(5),
             max_backoff: Duration::from_secs(10),
         }
+    }
+}
+
+impl TransportLimits {
+    /// Returns the silence before the first byte of an answer after which a call counts as failed: an upstream that has not
+    /// answered yet gets no less time than one that has.
+    pub(crate) fn longest_silence(&self) -> Duration {
+        self.first_byte_timeout.max(self.idle_timeout)
     }
 }
 
@@ -285,6 +308,7 @@ setters! {
         with_max_body_bytes max_body_bytes: usize,
         with_idle_timeout idle_timeout: Duration,
         with_first_byte_timeout first_byte_timeout: Duration,
+        with_text_timeout text_timeout: Duration,
         with_keep_alive_interval keep_alive_interval: Duration,
         with_max_backoff max_backoff: Duration,
     }

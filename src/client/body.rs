@@ -1,6 +1,8 @@
 //! One type for all request bodies, so that the client has one connection pool.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -9,6 +11,7 @@ use futures_core::Stream;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, SizeHint};
+use tokio::sync::oneshot;
 
 /// Why a body failed while it was sent.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -18,7 +21,11 @@ pub struct Body(Content);
 
 enum Content {
     Full(Full<Bytes>),
-    Coming(UnsyncBoxBody<Bytes, BodyError>),
+    /// Dropping the sender tells who waits that the body is sent.
+    Coming {
+        body: UnsyncBoxBody<Bytes, BodyError>,
+        _sent: Option<oneshot::Sender<Infallible>>,
+    },
 }
 
 impl Body {
@@ -47,15 +54,32 @@ impl Body {
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        Self(Content::Coming(body.map_err(Into::into).boxed_unsync()))
+        Self(Content::Coming { body: body.map_err(Into::into).boxed_unsync(), _sent: None })
     }
 
     /// Returns the same body once more, if its bytes are all there.
     pub(super) fn again(&self) -> Option<Self> {
         match &self.0 {
             Content::Full(bytes) => Some(Self(Content::Full(bytes.clone()))),
-            Content::Coming(_) => None,
+            Content::Coming { .. } => None,
         }
+    }
+
+    /// Returns the same body and what is ready when it is sent, or dropped. Bytes that are all there count as sent.
+    pub(crate) fn awaited(self) -> (Self, impl Future<Output = ()> + use<>) {
+        let (content, sent) = match self.0 {
+            Content::Coming { body, .. } => {
+                let (sender, sent) = oneshot::channel();
+                (Content::Coming { body, _sent: Some(sender) }, Some(sent))
+            }
+            full @ Content::Full(_) => (full, None),
+        };
+        let sent = async {
+            if let Some(sent) = sent {
+                let _is_dropped = sent.await;
+            }
+        };
+        (Self(content), sent)
     }
 }
 
@@ -85,21 +109,21 @@ impl hyper::body::Body for Body {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.get_mut().0 {
             Content::Full(bytes) => Pin::new(bytes).poll_frame(cx).map_err(|never| match never {}),
-            Content::Coming(body) => Pin::new(body).poll_frame(cx),
+            Content::Coming { body, .. } => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Content::Full(bytes) => bytes.is_end_stream(),
-            Content::Coming(body) => body.is_end_stream(),
+            Content::Coming { body, .. } => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Content::Full(bytes) => bytes.size_hint(),
-            Content::Coming(body) => body.size_hint(),
+            Content::Coming { body, .. } => body.size_hint(),
         }
     }
 }

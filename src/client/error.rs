@@ -1,6 +1,7 @@
 //! Why a call failed.
 
 use std::error::Error as StdError;
+use std::time::Duration;
 use std::{fmt, io};
 
 use http::Uri;
@@ -24,6 +25,8 @@ pub enum Error {
     Informational,
     /// No connection was made, so the upstream has seen nothing of the request.
     Connect(BodyError),
+    /// The head of a response did not come in time.
+    Late(Duration),
     /// The connection ended before the head of a response.
     Failed(hyper::Error),
 }
@@ -60,6 +63,7 @@ impl fmt::Display for Error {
             }
             Self::Path(error) => error.fmt(f),
             Self::Informational => write!(f, "more than {} informational responses came", informational::MOST),
+            Self::Late(wait) => write!(f, "no answer came for {} s", wait.as_secs_f64()),
             Self::Connect(error) => with_sources(f, &**error),
             Self::Failed(error) => with_sources(f, error),
         }

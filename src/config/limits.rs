@@ -70,6 +70,7 @@ limits! {
         max_body_bytes | "body": usize,
         idle_timeout | "idle": PositiveSeconds,
         first_byte_timeout | "first_byte": PositiveSeconds,
+        text_timeout: PositiveSeconds,
         keep_alive_interval | "keep_alive": Seconds,
         max_backoff | "backoff": Seconds,
     }

@@ -17,7 +17,7 @@ use super::frames::{BrokenOff, Frames};
 use super::kept::{KeptStream, StopOnDrop};
 use super::upstream::{self, Head};
 use crate::Limits;
-use crate::client::{Body, BodyError, Received};
+use crate::client::{Body, BodyError, Error, Received};
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::wire::{self, Framing};
@@ -75,7 +75,10 @@ impl std::error::Error for CallError {}
 impl Conversation {
     /// Returns a request with the proxy's own settings.
     pub(super) fn new(proxy: Arc<Proxy>, head: Head, body: Bytes, dialect: Dialect, request: wire::Request) -> Self {
-        let (limits, give_up, repair) = (proxy.limits.clone(), proxy.give_up, proxy.repair);
+        let (mut limits, give_up, repair) = (proxy.limits.clone(), proxy.give_up, proxy.repair);
+        if let Some(own) = request.max_tokens {
+            limits.continuation.limit_total_tokens(own.saturating_mul(request.n.max(1)));
+        }
         let head = head.uncompressed();
         let (expects_json, adds_json_mode) = (false, false);
         let adapted = BTreeSet::new();
@@ -263,9 +266,9 @@ impl Conversation {
                 _ => head,
             };
             self.show_request(request.number, &body);
-            let response = upstream::send(&self.proxy.client, &head, Body::full(body)).await;
+            let response = upstream::send(&self.proxy.client, &head, Body::full(body), self.patience()).await;
             self.proxy.count(&self.request.model, response.as_ref().ok().map(Response::status));
-            let response = response.map_err(|error| rejected(error.to_string(), true))?;
+            let response = response.map_err(lost)?;
             let status = response.status();
             if status == StatusCode::OK {
                 let unknown = |name| rejected(format!("the upstream answered in the encoding `{name}`"), false);
@@ -305,12 +308,17 @@ impl Conversation {
             false => self.head.resuming(query),
         };
         let head = head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
-        let response = upstream::send(&self.proxy.client, &head, Body::full("")).await;
+        let response = upstream::send(&self.proxy.client, &head, Body::full(""), self.patience()).await;
         let response = response.map_err(|error| refused(error.to_string()))?;
         if response.status() != StatusCode::OK {
             return Err(refused(format!("the upstream answered {}", response.status())));
         }
         encoding::decoded(response).map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
+    }
+
+    /// Returns how long the head of a response may take.
+    pub(super) fn patience(&self) -> Duration {
+        self.limits.transport.longest_silence()
     }
 
     /// Returns a further call, with a higher limit on its tokens where the operator allows one.
@@ -329,7 +337,7 @@ impl Conversation {
     async fn hint(&self, response: Response<Received>) -> Option<CapabilityHint> {
         let response = encoding::decoded(response).ok()?;
         let timeouts = Some((self.limits.transport.idle_timeout, self.limits.transport.idle_timeout));
-        match Collected::read(response.into_body(), self.limits.parser.max_event_bytes, timeouts).await {
+        match Collected::read(response.into_body(), REFUSAL, timeouts).await {
             Ok(Collected::Whole(body)) => {
                 self.show_refusal(&body);
                 CapabilityHint::read(&String::from_utf8_lossy(&body))
@@ -367,6 +375,9 @@ pub(super) fn passed(response: Response<Received>) -> Response<Body> {
     response.map(Body::wrap)
 }
 
+/// Bytes of a refusal that are read. A larger one says nothing.
+pub(super) const REFUSAL: usize = 64 << 10;
+
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
@@ -390,6 +401,14 @@ fn media_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let name = value.split(';').next()?.trim();
     [EVENT_STREAM, JSON, LINES].into_iter().find(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Returns how a call ended that brought no response.
+fn lost(error: Error) -> CallEnd {
+    match error {
+        Error::Late(_) => CallEnd::TimedOut,
+        error => rejected(error.to_string(), true),
+    }
 }
 
 fn rejected(reason: String, transient: bool) -> CallEnd {

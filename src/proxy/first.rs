@@ -7,7 +7,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
 use super::body::Collected;
-use super::conversation::{Conversation, is_invalid_request};
+use super::conversation::{Conversation, REFUSAL, is_invalid_request};
 use super::refusal::{Refusal, unreachable};
 use super::upstream;
 use crate::client::{Body, Received};
@@ -45,7 +45,8 @@ async fn first_call(mut conversation: Conversation, adapted: &mut BTreeSet<&'sta
         return conversation.answer(response).await;
     }
     let (parts, body) = response.into_parts();
-    let body = match Collected::read(body, REFUSAL, None).await {
+    let idle = conversation.limits.transport.idle_timeout;
+    let body = match Collected::read(body, REFUSAL, Some((idle, idle))).await {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
         Err(_) => return UPSTREAM_BROKE_OFF.answer(Some(conversation.dialect)),
@@ -68,7 +69,7 @@ async fn first_call(mut conversation: Conversation, adapted: &mut BTreeSet<&'sta
 async fn send(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     conversation.show_request(0, &conversation.body);
     let body = Body::full(conversation.body.clone());
-    let sent = upstream::send(&conversation.proxy.client, &conversation.head, body).await;
+    let sent = upstream::send(&conversation.proxy.client, &conversation.head, body, conversation.patience()).await;
     conversation.proxy.count(&conversation.request.model, sent.as_ref().ok().map(Response::status));
     sent.map_err(|cause| unreachable(Some(conversation.dialect), &cause))
 }
@@ -81,9 +82,6 @@ const UPSTREAM_BROKE_OFF: Refusal = Refusal::new(
     "upstream_broke_off",
     "the upstream broke off in the middle of an error: send the request again",
 );
-
-/// Bytes of a refusal that are read. A larger one passes unread.
-const REFUSAL: usize = 64 << 10;
 
 impl Conversation {
     /// Removes or adds `response_format`, and adds the suffix to the model's name with which it searches the web. In other

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::time::timeout;
-
 use super::Proxy;
 use super::upstream::{self, Head};
 use crate::client::Body;
@@ -19,9 +17,9 @@ pub(super) struct KeptStream {
 impl KeptStream {
     /// Stops the stream, if it is still running.
     pub(super) async fn stop(&self) {
-        let sent = upstream::send(&self.proxy.client, &self.head, Body::full(""));
-        let answer = timeout(self.proxy.limits.transport.idle_timeout, sent).await;
-        let status = answer.ok().and_then(Result::ok).map(|response| response.status().as_u16());
+        let patience = self.proxy.limits.transport.idle_timeout;
+        let answer = upstream::send(&self.proxy.client, &self.head, Body::full(""), patience).await;
+        let status = answer.ok().map(|response| response.status().as_u16());
         tracing::debug!(status, "stopped a kept stream");
     }
 }

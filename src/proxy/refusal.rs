@@ -90,7 +90,10 @@ pub(super) fn unreachable(dialect: Option<Dialect>, cause: &Error) -> Response<B
     if let Error::Path(error) = cause {
         return Refusal::from(*error).answer(dialect);
     }
-    tracing::warn!(%cause, "the upstream can't be reached");
-    let message = Cow::Owned(format!("the upstream can't be reached: {cause}"));
-    Refusal { status: StatusCode::BAD_GATEWAY, reason: "unreachable", message, allow: None }.response(dialect)
+    let (status, reason, what) = match cause {
+        Error::Late(_) => (StatusCode::GATEWAY_TIMEOUT, "first_byte_timeout", "the upstream does not answer"),
+        _ => (StatusCode::BAD_GATEWAY, "unreachable", "the upstream can't be reached"),
+    };
+    tracing::warn!(reason, %cause, "{what}");
+    Refusal { status, reason, message: Cow::Owned(format!("{what}: {cause}")), allow: None }.response(dialect)
 }

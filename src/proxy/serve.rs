@@ -112,7 +112,7 @@ pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<by
 }
 
 async fn pass(proxy: &Proxy, head: &Head, body: Body, dialect: Option<Dialect>) -> Response<Body> {
-    match upstream::send(&proxy.client, head, body).await {
+    match upstream::send(&proxy.client, head, body, proxy.limits.transport.longest_silence()).await {
         Ok(response) => conversation::passed(response),
         Err(cause) => unreachable(dialect, &cause),
     }

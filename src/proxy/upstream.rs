@@ -1,6 +1,7 @@
 //! Builds the requests that go out, and filters the headers of both directions.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
 
 use http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
@@ -8,6 +9,7 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{Method, Request, Response};
+use tokio::time::sleep;
 
 use crate::ContinuationLimits;
 use crate::client::{Body, Client, Error, Received};
@@ -15,14 +17,29 @@ use crate::limits::is_probability;
 use crate::repair::RepairLevel;
 use crate::session::{GiveUp, GiveUpError, below};
 
-/// Sends a client's request to the upstream, with its method, path and headers and with `body`.
-pub(super) async fn send(client: &Client, head: &Head, body: Body) -> Result<Response<Received>, Error> {
+/// Sends a client's request to the upstream, with its method, path and headers and with `body`. `patience`: how long the head
+/// of the response may take once the body is sent.
+pub(super) async fn send(
+    client: &Client,
+    head: &Head,
+    body: Body,
+    patience: Duration,
+) -> Result<Response<Received>, Error> {
+    let (body, sent) = body.awaited();
     let mut request = Request::new(body);
     *request.method_mut() = head.0.method.clone();
     let path = head.0.uri.path_and_query().map_or("/", |path| path.as_str());
     *request.uri_mut() = client.upstream().uri_for(path)?;
     *request.headers_mut() = head.0.headers.clone();
-    client.send(request).await
+    let is_late = async {
+        sent.await;
+        sleep(patience).await;
+    };
+    tokio::select! {
+        biased;
+        response = client.send(request) => response,
+        () = is_late => Err(Error::Late(patience)),
+    }
 }
 
 /// A client's request without its body, as it goes to the upstream.

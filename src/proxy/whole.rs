@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use super::body::Collected;
 use super::conversation::Conversation;
@@ -20,10 +20,7 @@ impl Conversation {
         let mut whole = self.body_relay();
         let origin = Instant::now();
         let mut answer = Bytes::new();
-        let timeouts = Some((
-            limits.transport.first_byte_timeout.max(limits.transport.idle_timeout),
-            limits.transport.idle_timeout,
-        ));
+        let timeouts = Some((limits.transport.longest_silence(), limits.transport.idle_timeout));
         match Collected::read(body, limits.parser.max_event_bytes, timeouts).await {
             Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
                 Ok(body) => whole.handle_body(origin.elapsed(), body),
@@ -45,12 +42,7 @@ impl Conversation {
                 Output::Call { request, at } => {
                     sleep_until(origin + at).await;
                     let call = async {
-                        let head = timeout(
-                            limits.transport.first_byte_timeout.max(limits.transport.idle_timeout),
-                            self.call(&request),
-                        )
-                        .await;
-                        let response = head.unwrap_or(Err(CallEnd::TimedOut))?;
+                        let response = self.call(&request).await?;
                         match Collected::read(response.into_body(), limits.parser.max_event_bytes, timeouts).await {
                             // U+FFFD in place of what is not UTF-8 would be a document that nobody wrote.
                             Ok(Collected::Whole(body)) => String::from_utf8(body.into())

@@ -218,6 +218,10 @@ struct Clock {
     started_at: Option<Duration>,
     /// The last input.
     heard_at: Option<Duration>,
+    /// The beginning of the open call.
+    called_at: Option<Duration>,
+    /// The last text or reasoning of the open call.
+    text_at: Option<Duration>,
     /// The end of the call before.
     cut_at: Duration,
     /// Time before the first input, in another process.
@@ -360,6 +364,10 @@ impl Session {
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>) {
         self.clock.heard_at = Some(now);
         self.clock.started_at.get_or_insert(now);
+        self.clock.called_at.get_or_insert(now);
+        if matches!(input, Input::Reasoning) || matches!(input, Input::Text(text) if !text.is_empty()) {
+            self.clock.text_at = Some(now);
+        }
         match input {
             Input::Activity => {}
             Input::Tokens(tokens) => self.tally.tokens.last_mut().into_iter().for_each(|last| *last = Some(tokens)),
@@ -378,7 +386,7 @@ impl Session {
     /// [`CallEnd::TimedOut`] is its input. `opened`: the call has answered. `None` where silence does not matter.
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
         let limits = &self.settings.limits;
-        let first_byte = limits.transport.first_byte_timeout.max(limits.transport.idle_timeout);
+        let first_byte = limits.transport.longest_silence();
         let patience = match self.phase {
             Phase::First(_) if !self.would_continue(&CallEnd::TimedOut) => return None,
             Phase::First(_) if !self.slot.document().is_json() => first_byte,
@@ -387,11 +395,23 @@ impl Session {
             Phase::Continuing(_) => first_byte,
             Phase::Done => return None,
         };
-        let silent = self.clock.heard_at?.saturating_add(patience);
+        let silent = self.silent_at(patience)?;
         // A call for the rest ends with the time there is for all of it.
         let left = limits.continuation.max_total_time.map(|most| most.saturating_sub(self.clock.spent_before));
         let over = left.zip(self.clock.started_at).map(|(left, started)| started.saturating_add(left));
         Some(over.filter(|_| !self.is_first()).map_or(silent, |over| over.min(silent)))
+    }
+
+    /// Returns when the open call counts as silent that may send nothing for `patience`. What is not text keeps a call alive
+    /// for a time alone: servers send comments for as long as the model does not answer.
+    pub(super) fn silent_at(&self, patience: Duration) -> Option<Duration> {
+        let transport = &self.settings.limits.transport;
+        let heard = self.clock.heard_at?.saturating_add(patience);
+        let text = match self.clock.text_at {
+            Some(at) => at.saturating_add(transport.text_timeout),
+            None => self.clock.called_at?.saturating_add(transport.longest_silence()),
+        };
+        Some(heard.min(text))
     }
 
     /// Returns what the calls brought so far.
@@ -402,11 +422,6 @@ impl Session {
     /// Returns the limits.
     pub(super) fn limits(&self) -> &Limits {
         &self.settings.limits
-    }
-
-    /// Returns when something came last.
-    pub(super) fn heard_at(&self) -> Option<Duration> {
-        self.clock.heard_at
     }
 
     /// Returns whether the open call has brought reasoning alone so far, and another one could bring less of it.

@@ -224,7 +224,7 @@ impl Session {
         }
         self.tally.continuations += 1;
         self.tally.tokens.push(None);
-        self.clock.heard_at = Some(at);
+        (self.clock.heard_at, self.clock.called_at, self.clock.text_at) = (Some(at), Some(at), None);
         let turn = if self.slot.document().root_start().is_some() {
             self.is_continued = true;
             Some(self.turn())

@@ -282,7 +282,7 @@ impl Relay {
 
     /// Returns when the open call counts as silent.
     fn silence(&self) -> Option<Duration> {
-        let idle = || Some(self.session().heard_at()?.saturating_add(self.limits.transport.idle_timeout));
+        let idle = || self.session().silent_at(self.limits.transport.idle_timeout);
         match self.phase {
             // The document is there: an upstream that forgets to say so ends, too.
             Phase::Open if self.session().is_first() && self.is_whole() => idle(),

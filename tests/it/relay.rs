@@ -596,6 +596,7 @@ fn limits_at_their_ends() {
     let never = Limits::default()
         .with_idle_timeout(Duration::MAX)
         .with_first_byte_timeout(Duration::MAX)
+        .with_text_timeout(Duration::MAX)
         .with_keep_alive_interval(Duration::MAX)
         .with_max_backoff(Duration::MAX);
     let mut relay = Relay::new(never);
@@ -612,6 +613,31 @@ fn limits_at_their_ends() {
     relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
     relay.handle_transport_end(now, TransportEnd::Dropped);
     assert!(relay.poll_timeout().is_some_and(|due| due > now));
+}
+
+/// An upstream that sends comments and no text is gone, before and behind its finish, and behind a whole document.
+#[test]
+fn comments_are_no_text() {
+    let cut = text("a", "[1, 2");
+    for first in [cut.clone(), cut + &finish("a", "length"), text("a", "[1, 2]")] {
+        let mut relay = Relay::new(Limits::default());
+        relay.handle_open(NOW);
+        relay.handle_bytes(NOW, first.clone().into());
+        let due = NOW + Limits::default().transport.text_timeout;
+        let mut now = NOW;
+        while now < due {
+            assert!(relay.poll_timeout().is_some_and(|at| at <= due), "{first}");
+            relay.handle_bytes(now, ": ping\n\n".into());
+            relay.handle_timeout(now);
+            let is_over = std::iter::from_fn(|| relay.poll_output())
+                .any(|output| matches!(output, Output::Call { .. } | Output::Done { .. }));
+            assert!(!is_over, "{first} at {now:?}");
+            now += Duration::from_secs(1);
+        }
+        relay.handle_timeout(due);
+        let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
+        assert!(outputs.iter().any(|output| matches!(output, Output::Call { .. } | Output::Done { .. })), "{first}");
+    }
 }
 
 /// While nothing of the document was delivered the client waits, too, and is told that the stream lives.

@@ -515,6 +515,36 @@ fn silence_is_timed_while_something_is_due() {
     }
 }
 
+/// Servers send comments and pings for as long as a model does not answer.
+#[test]
+fn what_is_not_text_keeps_a_call_alive_for_a_time_alone() {
+    let limits = Limits::default();
+    let (idle, first) = (limits.transport.idle_timeout, limits.transport.first_byte_timeout);
+    let (text, second) = (limits.transport.text_timeout, Duration::from_secs(1));
+    let mut driver = Driver::new(limits);
+    let pings = |driver: &mut Driver, lasting: Duration| {
+        let end = driver.now + lasting;
+        while driver.now < end {
+            driver.session.handle_input(driver.now, Input::Activity);
+            driver.session.handle_input(driver.now, Input::Text(""));
+            driver.now += second;
+        }
+    };
+    pings(&mut driver, first - second);
+    assert_eq!(driver.session.poll_timeout(true), Some(START + first), "a model may think, but not forever");
+    driver.text("{\"a\": [1, ");
+    let spoke = driver.now;
+    pings(&mut driver, text - second);
+    assert_eq!(driver.session.poll_timeout(true), Some(spoke + text));
+    driver.session.handle_input(driver.now, Input::Reasoning);
+    assert_eq!(driver.session.poll_timeout(true), Some(driver.now + idle), "reasoning is a part of the answer");
+    driver.end(CallEnd::TimedOut);
+    driver.goes_on(1, 0);
+    let asked = driver.now;
+    pings(&mut driver, first - second);
+    assert_eq!(driver.session.poll_timeout(true), Some(asked + first), "each call has its own time");
+}
+
 /// Whatever the texts and ends, the loop ends, within its caps, in valid JSON, and nothing is taken back.
 #[test]
 fn random_scripts_end_within_the_caps() {

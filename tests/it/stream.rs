@@ -332,6 +332,7 @@ async fn limits_may_be_unlimited() {
     let limits = Limits::default()
         .with_idle_timeout(never)
         .with_first_byte_timeout(never)
+        .with_text_timeout(never)
         .with_keep_alive_interval(never)
         .with_max_backoff(never);
     let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(5)))), (1_000_000_000, rest().1)]);

@@ -99,6 +99,79 @@ async fn bodies_without_their_end_are_bounded() {
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("max_unfinished_bytes"), "{answer}");
 }
 
+/// Returns the default limits with a short wait for the upstream.
+fn impatient() -> Limits {
+    Limits::default().with_first_byte_timeout(SOON).with_idle_timeout(SOON)
+}
+
+#[tokio::test]
+async fn an_upstream_that_does_not_answer_is_a_gateway_timeout() {
+    let models = "GET /v1/models HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n".to_owned();
+    for (request, form) in [
+        (post(ASK), "\"param\":null"),
+        (post(ASK_WHOLE), "\"param\":null"),
+        (post(ASK).replace("/v1/chat/completions", "/v1/messages"), "\"type\":\"error\""),
+        (models, "first_byte_timeout"),
+    ] {
+        let raw = Raw::new(vec![vec![Piece::Hold]]).await;
+        let proxy = raw.proxy(impatient()).await;
+        let answer = exchange(proxy.addr(), &request).await;
+        assert!(answer.starts_with("HTTP/1.1 504 "), "{request}: {answer}");
+        assert!(answer.contains(form) && answer.contains("the upstream does not answer"), "{request}: {answer}");
+        raw.wait(|state| state.left == 1).await;
+    }
+}
+
+/// The wait for an answer begins when the upstream has the whole request.
+#[tokio::test]
+async fn a_body_that_comes_slowly_is_waited_for() {
+    let raw = Raw::new(vec![vec![send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")]]).await;
+    let proxy = raw.proxy(impatient()).await;
+    let mut client = connect(proxy.addr()).await;
+    let head = "POST /v1/files HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: 4\r\n\r\n";
+    client.write_all(head.as_bytes()).await.unwrap();
+    for byte in b"body" {
+        sleep(SOON).await;
+        client.write_all(&[*byte]).await.unwrap();
+    }
+    let answer = read_to_end(&mut client).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok"), "{answer}");
+}
+
+/// The refusal of a request that the proxy adapts is read, to learn from it.
+#[tokio::test]
+async fn a_refusal_that_stops_is_not_waited_for() {
+    let stuck = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"err";
+    let raw = Raw::new(vec![vec![send(stuck), Piece::Hold]]).await;
+    let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
+    let proxy = Proxy::new(Client::new(upstream).unwrap()).limits(impatient()).adapt(true);
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("upstream_broke_off"), "{answer}");
+}
+
+/// A client that limits its tokens limits what an answer costs it.
+#[tokio::test]
+async fn the_tokens_of_continuations_are_bounded() {
+    let usage = r#"data: {"id":"a","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":10,"total_tokens":19}}"#;
+    let cut = |text: &str| {
+        let end = finish("length").replace("data: [DONE]", &format!("{usage}\n\ndata: [DONE]"));
+        stream(&(chunk(text) + &end))
+    };
+    for (limit, calls) in [("", 9), (r#","max_tokens":10"#, 5), (r#","max_completion_tokens":10"#, 5)] {
+        // Each answer says all that came before it, and a little more.
+        let so_far = |n: u32| (1..=n).fold("[0".to_owned(), |text, row| format!("{text}, {row}00"));
+        let answers = (1..20).map(|n| cut(&so_far(n))).collect();
+        let raw = Raw::new(answers).await;
+        let proxy = raw.proxy(Limits::default()).await;
+        let ask = ASK.replace(r#""stream":true"#, &format!(r#""stream":true{limit}"#));
+        let answer = exchange(proxy.addr(), &post(&ask)).await;
+        assert_eq!(raw.state.borrow().requests, calls, "{limit}: {answer}");
+        let stop = if limit.is_empty() { "continuations" } else { "tokens" };
+        assert!(answer.contains(&format!(r#""stop":"{stop}""#)), "{limit}: {answer}");
+    }
+}
+
 #[tokio::test]
 async fn connections_are_bounded() {
     type Change = fn(&mut ServerLimits);
