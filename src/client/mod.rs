@@ -11,6 +11,7 @@ mod connection;
 mod connector;
 mod error;
 mod informational;
+mod own_wakes;
 mod pool;
 mod received;
 mod tls;

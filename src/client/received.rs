@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::connection::Connection;
+use super::own_wakes::OwnWakes;
 use super::pool::Pool;
 
 /// The body of a response. Polling it polls its connection, which goes back to the pool after the last byte. Dropping it
@@ -20,13 +21,14 @@ pub struct Received {
     pool: Arc<Pool>,
     /// What follows the frame that was returned last, where it is known.
     next: Option<Item>,
+    own_wakes: OwnWakes,
 }
 
 type Item = Option<Result<Frame<Bytes>, hyper::Error>>;
 
 impl Received {
     pub(super) fn new(body: Incoming, connection: Connection, pool: Arc<Pool>) -> Self {
-        let mut received = Self { body, connection: Some(connection), pool, next: None };
+        let mut received = Self { body, connection: Some(connection), pool, next: None, own_wakes: OwnWakes::new() };
         if received.body.is_end_stream() {
             received.release();
         }
@@ -45,16 +47,15 @@ impl Received {
         if let Some(next) = self.next.take() {
             return Poll::Ready(next);
         }
-        let mut item = Pin::new(&mut self.body).poll_frame(cx);
-        if item.is_pending()
-            && let Some(connection) = &mut self.connection
-        {
-            if connection.poll(cx).is_ready() {
-                self.connection = None;
+        let Self { body, connection, own_wakes, .. } = self;
+        let item = ready!(own_wakes.poll(cx, |cx| {
+            let item = Pin::new(&mut *body).poll_frame(cx);
+            let Some(open) = connection.as_mut().filter(|_| item.is_pending()) else { return item };
+            if open.poll(cx).is_ready() {
+                *connection = None;
             }
-            item = Pin::new(&mut self.body).poll_frame(cx);
-        }
-        let item = ready!(item);
+            Pin::new(&mut *body).poll_frame(cx)
+        }));
         if item.is_none() {
             self.release();
         }
