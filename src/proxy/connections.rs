@@ -54,7 +54,8 @@ impl Connections {
         let service = service_fn(move |request| {
             let (proxy, cut, answering) = (Arc::clone(&proxy), cut.clone(), activity.begin());
             async move {
-                let response = respond(proxy, request).await;
+                // hyper keeps room for the future of an answer as long as the connection lives: 38 KiB, boxed a pointer.
+                let response = Box::pin(respond(proxy, request)).await;
                 Ok::<_, Infallible>(response.map(|body| Body::wrap(Flushed::new(body, cut, answering))))
             }
         });
