@@ -236,7 +236,12 @@ impl<'a> Cursor<'a> {
 /// The grammar allows an escape of half a surrogate pair, and servers send such strings, so they are valid here. More
 /// open containers than the default [`ParserLimits::max_depth`](crate::ParserLimits::max_depth) are not.
 pub fn is_valid(text: &str) -> bool {
-    let mut machine = Machine::new(Limits::default().parser.max_depth);
+    is_valid_within(text, Limits::default().parser.max_depth)
+}
+
+/// The same, with at most `max_depth` open containers.
+pub(crate) fn is_valid_within(text: &str, max_depth: usize) -> bool {
+    let mut machine = Machine::new(max_depth);
     let Ok(root) = machine.feed(text.as_bytes()) else { return false };
     skip_space(text.as_bytes(), root) == text.len() && machine.finish().is_ok()
 }

@@ -122,7 +122,9 @@ impl Collected {
         if body.size_hint().lower() > cap as u64 {
             return Ok(Self::Larger(client::Body::wrap(body)));
         }
-        let mut read = BytesMut::new();
+        // What is announced is not there yet.
+        let announced = usize::try_from(body.size_hint().lower()).map_or(0, |lower| lower.min(MOST_RESERVED));
+        let mut read = BytesMut::with_capacity(announced);
         loop {
             let frame = match timeouts {
                 Some((first, idle)) => {
@@ -148,6 +150,9 @@ impl Collected {
         }
     }
 }
+
+/// Bytes that are reserved for a body that announces as many.
+const MOST_RESERVED: usize = 2 << 20;
 
 /// A client's body that fails if no bytes come for too long.
 pub(super) struct Punctual<B> {

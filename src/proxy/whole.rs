@@ -22,10 +22,10 @@ impl Conversation {
         let mut answer = Bytes::new();
         let timeouts = Some((limits.transport.longest_silence(), limits.transport.idle_timeout));
         match Collected::read(body, limits.parser.max_event_bytes, timeouts).await {
-            Ok(Collected::Whole(body)) => match std::str::from_utf8(&body) {
+            Ok(Collected::Whole(body)) => match String::from_utf8(body.into()) {
                 Ok(body) => whole.handle_body(origin.elapsed(), body),
                 // This is not JSON, so there is nothing to continue, and every byte passes.
-                Err(_) => return Response::from_parts(parts, Body::full(body)),
+                Err(error) => return Response::from_parts(parts, Body::full(error.into_bytes())),
             },
             Ok(Collected::Larger(body)) => {
                 return passed_unread(
@@ -55,7 +55,7 @@ impl Conversation {
                         }
                     };
                     match call.await {
-                        Ok(body) => whole.handle_body(origin.elapsed(), &body),
+                        Ok(body) => whole.handle_body(origin.elapsed(), body),
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }
                 }

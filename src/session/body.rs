@@ -12,6 +12,7 @@ use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::{RepairLevel, RepairOptions};
+use crate::json::walk;
 use crate::limits::Limits;
 use crate::provider::wire::{Ending, Tool};
 use crate::provider::{Dialect, add_usage, answer_tokens};
@@ -87,9 +88,10 @@ impl BodyRelay {
     }
 
     /// A call has answered with this body.
-    pub fn handle_body(&mut self, now: Duration, body: &str) {
+    pub fn handle_body(&mut self, now: Duration, body: impl Into<String>) {
+        let body = body.into();
         let mut answer = EventSummary::default();
-        let known = self.slots.wire().read_body(body, &mut |delta| answer.add(delta));
+        let known = self.slots.wire().read_body(&body, &mut |delta| answer.add(delta));
         if answer.error.is_some() {
             self.last_error.clone_from(&answer.error);
         }
@@ -104,7 +106,7 @@ impl BodyRelay {
         }
         let end = answer.end().unwrap_or(CallEnd::Closed);
         if self.slots.session().is_first() {
-            self.first = Some(body.to_owned());
+            self.first = Some(body);
             self.first_body(now, &answer, known);
             let mut ends = Ends::default();
             ends.note(&answer);
@@ -115,6 +117,9 @@ impl BodyRelay {
     }
 
     fn first_body(&mut self, now: Duration, answer: &EventSummary, known: bool) {
+        if self.is_whole(answer) {
+            return self.slots.pass();
+        }
         if answer.is.opaque || answer.pieces.len() > 1 {
             // Their texts pass as they came.
             self.slots.configure(|session| session.set_repair(RepairLevel::Strict));
@@ -125,6 +130,14 @@ impl BodyRelay {
         if answer.is.opaque || !known || answer.error.is_some() {
             self.slots.pass();
         }
+    }
+
+    /// Returns whether all texts of an answer are whole documents, so that there is nothing to compare, to repair or to keep.
+    fn is_whole(&self, answer: &EventSummary) -> bool {
+        let session = self.slots.session();
+        let max_depth = session.limits().parser.max_depth;
+        let is_whole = |text: &str| text.trim_start().starts_with(['{', '[']) && walk::is_valid_within(text, max_depth);
+        !session.repairs_text() && !answer.pieces.is_empty() && answer.texts().all(|(_, text)| is_whole(text))
     }
 
     /// A call has failed, or its body was cut off.

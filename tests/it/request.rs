@@ -408,9 +408,9 @@ fn wires_know_thoughts_and_ways() {
             }
         }
     };
-    whole.handle_body(NOW, &answer(json!({"content": null, "reasoning": "Hm"}), "length"));
+    whole.handle_body(NOW, answer(json!({"content": null, "reasoning": "Hm"}), "length"));
     drain(&mut whole);
-    whole.handle_body(NOW, &answer(json!({"content": "[1, "}), "length"));
+    whole.handle_body(NOW, answer(json!({"content": "[1, "}), "length"));
     drain(&mut whole);
     assert!(requests[0].reduce_reasoning && requests[0].turn.is_none());
     assert!(!requests[1].reduce_reasoning);

@@ -310,7 +310,7 @@ fn arguments_in_a_body_become_whole() {
         assert_eq!(whole, expected, "{at}");
     }
     let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0));
-    relay.handle_body(NOW, &body(&ARGUMENTS[..20], "length"));
+    relay.handle_body(NOW, body(&ARGUMENTS[..20], "length"));
     let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
     assert!(matches!(outputs.last(), Some(Output::Done { outcome, .. }) if outcome.status() == Status::Incomplete));
 }
@@ -323,7 +323,7 @@ fn run_bodies(relay: &mut BodyRelay, first: &str, answers: &[&str]) -> (Value, u
         match output {
             Output::Call { .. } => {
                 let rest = json!({"choices": [{"message": {"content": answers[asked]}, "finish_reason": "stop"}]});
-                relay.handle_body(NOW, &rest.to_string());
+                relay.handle_body(NOW, rest.to_string());
                 asked += 1;
             }
             Output::Bytes(bytes) => whole = serde_json::from_slice(&bytes).unwrap(),
