@@ -224,7 +224,7 @@ impl Session {
         }
         self.tally.continuations += 1;
         self.tally.tokens.push(None);
-        (self.clock.heard_at, self.clock.called_at, self.clock.text_at) = (Some(at), Some(at), None);
+        self.restart_silence(at);
         let turn = if self.slot.document().root_start().is_some() {
             self.is_continued = true;
             Some(self.turn())
@@ -246,6 +246,11 @@ impl Session {
         self.streaks.has_reduced |= self.call.reduce_reasoning;
         let request = Request { number, turn, reduce_reasoning: self.call.reduce_reasoning, resume: None };
         self.outputs.push_back(Output::Call { request, at });
+    }
+
+    /// A call is made at this time: its silence counts from here.
+    pub(super) fn restart_silence(&mut self, at: Duration) {
+        (self.clock.heard_at, self.clock.called_at, self.clock.text_at) = (Some(at), Some(at), None);
     }
 
     /// Waits for an answer that `splice` joins.

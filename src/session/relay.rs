@@ -284,6 +284,9 @@ impl Relay {
     fn silence(&self) -> Option<Duration> {
         let idle = || self.session().silent_at(self.limits.transport.idle_timeout);
         match self.phase {
+            Phase::Open if self.awaits_reattached() => {
+                self.session().silent_at(self.limits.transport.longest_silence())
+            }
             // The document is there: an upstream that forgets to say so ends, too.
             Phase::Open if self.session().is_first() && self.is_whole() => idle(),
             Phase::Open if self.session().is_first() && self.client.finish => None,

@@ -34,8 +34,7 @@ impl Relay {
     /// did.
     pub(super) fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
         let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut) && self.is_forwarding();
-        let brought_nothing = self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered);
-        if !is_lost || brought_nothing || self.upstream.reattached >= MAX_ATTACHED {
+        if !is_lost || self.awaits_reattached() || self.upstream.reattached >= MAX_ATTACHED {
             return false;
         }
         let query = match self.reattach {
@@ -56,6 +55,7 @@ impl Relay {
         self.call.opened = false;
         self.call.lost = Some(LostConnection { end: end.clone(), has_answered: false });
         self.phase = Phase::Open;
+        self.slots.session_mut().restart_silence(now);
         let number = self.session().tally().continuations;
         let request = Request { number, turn: None, reduce_reasoning: false, resume: Some(query) };
         self.outputs.push_back(Output::Call { request, at: now });
@@ -69,6 +69,12 @@ impl Relay {
             self.upstream.reattached = MAX_ATTACHED;
         }
         is_attached
+    }
+
+    /// Returns whether a connection was made again and nothing has come of it. An answer that is not to be continued waits
+    /// for it, too.
+    pub(super) fn awaits_reattached(&self) -> bool {
+        self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered)
     }
 
     /// Takes note that bytes of the answer have come again.
