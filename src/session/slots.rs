@@ -279,7 +279,7 @@ impl Slots {
         }
         let (is_alone, is_call) = (self.list.len() == 1, entry.slot.kind == SlotKind::Arguments);
         // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
-        let can_be = is_alone || is_call || entry.session.document().is_json();
+        let can_be = is_alone || entry.session.has_delivered(end);
         let is_last =
             || self.list.iter().skip(at + 1).all(|other| self.wire.choice_of(other.slot.id) != self.choice(at));
         entry.session.would_continue(end) && can_be && (is_call || is_last())

@@ -66,6 +66,18 @@ impl Session {
         is_cut && self.slot.document().is_blank() && self.has_schema()
     }
 
+    /// Returns whether something of a document would stay delivered, if the call ended like this: what a repair holds back
+    /// comes again, and a fence promises a text but no arguments.
+    pub(super) fn has_delivered(&self, end: &CallEnd) -> bool {
+        let document = self.slot.document();
+        let text = document.text();
+        if !self.is_tool_call() {
+            return document.is_json() && !text.is_empty();
+        }
+        let has_root = document.roots() > 0 || document.root_start().is_some_and(|start| start < text.len());
+        has_root || self.lacks_arguments(end)
+    }
+
     /// Begins arguments: they are an object, so that the first character is known.
     pub(super) fn begin_arguments(&mut self) {
         let before = self.slot.document().text().len();
