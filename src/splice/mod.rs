@@ -236,10 +236,8 @@ impl Splice {
     /// # Errors
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, SpliceError> {
-        let pending = self.strip.finish();
-        if !pending.is_empty() {
-            self.take(slot, &pending, sink);
-        }
+        // What waits may be half a mark. If it was text, it comes again: it closes no document.
+        self.strip.drop_pending();
         if let State::Deciding(deciding) = &mut self.state {
             match deciding.end(slot) {
                 End::Join(winner, _) if self.ends_early(slot, winner) && !self.request.believes_early_end => {

@@ -46,9 +46,9 @@ impl Strip {
         pieces
     }
 
-    /// Ends the text: what waits is text.
-    pub(super) fn finish(&mut self) -> String {
-        std::mem::take(&mut self.pending)
+    /// Ends the text: what waits for its rest is no part of it.
+    pub(super) fn drop_pending(&mut self) {
+        self.pending.clear();
     }
 
     fn release(&mut self, pieces: &mut Vec<Piece>) {
@@ -92,7 +92,10 @@ mod tests {
                     }
                 }
             }
-            (found, strip.finish())
+            let pending = strip.pending.clone();
+            strip.drop_pending();
+            assert!(strip.pending.is_empty());
+            (found, pending)
         };
         let expected = [
             Piece::Text("<".into()),
