@@ -102,7 +102,8 @@ impl Relay {
         if transport_end == TransportEnd::Dropped && self.is_whole() {
             // The upstream has said how the answer ended; only what divides streams was lost.
             self.withhold(now);
-            if !self.client.done {
+            // After an error nothing is to follow.
+            if !self.client.done && !matches!(self.call.end, Some(CallEnd::Error(_))) {
                 self.write(now, |writer, out| writer.done(out));
             }
             transport_end = TransportEnd::Closed;

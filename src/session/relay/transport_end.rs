@@ -64,9 +64,11 @@ impl Relay {
     /// all the same. Breaks when the call is over.
     fn read_rest(&mut self, now: Duration, is_whole: bool) -> ControlFlow<(), Rest> {
         let (wanted, observed) = (self.wants_data(), self.is_forwarding());
-        let OpenCall { decoder, reader, raw, .. } = &mut self.call;
-        // Of an event that breaks off after the document nothing is missed, as of one that is lost with its connection.
-        let is_of_end = |data: &str| is_whole && (data.is_empty() || breaks_off(data));
+        let OpenCall { decoder, reader, raw, adopts, .. } = &mut self.call;
+        // Of an event that breaks off after the document nothing is missed, as of one that is lost with its connection. An
+        // event of another answer would be written with its end, and clients would fail on it.
+        let is_dropped = is_whole || *adopts;
+        let is_of_end = |data: &str| is_dropped && (data.is_empty() || breaks_off(data));
         let Some(event) = decoder.finish().ok().flatten().filter(|event| !is_of_end(&event.data)) else {
             return ControlFlow::Continue(Rest::default());
         };
