@@ -1,6 +1,7 @@
 //! Event streams through a relay, without sockets and clocks.
 
 mod arguments;
+mod operations;
 mod work;
 
 use std::fs;
