@@ -7,6 +7,7 @@
 
 pub(crate) mod against_serde;
 pub(crate) mod feed;
+pub(crate) mod relay_ops;
 pub(crate) mod repair;
 #[cfg(feature = "sim")]
 pub(crate) mod seam;
@@ -60,6 +61,11 @@ fn against_serde_kept() {
 #[test]
 fn feed_kept() {
     over_kept("feed", feed::check);
+}
+
+#[test]
+fn relay_ops_kept() {
+    over_kept("relay_ops", relay_ops::check);
 }
 
 #[test]
