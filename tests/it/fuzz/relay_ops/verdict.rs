@@ -59,12 +59,12 @@ impl Run<'_> {
         }
         let sent = &self.call.stream[..self.call.sent];
         let same = self.body.iter().zip(sent).take_while(|(left, right)| left == right).count();
-        // An event that breaks off may begin like the one in its place.
-        let at_line = sent[..same].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let same = if self.body[same..].is_empty() { same } else { at_line };
-        let (added, missing) = (show(&self.body[same..]), show(&sent[same..]));
         let is_end =
             |added: &str| matches!(added, "" | "\n" | "\n\n" | "data: [DONE]\n\n") || added.starts_with(": restitch");
+        // An event that breaks off may begin like the one in its place.
+        let at_line = sent[..same].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let same = if is_end(&show(&self.body[same..])) { same } else { at_line };
+        let (added, missing) = (show(&self.body[same..]), show(&sent[same..]));
         assert!(is_end(&added), "added {added:?}: {}", self.context());
         let missing_events = Reading::of(self.setup.dialect, missing.as_bytes()).events;
         assert!(missing_events.is_empty(), "missing {missing:?}: {}", self.context());
