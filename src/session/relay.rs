@@ -284,7 +284,7 @@ impl Relay {
     fn silence(&self) -> Option<Duration> {
         let idle = || self.session().silent_at(self.limits.transport.idle_timeout);
         match self.phase {
-            Phase::Open if self.awaits_reattached() => {
+            Phase::Open if self.is_reattach_unanswered() => {
                 self.session().silent_at(self.limits.transport.longest_silence())
             }
             // The document is there: an upstream that forgets to say so ends, too.

@@ -34,7 +34,7 @@ impl Relay {
     /// did.
     pub(super) fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
         let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut) && self.is_forwarding();
-        if !is_lost || self.awaits_reattached() || self.upstream.reattached >= MAX_ATTACHED {
+        if !is_lost || self.is_reattach_unanswered() || self.upstream.reattached >= MAX_ATTACHED {
             return false;
         }
         let query = match self.reattach {
@@ -73,7 +73,7 @@ impl Relay {
 
     /// Returns whether a connection was made again and nothing has come of it. An answer that is not to be continued waits
     /// for it, too.
-    pub(super) fn awaits_reattached(&self) -> bool {
+    pub(super) fn is_reattach_unanswered(&self) -> bool {
         self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered)
     }
 
