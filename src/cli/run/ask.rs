@@ -53,12 +53,11 @@ pub(super) async fn ask(
     console: &Console,
 ) -> Result<Body, Failed> {
     for attempt in 1.. {
-        let answered = timeout(patience.silence, once(Arc::clone(&proxy), target.dialect, request.clone())).await;
-        let silent = |_| Failed::Io(format!("the server was silent for {} s", patience.silence.as_secs_f64()));
-        let Refused { status, retry_after, body, is_ours } = match answered.map_err(silent)? {
+        let refused = match once(Arc::clone(&proxy), target.dialect, request.clone(), patience.silence).await {
             Ok(body) => return Ok(body),
             Err(refused) => refused,
         };
+        let Refused { status, retry_after, body, is_ours } = refused;
         if let Some(trace) = trace {
             trace.response(&body);
         }
@@ -78,14 +77,21 @@ pub(super) async fn ask(
     Err(Failed::Io(String::new()))
 }
 
-async fn once(proxy: Arc<Proxy>, dialect: Dialect, request: Request<Bytes>) -> Result<Body, Refused> {
+/// Asks once. `silence`: how long the body of a refusal may take.
+async fn once(
+    proxy: Arc<Proxy>,
+    dialect: Dialect,
+    request: Request<Bytes>,
+    silence: Duration,
+) -> Result<Body, Refused> {
     let response = proxy.ask(dialect, request).await;
     let (status, retry_after) = (response.status(), retry_after(response.headers()));
     let is_ours = response.extensions().get::<OwnError>().is_some();
     if status.is_success() && is_stream(response.headers(), dialect) {
         return Ok(response.into_body());
     }
-    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = timeout(silence, response.into_body().collect()).await.ok().and_then(Result::ok);
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
     Err(Refused { status, retry_after, body, is_ours })
 }
 
