@@ -370,6 +370,51 @@ mod commands {
         assert_eq!(Config::parse(&all).unwrap().capabilities, Config::default().table().rows());
     }
 
+    /// 140 clients that send nothing take a proxy with 128 files no more than its connections.
+    #[cfg(all(feature = "proxy", unix))]
+    #[test]
+    fn silent_clients_take_no_files_from_others() {
+        use std::io::{BufRead, BufReader, Read, Write};
+        use std::net::TcpStream;
+
+        let limits = b"[limits]\nhead_timeout = 0.3\n";
+        let folder = folder("config-files", &[("restitch.toml", limits)]);
+        let program = env!("CARGO_BIN_EXE_restitch");
+        let args = "proxy --upstream http://127.0.0.1:9 --listen 127.0.0.1:0 --config restitch.toml --threads 1";
+        let script = format!("ulimit -n 128 && exec '{program}' {args}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).current_dir(&folder).env_remove("RESTITCH_CORPUS");
+        let mut child =
+            command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut words = BufReader::new(child.stderr.take().unwrap());
+        let mut told = String::new();
+        while !told.contains("listening on http://") {
+            assert_ne!(words.read_line(&mut told).unwrap(), 0, "{told}");
+        }
+        assert!(told.contains("max_connections=32"), "{told}");
+        let address = told.split("http://").nth(1).unwrap().split(',').next().unwrap().to_owned();
+        std::thread::spawn(move || std::io::copy(&mut words, &mut std::io::sink()));
+        let silent: Vec<_> = (0..140).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        let begun = std::time::Instant::now();
+        loop {
+            let mut socket = TcpStream::connect(&address).unwrap();
+            socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
+            let mut reply = String::new();
+            // A connection that is refused may be reset.
+            let asked = write!(socket, "GET /healthz HTTP/1.0\r\n\r\n");
+            let read = asked.and_then(|()| socket.read_to_string(&mut reply));
+            if reply.starts_with("HTTP/1.0 200") {
+                break;
+            }
+            assert!(read.is_err() || reply.contains("max_connections"), "{reply}");
+            assert!(begun.elapsed() < crate::cli::LONG, "no client is served any more");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        drop(silent);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
     /// Neither a terminal that closes nor a service manager that sends SIGHUP for a reload ends an answer.
     #[cfg(all(feature = "proxy", unix))]
     #[test]

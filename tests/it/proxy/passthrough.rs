@@ -392,6 +392,25 @@ async fn a_connection_is_used_again() {
     }
 }
 
+/// Some servers close a connection behind each answer and do not say so.
+#[tokio::test]
+async fn an_upstream_that_closes_behind_each_answer() {
+    let answer = || vec![send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")];
+    let raw = Raw::new((0..60).map(|_| answer()).collect()).await;
+    let proxy = raw.proxy(Limits::default()).await;
+    let mut client = connect(proxy.addr()).await;
+    for number in 0..50 {
+        // The next request finds the connection closed, or just about to be.
+        if number % 2 == 0 {
+            tokio::task::yield_now().await;
+        }
+        client.write_all(b"GET /x HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
+        let seen = read_until(&mut client, "ok").await;
+        assert!(seen.starts_with("HTTP/1.1 200 "), "{number}: {seen}");
+    }
+    assert_eq!(raw.state.borrow().requests, 50);
+}
+
 /// A further call is the original request with more messages, or the original request.
 #[tokio::test]
 async fn a_continuation_is_the_request_edited_by_spans() {
