@@ -176,6 +176,9 @@ pub struct TransportLimits {
     pub keep_alive_interval: Duration,
     /// The longest wait between two calls, whatever `Retry-After` says. Default 10 s.
     pub max_backoff: Duration,
+    /// Unused connections to the upstream that each thread keeps for the next calls, for 50 s at most. Default 1,024: as many
+    /// as were lately in use, so that a second wave of calls shakes no hands. 0: each call has a connection of its own.
+    pub max_idle_connections: usize,
 }
 
 impl Default for TransportLimits {
@@ -188,6 +191,7 @@ impl Default for TransportLimits {
             text_timeout: Duration::from_secs(120),
             keep_alive_interval: Duration::from_secs(5),
             max_backoff: Duration::from_secs(10),
+            max_idle_connections: 1024,
         }
     }
 }
@@ -311,5 +315,6 @@ setters! {
         with_text_timeout text_timeout: Duration,
         with_keep_alive_interval keep_alive_interval: Duration,
         with_max_backoff max_backoff: Duration,
+        with_max_idle_connections max_idle_connections: usize,
     }
 }

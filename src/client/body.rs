@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -66,6 +65,7 @@ impl Body {
     }
 
     /// Returns the same body and what is ready when it is sent, or dropped. Bytes that are all there count as sent.
+    #[cfg(feature = "proxy")]
     pub(crate) fn awaited(self) -> (Self, impl Future<Output = ()> + use<>) {
         let (content, sent) = match self.0 {
             Content::Coming { body, .. } => {

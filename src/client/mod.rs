@@ -32,6 +32,8 @@ pub use received::Received;
 pub use tls::TlsFiles;
 pub use upstream::{PathError, Upstream, UpstreamError};
 
+use crate::TransportLimits;
+
 /// A client of one upstream. Clones share their connections.
 ///
 /// ```no_run
@@ -73,7 +75,8 @@ impl Client {
         let host = HeaderValue::from_str(upstream.authority());
         debug_assert!(host.is_ok(), "an authority has no byte that a header may not have");
         let host = host.unwrap_or(HeaderValue::from_static(""));
-        Ok(Self { upstream, host, connector, pool: Arc::default() })
+        let most = TransportLimits::default().max_idle_connections;
+        Ok(Self { upstream, host, connector, pool: Arc::new(Pool::new(most)) })
     }
 
     /// Returns the upstream that the requests go to.
@@ -81,10 +84,17 @@ impl Client {
         &self.upstream
     }
 
+    /// Sets how many unused connections are kept; see
+    /// [`max_idle_connections`](crate::TransportLimits::max_idle_connections). Clones made before have connections of their own.
+    #[must_use]
+    pub fn keeping(self, most: usize) -> Self {
+        Self { pool: Arc::new(Pool::new(most)), ..self }
+    }
+
     /// Returns a client of the same upstream with connections of its own.
     #[must_use]
     pub fn apart(&self) -> Self {
-        Self { pool: Arc::default(), ..self.clone() }
+        Self { pool: Arc::new(self.pool.apart()), ..self.clone() }
     }
 
     /// Sends a request and waits for the head of the response. The request's address must come from

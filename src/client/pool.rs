@@ -10,9 +10,11 @@ use super::connection::Connection;
 
 /// The unused connections to one upstream. The one that was used last is taken first, so that the others grow old and are
 /// closed: as many are kept as were lately in use.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pool {
     idle: Mutex<Idle>,
+    /// The most that are kept. More calls at a time are possible; their connections are closed afterwards.
+    most: usize,
 }
 
 #[derive(Debug, Default)]
@@ -24,6 +26,15 @@ struct Idle {
 }
 
 impl Pool {
+    pub(super) fn new(most: usize) -> Self {
+        Self { idle: Mutex::default(), most }
+    }
+
+    /// Returns an empty pool with room for as many.
+    pub(super) fn apart(&self) -> Self {
+        Self::new(self.most)
+    }
+
     /// Takes a connection on which a request can be sent now.
     pub(super) fn take(&self) -> Option<Connection> {
         loop {
@@ -36,11 +47,11 @@ impl Pool {
 
     /// Takes back a connection whose last answer has ended. It is closed if it can't be used again.
     pub(super) fn put(self: &Arc<Self>, mut connection: Connection) {
-        if !connection.is_idle() {
+        if self.most == 0 || !connection.is_idle() {
             return;
         }
         let mut idle = self.lock();
-        if idle.list.len() >= MOST_CONNECTIONS {
+        if idle.list.len() >= self.most {
             return;
         }
         idle.list.push((Instant::now(), connection));
@@ -80,6 +91,3 @@ const MOST_IDLE: Duration = Duration::from_secs(50);
 
 /// How often old connections are looked for.
 const SWEEP: Duration = Duration::from_secs(5);
-
-/// Unused connections that are kept. More calls at a time are possible; their connections are closed afterwards.
-const MOST_CONNECTIONS: usize = 1024;

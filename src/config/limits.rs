@@ -73,6 +73,7 @@ limits! {
         text_timeout: PositiveSeconds,
         keep_alive_interval | "keep_alive": Seconds,
         max_backoff | "backoff": Seconds,
+        max_idle_connections: usize,
     }
     server: ServerLimits {
         max_connections: Positive,

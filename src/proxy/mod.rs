@@ -138,6 +138,7 @@ impl Proxy {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.unfinished = Unfinished::new(limits.server.max_unfinished_bytes);
+        self.client = self.client.keeping(limits.transport.max_idle_connections);
         (self.cache, self.breaker) = (cache(&limits), breaker(&limits));
         self.limits = limits;
         self

@@ -155,6 +155,17 @@ async fn a_request_whose_used_connection_ends_is_sent_again() {
 }
 
 #[tokio::test]
+async fn no_connection_is_used_again_where_none_is_kept() {
+    let (client, seen) = closing_server(&[2, 2]).await;
+    let client = client.keeping(0);
+    for _ in 0..2 {
+        assert_eq!(send(&client, post(&client, "the end".into())).await, "ok");
+    }
+    drop(client);
+    assert_eq!(seen.await.unwrap(), [1, 1]);
+}
+
+#[tokio::test]
 async fn a_request_is_sent_again_once_and_never_on_its_first_connection() {
     let (client, seen) = closing_server(&[1, 0, 0]).await;
     send(&client, post(&client, "the end".into())).await;
