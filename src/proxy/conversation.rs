@@ -1,4 +1,4 @@
-//! Decides which answers are read, and makes the calls that complete a cut one.
+//! Decides which answers are read, and how cut ones are continued.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyStream;
 
 use super::Proxy;
-use super::body::Collected;
 use super::encoding::{self, DecodedBody};
 use super::frames::{BrokenOff, Frames};
+use super::further::rejected;
 use super::kept::{KeptStream, StopOnDrop};
-use super::upstream::{self, Head};
+use super::upstream::Head;
 use crate::Limits;
-use crate::client::{Body, BodyError, Error, Received};
+use crate::client::{Body, BodyError, Received};
 use crate::provider::Dialect;
-use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
+use crate::provider::capability::PrefillForm;
 use crate::provider::wire::{self, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
@@ -191,7 +191,7 @@ impl Conversation {
     }
 
     /// Returns the stream that the server keeps because the proxy has given it a name.
-    fn kept_stream(&self) -> Option<KeptStream> {
+    pub(super) fn kept_stream(&self) -> Option<KeptStream> {
         let head = self.may_keep_stream().then(|| self.head.stopping())??;
         Some(KeptStream { proxy: Arc::clone(&self.proxy), head })
     }
@@ -232,137 +232,6 @@ impl Conversation {
             reduce_reasoning: capability.reasoning_off.is_some() || raises,
         }
     }
-
-    /// Makes a further call. Makes it again, without a member that this proxy has added, if that member is refused.
-    pub(super) async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
-        if let Some(query) = &request.resume {
-            return self.resume(query).await;
-        }
-        if self.proxy.is_overloaded(&self.request.model) {
-            return Err(CallEnd::Overloaded);
-        }
-        if let Some(kept) = self.kept_stream().filter(|_| request.number == 1) {
-            // A server with one slot answers nothing else until then.
-            kept.stop().await;
-        }
-        let mut is_switch_refused = false;
-        loop {
-            let mut capability = self.proxy.capability(&self.request.model);
-            if is_switch_refused {
-                capability.reasoning_off = None;
-            }
-            let retry = self.retry(request, &capability);
-            let is_prefix = retry.is_prefill();
-            if is_prefix && capability.prefill == PrefillForm::None && !self.dialect.wire().always_continues() {
-                return Err(CallEnd::PrefillRejected("another call has found that no prefix is continued".to_owned()));
-            }
-            let switch = retry.reasoning_off();
-            let body = std::str::from_utf8(&self.body).ok().and_then(|body| retry.try_body(body)).map(Bytes::from);
-            let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
-            let head = self.head.for_further_call();
-            let is_chat = self.dialect == Dialect::Chat;
-            let head = match capability.prefill_path.as_deref().filter(|_| is_prefix && is_chat) {
-                Some(path) if self.proxy.client.upstream().prefix().is_empty() => head.below(path),
-                _ => head,
-            };
-            self.show_request(request.number, &body);
-            let response = upstream::send(&self.proxy.client, &head, Body::full(body), self.patience()).await;
-            self.proxy.count(&self.request.model, response.as_ref().ok().map(Response::status));
-            let response = response.map_err(lost)?;
-            let status = response.status();
-            if status == StatusCode::OK {
-                let unknown = |name| rejected(format!("the upstream answered in the encoding `{name}`"), false);
-                return encoding::decoded(response).map_err(|encoding| unknown(encoding.name));
-            }
-            let reason = format!("the upstream answered {status}");
-            if is_invalid_request(status) {
-                match self.hint(response).await {
-                    Some(hint @ (CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace)) if is_prefix => {
-                        self.proxy.record(&self.request.model, hint);
-                        return Err(CallEnd::PrefillRejected(reason));
-                    }
-                    // The member and its value are the table's, and no client's.
-                    Some(hint @ (CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key)))
-                        if switch.is_some_and(|switch| switch.key == key) =>
-                    {
-                        self.proxy.record(&self.request.model, hint);
-                        is_switch_refused = true;
-                        continue;
-                    }
-                    _ => return Err(rejected(reason, false)),
-                }
-            }
-            return Err(CallEnd::Rejected {
-                reason,
-                transient: is_transient(status),
-                retry_after: retry_after(response.headers()),
-            });
-        }
-    }
-
-    /// Attaches to the same answer again. A refusal says that the provider can't: the rest is asked for.
-    async fn resume(&self, query: &str) -> Result<Response<DecodedBody>, CallEnd> {
-        let refused = |reason: String| rejected(reason, false);
-        let head = match self.may_keep_stream() {
-            true => self.head.of_kept_stream(Method::GET, query),
-            false => self.head.resuming(query),
-        };
-        let head = head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
-        let response = upstream::send(&self.proxy.client, &head, Body::full(""), self.patience()).await;
-        let response = response.map_err(|error| refused(error.to_string()))?;
-        if response.status() != StatusCode::OK {
-            return Err(refused(format!("the upstream answered {}", response.status())));
-        }
-        encoding::decoded(response).map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
-    }
-
-    /// Returns how long the head of a response may take.
-    pub(super) fn patience(&self) -> Duration {
-        self.limits.transport.longest_silence()
-    }
-
-    /// Returns a further call, with a higher limit on its tokens where the operator allows one.
-    fn retry(&self, request: &Request, capability: &Capability) -> Retry {
-        let retry = Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.dialect);
-        match self.request.max_tokens.filter(|_| self.proxy.token_factor > 1) {
-            Some(cap) => {
-                let most = cap.saturating_mul(self.limits.continuation.max_extra_tokens.into());
-                retry.with_max_tokens(raised(cap, self.proxy.token_factor, request.number, most))
-            }
-            None => retry,
-        }
-    }
-
-    /// Returns what a refusal says about the model.
-    async fn hint(&self, response: Response<Received>) -> Option<CapabilityHint> {
-        let response = encoding::decoded(response).ok()?;
-        let timeouts = Some((self.limits.transport.idle_timeout, self.limits.transport.idle_timeout));
-        match Collected::read(response.into_body(), REFUSAL, timeouts).await {
-            Ok(Collected::Whole(body)) => {
-                self.show_refusal(&body);
-                CapabilityHint::read(&String::from_utf8_lossy(&body))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Returns the limit on the tokens of a further call: `factor` times that of the call before, as long as all of them together
-/// exceed the request's own limit by `most` at most. Then it is the request's own again.
-fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
-    let (mut limit, mut left, mut extra) = (own, most, 0);
-    for _ in 0..number {
-        if left == 0 {
-            return own;
-        }
-        limit = limit.saturating_mul(factor.into());
-        extra = left.min(limit.saturating_sub(own));
-        left -= extra;
-        if factor < 2 {
-            break;
-        }
-    }
-    own.saturating_add(extra)
 }
 
 /// Returns whether a status says that the request's body is wrong.
@@ -403,18 +272,6 @@ fn media_type(headers: &HeaderMap) -> Option<&str> {
     [EVENT_STREAM, JSON, LINES].into_iter().find(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Returns how a call ended that brought no response.
-fn lost(error: Error) -> CallEnd {
-    match error {
-        Error::Late(_) => CallEnd::TimedOut,
-        error => rejected(error.to_string(), true),
-    }
-}
-
-fn rejected(reason: String, transient: bool) -> CallEnd {
-    CallEnd::Rejected { reason, transient, retry_after: None }
-}
-
 /// Returns whether the same request may succeed a little later.
 pub(crate) fn is_transient(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
@@ -431,23 +288,4 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: a date is compared with the clock")]
     let now = SystemTime::now();
     Some(date.duration_since(now).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::raised;
-
-    #[test]
-    fn raised_limits_are_limited_together() {
-        let limits = |factor, most| (1..=8).map(|call| raised(100, factor, call, most)).collect::<Vec<_>>();
-        assert_eq!(limits(2, 400), [200, 400, 100, 100, 100, 100, 100, 100]);
-        assert_eq!(limits(2, 1000), [200, 400, 700, 100, 100, 100, 100, 100]);
-        assert_eq!(limits(3, 0), [100; 8]);
-        assert_eq!(limits(1, 400), [100; 8]);
-        // No number overflows, and none is walked to.
-        assert_eq!(raised(u64::MAX, u32::MAX, u32::MAX, u64::MAX), u64::MAX);
-        assert_eq!(raised(1, 1, u32::MAX, 4), 1);
-        assert_eq!(raised(0, 2, u32::MAX, 0), 0);
-        assert_eq!((1..=8).map(|call| raised(100, 2, call, 400)).sum::<u64>(), 8 * 100 + 400);
-    }
 }

@@ -16,6 +16,7 @@ mod conversation;
 mod encoding;
 mod first;
 mod frames;
+mod further;
 mod gate;
 mod kept;
 mod listen;

@@ -1,0 +1,189 @@
+//! Makes the calls that ask for the rest of a cut answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode};
+
+use super::body::Collected;
+use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_transient, retry_after};
+use super::encoding::{self, DecodedBody};
+use super::upstream;
+use crate::client::{Body, Error, Received};
+use crate::provider::Dialect;
+use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
+use crate::session::{CallEnd, Request, Retry};
+
+impl Conversation {
+    /// Makes a further call. Makes it again, without a member that this proxy has added, if that member is refused.
+    pub(super) async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
+        if let Some(query) = &request.resume {
+            return self.resume(query).await;
+        }
+        if self.proxy.is_overloaded(&self.request.model) {
+            return Err(CallEnd::Overloaded);
+        }
+        if let Some(kept) = self.kept_stream().filter(|_| request.number == 1) {
+            // A server with one slot answers nothing else until then.
+            kept.stop().await;
+        }
+        let mut is_switch_refused = false;
+        loop {
+            let mut capability = self.proxy.capability(&self.request.model);
+            if is_switch_refused {
+                capability.reasoning_off = None;
+            }
+            let retry = self.retry(request, &capability);
+            let response = self.send_further(&retry, request.number, &capability).await?;
+            let status = response.status();
+            if status == StatusCode::OK {
+                let unknown = |name| rejected(format!("the upstream answered in the encoding `{name}`"), false);
+                return encoding::decoded(response).map_err(|encoding| unknown(encoding.name));
+            }
+            let reason = format!("the upstream answered {status}");
+            if !is_invalid_request(status) {
+                let (transient, retry_after) = (is_transient(status), retry_after(response.headers()));
+                return Err(CallEnd::Rejected { reason, transient, retry_after });
+            }
+            let hint = self.hint(response).await.filter(|hint| is_about(hint, &retry));
+            let Some(hint) = hint else { return Err(rejected(reason, false)) };
+            self.proxy.record(&self.request.model, hint);
+            if matches!(hint, CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace) {
+                return Err(CallEnd::PrefillRejected(reason));
+            }
+            is_switch_refused = true;
+        }
+    }
+
+    /// Sends the request for the rest.
+    async fn send_further(
+        &self,
+        retry: &Retry,
+        number: u32,
+        capability: &Capability,
+    ) -> Result<Response<Received>, CallEnd> {
+        let is_prefix = retry.is_prefill();
+        if is_prefix && capability.prefill == PrefillForm::None && !self.dialect.wire().always_continues() {
+            return Err(CallEnd::PrefillRejected("another call has found that no prefix is continued".to_owned()));
+        }
+        let body = std::str::from_utf8(&self.body).ok().and_then(|body| retry.try_body(body)).map(Bytes::from);
+        let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
+        let head = self.head.for_further_call();
+        let is_chat = self.dialect == Dialect::Chat;
+        let head = match capability.prefill_path.as_deref().filter(|_| is_prefix && is_chat) {
+            Some(path) if self.proxy.client.upstream().prefix().is_empty() => head.below(path),
+            _ => head,
+        };
+        self.show_request(number, &body);
+        let response = upstream::send(&self.proxy.client, &head, Body::full(body), self.patience()).await;
+        self.proxy.count(&self.request.model, response.as_ref().ok().map(Response::status));
+        response.map_err(lost)
+    }
+
+    /// Attaches to the same answer again. A refusal says that the provider can't: the rest is asked for.
+    async fn resume(&self, query: &str) -> Result<Response<DecodedBody>, CallEnd> {
+        let refused = |reason: String| rejected(reason, false);
+        let head = match self.may_keep_stream() {
+            true => self.head.of_kept_stream(Method::GET, query),
+            false => self.head.resuming(query),
+        };
+        let head = head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
+        let response = upstream::send(&self.proxy.client, &head, Body::full(""), self.patience()).await;
+        let response = response.map_err(|error| refused(error.to_string()))?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(format!("the upstream answered {}", response.status())));
+        }
+        encoding::decoded(response).map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
+    }
+
+    /// Returns how long the head of a response may take.
+    pub(super) fn patience(&self) -> Duration {
+        self.limits.transport.longest_silence()
+    }
+
+    /// Returns a further call, with a higher limit on its tokens where the operator allows one.
+    fn retry(&self, request: &Request, capability: &Capability) -> Retry {
+        let retry = Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.dialect);
+        match self.request.max_tokens.filter(|_| self.proxy.token_factor > 1) {
+            Some(cap) => {
+                let most = cap.saturating_mul(self.limits.continuation.max_extra_tokens.into());
+                retry.with_max_tokens(raised(cap, self.proxy.token_factor, request.number, most))
+            }
+            None => retry,
+        }
+    }
+
+    /// Returns what a refusal says about the model.
+    async fn hint(&self, response: Response<Received>) -> Option<CapabilityHint> {
+        let response = encoding::decoded(response).ok()?;
+        let timeouts = Some((self.limits.transport.idle_timeout, self.limits.transport.idle_timeout));
+        match Collected::read(response.into_body(), REFUSAL, timeouts).await {
+            Ok(Collected::Whole(body)) => {
+                self.show_refusal(&body);
+                CapabilityHint::read(&String::from_utf8_lossy(&body))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the limit on the tokens of a further call: `factor` times that of the call before, as long as all of them together
+/// exceed the request's own limit by `most` at most. Then it is the request's own again.
+fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
+    let (mut limit, mut left, mut extra) = (own, most, 0);
+    for _ in 0..number {
+        if left == 0 {
+            return own;
+        }
+        limit = limit.saturating_mul(factor.into());
+        extra = left.min(limit.saturating_sub(own));
+        left -= extra;
+        if factor < 2 {
+            break;
+        }
+    }
+    own.saturating_add(extra)
+}
+
+/// Returns whether a refusal says something of what the proxy has added to a request: its prefill, or the switch that turns
+/// reasoning off. The switch and its value are the table's, and no client's.
+fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
+    match hint {
+        CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace => retry.is_prefill(),
+        CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => {
+            retry.reasoning_off().is_some_and(|switch| switch.key == *key)
+        }
+    }
+}
+
+/// Returns how a call ended that brought no response.
+fn lost(error: Error) -> CallEnd {
+    match error {
+        Error::Late(_) => CallEnd::TimedOut,
+        error => rejected(error.to_string(), true),
+    }
+}
+
+pub(super) fn rejected(reason: String, transient: bool) -> CallEnd {
+    CallEnd::Rejected { reason, transient, retry_after: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::raised;
+
+    #[test]
+    fn raised_limits_are_limited_together() {
+        let limits = |factor, most| (1..=8).map(|call| raised(100, factor, call, most)).collect::<Vec<_>>();
+        assert_eq!(limits(2, 400), [200, 400, 100, 100, 100, 100, 100, 100]);
+        assert_eq!(limits(2, 1000), [200, 400, 700, 100, 100, 100, 100, 100]);
+        assert_eq!(limits(3, 0), [100; 8]);
+        assert_eq!(limits(1, 400), [100; 8]);
+        // No number overflows, and none is walked to.
+        assert_eq!(raised(u64::MAX, u32::MAX, u32::MAX, u64::MAX), u64::MAX);
+        assert_eq!(raised(1, 1, u32::MAX, 4), 1);
+        assert_eq!(raised(0, 2, u32::MAX, 0), 0);
+        assert_eq!((1..=8).map(|call| raised(100, 2, call, 400)).sum::<u64>(), 8 * 100 + 400);
+    }
+}
