@@ -404,7 +404,9 @@ mod commands {
             let asked = write!(socket, "GET /healthz HTTP/1.0\r\n\r\n");
             let read = asked.and_then(|()| socket.read_to_string(&mut reply));
             let is_served = reply.starts_with("HTTP/1.0 200");
-            assert!(is_served || read.is_err() || reply.contains("max_connections"), "{reply}");
+            // Of many clients that are refused not all are told.
+            let is_refused = reply.contains("max_connections") || reply.contains("head_timeout");
+            assert!(is_served || is_refused || reply.is_empty(), "{read:?}: {reply}");
             if !is_served {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::raw::Held;
 use super::{Phase, Relay};
 use crate::provider::SlotId;
-use crate::session::CallEnd;
+use crate::session::{CallEnd, Input};
 
 impl Relay {
     /// Takes an event of a first call.
@@ -62,6 +62,8 @@ impl Relay {
     fn first_text(&mut self, now: Duration, at: u64, data: Option<String>) -> (Option<String>, bool) {
         if self.event_summary.is.restart {
             self.slots.restart();
+            // Silence after this event is that of an answer that has begun.
+            self.slots.session_mut().handle_input(now, Input::Activity);
             self.call.held = None;
         }
         let repairs = self.session().repairs_text();
