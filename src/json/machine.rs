@@ -7,7 +7,7 @@
 use super::close;
 use super::event::{Event, Live, Scalar, Sink, Span};
 use super::grammar::{self, Act, State, Step};
-use super::scan::{self, Input, Word};
+use super::scan::{self, Encoded, Input, Push};
 use super::stack::{Frame, Kind, Path};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
@@ -159,8 +159,7 @@ impl Machine {
     /// # Errors
     /// Those of [`feed`](Self::feed). What precedes the deviation was emitted.
     pub fn feed_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<usize, SyntaxError> {
-        let bytes = text.as_bytes().get(self.offset..).unwrap_or_default();
-        self.take(bytes, &mut Out { text, sink })
+        self.take(Encoded::from(text, self.offset), &mut Out { text, sink })
     }
 
     /// Ends the text: a root that is a number ends here.
@@ -265,16 +264,17 @@ impl Machine {
 
     /// Picks the fast path for a push of this length.
     #[inline(always)]
-    fn take<S: Sink + ?Sized>(&mut self, bytes: &[u8], out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
-        let Some(word) = Word::new(bytes) else { return self.run(bytes, out) };
+    fn take<P: Push, S: Sink + ?Sized>(&mut self, push: P, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
+        let Some(word) = push.short() else { return self.run(push, out) };
         // Most pushes of a stream are short, and lie inside a string.
-        if self.state == State::Plain && word.plain() == bytes.len() {
+        let length = push.left();
+        if self.state == State::Plain && word.plain() == length {
             self.emitted = self.offset;
-            self.offset += bytes.len();
+            self.offset += length;
             if !self.in_key {
                 self.fragment(self.offset, out);
             }
-            return Ok(bytes.len());
+            return Ok(length);
         }
         self.run(word, out)
     }

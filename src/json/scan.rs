@@ -15,7 +15,7 @@ pub(super) trait Input {
     fn skip(&mut self, count: usize);
 
     /// Returns how many of the next bytes stand for themselves inside a string: no quote, no backslash, no control
-    /// character, nothing beyond ASCII.
+    /// character, and nothing beyond ASCII whose encoding is still to be checked.
     fn plain(&self) -> usize;
 
     /// Returns how many of the next bytes are digits.
@@ -26,6 +26,104 @@ pub(super) trait Input {
 
     /// Returns the length of the next character if it is beyond ASCII, well-formed and whole; else 0.
     fn character(&self) -> usize;
+}
+
+/// A push, before the fast path for its length is picked.
+pub(super) trait Push: Input {
+    /// The same bytes in a register.
+    type Short: Input;
+
+    /// Returns `None` for more than eight bytes.
+    fn short(&self) -> Option<Self::Short>;
+}
+
+impl Push for &[u8] {
+    type Short = Word;
+
+    #[inline(always)]
+    fn short(&self) -> Option<Word> {
+        Word::new(self)
+    }
+}
+
+/// Bytes of a `str`: their encoding is right, and need not be checked again.
+#[derive(Clone, Copy)]
+pub(super) struct Encoded<I>(I);
+
+impl<'a> Encoded<&'a [u8]> {
+    /// Returns what follows an offset of a text.
+    #[inline(always)]
+    pub(super) fn from(text: &'a str, offset: usize) -> Self {
+        Self(text.as_bytes().get(offset..).unwrap_or_default())
+    }
+}
+
+impl Push for Encoded<&[u8]> {
+    type Short = Encoded<Word>;
+
+    #[inline(always)]
+    fn short(&self) -> Option<Encoded<Word>> {
+        Word::new(self.0).map(Encoded)
+    }
+}
+
+impl<I: Input + Runs> Input for Encoded<I> {
+    #[inline(always)]
+    fn left(&self) -> usize {
+        self.0.left()
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Option<u8> {
+        self.0.first()
+    }
+
+    #[inline(always)]
+    fn skip(&mut self, count: usize) {
+        self.0.skip(count);
+    }
+
+    #[inline(always)]
+    fn plain(&self) -> usize {
+        self.0.run(not_plain_text)
+    }
+
+    #[inline(always)]
+    fn digits(&self) -> usize {
+        self.0.digits()
+    }
+
+    #[inline(always)]
+    fn spaces(&self) -> usize {
+        self.0.spaces()
+    }
+
+    #[inline(always)]
+    fn character(&self) -> usize {
+        self.0.character()
+    }
+}
+
+/// Bytes that are searched eight at a time.
+pub(super) trait Runs {
+    /// Returns the number of leading bytes that `stops` does not mark. It marks zeros.
+    fn run(&self, stops: impl Fn(u64) -> u64) -> usize;
+}
+
+impl Runs for &[u8] {
+    #[inline(always)]
+    fn run(&self, stops: impl Fn(u64) -> u64) -> usize {
+        run(self, stops)
+    }
+}
+
+impl Runs for Word {
+    // The zeros after the last byte end every run.
+    #[inline(always)]
+    fn run(&self, stops: impl Fn(u64) -> u64) -> usize {
+        bytes_examined(self.left);
+        (stops(self.bytes).trailing_zeros() / 8) as usize
+    }
 }
 
 impl Input for &[u8] {
@@ -111,23 +209,19 @@ impl Input for Word {
         self.left -= count;
     }
 
-    // The zeros after the last byte are neither plain nor digits.
     #[inline(always)]
     fn plain(&self) -> usize {
-        bytes_examined(self.left);
-        (not_plain(self.bytes).trailing_zeros() / 8) as usize
+        self.run(not_plain)
     }
 
     #[inline(always)]
     fn digits(&self) -> usize {
-        bytes_examined(self.left);
-        (not_digit(self.bytes).trailing_zeros() / 8) as usize
+        self.run(not_digit)
     }
 
     #[inline(always)]
     fn spaces(&self) -> usize {
-        bytes_examined(self.left);
-        (not_space(self.bytes).trailing_zeros() / 8) as usize
+        self.run(not_space)
     }
 
     // A zero ends no character either.
@@ -156,12 +250,18 @@ fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
 /// Sets the high bit of the first byte that is not plain, and perhaps of later ones: a borrow may carry over.
 #[inline(always)]
 fn not_plain(v: u64) -> u64 {
+    not_plain_text(v) | v & HIGH
+}
+
+/// Sets the high bit of the first byte that is a quote, a backslash or a control character, and perhaps of later ones.
+#[inline(always)]
+fn not_plain_text(v: u64) -> u64 {
     let quote = v ^ (ONES * b'"' as u64);
     let backslash = v ^ (ONES * b'\\' as u64);
     let quote = quote.wrapping_sub(ONES) & !quote;
     let backslash = backslash.wrapping_sub(ONES) & !backslash;
     let control = v.wrapping_sub(ONES * 0x20) & !v;
-    (quote | backslash | control | v) & HIGH
+    (quote | backslash | control) & HIGH
 }
 
 /// Sets the high bit of the first byte that is not a digit, and perhaps of later ones: a carry may go on.
@@ -262,7 +362,12 @@ mod tests {
         (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\'
     }
 
-    fn check(mut input: impl Input, text: &[u8], at: usize) {
+    /// The same of a text whose encoding is right.
+    fn is_plain_text(byte: u8) -> bool {
+        is_plain(byte) || byte >= 0x80
+    }
+
+    fn check(mut input: impl Input, is_plain: fn(u8) -> bool, text: &[u8], at: usize) {
         input.skip(at);
         let rest = &text[at..];
         let plain = rest.iter().take_while(|&&b| is_plain(b)).count();
@@ -281,9 +386,11 @@ mod tests {
                         let mut text = vec![filler; length];
                         text[place] = byte;
                         for at in [0, place / 2, length] {
-                            check(text.as_slice(), &text, at);
+                            check(text.as_slice(), is_plain, &text, at);
+                            check(Encoded(text.as_slice()), is_plain_text, &text, at);
                             if let Some(word) = Word::new(&text) {
-                                check(word, &text, at);
+                                check(word, is_plain, &text, at);
+                                check(Encoded(word), is_plain_text, &text, at);
                             }
                         }
                     }

@@ -242,7 +242,7 @@ pub fn is_valid(text: &str) -> bool {
 /// The same, with at most `max_depth` open containers.
 pub(crate) fn is_valid_within(text: &str, max_depth: usize) -> bool {
     let mut machine = Machine::new(max_depth);
-    let Ok(root) = machine.feed(text.as_bytes()) else { return false };
+    let Ok(root) = machine.feed_text(text, &mut ()) else { return false };
     skip_space(text.as_bytes(), root) == text.len() && machine.finish().is_ok()
 }
 

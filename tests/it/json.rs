@@ -275,6 +275,38 @@ fn json() -> impl Strategy<Value = String> {
 }
 
 /// Generated documents are valid; with bytes changed, removed or inserted they are what the oracle says.
+/// What is pushed as text is read as its bytes are, although its encoding is not checked: pushes of any length, and texts
+/// that are wrong somewhere.
+#[test]
+fn text_is_read_as_its_bytes_are() {
+    const CHARS: [char; 12] = ['"', '\\', 'é', '漢', '😀', '\u{7f}', '\u{80}', '\u{1}', '}', ']', ' ', '7'];
+    let mut rng = Rng::new(31);
+    for round in 0..40 * INLINE.len() {
+        let mut chars: Vec<char> = INLINE[round % INLINE.len()].chars().collect();
+        for _ in 0..round / INLINE.len() {
+            let at = rng.below(chars.len());
+            chars[at] = CHARS[rng.below(CHARS.len())];
+        }
+        let text: String = chars.iter().collect();
+        let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).collect();
+        for size in [1, 2, 3, 4, 7, 8, 9, 64, ends.len()] {
+            let [mut bytes, mut known] = [Machine::new(64), Machine::new(64)];
+            for &end in ends.iter().skip(size - 1).step_by(size).chain([&text.len()]) {
+                let read = bytes.feed(&text.as_bytes()[bytes.offset()..end]);
+                assert_eq!(known.feed_text(&text[..end], &mut ()), read, "{text:?} to {end}");
+                let state = |machine: &Machine| {
+                    let (offset, cut, token) = (machine.offset(), machine.cut_state(), machine.token_start());
+                    (offset, cut, token, machine.frames().to_vec(), machine.completion(&text[..offset]))
+                };
+                assert_eq!(state(&known), state(&bytes), "{text:?} to {end}");
+                if read.is_err() || bytes.is_done() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn generated_documents_agree_with_the_twins() {
     let mutations = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 0..3);
