@@ -265,7 +265,7 @@ impl Relay {
     pub fn handle_timeout(&mut self, now: Duration) {
         if self.silence().is_some_and(|due| now >= due) {
             self.finish_whole(now);
-            if self.is_forwarding() && self.is_whole() {
+            if self.is_first_open() && self.passes(&CallEnd::TimedOut) {
                 return self.passed(now, CallEnd::TimedOut);
             }
             let end = self.call.end.take().unwrap_or(CallEnd::TimedOut);
