@@ -17,7 +17,8 @@ impl Relay {
             return ControlFlow::Continue(());
         }
         if self.event_summary.is.restart && self.is_attached_again() {
-            // It sends the whole answer, and not what follows.
+            // It sends the whole answer, and not what follows. What precedes that is the end of an event which has left.
+            self.forward(now, self.call.raw.start_of_block(at));
             self.call.raw.clear();
             self.end_call(now, CallEnd::Dropped);
             return ControlFlow::Break(());
