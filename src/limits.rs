@@ -250,8 +250,7 @@ impl Default for ServerLimits {
 }
 
 /// The largest [`max_pending_bytes`](ParserLimits::max_pending_bytes) and [`overlap_window`](ParserLimits::overlap_window) of a
-/// configuration file. In text that repeats itself a seam of
-/// that size takes seconds.
+/// configuration file. In text that repeats itself a seam of that size takes seconds.
 #[cfg(feature = "config")]
 pub(crate) const MAX_SEAM_BYTES: usize = 256 << 10;
 

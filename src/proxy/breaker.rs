@@ -85,7 +85,7 @@ impl Calls {
     }
 }
 
-/// Into how many parts a window is divided, each of which is forgotten as a whole.
+/// A window has this many parts. The calls of a part are forgotten together.
 const PARTS: u32 = 10;
 
 #[cfg(test)]

@@ -616,7 +616,7 @@ fn limits_at_their_ends() {
     assert!(relay.poll_timeout().is_some_and(|due| due > now));
 }
 
-/// An upstream that sends comments and no text is gone, before and behind its finish, and behind a whole document.
+/// An upstream that sends only comments counts as gone: before its finish, after it, and after a whole document.
 #[test]
 fn comments_are_no_text() {
     let cut = text("a", "[1, 2");

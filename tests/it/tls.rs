@@ -172,7 +172,7 @@ mod commands {
         let request = asked.try_recv().unwrap();
         assert!(request.starts_with("CONNECT llm.test:443 HTTP/1.1\r\n"), "{request}");
         assert!(request.to_lowercase().contains("proxy-authorization: basic dxnlcjpwyxnz\r\n"), "{request}");
-        // The proxy speaks TLS behind its tunnel, so the answer is none; the port is that of `http`.
+        // Behind the tunnel is a server that speaks TLS, so an `http` request gets no answer. The port is that of `http`.
         let upstream = doctor("http://llm.test", ("http_proxy", &proxy));
         assert_ne!(upstream["status"], 200, "{upstream}");
         assert!(asked.try_recv().unwrap().starts_with("CONNECT llm.test:80 HTTP/1.1\r\n"));

@@ -18,10 +18,10 @@ use crate::client::Body;
 use crate::provider::{Delta, Dialect};
 use crate::proxy::{OwnError, Proxy, Tap, is_stream, is_transient, retry_after};
 
-/// How long the first call may take.
+/// How long asking for the first answer may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Until the server answers.
+    /// Until the body of a refusal has come. The proxy times the head of an answer.
     silence: Duration,
     /// Between two calls.
     backoff: Duration,

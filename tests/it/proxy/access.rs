@@ -173,7 +173,7 @@ async fn a_token_is_asked_for_and_stays_here() {
         let addr = proxy.addr();
         async move { exchange(addr, &request).await }
     };
-    // The key of the upstream passes beside the token, and the token never does, in whichever header it came.
+    // The upstream gets its key. It never gets the token, whichever header the token came in.
     for (headers, key) in [
         (format!("x-restitch-token: {TOKEN}\r\nAuthorization: Bearer sk-1"), Some("authorization: Bearer sk-1")),
         (format!("x-restitch-token: {TOKEN}\r\nx-api-key: sk-1"), Some("x-api-key: sk-1")),

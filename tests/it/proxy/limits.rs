@@ -32,7 +32,7 @@ fn whole() -> Vec<Piece> {
     stream(&(chunk("[1]") + &finish("stop")))
 }
 
-/// hyper stops reading while bytes wait behind a request. That its client leaves is noticed all the same.
+/// hyper reads nothing more while bytes wait behind a request. The proxy notices that the client has left all the same.
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed_behind_bytes_that_wait() {
     let begun = || vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold];

@@ -54,7 +54,7 @@ fn a_connection_that_is_made_again_has_a_time_of_its_own() {
     }
 }
 
-/// Beside another slot, text of which a repair has given out nothing is not asked for again with the original request: the
+/// A repair may hold back all text of a slot. If the answer has another slot, the original request is not sent again: its
 /// answer would bring the other slot once more.
 #[test]
 fn text_without_anything_certain_is_not_asked_for_beside_other_slots() {

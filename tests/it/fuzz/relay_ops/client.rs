@@ -95,7 +95,7 @@ fn is_error(event: &Value) -> bool {
     is_named || event["error"].is_object() || event["error"].is_string() || event["delta"]["finish_reason"] == "ERROR"
 }
 
-/// Calls `push` with the slot and the value of each text of an event. A value that is no string is none.
+/// Calls `push` for each text of an event, with its slot and its value. A value that is not a string is not a text.
 fn each_text(dialect: Dialect, event: &Value, mut push: impl FnMut(&str, &Value)) {
     match dialect {
         Dialect::Chat => {

@@ -61,8 +61,8 @@ impl Setup {
         if self.reattaches { relay.reattaching(Reattach::NextByte) } else { relay }
     }
 
-    /// Returns the most calls after the first one: those of the caps, for the answer and for one call beside it, one for each
-    /// prefill that is refused, and eight for connections that are made again.
+    /// Returns how many calls may follow the first one. The caps count once for the answer and once for a tool call beside it.
+    /// Each refused prefill adds a call, and connections that are made again add eight.
     pub(super) fn most_calls(&self) -> usize {
         2 * (self.limits.continuation.max_continuations as usize + 1) + 8
     }
