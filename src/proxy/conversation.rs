@@ -176,7 +176,7 @@ impl Conversation {
     }
 
     fn relay(&self, framing: Framing) -> Relay {
-        let is_kept = self.may_keep_stream() && self.head.stream_name().is_some();
+        let is_kept = self.head.stream_name().is_some() && self.may_keep_stream();
         let reattach = if is_kept { Reattach::NextByte } else { Reattach::NextEvent };
         let relay = Relay::new(self.limits.clone()).dialect(self.dialect).framed(framing).reattaching(reattach);
         let relay = relay.request(self.request.tools.clone(), self.request.n);
@@ -192,7 +192,7 @@ impl Conversation {
 
     /// Returns the stream that the server keeps because the proxy has given it a name.
     pub(super) fn kept_stream(&self) -> Option<KeptStream> {
-        let head = self.may_keep_stream().then(|| self.head.stopping())??;
+        let head = self.head.stopping().filter(|_| self.may_keep_stream())?;
         Some(KeptStream { proxy: Arc::clone(&self.proxy), head })
     }
 
