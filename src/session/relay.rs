@@ -210,12 +210,46 @@ impl Relay {
         if self.is_forwarding() {
             self.call.raw.push(&bytes);
         }
-        let mut input: &[u8] = &bytes;
+        let mut rest: &[u8] = &bytes;
+        while !rest.is_empty() {
+            let (part, others) = rest.split_at(self.room(rest.len()).min(rest.len()));
+            rest = others;
+            if self.read(now, part).is_break() {
+                // The rest of its bytes is dropped.
+                break;
+            }
+            if self.is_forwarding() && self.room(rest.len()) == 0 {
+                self.slots.reach(LimitReached::new("max_event_bytes", self.limits.parser.max_event_bytes));
+                self.pass_unread(now);
+                break;
+            }
+        }
+        if self.is_forwarding() {
+            self.forward(now, self.call.decoder.boundary());
+            self.call.raw.keep_chunk();
+        }
+    }
+
+    /// Returns how many more bytes of a first answer may wait, where `unread` bytes of its last chunk are not read yet. An
+    /// event that is not over reaches a limit of the decoder's; a block of comments and what is held back reach this one.
+    fn room(&self, unread: usize) -> usize {
+        if !self.is_forwarding() {
+            return usize::MAX;
+        }
+        let boundary = self.call.decoder.boundary();
+        let leaves = self.call.held.as_ref().map_or(boundary, |held| held.from.min(boundary));
+        let waiting = self.call.raw.received().saturating_sub(leaves.saturating_add(unread as u64));
+        let most = self.limits.parser.max_event_bytes.saturating_mul(2);
+        most.saturating_add(1).saturating_sub(usize::try_from(waiting).unwrap_or(usize::MAX))
+    }
+
+    /// Reads bytes of the open call. Breaks when the call is over.
+    fn read(&mut self, now: Duration, mut input: &[u8]) -> ControlFlow<()> {
         while matches!(self.phase, Phase::Open | Phase::Withheld) {
             let (wanted, observed) = (self.wants_data(), self.is_forwarding());
             let OpenCall { decoder, reader, raw, .. } = &mut self.call;
             let (end, data) = match decoder.next_event(&mut input) {
-                Ok(None) => break,
+                Ok(None) => return ControlFlow::Continue(()),
                 Ok(Some(event)) => {
                     if observed {
                         self.writer.observe(&event.event, &event.data);
@@ -223,22 +257,14 @@ impl Relay {
                     raw.begin_event(event.range.start);
                     (event.range.end, self.event_summary.read(&mut **reader, event, wanted))
                 }
-                Err(error) => return self.undecodable(now, &error),
+                Err(error) => {
+                    self.undecodable(now, &error);
+                    return ControlFlow::Break(());
+                }
             };
-            if self.event(now, end, data).is_break() {
-                // The rest of its bytes is dropped.
-                break;
-            }
+            self.event(now, end, data)?;
         }
-        if self.is_forwarding() {
-            self.forward(now, self.call.decoder.boundary());
-            // A block without end that is made of comments alone reaches no cap of the decoder's.
-            let most = self.limits.parser.max_event_bytes;
-            if self.call.raw.keep_chunk() > most.saturating_mul(2) {
-                self.slots.reach(LimitReached::new("max_event_bytes", most));
-                self.pass_unread(now);
-            }
-        }
+        ControlFlow::Break(())
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless something comes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::raw::Held;
 use super::{Phase, Relay};
-use crate::provider::SlotId;
+use crate::provider::{Finish, SlotId};
 use crate::session::{CallEnd, Input};
 
 impl Relay {
@@ -134,15 +134,24 @@ impl Relay {
                 held.slots.extend(&event.ended);
                 held.texts.extend(texts());
             }
-            Some(held) => {
-                self.slots.pass_slots(&held.slots);
-                self.call.held = None;
-            }
+            Some(_) => self.let_go(),
             None if ends => {
                 let (slots, from) = (event.ended.clone(), self.call.raw.start_of_block(at));
                 self.call.held = Some(Held { from, slots, texts: texts().collect() });
             }
             None => {}
+        }
+        // An event may begin a slot beside which the others are not continued any more.
+        let cuts = [CallEnd::Dropped, CallEnd::Finished(Finish::Length)];
+        if self.call.held.is_some() && !cuts.iter().any(|end| self.slots.would_continue(&self.call.ends, end)) {
+            self.let_go();
+        }
+    }
+
+    /// Lets what was held back leave: the slots whose end it has are over.
+    fn let_go(&mut self) {
+        if let Some(held) = self.call.held.take() {
+            self.slots.pass_slots(&held.slots);
         }
     }
 

@@ -49,10 +49,9 @@ impl RawBytes {
         }
     }
 
-    /// Keeps what has not left of the chunk. Returns how many bytes wait.
-    pub(super) fn keep_chunk(&mut self) -> usize {
+    /// Keeps what has not left of the chunk.
+    pub(super) fn keep_chunk(&mut self) {
         self.pending.extend_from_slice(&std::mem::take(&mut self.chunk));
-        self.pending.len()
     }
 
     /// Takes the bytes up to an absolute offset.
