@@ -8,11 +8,12 @@ use std::process::Command;
 use std::sync::{Arc, mpsc};
 
 use http::Request;
+use http_body_util::BodyExt;
 use restitch::internal::client::{Body, Client, Error, TlsFiles, Upstream};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection, Stream};
+use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection, Stream};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
@@ -51,13 +52,14 @@ fn head(stream: &mut impl Read) -> std::io::Result<String> {
     Ok(String::from_utf8(text).unwrap())
 }
 
-fn answer(mut stream: TcpStream, config: &Arc<ServerConfig>) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, config: &Arc<ServerConfig>) -> std::io::Result<Option<HandshakeKind>> {
     let mut connection = ServerConnection::new(Arc::clone(config)).unwrap();
     let mut stream = Stream::new(&mut connection, &mut stream);
     head(&mut stream)?;
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"data\":[]}")?;
     stream.conn.send_close_notify();
-    stream.flush()
+    stream.flush()?;
+    Ok(stream.conn.handshake_kind())
 }
 
 /// Starts a server that answers one request after the other. With `tunnels` it is a proxy that leads to itself, and sends
@@ -94,6 +96,29 @@ async fn a_root_of_a_file_is_trusted() {
     assert_eq!(ask(addr, &files(Some("ca.pem"), None, None)).await.unwrap(), 200);
     let error = ask(addr, &files(Some("client.pem"), None, None)).await.unwrap_err();
     assert!(error.is_connect() && error.to_string().contains("certificate"), "{error}");
+}
+
+/// A connection that follows another one to the same server goes on with its session.
+#[tokio::test]
+async fn sessions_are_resumed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let config = server_config(false);
+    let (sender, kinds) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            sender.send(answer(stream, &config).unwrap().unwrap()).unwrap();
+        }
+    });
+    let upstream = Upstream::parse(&format!("https://{addr}")).unwrap();
+    let client = Client::with_tls(upstream, &files(Some("ca.pem"), None, None)).unwrap();
+    for handshake in [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed] {
+        let uri = client.upstream().uri_for("/v1/models").unwrap();
+        let response = client.send(Request::get(uri).body(Body::empty()).unwrap()).await.unwrap();
+        // The tickets come with the answer.
+        response.into_body().collect().await.unwrap();
+        assert_eq!(kinds.recv().unwrap(), handshake);
+    }
 }
 
 #[tokio::test]
