@@ -13,12 +13,19 @@ use std::rc::Rc;
 
 use serde::Serialize;
 #[cfg(any(feature = "proxy", feature = "sim"))]
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt::layer,
+    layer::{Layer, SubscriberExt},
+    util::SubscriberInitExt,
+};
 
 use super::Exit;
 use super::output::Output;
 use super::output::has_colors;
 use super::progress::{self, Watched};
+#[cfg(any(feature = "proxy", feature = "sim"))]
+use crate::config::LogFormat;
 use crate::{Document, SyntaxError, clean_encoding};
 
 #[derive(Debug)]
@@ -106,20 +113,25 @@ impl Console {
         self.verdict(exit);
     }
 
-    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` decide what it holds, then `level`;
+    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` decide what it holds, then `filter`;
     /// without one there is no log.
     #[cfg(any(feature = "proxy", feature = "sim"))]
-    pub(super) fn start_log(&self, level: Option<LevelFilter>) {
-        let level = match self.verbosity {
-            i16::MIN..0 => Some(LevelFilter::ERROR),
-            0 => level,
-            1 => Some(LevelFilter::DEBUG),
-            _ => Some(LevelFilter::TRACE),
+    pub(super) fn start_log(&self, filter: Option<Targets>, format: LogFormat) {
+        let all = |level| Some(Targets::new().with_default(level));
+        let filter = match self.verbosity {
+            i16::MIN..0 => all(LevelFilter::ERROR),
+            0 => filter,
+            1 => all(LevelFilter::DEBUG),
+            _ => all(LevelFilter::TRACE),
         };
-        let Some(level) = level else { return };
-        let log = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(has_colors(&io::stderr()));
+        let Some(filter) = filter else { return };
+        let lines = layer().with_writer(io::stderr);
+        let lines = match format {
+            LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
+            _ => lines.with_ansi(has_colors(&io::stderr())).with_target(false).boxed(),
+        };
         // A process has one log: a second start changes nothing.
-        let _ = log.with_max_level(level).with_target(false).try_init();
+        let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     }
 
     /// Whether a line may be written to standard error over and over. `writes` says that the command writes its output

@@ -3,7 +3,7 @@
 use std::io;
 
 use tokio::runtime::Builder;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::settings::Settings;
 use super::{Console, Exit, epilogue, interrupted};
@@ -60,12 +60,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
-    // A word that is not a level was rejected when it was read.
-    let level = config.proxy.log.as_deref().map_or(Ok(LevelFilter::INFO), str::parse);
-    debug_assert!(level.is_ok(), "{level:?}");
-    let level = level.unwrap_or(LevelFilter::INFO);
+    // What is no filter was rejected when it was read.
+    let info = Targets::new().with_default(LevelFilter::INFO);
+    let filter = config.proxy.log.as_deref().map_or_else(|| Ok(info.clone()), str::parse);
+    debug_assert!(filter.is_ok(), "{filter:?}");
+    let filter = filter.unwrap_or(info);
     let listen = config.proxy.listen.unwrap_or(config::Proxy::LISTEN);
-    console.start_log(Some(level));
+    console.start_log(Some(filter), config.proxy.log_format.unwrap_or_default());
     fit_open_files(&mut config.limits.server);
     let client = match client(upstream.clone(), &config) {
         Ok(client) => client,

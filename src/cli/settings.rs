@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
-use tracing_subscriber::filter::LevelFilter;
 
 use super::{Console, Exit, repair};
-use crate::config::{Config, Proxy};
+use crate::config::{Config, LogFormat, Proxy, log_filter};
 use crate::limits::is_probability;
 use crate::repair::RepairLevel;
 use crate::session::GiveUp;
@@ -57,10 +56,13 @@ pub(super) struct Settings {
     /// guess: also what is a guess; up to 4 KiB of a stream are held back. [default: strict]
     #[arg(long, value_name = "LEVEL", env = "RESTITCH_REPAIR", value_parser = repair::level())]
     repair: Option<RepairLevel>,
-    /// The log on standard error: off, error, warn, info, debug or trace. It has neither text nor keys. -v and -q win
-    /// over it. [default: info]
-    #[arg(long, value_name = "LEVEL", env = "RESTITCH_LOG")]
-    log: Option<LevelFilter>,
+    /// The log on standard error: off, error, warn, info, debug or trace, or a list of them by module, such as
+    /// `warn,restitch::access=info`. It has neither text nor keys. -v and -q win over it. [default: info]
+    #[arg(long, value_name = "FILTER", env = "RESTITCH_LOG", value_parser = log_filter)]
+    log: Option<String>,
+    /// The form of its lines: text, or one JSON object per line. [default: text]
+    #[arg(long, value_name = "FORMAT", env = "RESTITCH_LOG_FORMAT")]
+    log_format: Option<LogFormat>,
     #[command(flatten)]
     trust: Trust,
 }
@@ -127,7 +129,8 @@ impl Settings {
         proxy.adapt = self.adapt.or(proxy.adapt);
         proxy.on_give_up = self.on_give_up.or(proxy.on_give_up);
         proxy.repair = self.repair.or(proxy.repair);
-        proxy.log = self.log.map(|level| level.to_string()).or(proxy.log.take());
+        proxy.log = self.log.clone().or(proxy.log.take());
+        proxy.log_format = self.log_format.or(proxy.log_format);
         let (trust, access, tls) = (&self.trust, &mut config.access, &mut config.tls);
         access.token_variable = trust.token_variable.clone().or(access.token_variable.take());
         tls.ca_file = trust.ca_file.clone().or(tls.ca_file.take());

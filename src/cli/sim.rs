@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::parsed::Parsed;
 use super::{Console, Exit, block_on, epilogue, interrupted};
+use crate::config::LogFormat;
 use crate::sim::style::ContinuationStyle;
 use crate::sim::{ProviderProfile, Script, Sim};
 
@@ -97,7 +98,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             None => return Ok(()),
         },
     };
-    console.start_log(None);
+    console.start_log(None, LogFormat::default());
     let sim = Sim::new(document, args.script.clone())
         .chunk(usize::try_from(args.chunk).unwrap_or(usize::MAX))
         .delay(Duration::from_millis(args.delay.into()))

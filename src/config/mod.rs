@@ -39,7 +39,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use access::Access;
-pub use proxy::Proxy;
+#[cfg(feature = "cli")]
+pub(crate) use proxy::log_filter;
+pub use proxy::{LogFormat, Proxy};
 pub use tls::Tls;
 
 use crate::Limits;

@@ -34,9 +34,26 @@ pub struct Proxy {
     /// How much of the JSON in an answer may be changed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "repair")]
     pub repair: Option<RepairLevel>,
-    /// What is logged on standard error: one of [`LEVELS`](Self::LEVELS).
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "level")]
+    /// What is logged on standard error: one of [`LEVELS`](Self::LEVELS), or a list of `module=level` with commas between, in
+    /// which a level alone is that of all other modules.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "log")]
     pub log: Option<String>,
+    /// The form of its lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// The form of the lines of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[non_exhaustive]
+pub enum LogFormat {
+    /// Words, for people.
+    #[default]
+    Text,
+    /// One JSON object per line, for programs.
+    Json,
 }
 
 impl Proxy {
@@ -69,6 +86,7 @@ impl Proxy {
             on_give_up: self.on_give_up.or(Some(Self::ON_GIVE_UP)),
             repair: self.repair.or(Some(RepairLevel::Strict)),
             log: self.log.clone().or(Some("info".to_owned())),
+            log_format: self.log_format.or(Some(LogFormat::default())),
         }
     }
 }
@@ -92,12 +110,22 @@ pub(super) fn without_password(upstream: &str) -> String {
     format!("{scheme}{}{address}{query}", user.unwrap_or_default())
 }
 
-fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let level = String::deserialize(deserializer)?;
-    if Proxy::LEVELS.contains(&level.as_str()) {
-        return Ok(Some(level));
+fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    log_filter(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+}
+
+/// Checks a filter of the log. A word that is no level would be taken for a module of which all is logged.
+pub(crate) fn log_filter(filter: &str) -> Result<String, String> {
+    for directive in filter.split(',') {
+        let (module, level) = directive.rsplit_once('=').unwrap_or(("restitch", directive));
+        if !Proxy::LEVELS.contains(&level) {
+            return Err(format!("`{level}` is no level: there are {}", Proxy::LEVELS.join(", ")));
+        }
+        if module.is_empty() || module.contains(|letter: char| letter.is_whitespace() || letter == '=') {
+            return Err(format!("`{directive}` names no module: write `module=level`"));
+        }
     }
-    Err(D::Error::custom(format!("`{level}` is no level: there are {}", Proxy::LEVELS.join(", "))))
+    Ok(filter.to_owned())
 }
 
 fn repair<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RepairLevel>, D::Error> {

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep, timeout};
 
+use super::exchange::AccessLine;
 use super::socket::Answering;
 use crate::client::{self, BodyError};
 use crate::session::CallEnd;
@@ -25,13 +26,18 @@ pub(super) struct Flushed<B> {
     /// `None` after the body has failed.
     body: Option<Pin<Box<B>>>,
     cut: Cut,
+    /// `None`: the request is not logged.
+    line: Option<AccessLine>,
     /// Dropped with the body.
     _answering: Answering,
 }
 
-impl<B> Flushed<B> {
-    pub(super) fn new(body: B, cut: Cut, answering: Answering) -> Self {
-        Self { body: Some(Box::pin(body)), cut, _answering: answering }
+impl<B: Body> Flushed<B> {
+    pub(super) fn new(body: B, cut: Cut, mut line: Option<AccessLine>, answering: Answering) -> Self {
+        if let Some(line) = line.as_mut().filter(|_| body.is_end_stream()) {
+            line.note_end();
+        }
+        Self { body: Some(Box::pin(body)), cut, line, _answering: answering }
     }
 }
 
@@ -44,16 +50,29 @@ where
     type Error = BodyError;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        let Some(body) = &mut this.body else { return Poll::Pending };
-        match ready!(body.as_mut().poll_frame(cx)) {
-            Some(Ok(frame)) => Poll::Ready(Some(Ok(frame))),
-            None => Poll::Ready(None),
+        let Self { body: open, cut, line, .. } = self.get_mut();
+        let Some(body) = open else { return Poll::Pending };
+        let polled = match line {
+            Some(line) => line.span().in_scope(|| body.as_mut().poll_frame(cx)),
+            None => body.as_mut().poll_frame(cx),
+        };
+        match ready!(polled) {
+            Some(Ok(frame)) => {
+                if let Some(line) = line {
+                    line.note_frame(&**body, &frame);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            None => {
+                line.iter_mut().for_each(AccessLine::note_end);
+                Poll::Ready(None)
+            }
             Some(Err(error)) => {
                 let error: BodyError = error.into();
                 tracing::debug!(%error, "the upstream broke off");
-                this.body = None;
-                this.cut.ask();
+                line.iter_mut().for_each(AccessLine::note_break);
+                *open = None;
+                cut.ask();
                 // hyper flushes whenever a body is pending, so nothing else needs to wake it.
                 Poll::Pending
             }

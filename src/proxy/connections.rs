@@ -13,10 +13,12 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::Proxy;
 use super::body::Flushed;
-use super::serve::respond;
+use super::exchange::{AccessLine, Exchange};
+use super::serve::{HEALTH, respond};
 use super::socket::{Activity, ClientSocket};
 use crate::client::Body;
 use crate::socket::{Cut, Socket};
@@ -53,10 +55,14 @@ impl Connections {
             .max_buf_size(limits.transport.max_read_ahead_bytes.max(limits.server.max_head_bytes).max(SMALLEST_BUFFER));
         let service = service_fn(move |request| {
             let (proxy, cut, answering) = (Arc::clone(&proxy), cut.clone(), activity.begin());
+            let exchange = Arc::new(Exchange::begin(&request));
+            let line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
             async move {
                 // hyper keeps room for the future of an answer as long as the connection lives: 38 KiB, boxed a pointer.
-                let response = Box::pin(respond(proxy, request)).await;
-                Ok::<_, Infallible>(response.map(|body| Body::wrap(Flushed::new(body, cut, answering))))
+                let responded = Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
+                let response = responded.await;
+                exchange.note_status(response.status());
+                Ok::<_, Infallible>(response.map(|body| Body::wrap(Flushed::new(body, cut, line, answering))))
             }
         });
         let connection = self.graceful.watch(builder.serve_connection(socket, service));

@@ -12,6 +12,7 @@ use http_body_util::BodyStream;
 
 use super::Proxy;
 use super::encoding::{self, DecodedBody};
+use super::exchange::Exchange;
 use super::frames::{BrokenOff, Frames};
 use super::further::rejected;
 use super::kept::{KeptStream, StopOnDrop};
@@ -48,6 +49,7 @@ pub(super) struct Conversation {
     pub(super) adds_json_mode: bool,
     /// The members and headers of the request that the proxy has changed.
     pub(super) adapted: BTreeSet<&'static str>,
+    pub(super) exchange: Arc<Exchange>,
 }
 
 /// Why a further call brought no stream.
@@ -74,7 +76,15 @@ impl std::error::Error for CallError {}
 
 impl Conversation {
     /// Returns a request with the proxy's own settings.
-    pub(super) fn new(proxy: Arc<Proxy>, head: Head, body: Bytes, dialect: Dialect, request: wire::Request) -> Self {
+    pub(super) fn new(
+        proxy: Arc<Proxy>,
+        head: Head,
+        body: Bytes,
+        dialect: Dialect,
+        request: wire::Request,
+        exchange: Arc<Exchange>,
+    ) -> Self {
+        exchange.note_request(dialect, &request.model);
         let (mut limits, give_up, repair) = (proxy.limits.clone(), proxy.give_up, proxy.repair);
         if let Some(own) = request.max_tokens {
             limits.continuation.limit_total_tokens(own.saturating_mul(request.n.max(1)));
@@ -82,7 +92,20 @@ impl Conversation {
         let head = head.uncompressed();
         let (expects_json, adds_json_mode) = (false, false);
         let adapted = BTreeSet::new();
-        Self { proxy, limits, give_up, repair, head, body, dialect, request, expects_json, adds_json_mode, adapted }
+        Self {
+            proxy,
+            limits,
+            give_up,
+            repair,
+            head,
+            body,
+            dialect,
+            request,
+            expects_json,
+            adds_json_mode,
+            adapted,
+            exchange,
+        }
     }
 
     /// Shows a request to the tap.
@@ -138,7 +161,8 @@ impl Conversation {
         parts.headers.remove(CONTENT_LENGTH);
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
-        let (proxy, dialect, relay) = (Arc::clone(&self.proxy), self.dialect, self.relay(framing));
+        let (proxy, exchange) = (Arc::clone(&self.proxy), Arc::clone(&self.exchange));
+        let (dialect, relay) = (self.dialect, self.relay(framing));
         let kept = self.kept_stream().map(StopOnDrop);
         let conversation = Arc::new(self);
         let reopen = move |retry: Retry| {
@@ -150,7 +174,7 @@ impl Conversation {
             if matches!(output, Output::Done { transport_end: TransportEnd::Dropped, .. }) {
                 observed.store(true, Ordering::Relaxed);
             }
-            proxy.observed(output);
+            proxy.observed(output, &exchange);
         });
         Response::from_parts(parts, Body::stream(BrokenOff { stream: stitch, is_lost, _kept: kept }))
     }

@@ -70,7 +70,9 @@ async fn send(conversation: &Conversation) -> Result<Response<Received>, Respons
     conversation.show_request(0, &conversation.body);
     let body = Body::full(conversation.body.clone());
     let sent = upstream::send(&conversation.proxy.client, &conversation.head, body, conversation.patience()).await;
-    conversation.proxy.count(&conversation.request.model, sent.as_ref().ok().map(Response::status));
+    let status = sent.as_ref().ok().map(Response::status);
+    status.into_iter().for_each(|status| conversation.exchange.note_upstream(status));
+    conversation.proxy.count(&conversation.request.model, status);
     sent.map_err(|cause| unreachable(Some(conversation.dialect), &cause))
 }
 

@@ -14,6 +14,7 @@ mod breaker;
 mod connections;
 mod conversation;
 mod encoding;
+mod exchange;
 mod first;
 mod frames;
 mod further;
@@ -37,6 +38,7 @@ pub use access::Access;
 use breaker::Breaker;
 #[cfg(feature = "cli")]
 pub(crate) use conversation::{is_stream, is_transient, retry_after};
+use exchange::Exchange;
 pub use listen::Server;
 #[cfg(feature = "cli")]
 pub(crate) use refusal::OwnError;
@@ -294,7 +296,8 @@ impl Proxy {
     }
 
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.
-    fn observed(&self, output: &Output) {
+    fn observed(&self, output: &Output, exchange: &Exchange) {
+        exchange.note_output(output);
         match output {
             Output::Call { request, .. } => match &request.turn {
                 Some(turn) => tracing::info!(call = request.number, mode = turn.mode.as_str(), "asking for the rest"),

@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use super::Proxy;
 use super::body::{Collected, Punctual, ReadError};
 use super::conversation::{self, Conversation};
+use super::exchange::Exchange;
 use super::first;
 use super::refusal::{Refusal, unreachable};
 use super::upstream::{self, Head, RequestDirectives};
@@ -16,9 +17,16 @@ use super::whole::passed_unread;
 use crate::client::Body;
 use crate::provider::Dialect;
 
+/// The path that answers while the proxy runs.
+pub(super) const HEALTH: &str = "/healthz";
+
 /// Answers a request.
-pub(super) async fn respond(proxy: Arc<Proxy>, mut request: Request<Incoming>) -> Response<Body> {
-    if request.uri().path() == "/healthz" {
+pub(super) async fn respond(
+    proxy: Arc<Proxy>,
+    mut request: Request<Incoming>,
+    exchange: &Arc<Exchange>,
+) -> Response<Body> {
+    if request.uri().path() == HEALTH {
         return Response::new(Body::full("ok\n"));
     }
     let dialect = Dialect::of_path(request.uri().path());
@@ -27,7 +35,7 @@ pub(super) async fn respond(proxy: Arc<Proxy>, mut request: Request<Incoming>) -
     if let Err(refusal) = admitted.and_then(|()| is_passed_on()) {
         return refusal.answer(dialect);
     }
-    let mut response = route(proxy, request, dialect).await;
+    let mut response = route(proxy, request, dialect, exchange).await;
     // Each connection has its own version and its own framing.
     *response.version_mut() = Version::HTTP_11;
     if response.headers().contains_key(TRANSFER_ENCODING) {
@@ -56,7 +64,12 @@ const NO_WEBSOCKET: Refusal = Refusal::new(
     "this proxy passes no WebSockets on: connect to the upstream itself for them",
 );
 
-async fn route(proxy: Arc<Proxy>, request: Request<Incoming>, of_path: Option<Dialect>) -> Response<Body> {
+async fn route(
+    proxy: Arc<Proxy>,
+    request: Request<Incoming>,
+    of_path: Option<Dialect>,
+    exchange: &Arc<Exchange>,
+) -> Response<Body> {
     let dialect = of_path.filter(|_| request.method() == Method::POST);
     let (parts, body) = request.into_parts();
     let directives = RequestDirectives::read(&parts.headers);
@@ -68,7 +81,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>, of_path: Option<Di
         Err(_) => RequestDirectives::default(),
     };
     let Some(dialect) = dialect.filter(|_| !directives.off) else {
-        return pass(&proxy, &head, Body::wrap(body), of_path).await;
+        return pass(&proxy, &head, Body::wrap(body), of_path, exchange).await;
     };
     let mut share = proxy.unfinished.begin();
     let collected =
@@ -77,7 +90,7 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>, of_path: Option<Di
     let body = match collected {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => {
-            let response = pass(&proxy, &head, body, of_path).await;
+            let response = pass(&proxy, &head, body, of_path, exchange).await;
             return passed_unread(response, "max_body_bytes", proxy.limits.transport.max_body_bytes);
         }
         Err(ReadError::Dropped) => return BODY_BROKE_OFF.answer(Some(dialect)),
@@ -90,30 +103,36 @@ async fn route(proxy: Arc<Proxy>, request: Request<Incoming>, of_path: Option<Di
     };
     match dialect.wire().parse(head.path(), &body) {
         Some(request) if request.n <= MAX_CHOICES => {
-            let mut conversation = Conversation::new(proxy, head, body, dialect, request);
+            let mut conversation = Conversation::new(proxy, head, body, dialect, request, Arc::clone(exchange));
             directives.lower(&mut conversation.limits.continuation);
             conversation.give_up = directives.give_up.unwrap_or(conversation.give_up);
             conversation.repair = directives.repair.unwrap_or(conversation.repair);
             conversation.expects_json = expects_json;
             first::answer(conversation).await
         }
-        _ => pass(&proxy, &head, Body::full(body), of_path).await,
+        _ => pass(&proxy, &head, Body::full(body), of_path, exchange).await,
     }
 }
 
 /// Answers a request that did not come over a connection.
 #[cfg(feature = "cli")]
 pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<bytes::Bytes>) -> Response<Body> {
+    let exchange = Arc::new(Exchange::begin(&request));
     let (parts, body) = request.into_parts();
     match dialect.wire().parse(parts.uri.path(), &body) {
-        Some(request) => first::answer(Conversation::new(proxy, Head::new(parts), body, dialect, request)).await,
+        Some(request) => {
+            first::answer(Conversation::new(proxy, Head::new(parts), body, dialect, request, exchange)).await
+        }
         None => Refusal::of_mistake(format!("the body is not a request of `{dialect}`")).answer(Some(dialect)),
     }
 }
 
-async fn pass(proxy: &Proxy, head: &Head, body: Body, dialect: Option<Dialect>) -> Response<Body> {
+async fn pass(proxy: &Proxy, head: &Head, body: Body, dialect: Option<Dialect>, exchange: &Exchange) -> Response<Body> {
     match upstream::send(&proxy.client, head, body, proxy.limits.transport.longest_silence()).await {
-        Ok(response) => conversation::passed(response),
+        Ok(response) => {
+            exchange.note_upstream(response.status());
+            conversation::passed(response)
+        }
         Err(cause) => unreachable(dialect, &cause),
     }
 }

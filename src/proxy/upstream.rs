@@ -85,8 +85,7 @@ impl Head {
     pub(super) fn name_stream(&mut self) -> bool {
         let is_unnamed = !self.0.headers.contains_key(CONVERSATION);
         if is_unnamed {
-            let random = || RandomState::new().build_hasher().finish();
-            let name = format!("{OWN_STREAMS}{:016x}{:016x}", random(), random());
+            let name = format!("{OWN_STREAMS}{}", random_name());
             self.0
                 .headers
                 .extend(HeaderValue::try_from(name).map(|name| (HeaderName::from_static(CONVERSATION), name)));
@@ -141,6 +140,12 @@ impl Head {
         self.0.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         self
     }
+}
+
+/// Returns a name that no other has: 32 hexadecimal digits. It is no secret.
+pub(super) fn random_name() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", random(), random())
 }
 
 /// Parts of the names of headers that hold secrets.

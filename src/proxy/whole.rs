@@ -37,7 +37,7 @@ impl Conversation {
             Err(unread) => whole.handle_end(origin.elapsed(), unread.end()),
         }
         while let Some(output) = whole.poll_output() {
-            self.proxy.observed(&output);
+            self.proxy.observed(&output, &self.exchange);
             match output {
                 Output::Call { request, at } => {
                     sleep_until(origin + at).await;

@@ -19,7 +19,7 @@ use super::dialect::named;
 use super::proxy::{client, configured};
 use super::source::Refusal;
 use super::{Console, Exit, block_on, epilogue, interrupted, settings};
-use crate::config::Config;
+use crate::config::{Config, LogFormat};
 use crate::context::{ContextIndex, ContextOptions, Contexts, complete_part};
 use crate::provider::wire::Reader;
 use crate::provider::{Delta, Dialect};
@@ -149,7 +149,7 @@ impl From<io::Error> for Failed {
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let Some(asked) = Asked::read(args, console) else { return Ok(()) };
     let Some(config) = configuration(args, console) else { return Ok(()) };
-    console.start_log(None);
+    console.start_log(None, LogFormat::default());
     match block_on(async { Ok(answer(args, config, &asked, console).await) })? {
         Ok(()) => {}
         Err(Failed::Usage(reason)) => console.fail(Exit::Usage, reason),

@@ -231,7 +231,7 @@ async fn a_refusal_has_the_form_of_the_api() {
     assert_eq!(raw.state.borrow().requests, 0);
 }
 
-/// The log names the reason of each refusal, and holds neither the token, nor a key, nor the path.
+/// The log names the reason of each refusal, and holds neither the token, nor a key, nor a query.
 #[tokio::test]
 async fn a_refusal_is_logged_with_its_reason() {
     let log = Log::default();
@@ -248,18 +248,18 @@ async fn a_refusal_is_logged_with_its_reason() {
     let proxy = serve(&raw, strict).await;
     let secret = format!("x-restitch-token: {TOKEN}\r\nauthorization: Bearer sk-secret\r\n");
     for (line, headers, reason) in [
-        ("GET /secret/..%2fx", "host: h", "dot_segment"),
-        ("GET /secret", "host: h\r\nhost: i", "bad_host"),
+        ("GET /refused/..%2fx?secret", "host: h", "dot_segment"),
+        ("GET /refused?secret", "host: h\r\nhost: i", "bad_host"),
         ("GET *", "host: h", "no_path"),
-        ("GET /secret", "host: h\r\ntransfer-encoding: gzip, chunked", "transfer_coding"),
-        ("GET /secret", "host: i", "host_refused"),
-        ("GET /secret", "host: h\r\norigin: http://secret.example", "origin_refused"),
-        ("GET /secret", "host: h\r\nsec-fetch-site: cross-site", "site_refused"),
-        ("GET /secret", "host: h\r\nx-restitch-token: secret", "no_token"),
-        ("POST /secret", "host: h", "method_refused"),
-        ("GET /secret", "host: h", "path_refused"),
+        ("GET /refused?secret", "host: h\r\ntransfer-encoding: gzip, chunked", "transfer_coding"),
+        ("GET /refused?secret", "host: i", "host_refused"),
+        ("GET /refused?secret", "host: h\r\norigin: http://secret.example", "origin_refused"),
+        ("GET /refused?secret", "host: h\r\nsec-fetch-site: cross-site", "site_refused"),
+        ("GET /refused?secret", "host: h\r\nx-restitch-token: secret", "no_token"),
+        ("POST /refused?secret", "host: h", "method_refused"),
+        ("GET /refused?secret", "host: h", "path_refused"),
         ("GET /x", "host: h\r\nconnection: upgrade\r\nupgrade: websocket", "websocket"),
-        ("GET /secret", "bad header: secret", "no_http"),
+        ("GET /refused?secret", "bad header: secret", "no_http"),
     ] {
         text.lock().unwrap().clear();
         let own = if reason == "no_token" { "" } else { &secret };

@@ -9,6 +9,7 @@ mod raw;
 mod requests;
 mod sdks;
 mod seams;
+mod seen;
 mod ways;
 
 use std::time::Duration;

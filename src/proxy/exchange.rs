@@ -1,0 +1,276 @@
+//! One request and its answer, as the log tells them: an id on every line, and one line at the end.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName};
+use http::{Method, Request, StatusCode};
+use hyper::body::{Body, Frame};
+use tokio::time::Instant;
+use tracing::Span;
+use tracing::field::{Empty, display};
+
+use super::upstream::random_name;
+use crate::provider::Dialect;
+use crate::session::relay::Output;
+use crate::session::{CutCause, Outcome, SessionEvent};
+
+/// One request and its answer. Whoever answers notes here what it learns.
+pub(super) struct Exchange {
+    /// Carries the id of the request.
+    span: Span,
+    began: Instant,
+    method: Method,
+    /// The path without its query, which may have a key.
+    path: String,
+    facts: Mutex<Facts>,
+}
+
+/// What is known of the answer.
+#[derive(Default)]
+struct Facts {
+    dialect: Option<Dialect>,
+    model: Option<String>,
+    status: Option<StatusCode>,
+    upstream_status: Option<StatusCode>,
+    /// Why calls were cut, in their order.
+    causes: Vec<&'static str>,
+    outcome: Option<Outcome>,
+}
+
+impl Exchange {
+    /// Begins with a request. Its id is that of `x-request-id`, if that is short and plain, else a new one. A `traceparent`
+    /// ([W3C Trace Context](https://www.w3.org/TR/trace-context/)) names the trace.
+    pub(super) fn begin<B>(request: &Request<B>) -> Self {
+        let headers = request.headers();
+        let id = text(headers, "x-request-id").filter(|id| is_plain(id)).map_or_else(random_name, str::to_owned);
+        let span = tracing::info_span!("request", id = %id, trace = Empty);
+        if let Some(trace) = text(headers, "traceparent").and_then(trace_id) {
+            span.record("trace", display(trace));
+        }
+        Self {
+            span,
+            began: Instant::now(),
+            method: request.method().clone(),
+            path: shortened(request.uri().path()),
+            facts: Mutex::default(),
+        }
+    }
+
+    /// Returns the span of all lines about this request.
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Notes the API and the model that the request names.
+    pub(super) fn note_request(&self, dialect: Dialect, model: &str) {
+        let mut facts = self.facts();
+        (facts.dialect, facts.model) = (Some(dialect), Some(shortened(model)));
+    }
+
+    /// Notes the status of the first call's answer.
+    pub(super) fn note_upstream(&self, status: StatusCode) {
+        self.facts().upstream_status = Some(status);
+    }
+
+    /// Notes the status that the client gets.
+    pub(super) fn note_status(&self, status: StatusCode) {
+        self.facts().status = Some(status);
+    }
+
+    /// Notes what an answer goes through.
+    pub(super) fn note_output(&self, output: &Output) {
+        match output {
+            Output::Event(SessionEvent::Cut { end, .. }) => {
+                self.facts().causes.extend(end.cause().map(CutCause::as_str));
+            }
+            Output::Done { outcome, .. } => self.facts().outcome = Some(outcome.clone()),
+            _ => {}
+        }
+    }
+
+    /// A panic elsewhere leaves the facts valid, since each change to them is one assignment.
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").field("method", &self.method).field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Watches an answer on its way to the client, and logs one line when it has ended or the client has left.
+#[derive(Debug)]
+pub(super) struct AccessLine {
+    exchange: Arc<Exchange>,
+    bytes: u64,
+    first_byte: Option<Duration>,
+    /// When the client got bytes last.
+    last: Instant,
+    longest_silence: Duration,
+    end: End,
+}
+
+/// How an answer ended for the client.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// It has left before the end, or the proxy was stopped.
+    Left,
+    Whole,
+    /// The answer broke off.
+    Broken,
+}
+
+impl AccessLine {
+    pub(super) fn new(exchange: Arc<Exchange>) -> Self {
+        let last = exchange.began;
+        Self { exchange, bytes: 0, first_byte: None, last, longest_silence: Duration::ZERO, end: End::Left }
+    }
+
+    /// Returns the span of the request.
+    pub(super) fn span(&self) -> &Span {
+        &self.exchange.span
+    }
+
+    /// Notes that bytes leave for the client.
+    fn note_bytes(&mut self, bytes: usize) {
+        let now = Instant::now();
+        if self.first_byte.is_none() {
+            self.first_byte = Some(now.duration_since(self.exchange.began));
+        } else {
+            self.longest_silence = self.longest_silence.max(now.duration_since(self.last));
+        }
+        self.last = now;
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+
+    /// Notes that a body has ended.
+    pub(super) fn note_end(&mut self) {
+        self.end = End::Whole;
+    }
+
+    /// Notes that the answer broke off.
+    pub(super) fn note_break(&mut self) {
+        self.end = End::Broken;
+    }
+
+    /// Notes what has been read of a body. One whose length is known is not asked for its end.
+    pub(super) fn note_frame(&mut self, body: &impl Body, frame: &Frame<Bytes>) {
+        if let Some(data) = frame.data_ref() {
+            self.note_bytes(data.len());
+        }
+        if body.is_end_stream() {
+            self.note_end();
+        }
+    }
+}
+
+impl Drop for AccessLine {
+    fn drop(&mut self) {
+        let Exchange { span, began, method, path, .. } = &*self.exchange;
+        let facts = self.exchange.facts();
+        let tally = facts.outcome.as_ref().map(Outcome::tally);
+        let continued = tally.filter(|tally| tally.continuations > 0);
+        let tokens = continued.and_then(|tally| tally.tokens.iter().copied().collect::<Option<Vec<_>>>());
+        let causes = facts.causes.join(",");
+        let _entered = span.enter();
+        tracing::info!(
+            target: "restitch::access",
+            %method,
+            ?path,
+            wire = facts.dialect.map(display),
+            model = facts.model.as_ref().map(debug),
+            status = facts.status.map(|status| status.as_u16()),
+            upstream_status = facts.upstream_status.map(|status| status.as_u16()),
+            outcome = facts.outcome.as_ref().map(|outcome| outcome.status().as_str()),
+            cuts = (!facts.causes.is_empty()).then_some(facts.causes.len()),
+            causes = (!causes.is_empty()).then(|| display(&causes)),
+            continuations = continued.map(|tally| tally.continuations),
+            failures = tally.map(|tally| tally.failures).filter(|failures| *failures > 0),
+            tokens_kept = tokens.as_ref().and_then(|tokens| tokens.first().copied()),
+            tokens_regenerated = tokens.as_ref().map(|tokens| tokens.iter().skip(1).sum::<u64>()),
+            bytes = self.bytes,
+            first_byte_ms = self.first_byte.map(milliseconds),
+            longest_silence_ms = milliseconds(self.longest_silence),
+            duration_ms = milliseconds(began.elapsed()),
+            end = match self.end {
+                End::Left => "left",
+                End::Whole => "whole",
+                End::Broken => "broken",
+            },
+            "answered"
+        );
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {
+    headers.get(HeaderName::from_static(name))?.to_str().ok()
+}
+
+/// Returns whether a client's id may stand in a log.
+fn is_plain(id: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_plain)
+}
+
+/// Returns the id of the trace that a `traceparent` names: 32 hexadecimal digits, not all of them zero.
+fn trace_id(traceparent: &str) -> Option<&str> {
+    let mut fields = traceparent.split('-');
+    let (version, trace, parent) = (fields.next()?, fields.next()?, fields.next()?);
+    let is_hex = |field: &str, length: usize| {
+        field.len() == length && field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_valid = is_hex(version, 2) && version != "ff" && is_hex(trace, 32) && is_hex(parent, 16);
+    Some(trace).filter(|trace| is_valid && trace.bytes().any(|digit| digit != b'0'))
+}
+
+/// Returns the beginning of a text that a client has chosen.
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST_NAME).collect()
+}
+
+/// Bytes of the longest id of a client's that is logged.
+const LONGEST_ID: usize = 128;
+/// Characters of a path or a model's name that are logged.
+const LONGEST_NAME: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_plain_and_short() {
+        for id in ["a", "8f14e45f-ceea-467f", "req_1:2.3", &"x".repeat(LONGEST_ID)] {
+            assert!(is_plain(id), "{id}");
+        }
+        for id in ["", "a b", "a\n", "é", "\"", &"x".repeat(LONGEST_ID + 1)] {
+            assert!(!is_plain(id), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_trace_has_a_valid_parent() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        assert_eq!(trace_id(&format!("00-{trace}-00f067aa0ba902b7-01")), Some(trace));
+        // A later version may have more fields.
+        assert_eq!(trace_id(&format!("cc-{trace}-00f067aa0ba902b7-01-more")), Some(trace));
+        for wrong in [
+            String::new(),
+            trace.to_owned(),
+            format!("ff-{trace}-00f067aa0ba902b7-01"),
+            format!("00-{}-00f067aa0ba902b7-01", trace.to_uppercase()),
+            format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32)),
+            format!("00-{trace}-00f0-01"),
+        ] {
+            assert_eq!(trace_id(&wrong), None, "{wrong}");
+        }
+    }
+}

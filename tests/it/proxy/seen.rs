@@ -1,0 +1,160 @@
+//! What an operator sees of each request: one line with what happened, and an id on every line.
+
+use restitch::Limits;
+use tokio::io::AsyncWriteExt;
+
+use super::passthrough::{Log, listen};
+use super::raw::*;
+
+/// A request with an id and a trace of its own.
+fn named(id: &str) -> String {
+    let trace = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    post(ASK).replace("host: h", &format!("host: h\r\nx-request-id: {id}\r\n{trace}"))
+}
+
+/// Waits until the log has a text, and returns all of it.
+async fn logged(log: &Log, text: &str) -> String {
+    for _ in 0..1000 {
+        let seen = log.0.lock().unwrap().clone();
+        if seen.contains(text) {
+            return seen;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("no {text} in {}", log.0.lock().unwrap());
+}
+
+#[tokio::test]
+async fn each_request_has_a_line() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let usage =
+        |tokens: u32| format!("data: {{\"id\":\"a\",\"choices\":[],\"usage\":{{\"completion_tokens\":{tokens}}}}}\n\n");
+    let cut = chunk("[1, 2") + &finish("length").replace("data: [DONE]\n\n", "") + &usage(30) + "data: [DONE]\n\n";
+    let rest = chunk("[1, 20]") + &finish("stop").replace("data: [DONE]\n\n", "") + &usage(7) + "data: [DONE]\n\n";
+    let raw = Raw::new(vec![stream(&cut), stream(&rest)]).await;
+    let proxy = raw.proxy(Limits::default()).await;
+    let seen = exchange(proxy.addr(), &named("req-1")).await;
+    assert!(seen.contains("\"status\":\"complete\""), "{seen}");
+    let told = logged(&log, "message=answered").await;
+    for fact in [
+        "id=req-1 ",
+        "trace=4bf92f3577b34da6a3ce929d0e0e4736 ",
+        "method=POST ",
+        "path=\"/v1/chat/completions\" ",
+        "wire=openai-chat ",
+        "model=\"m\" ",
+        " status=200 ",
+        "upstream_status=200 ",
+        "outcome=\"complete\" ",
+        "cuts=1 ",
+        "causes=length ",
+        "continuations=1 ",
+        "tokens_kept=30 ",
+        "tokens_regenerated=7 ",
+        "first_byte_ms=",
+        "longest_silence_ms=",
+        "duration_ms=",
+        "end=\"whole\" ",
+    ] {
+        assert!(told.contains(fact), "{fact}: {told}");
+    }
+    // Both calls carry what names the request and its trace.
+    for call in [raw.request(0), raw.request(1)] {
+        assert!(call.contains("x-request-id: req-1\r\n") && call.contains("traceparent: 00-4bf92f"), "{call}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_says_how_the_answer_ended() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let prose = chunk("Hello");
+    let open = send(format!("{head}{:x}\r\n{prose}\r\n", prose.len()));
+    let (broken, held) = (vec![open.clone()], vec![open, Piece::Hold]);
+    let models = vec![send("HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")];
+    let raw = Raw::new(vec![models, broken, held]).await;
+    let proxy = raw.proxy(Limits::default()).await;
+
+    exchange(proxy.addr(), "GET /v1/models?key=hidden HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
+    let told = logged(&log, "message=answered").await;
+    assert!(told.contains("method=GET path=\"/v1/models\" status=404 upstream_status=404 bytes=2 "), "{told}");
+    assert!(told.contains("end=\"whole\"") && !told.contains("hidden"), "{told}");
+
+    exchange(proxy.addr(), &named("bro ken")).await;
+    let told = logged(&log, "end=\"broken\"").await;
+    assert!(!told.contains("bro ken"), "an id that is not plain is replaced: {told}");
+
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(named("c").as_bytes()).await.unwrap();
+    read_until(&mut client, "Hello").await;
+    drop(client);
+    logged(&log, "end=\"left\"").await;
+
+    // Nothing is said of a probe, and a refusal has a line, too.
+    exchange(proxy.addr(), "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
+    exchange(proxy.addr(), "GET /..%2fx HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
+    let told = logged(&log, " status=400 ").await;
+    assert!(told.contains("path=\"/..%2fx\"") && !told.contains("healthz"), "{told}");
+}
+
+#[cfg(feature = "cli")]
+mod command {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpStream;
+    use std::process::{Child, Command, Stdio};
+
+    use serde_json::Value;
+
+    struct Running(Child);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// Starts the proxy with these arguments, asks it for a path with an id, and returns the lines after its start up to the
+    /// one about the answer.
+    fn lines(args: &[&str]) -> Vec<String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+        command.args(["proxy", "--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0", "--threads", "1"]);
+        command.args(args).env_remove("RESTITCH_CORPUS").stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = Running(command.spawn().unwrap());
+        let mut words = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let listening = words.find(|line| line.contains("listening on http://")).unwrap();
+        let address = listening.split("http://").nth(1).unwrap().split(',').next().unwrap();
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
+        write!(socket, "GET /v1/models HTTP/1.0\r\nhost: h\r\nx-request-id: req-7\r\n\r\n").unwrap();
+        socket.read_to_string(&mut String::new()).unwrap();
+        let mut lines = Vec::new();
+        for line in words {
+            let is_last = line.contains("answered");
+            lines.push(line);
+            if is_last {
+                return lines;
+            }
+        }
+        panic!("no line about the answer: {lines:?}");
+    }
+
+    #[test]
+    fn every_line_has_the_id_of_its_request() {
+        let text = lines(&[]);
+        assert!(text.len() == 2 && text.iter().all(|line| line.contains("request{id=req-7}")), "{text:#?}");
+
+        let json = lines(&["--log-format", "json"]);
+        let json: Vec<Value> = json.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(json.iter().all(|line| line["span"]["id"] == "req-7"), "{json:#?}");
+        let last = &json[1];
+        assert_eq!((&last["message"], &last["level"]), (&"answered".into(), &"INFO".into()));
+        assert_eq!((&last["status"], &last["target"]), (&502.into(), &"restitch::access".into()));
+
+        // By module: the warning that the upstream can't be reached is left out.
+        let access = lines(&["--log", "off,restitch::access=info"]);
+        assert_eq!(access.len(), 1, "{access:#?}");
+    }
+}
