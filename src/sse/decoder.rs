@@ -147,6 +147,18 @@ impl Decoder {
     /// the same error.
     pub fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
         self.start()?;
+        if input.is_empty() {
+            return Ok(None);
+        }
+        if self.is_between_blocks()
+            && let Some((lent, len)) = whole_block(input, self.block_limit())
+        {
+            *input = input.get(len..).unwrap_or_default();
+            self.offset += len as u64;
+            self.boundary = self.offset;
+            let range = mem::replace(&mut self.start, self.offset)..self.offset;
+            return Ok(Some(self.block.event(lent, &self.id, range, true)));
+        }
         let mut lent = Lent::default();
         loop {
             self.skip_lf(input);
@@ -249,6 +261,16 @@ impl Decoder {
             self.block.clear();
         }
         Ok(())
+    }
+
+    /// Returns whether the next byte starts a block, and no rule of the start of a stream or of a line end applies to it.
+    fn is_between_blocks(&self) -> bool {
+        self.boundary == self.offset && !self.after_cr && !self.first_line
+    }
+
+    /// Returns the most bytes of a block with one `data` line that is under both caps.
+    fn block_limit(&self) -> usize {
+        self.line_limit.min(self.event_limit.saturating_sub(1))
     }
 
     fn skip_lf(&mut self, input: &mut &[u8]) {
@@ -395,6 +417,25 @@ impl Block {
     }
 }
 
+/// Finds the block at the start of `input`, if it is whole and such as nearly all are: lines that end with LF, at most one
+/// `event`, one `data` and nothing else. Returns it with its length, which is at most `limit` without the blank line.
+#[inline]
+fn whole_block(input: &[u8], limit: usize) -> Option<(Lent<'_>, usize)> {
+    let mut lent = Lent::default();
+    let mut rest = input;
+    if let Some(line) = rest.strip_prefix(b"event: ") {
+        let (name, after) = line.split_at_checked(memchr2(b'\n', b'\r', line)?)?;
+        lent.event = Some(name);
+        rest = after.strip_prefix(b"\n")?;
+    }
+    let line = rest.strip_prefix(b"data: ")?;
+    let (data, after) = line.split_at_checked(memchr2(b'\n', b'\r', line)?)?;
+    lent.data = Some(data);
+    let rest = after.strip_prefix(b"\n\n")?;
+    let len = input.len() - rest.len();
+    (len - 2 <= limit).then_some((lent, len))
+}
+
 /// Splits a line that is not blank into name and value. A comment has an empty name; without a colon the whole line is
 /// the name.
 fn field(line: &[u8]) -> (&[u8], &[u8]) {
@@ -407,7 +448,7 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
 /// Converts bytes to text, with U+FFFD where the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder) has it.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     // The lossy conversion goes byte by byte even where nothing is replaced; the check does not.
-    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+    simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Reads the value of a `retry` field: ASCII digits and nothing else.

@@ -306,6 +306,69 @@ fn random_bytes_agree_with_the_twin() {
     assert!(events > 3000 && errors > 1000, "{events} events, {errors} errors");
 }
 
+/// Whole blocks of the usual form are read in one step, which bytes that come one by one never are.
+#[test]
+fn whole_blocks_agree_with_the_twin() {
+    let blocks: &[&[u8]] = &[
+        b"data: {}\n\n",
+        b"data: \n\n",
+        b"data:  {}\n\n",
+        b"data:{}\n\n",
+        b"event: a\ndata: {}\n\n",
+        b"event: \ndata: {}\n\n",
+        b"event: \xff\ndata: \xff\n\n",
+        b"event: a\rdata: {}\n\n",
+        b"event: a\nevent: b\ndata: {}\n\n",
+        b"event: a\n\n",
+        b"data: a\rb\n\n",
+        b"data: a\rdata: b\n\n",
+        b"data: a\r\n\r\n",
+        b"data: a\n\r\n",
+        b"data: a\r\r\n",
+        b"data: a\ndata: b\n\n",
+        b"id: 7\ndata: {}\n\n",
+        b": c\n\n",
+        b"data: {}\n",
+        b"data: {}",
+    ];
+    for first in blocks {
+        for second in blocks {
+            for third in blocks {
+                let stream = [*first, *second, *third].concat();
+                let whole = decode(&Limits::default(), &stream, &[]);
+                assert_eq!(whole, twin::decode(&stream), "{stream:?}");
+                assert_tiles(&whole);
+            }
+            let stream = [*first, *second, b"data: {}\n\n"].concat();
+            let bytewise: Vec<_> = (1..stream.len()).collect();
+            for most in 0..stream.len() {
+                for limits in
+                    [Limits::default().with_max_line_bytes(most), Limits::default().with_max_event_bytes(most)]
+                {
+                    let slow = decode(&limits, &stream, &bytewise);
+                    assert_eq!(decode(&limits, &stream, &[]), slow, "cap {most}, {stream:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn invalid_utf8_is_found_anywhere() {
+    for length in [0, 1, 15, 31, 63, 64, 65, 127, 128, 200] {
+        for at in 0..=length {
+            for bytes in [&b""[..], "é".as_bytes(), "😀".as_bytes(), b"\xff", b"\xc3", b"\xf0\x9f\x98", b"\xed\xa0\x80"]
+            {
+                let data = [&vec![b'a'; at], bytes, &vec![b'a'; length - at]].concat();
+                let stream = [b": first\n\ndata: ", &data[..], b"\n\n"].concat();
+                let record = decode(&Limits::default(), &stream, &[]);
+                assert_eq!(record.events.len(), 1);
+                assert_eq!(record.events[0].data, String::from_utf8_lossy(&data), "{length}, {at}, {bytes:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn encoder_writes() {
     let event = |event, id, data| {
