@@ -33,6 +33,8 @@ pub(crate) struct Familiar<'a, T> {
     pub(crate) subject: T,
     /// The text between its quotes, as it is written.
     pub(crate) text: &'a str,
+    /// Whether the text has escapes.
+    pub(crate) has_escapes: bool,
     /// The number that changes, as it is written. Empty if there is none; of several the last one.
     pub(crate) number: &'a str,
 }
@@ -63,26 +65,31 @@ impl<T: Copy> Form<T> {
         }
         let (mut fixed, mut rest) = (self.fixed.as_bytes(), data.as_bytes());
         let (mut text, mut number) = (0..0, 0..0);
+        let mut has_escapes = false;
         for value in self.values.list() {
             let (before, after) = fixed.split_at_checked(value.before)?;
             let value_on = rest.strip_prefix(before)?;
             let start = data.len() - value_on.len();
             let length = match value.kind {
-                Changing::Text | Changing::String => string_body(value_on)?,
-                Changing::Number => digits(value_on)?,
+                Changing::Text => {
+                    let body = string_body(value_on)?;
+                    (text, has_escapes) = (start..start + body.length, body.has_escapes);
+                    body.length
+                }
+                Changing::String => string_body(value_on)?.length,
+                Changing::Number => {
+                    let length = digits(value_on)?;
+                    number = start..start + length;
+                    length
+                }
                 Changing::Space => value_on.iter().take_while(|&&byte| byte == b' ').count(),
             };
-            match value.kind {
-                Changing::Text => text = start..start + length,
-                Changing::Number => number = start..start + length,
-                Changing::String | Changing::Space => {}
-            }
             (fixed, rest) = (after, value_on.get(length..)?);
         }
         if fixed != rest {
             return None;
         }
-        Some(Familiar { subject, text: data.get(text)?, number: data.get(number)? })
+        Some(Familiar { subject, text: data.get(text)?, has_escapes, number: data.get(number)? })
     }
 
     /// Starts to read an event in full: drops what was noted of another one.
@@ -214,10 +221,18 @@ fn inside_quotes(string: Raw<'_>) -> Range<usize> {
     range.start + 1..range.end.saturating_sub(1)
 }
 
-/// Returns the length of the legal text up to the next quote; `None` if it is not legal between quotes, or has no end.
+/// The text between two quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StringBody {
+    length: usize,
+    has_escapes: bool,
+}
+
+/// Reads the text up to the next quote; `None` if it is not legal between quotes, or has no end.
 #[inline]
-fn string_body(bytes: &[u8]) -> Option<usize> {
+fn string_body(bytes: &[u8]) -> Option<StringBody> {
     let mut at = 0;
+    let mut has_escapes = false;
     loop {
         while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
             let stops = stops(u64::from_le_bytes(*word));
@@ -228,8 +243,11 @@ fn string_body(bytes: &[u8]) -> Option<usize> {
             at += 8;
         }
         match bytes.get(at)? {
-            b'"' => return Some(at),
-            b'\\' => at += escape(bytes.get(at + 1..)?)?,
+            b'"' => return Some(StringBody { length: at, has_escapes }),
+            b'\\' => {
+                has_escapes = true;
+                at += escape(bytes.get(at + 1..)?)?;
+            }
             ..0x20 => return None,
             _ => at += 1,
         }
@@ -268,7 +286,7 @@ fn digits(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, digits, string_body};
+    use super::{Form, StringBody, digits, string_body};
     use crate::json::walk::{self, member};
 
     #[test]
@@ -285,6 +303,7 @@ mod tests {
                     let end = string_body(text.as_bytes());
                     let slow = (0..=body.len())
                         .find(|&end| text.as_bytes()[end] == b'"' && walk::is_valid(&format!("\"{}\"", &text[..end])));
+                    let slow = slow.map(|length| StringBody { length, has_escapes: text[..length].contains('\\') });
                     assert_eq!(end, slow, "{body:?}");
                 }
             }

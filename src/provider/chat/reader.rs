@@ -75,7 +75,7 @@ impl Reader {
     pub fn read(&mut self, event_type: &str, data: &str, mut on: impl FnMut(Delta<'_>)) -> Kind {
         if let Some(event) = self.form.read(event_type, data).filter(is_readable) {
             let Subject { channel, has_empty_text } = event.subject;
-            self.emit(channel, event.text, &mut on);
+            self.emit(channel, event.text, event.has_escapes, &mut on);
             if has_empty_text {
                 on(Delta::Text { slot: channel.slot(), text: "" });
             }
@@ -247,14 +247,14 @@ impl Reader {
     /// Emits the text of a string. Emits nothing for another value.
     fn text(&mut self, channel: Channel, raw: Raw<'_>, on: &mut impl FnMut(Delta<'_>)) {
         if let Some(inner) = raw.inner() {
-            self.emit(channel, inner, on);
+            self.emit(channel, inner, has_escapes(inner), on);
         }
     }
 
     /// Emits the text between two quotes, even an empty one.
-    fn emit(&mut self, channel: Channel, inner: &str, on: &mut impl FnMut(Delta<'_>)) {
+    fn emit(&mut self, channel: Channel, inner: &str, has_escapes: bool, on: &mut impl FnMut(Delta<'_>)) {
         let slot = channel.slot();
-        let text = self.unescape(channel, inner);
+        let text = self.unescape(channel, inner, has_escapes);
         match channel {
             Channel::Text(_) => on(Delta::Text { slot, text }),
             Channel::Refusal(_) => on(Delta::Refusal { slot, text }),
@@ -284,16 +284,19 @@ impl Reader {
         let arguments = match arguments {
             // Some servers send the arguments of a whole call as JSON instead of as text.
             Some(raw) if raw.kind() == ValueKind::Object => raw.as_str(),
-            Some(raw) => self.unescape(Channel::Arguments(choice, index), raw.inner().unwrap_or_default()),
+            Some(raw) => {
+                let inner = raw.inner().unwrap_or_default();
+                self.unescape(Channel::Arguments(choice, index), inner, has_escapes(inner))
+            }
             None => "",
         };
         on(Delta::ToolCall { slot: SlotId::part(choice, index), id: id.as_deref(), name: name.as_deref(), arguments });
     }
 
     /// Decodes the next string of a channel. Joins a surrogate pair that started in the string before.
-    fn unescape<'s>(&'s mut self, channel: Channel, raw: &'s str) -> &'s str {
+    fn unescape<'s>(&'s mut self, channel: Channel, raw: &'s str, has_escapes: bool) -> &'s str {
         let place = self.waiting.iter().position(|(other, _)| *other == channel);
-        if place.is_none() && memchr(b'\\', raw.as_bytes()).is_none() {
+        if place.is_none() && !has_escapes {
             return raw;
         }
         let mut unescaper = place.map(|place| self.waiting.swap_remove(place).1).unwrap_or_default();
@@ -310,6 +313,10 @@ impl Reader {
         }
         &self.scratch
     }
+}
+
+fn has_escapes(raw: &str) -> bool {
+    memchr(b'\\', raw.as_bytes()).is_some()
 }
 
 /// Returns `index` as written, or the place in the array if the server leaves it out.
