@@ -109,6 +109,14 @@ impl EventSummary {
         }
     }
 
+    /// Returns whether the event has text, or not even that, and nothing else. Whoever adds a member adds it here.
+    pub(super) fn is_text_alone(&self) -> bool {
+        let Self { text: _, pieces: _, finishes, ended, usage, error, event_type: _, is } = self;
+        let Flags { done, opaque, other, reasoning, chunk: _, malformed, restart } = *is;
+        let is_marked = done || opaque || other || reasoning || malformed || restart;
+        !is_marked && finishes.is_empty() && ended.is_empty() && usage.is_none() && error.is_none()
+    }
+
     fn piece(&mut self, slot: Slot, name: Option<&str>, text: &str) {
         let goes_on = name.is_none() && self.pieces.last().is_some_and(|last| last.slot == slot);
         if !goes_on {

@@ -152,10 +152,11 @@ impl Slots {
         if self.received > self.max_text_bytes {
             self.reach(LimitReached::new("max_text_bytes", self.max_text_bytes));
         }
-        if !text.is_empty() && self.entry().slot == piece.slot {
-            self.session_mut().handle_input(now, Input::Text(text));
+        let entry = self.entry_mut();
+        if !text.is_empty() && entry.slot == piece.slot {
+            entry.session.handle_input(now, Input::Text(text));
         }
-        if self.session().is_unread() {
+        if entry.session.is_unread() {
             // Some APIs repeat all texts at their end, so the others can't be continued without this one.
             self.pass();
         }

@@ -16,9 +16,16 @@ impl Relay {
         if self.client.finish {
             return ControlFlow::Continue(());
         }
+        if data.is_none() && self.call.held.is_none() && self.event_summary.is_text_alone() {
+            // Nearly all events are such. What else an event can have needs no look.
+            for (piece, text) in self.event_summary.texts() {
+                self.slots.text(now, piece, text);
+            }
+            return self.after_first_event(now);
+        }
         if self.event_summary.is.restart && self.is_attached_again() {
             // It sends the whole answer, and not what follows. What precedes that is the end of an event which has left.
-            self.forward(now, self.call.raw.start_of_block(at));
+            self.forward_before(now, at);
             self.call.raw.clear();
             self.end_call(now, CallEnd::Dropped);
             return ControlFlow::Break(());
@@ -26,12 +33,7 @@ impl Relay {
         let (data, is_changed) = self.first_text(now, at, data);
         let Some(end) = self.end_of_first() else {
             self.go_on(now, at, data.as_deref(), is_changed);
-            self.client.introduced |= self.writer.has_begun();
-            if self.is_forwarding() && self.slots.is_unread() {
-                self.pass_unread(now);
-                return ControlFlow::Break(());
-            }
-            return ControlFlow::Continue(());
+            return self.after_first_event(now);
         };
         let continues = self.slots.would_continue(&self.call.ends, &end) || self.call.is_withheld;
         match data {
@@ -58,6 +60,16 @@ impl Relay {
         ControlFlow::Break(())
     }
 
+    /// Takes note of an event of a first call that has not ended it. Breaks if what follows passes unread.
+    fn after_first_event(&mut self, now: Duration) -> ControlFlow<()> {
+        self.client.introduced |= self.writer.has_begun();
+        if self.is_forwarding() && self.slots.is_unread() {
+            self.pass_unread(now);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
     /// Gives the texts of an event to the sessions of their slots. Returns the data of the event as the client gets it, and
     /// whether it was changed.
     fn first_text(&mut self, now: Duration, at: u64, data: Option<String>) -> (Option<String>, bool) {
@@ -74,7 +86,7 @@ impl Relay {
         }
         if repairs && !is_one {
             // The text that is held back belongs before the other slot's.
-            self.forward(now, self.call.raw.start_of_block(at));
+            self.forward_before(now, at);
             self.release(now);
         }
         let held = !self.session().document().pending().is_empty();
@@ -177,7 +189,7 @@ impl Relay {
     /// answer. Without it, and where an event has nothing besides the end, its texts are written alone.
     fn forward_text_of_last_event(&mut self, now: Duration, at: u64, data: Option<&str>) {
         // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
-        self.forward(now, self.call.raw.start_of_block(at));
+        self.forward_before(now, at);
         let data = data.map(|data| self.writer.without_end(data));
         if let Some(data) = data.filter(|data| !data.is_empty()) {
             let event_type = std::mem::take(&mut self.event_summary.event_type);

@@ -39,14 +39,11 @@ impl RawBytes {
         self.event_start = start;
     }
 
-    /// Adds a chunk that is about to be read.
+    /// Adds a chunk that is about to be read. It leaves as it is, even where the start of an event waits, because copying a
+    /// whole read costs more than one more piece that is sent.
     pub(super) fn push(&mut self, bytes: &Bytes) {
-        // Usually nothing waits, and the chunk leaves as it is.
-        if self.pending.is_empty() {
-            self.chunk = bytes.clone();
-        } else {
-            self.pending.extend_from_slice(bytes);
-        }
+        self.keep_chunk();
+        self.chunk = bytes.clone();
     }
 
     /// Keeps what has not left of the chunk.
@@ -64,7 +61,11 @@ impl RawBytes {
     }
 
     /// Returns the offset of the block that ends at an absolute offset.
-    pub(super) fn start_of_block(&self, end: u64) -> u64 {
+    pub(super) fn start_of_block(&mut self, end: u64) -> u64 {
+        if !self.pending.is_empty() {
+            // The block may begin in what waits and end in the chunk.
+            self.keep_chunk();
+        }
         let raw = if self.pending.is_empty() { &self.chunk[..] } else { &self.pending[..] };
         let length = usize::try_from(end.saturating_sub(self.forwarded)).unwrap_or(usize::MAX).min(raw.len());
         let start = match self.framing {

@@ -30,7 +30,7 @@ impl Relay {
             return (Some(edited), true);
         }
         let text = std::mem::take(&mut self.event_summary.text);
-        self.forward(now, self.call.raw.start_of_block(at));
+        self.forward_before(now, at);
         self.write_text(now, &text);
         if own.is_empty() {
             return (Some(data), false);
@@ -56,7 +56,7 @@ impl Relay {
 
     /// Forwards what precedes the event that ends at `at`, and writes `data` in its place.
     pub(super) fn replace_event(&mut self, now: Duration, at: u64, data: &str) {
-        self.forward(now, self.call.raw.start_of_block(at));
+        self.forward_before(now, at);
         self.call.raw.skip_to(at);
         let event_type = std::mem::take(&mut self.event_summary.event_type);
         self.write(now, |writer, out| writer.rewrite(out, &event_type, data));
@@ -78,7 +78,7 @@ impl Relay {
             let data = self.writer.with_text(&data, &text).unwrap_or(data);
             self.replace_event(now, at, &data);
         } else if !held.is_empty() {
-            self.forward(now, self.call.raw.start_of_block(at));
+            self.forward_before(now, at);
             self.write_text(now, &held);
         }
     }

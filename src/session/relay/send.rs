@@ -43,6 +43,12 @@ impl Relay {
         }
     }
 
+    /// Forwards what precedes the block that ends at an absolute offset.
+    pub(super) fn forward_before(&mut self, now: Duration, end: u64) {
+        let start = self.call.raw.start_of_block(end);
+        self.forward(now, start);
+    }
+
     pub(super) fn write(&mut self, now: Duration, write: impl FnOnce(&mut dyn Writer, &mut Vec<u8>)) {
         let mut out = Vec::new();
         write(&mut *self.writer, &mut out);
