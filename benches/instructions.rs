@@ -1,0 +1,262 @@
+//! Work of the hot paths for `scripts/instructions`, which counts the instructions under valgrind.
+//!
+//! Each run does some units of work of one path. The input is generated for the largest run in every run, so the difference
+//! between two runs is the work alone.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "inputs that are written here, and a list"
+)]
+
+use std::fmt::Write;
+use std::hint::black_box;
+use std::time::Duration;
+
+use bytes::Bytes;
+use restitch::internal::json::Machine;
+use restitch::internal::relay::{Output, Relay};
+use restitch::internal::wire::{Dialect, wire_of};
+use restitch::provider::Delta;
+use restitch::splice::{Expect, Slot, Splice};
+use restitch::sse::Decoder;
+use restitch::{Document, Limits};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["paths"] => PATHS.iter().for_each(|path| println!("{} {}", path.name, path.units)),
+        ["path", name, units] => {
+            let path = PATHS.iter().find(|path| path.name == name).unwrap();
+            (path.run)(path.units, units.parse().unwrap());
+        }
+        ["families"] => FAMILIES.iter().for_each(|family| println!("{}", family.0)),
+        ["family", name, reader, push, kib] => {
+            let family = FAMILIES.iter().find(|family| family.0 == name).unwrap();
+            read_family(family, reader, push.parse().unwrap(), kib.parse::<usize>().unwrap() << 10);
+        }
+        _ => println!("scripts/instructions runs this"),
+    }
+}
+
+/// A hot path.
+struct Path {
+    name: &'static str,
+    /// The number of units of a run. The run that it is compared with has twice as many.
+    units: usize,
+    /// Takes that number, and the number of units to do, which is at most twice as large.
+    run: fn(usize, usize),
+}
+
+const PATHS: [Path; 7] = [
+    Path { name: "machine-4-byte-push", units: 50_000, run: |most, units| machine(4, most, units) },
+    Path { name: "machine-whole-KiB", units: 256, run: |most, units| machine(1 << 10, most, units) },
+    Path { name: "framing-16-KiB-reads-event", units: 2000, run: |most, units| framing(Reads::Large, most, units) },
+    Path { name: "framing-event-reads-event", units: 2000, run: |most, units| framing(Reads::Events, most, units) },
+    Path { name: "read-event", units: 2000, run: read },
+    Path { name: "relay-event", units: 2000, run: relay },
+    Path { name: "flow-after-seam-4-byte-push", units: 10_000, run: flow },
+];
+
+/// Feeds units of `size` bytes: short ones as pushes, KiB as one buffer.
+fn machine(size: usize, most: usize, units: usize) {
+    let text = sections(2 * most * size);
+    let bytes = &text.as_bytes()[..units * size];
+    let mut machine = Machine::new(64);
+    let push = if size < 1 << 10 { size } else { bytes.len() };
+    for push in bytes.chunks(push) {
+        machine.feed(black_box(push)).unwrap();
+        black_box(machine.cut_state());
+    }
+}
+
+/// How a stream is divided into reads.
+enum Reads {
+    Large,
+    /// Each read has one event.
+    Events,
+}
+
+fn framing(reads: Reads, most: usize, units: usize) {
+    let (body, ends) = events(2 * most);
+    let body = &body[..ends[units - 1]];
+    let mut decoder = Decoder::new(&Limits::default());
+    let mut read = |mut bytes: &[u8]| {
+        while let Some(event) = decoder.next_event(&mut bytes).unwrap() {
+            black_box(&event);
+        }
+    };
+    match reads {
+        Reads::Large => body.chunks(16 << 10).for_each(|bytes| read(black_box(bytes))),
+        Reads::Events => {
+            let mut start = 0;
+            for &end in &ends[..units] {
+                read(black_box(&body[start..end]));
+                start = end;
+            }
+        }
+    }
+}
+
+/// Reads events in one buffer: framing and text delta.
+fn read(most: usize, units: usize) {
+    let (body, ends) = events(2 * most);
+    let mut reader = wire_of(Dialect::Chat).reader();
+    let mut decoder = Decoder::new(&Limits::default());
+    let (mut input, mut length) = (black_box(&body[..ends[units - 1]]), 0);
+    while let Some(event) = decoder.next_event(&mut input).unwrap() {
+        reader.read(&event.event, &event.data, &mut |delta| {
+            if let Delta::Text { text, .. } = delta {
+                length += text.len();
+            }
+        });
+    }
+    black_box(length);
+}
+
+/// Passes events through a relay in reads of 16 KiB.
+fn relay(most: usize, units: usize) {
+    let (body, ends) = events(2 * most);
+    let body = Bytes::from(body).slice(..ends[units - 1]);
+    let mut relay = Relay::new(Limits::default());
+    let mut forwarded = 0;
+    for start in (0..body.len()).step_by(16 << 10) {
+        let end = (start + (16 << 10)).min(body.len());
+        relay.handle_bytes(Duration::ZERO, black_box(body.slice(start..end)));
+        while let Some(output) = relay.poll_output() {
+            if let Output::Bytes(bytes) = output {
+                forwarded += bytes.len();
+            }
+        }
+    }
+    assert_eq!(forwarded, body.len());
+}
+
+/// Pushes the text after a cut, once a repeated anchor has been found in it.
+fn flow(most: usize, units: usize) {
+    const DELIVERED: usize = 16 << 10;
+    let text = sections(DELIVERED + 8 * most + 1024);
+    let mut slot = Slot::new(&Limits::default());
+    slot.push(&text[..DELIVERED]).unwrap();
+    let mut splice = Splice::new(&slot, Expect::Anchor, &Limits::default());
+    let anchor = splice.anchor().unwrap().range.start;
+    let flow = DELIVERED + 512;
+    splice.feed(&mut slot, &text[anchor..flow]).unwrap();
+    for at in (flow..flow + 4 * units).step_by(4) {
+        splice.feed(&mut slot, black_box(&text[at..at + 4])).unwrap();
+    }
+    assert!(slot.document().text() == &text[..flow + 4 * units]);
+}
+
+/// Returns at least that many bytes of sections as models write them, in ASCII: prose with a few escapes, numbers.
+fn sections(bytes: usize) -> String {
+    let mut random = Random(7);
+    let mut text = String::from("{\"title\": \"Report\", \"sections\": [");
+    let mut n = 0;
+    while text.len() < bytes {
+        write!(text, "{{\"id\": {n}, \"type\": \"paragraph\", \"content\": \"").unwrap();
+        for _ in 0..4 + random.below(12) {
+            text.push_str(
+                ["So ", "the plants grew ", "and then ", "\\\"more\\\" ", "of it.\\n", "after "][random.below(6)],
+            );
+        }
+        let (first, second) = (random.below(1_000_000), random.below(1000));
+        write!(text, "\", \"values\": [{first}, -{second}.5e-3, true, null]}}, ").unwrap();
+        n += 1;
+    }
+    text
+}
+
+/// Returns that many events of the recorded shape of a chat with `obfuscation`, and where each ends. The first one has the
+/// role and an empty text.
+fn events(count: usize) -> (Vec<u8>, Vec<usize>) {
+    let mut random = Random(11);
+    let text = sections(8 * count);
+    let (mut body, mut ends) = (String::new(), Vec::new());
+    let mut from = 0;
+    for n in 0..count {
+        let to = if n == 0 { 0 } else { from + 1 + random.below(8) };
+        let text = serde_json::Value::from(&text[from..to]);
+        let delta = if n == 0 {
+            format!("{{\"role\":\"assistant\",\"content\":{text},\"refusal\":null}}")
+        } else {
+            format!("{{\"content\":{text}}}")
+        };
+        let padding = &"Xa1b2C3d4E5f6G7h"[..1 + random.below(15)];
+        write!(
+            body,
+            "data: {{\"id\":\"chatcmpl-0123456789abcdef0123456789\",\"object\":\"chat.completion.chunk\",\"created\":1750000000,\
+             \"model\":\"gpt-4o-2024-08-06\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":\
+             [{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":null}}],\
+             \"obfuscation\":\"{padding}\"}}\n\n"
+        )
+        .unwrap();
+        ends.push(body.len());
+        from = to;
+    }
+    (body.into_bytes(), ends)
+}
+
+/// A xorshift generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound
+    }
+}
+
+/// A family of texts: its name, the start, what is repeated, and what closes each repetition.
+type Family = (&'static str, &'static str, &'static str, &'static str);
+
+const FAMILIES: [Family; 12] = [
+    ("deep-arrays", "", "[", "]"),
+    ("deep-objects", "", "{\"a\":", "}"),
+    ("escapes", "[\"", "\\n\\t", ""),
+    ("surrogates", "[\"", "\\ud83d\\ude00", ""),
+    ("escaped-quotes", "[\"", "\\\"\\\\", ""),
+    ("empty-strings", "[", "\"\",", ""),
+    ("non-ascii", "[\"", "é😀", ""),
+    ("digits", "[1", "4159", ""),
+    ("short-numbers", "[", "0,", ""),
+    ("white-space", "[", " \n\t\r", ""),
+    ("many-keys", "{", "\"key\":1,", ""),
+    ("long-string", "[\"", "a", ""),
+];
+
+/// Reads about `bytes` bytes of a family in pushes of about `size` bytes.
+fn read_family(&(_, start, unit, end): &Family, reader: &str, size: usize, bytes: usize) {
+    let count = bytes / (unit.len() + end.len());
+    let middle = if end.is_empty() { "" } else { "0" };
+    let text = [start, &unit.repeat(count), middle, &end.repeat(count)].concat();
+    let mut rest = &text[..];
+    let pushes = std::iter::from_fn(|| {
+        let end = (size.min(rest.len())..=rest.len()).find(|&at| rest.is_char_boundary(at))?;
+        let (push, after) = rest.split_at(end);
+        rest = after;
+        (!push.is_empty()).then_some(black_box(push))
+    });
+    match reader {
+        "machine" => {
+            let mut machine = Machine::new(bytes);
+            for push in pushes {
+                machine.feed(push.as_bytes()).unwrap();
+                black_box(machine.cut_state());
+            }
+        }
+        "document" => {
+            let mut document = Document::new(bytes);
+            for push in pushes {
+                document.push(push).unwrap();
+            }
+            assert_eq!(document.text().len(), text.len());
+        }
+        _ => panic!("no reader {reader}"),
+    }
+}
