@@ -37,6 +37,22 @@ pub fn section(n: usize, text: &mut String) {
     ));
 }
 
+/// Returns events of the recorded shape of a chat with `obfuscation`, with 5 characters of `text` in each.
+pub fn chat_events(text: &str) -> Vec<Vec<u8>> {
+    let event = |(n, piece): (usize, &str)| {
+        let content = serde_json::Value::from(piece);
+        let padding = &"0123456789abcdef"[..1 + n * 7 % 15];
+        format!(
+            "data: {{\"id\":\"chatcmpl-0123456789abcdef0123456789\",\"object\":\"chat.completion.chunk\",\"created\":1750000000,\
+             \"model\":\"gpt-4o-2024-08-06\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":\
+             [{{\"index\":0,\"delta\":{{\"content\":{content}}},\"logprobs\":null,\"finish_reason\":null}}],\
+             \"obfuscation\":\"{padding}\"}}\n\n"
+        )
+        .into_bytes()
+    };
+    pieces(text, 5).into_iter().enumerate().map(event).collect()
+}
+
 /// Splits `text` into pieces of roughly this many bytes that end between characters.
 pub fn pieces(text: &str, bytes: usize) -> Vec<&str> {
     let mut rest = text;
