@@ -74,6 +74,7 @@ fn machine(size: usize, most: usize, units: usize) {
 }
 
 /// How a stream is divided into reads.
+#[derive(Clone, Copy)]
 enum Reads {
     Large,
     /// Each read has one event.
