@@ -4,6 +4,8 @@
 //! counts, and the token that the last byte belongs to. It keeps no text and tolerates nothing: a byte that the grammar
 //! rejects is returned through [`Machine::deviation`], and the machine stays before that byte.
 
+mod marked;
+
 use super::close;
 use super::event::{Event, Live, Scalar, Sink, Span};
 use super::grammar::{self, Act, State, Step};
@@ -265,7 +267,7 @@ impl Machine {
     /// Picks the fast path for a push of this length.
     #[inline(always)]
     fn take<P: Push, S: Sink + ?Sized>(&mut self, push: P, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
-        let Some(word) = push.short() else { return self.run(push, out) };
+        let Some(word) = push.short() else { return self.take_long(push, out) };
         // Most pushes of a stream are short, and lie inside a string.
         let length = push.left();
         if self.state == State::Plain && word.plain() == length {
@@ -276,7 +278,31 @@ impl Machine {
             }
             return Ok(length);
         }
-        self.run(word, out)
+        if self.state.has_runs() && self.state != State::Plain && word.digits() == length {
+            self.offset += length;
+            return Ok(length);
+        }
+        self.emitted = self.certain_string();
+        let result = self.run(word, out);
+        self.end_fragment(out);
+        result
+    }
+
+    /// Takes a push of more than eight bytes.
+    #[inline(never)]
+    fn take_long<P: Push, S: Sink + ?Sized>(&mut self, push: P, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
+        self.emitted = self.certain_string();
+        let result = if push.left() < marked::SHORTEST { self.run(push, out) } else { self.run_marked(push, out) };
+        self.end_fragment(out);
+        result
+    }
+
+    /// At the end of a push: emits the open string as far as it is certain.
+    #[inline(always)]
+    fn end_fragment<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
+        if !out.sink.is_idle() && self.in_string() && !self.in_key {
+            self.fragment(self.certain_string(), out);
+        }
     }
 
     /// Runs over the input with the state in a register. The table of the grammar decides every byte. The fast paths
@@ -284,9 +310,6 @@ impl Machine {
     #[inline(never)]
     fn run<I: Input, S: Sink + ?Sized>(&mut self, mut input: I, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
         let base = self.offset;
-        if !out.sink.is_idle() && self.in_string() {
-            self.emitted = self.certain_string();
-        }
         let len = input.left();
         let mut state = self.state;
         let result = loop {
@@ -405,9 +428,6 @@ impl Machine {
         };
         self.state = state;
         self.offset = base + len - input.left();
-        if !out.sink.is_idle() && self.in_string() && !self.in_key {
-            self.fragment(self.certain_string(), out);
-        }
         result
     }
 

@@ -8,6 +8,7 @@ mod close;
 pub(crate) mod edit;
 pub(crate) mod event;
 mod grammar;
+mod index;
 pub(crate) mod machine;
 pub mod repair;
 mod scan;

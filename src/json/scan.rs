@@ -1,5 +1,7 @@
 //! Bulk skipping: how far the machine may run without looking at single bytes.
 
+use super::index::Index;
+
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
@@ -29,12 +31,18 @@ pub(super) trait Input {
 }
 
 /// A push, before the fast path for its length is picked.
-pub(super) trait Push: Input {
+pub(super) trait Push: Input + Sized {
     /// The same bytes in a register.
     type Short: Input;
 
     /// Returns `None` for more than eight bytes.
     fn short(&self) -> Option<Self::Short>;
+
+    /// Returns the first bytes, at most `length`.
+    fn start(&self, length: usize) -> Self;
+
+    /// Returns where the tokens are, with `in_string` as [`Index::new`] has it.
+    fn index(&self, in_string: bool) -> Option<Index<'_>>;
 }
 
 impl Push for &[u8] {
@@ -43,6 +51,14 @@ impl Push for &[u8] {
     #[inline(always)]
     fn short(&self) -> Option<Word> {
         Word::new(self)
+    }
+
+    fn start(&self, length: usize) -> Self {
+        self.get(..length).unwrap_or(self)
+    }
+
+    fn index(&self, in_string: bool) -> Option<Index<'_>> {
+        Index::new(self, in_string, false)
     }
 }
 
@@ -64,6 +80,14 @@ impl Push for Encoded<&[u8]> {
     #[inline(always)]
     fn short(&self) -> Option<Encoded<Word>> {
         Word::new(self.0).map(Encoded)
+    }
+
+    fn start(&self, length: usize) -> Self {
+        Self(self.0.start(length))
+    }
+
+    fn index(&self, in_string: bool) -> Option<Index<'_>> {
+        Index::new(self.0, in_string, true)
     }
 }
 
@@ -229,6 +253,46 @@ impl Input for Word {
     fn character(&self) -> usize {
         character(self.bytes as u32)
     }
+}
+
+/// Returns where the number that begins at `at` ends, if a byte follows it.
+#[inline(always)]
+pub(super) fn number_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut at = at + usize::from(bytes.get(at) == Some(&b'-'));
+    match bytes.get(at)? {
+        b'0' => at += 1,
+        b'1'..=b'9' => at = digits_end(bytes, at + 1),
+        _ => return None,
+    }
+    if bytes.get(at) == Some(&b'.') {
+        at = digits_end(bytes, at + 1);
+        if bytes.get(at - 1) == Some(&b'.') {
+            return None;
+        }
+    }
+    if let Some(b'e' | b'E') = bytes.get(at) {
+        at += 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        if !bytes.get(at)?.is_ascii_digit() {
+            return None;
+        }
+        at = digits_end(bytes, at);
+    }
+    (at < bytes.len()).then_some(at)
+}
+
+/// Returns where the digits end that begin at `at`; there may be none.
+#[inline(always)]
+fn digits_end(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(&word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        bytes_examined(8);
+        let stop = not_digit(u64::from_le_bytes(word));
+        if stop != 0 {
+            return at + stop.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// Returns the number of leading bytes that `stops` does not mark.

@@ -29,6 +29,7 @@ mod json;
 mod layers;
 #[cfg(feature = "stream")]
 mod live;
+mod long_pushes;
 mod overlap;
 mod paths;
 mod promises;

@@ -1,0 +1,436 @@
+//! Finds where the tokens of a long push are, 64 bytes at a time: brackets, colons and commas outside of strings, both
+//! quotes of a string, and the first byte of a number or a literal. These positions are the *marks*; every byte between
+//! two of them is white space, text of a string, or the rest of a number or literal.
+//!
+//! Knows nothing of the grammar: what a mark means is the machine's to say. It checks what lies inside of strings, so
+//! that the machine need not: control characters, escapes, and the encoding. It ends before the first block of 64 bytes
+//! in which one of them is wrong, and the machine finds the byte.
+
+use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
+
+use super::scan::{self, bytes_examined};
+
+/// The number of bytes that are looked at together: a bit of a word for each.
+const BLOCK: usize = 64;
+/// The number of marks that are found ahead of the machine.
+const ROOM: usize = 256;
+/// The number of bytes whose encoding is checked at once.
+const CHECKED: usize = 4096;
+/// The longest escape is a surrogate pair: `\ud83d\ude00`.
+const ESCAPE: usize = 12;
+/// The number of marks that a member with a value that is no container may have, with the comma after it, and one more.
+pub(super) const AHEAD: usize = 7;
+/// Set in the position of a closing quote if the string has an escape.
+const HAS_ESCAPE: u32 = 1 << 31;
+
+/// The marks of a push, in order.
+pub(super) struct Index<'a> {
+    bytes: &'a [u8],
+    level: Level,
+    /// The positions that were found last, and after them several that are the end of the bytes.
+    marks: [Mark; ROOM + BLOCK],
+    /// Which bytes of the newest blocks are no digits, the oldest block first, and where that one begins.
+    no_digits: [u64; ROOM / BLOCK],
+    blocks_start: usize,
+    /// The mark that comes next.
+    next: usize,
+    /// How many were found.
+    count: usize,
+    /// Up to where marks were found: a multiple of [`BLOCK`], or the end of the bytes.
+    end: usize,
+    /// Up to where the encoding is known to be right. Bytes that are all ASCII need no check.
+    encoded: usize,
+    /// Whether no more marks can be found.
+    is_over: bool,
+    carry: Carry,
+}
+
+/// What a block has to know of those before it.
+#[derive(Clone, Copy, Default)]
+struct Carry {
+    /// 1 if the last byte is the backslash of an escape, else 0.
+    is_escaped: u64,
+    /// All bits if a string is open, else 0.
+    in_string: u64,
+    /// 1 if the open string has an escape, else 0.
+    has_escape: u64,
+    /// 1 if the last byte is of a number, a literal, or something that is no token, else 0.
+    in_scalar: u64,
+    /// Which of the last 64 bytes begin an escape; the last byte is the highest bit.
+    escapes: u64,
+}
+
+/// The position of a token.
+#[derive(Clone, Copy)]
+pub(super) struct Mark(u32);
+
+impl Mark {
+    #[inline(always)]
+    pub(super) fn at(self) -> usize {
+        (self.0 & !HAS_ESCAPE) as usize
+    }
+
+    /// Of a closing quote: whether the string has an escape.
+    #[inline(always)]
+    pub(super) fn has_escape(self) -> bool {
+        self.0 & HAS_ESCAPE != 0
+    }
+}
+
+impl<'a> Index<'a> {
+    /// The number of bytes that one index can have: a position has 31 bits.
+    pub(super) const LONGEST: usize = 1 << 30;
+
+    /// Begins before `bytes`, between two tokens or, if `in_string`, between two characters of a string.
+    /// `is_encoded`: their encoding is right. `None` on processors without the instructions that make this fast.
+    pub(super) fn new(bytes: &'a [u8], in_string: bool, is_encoded: bool) -> Option<Self> {
+        let level = Level::new();
+        if level.is_fallback() {
+            return None;
+        }
+        let carry = Carry { in_string: if in_string { u64::MAX } else { 0 }, ..Carry::default() };
+        let encoded = if is_encoded { bytes.len() } else { 0 };
+        let is_over = bytes.len() > Self::LONGEST;
+        Some(Self {
+            bytes,
+            level,
+            marks: [Mark(bytes.len() as u32); ROOM + BLOCK],
+            no_digits: [0; ROOM / BLOCK],
+            blocks_start: 0,
+            next: 0,
+            count: 0,
+            end: 0,
+            encoded,
+            is_over,
+            carry,
+        })
+    }
+
+    /// Returns the position of the next mark without passing it; the number of bytes after the last one.
+    #[inline(always)]
+    pub(super) fn peek(&mut self) -> usize {
+        self.mark().at()
+    }
+
+    /// Passes the mark that [`peek`](Self::peek) returned.
+    #[inline(always)]
+    pub(super) fn pass(&mut self) {
+        self.next += 1;
+    }
+
+    /// Returns the next marks without passing them. Those that were not found yet are at the end of the bytes.
+    #[inline(always)]
+    pub(super) fn ahead(&self) -> Option<&[Mark; AHEAD]> {
+        self.marks.get(self.next..)?.first_chunk()
+    }
+
+    /// Passes some of the marks that [`ahead`](Self::ahead) returned.
+    #[inline(always)]
+    pub(super) fn skip(&mut self, count: usize) {
+        self.next += count;
+    }
+
+    /// After an opening quote: passes the closing one. `None` if it is not among the marks.
+    #[inline(always)]
+    pub(super) fn close(&mut self) -> Option<Mark> {
+        let mark = self.mark();
+        self.next += 1;
+        (mark.at() < self.bytes.len()).then_some(mark)
+    }
+
+    /// Returns the byte at a position, 0 after the last one.
+    #[inline(always)]
+    pub(super) fn byte(&self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or(0)
+    }
+
+    /// Returns all bytes.
+    #[inline(always)]
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Returns the last place in the open string that is known to be between two characters, outside of an escape and
+    /// of a surrogate pair, when no marks are left. The string began at `start`, or before the bytes.
+    pub(super) fn last_place(&self, start: usize) -> usize {
+        let escapes = self.carry.escapes >> (BLOCK - ESCAPE);
+        if escapes != 0 {
+            // The first one of those that may be open: if it is the second half of a pair, it is whole.
+            return start.max((self.end + escapes.trailing_zeros() as usize).saturating_sub(ESCAPE));
+        }
+        let last = self.bytes.get(..self.end).unwrap_or_default().iter().rev().take(3);
+        let cut = last.copied().position(|byte| byte >= 0xc0).map_or(0, |n| n + 1);
+        start.max(self.end - cut)
+    }
+
+    /// Whether the string that is open after the last mark has an escape.
+    pub(super) fn has_open_escape(&self) -> bool {
+        self.carry.has_escape != 0
+    }
+
+    #[inline(always)]
+    fn mark(&mut self) -> Mark {
+        match self.marks.get(self.next) {
+            Some(&mark) if mark.at() < self.bytes.len() => mark,
+            _ => self.fill(),
+        }
+    }
+
+    /// Finds more marks; returns the first one, which is at the end of the bytes if there is none.
+    #[inline(never)]
+    fn fill(&mut self) -> Mark {
+        (self.next, self.count) = (0, 0);
+        let level = self.level;
+        dispatch!(level, simd => self.fill_with(simd));
+        let end = Mark(self.bytes.len() as u32);
+        self.marks.iter_mut().skip(self.count).take(AHEAD).for_each(|mark| *mark = end);
+        self.marks[0]
+    }
+
+    #[inline(always)]
+    fn fill_with<S: Simd>(&mut self, simd: S) {
+        while self.count == 0 && !self.is_over {
+            self.blocks_start = self.end;
+            for _ in 0..ROOM / BLOCK {
+                let rest = self.bytes.get(self.end..).unwrap_or_default();
+                self.is_over = match rest.first_chunk::<BLOCK>() {
+                    Some(block) => !self.block(simd, block, BLOCK),
+                    None => {
+                        let mut block = [b' '; BLOCK];
+                        block.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+                        let _ = !rest.is_empty() && self.block(simd, &block, rest.len());
+                        true
+                    }
+                };
+                if self.is_over {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Finds the marks of the next block, of which `length` bytes are the text's. Returns whether the block is in
+    /// order.
+    #[inline(always)]
+    fn block<S: Simd>(&mut self, simd: S, block: &[u8; BLOCK], length: usize) -> bool {
+        bytes_examined(BLOCK);
+        let text = u8x64::simd_from(simd, *block);
+        let mut carry = self.carry;
+
+        let beyond_ascii = text.simd_ge(u8x64::splat(simd, 0x80));
+        if beyond_ascii.any_true() && !self.is_encoded(length) {
+            return false;
+        }
+        if carry.in_string & !carry.is_escaped == u64::MAX && is_plain(text) {
+            carry.escapes = if length == BLOCK { 0 } else { carry.escapes >> length };
+            self.carry = carry;
+            self.end += length;
+            return true;
+        }
+
+        let backslashes = equal(text, b'\\');
+        let escaped = carry.escaped(backslashes);
+        let quotes = equal(text, b'"') & !escaped;
+        let in_string = prefix_xor(quotes) ^ carry.in_string;
+        carry.in_string = ((in_string as i64) >> 63) as u64;
+
+        let blank = text.simd_le(u8x64::splat(simd, b' ')).to_bitmask();
+        let control = blank & !equal(text, b' ');
+        if control != 0
+            && (control & in_string) | (control & !(equal(text, b'\n') | equal(text, b'\r') | equal(text, b'\t'))) != 0
+        {
+            return false;
+        }
+
+        let mut escaped_ends = 0;
+        if escaped | carry.has_escape != 0 {
+            if !self.are_escapes(escaped) {
+                return false;
+            }
+            // The sum carries an escape to the end of its string.
+            let (sum, out) = in_string.overflowing_add(escaped & in_string);
+            let (sum, more) = sum.overflowing_add(carry.has_escape);
+            carry.has_escape = u64::from(out | more);
+            escaped_ends = sum & quotes & !in_string;
+        }
+        let escapes = backslashes & !escaped;
+        carry.escapes = if length == BLOCK { escapes } else { escapes << (BLOCK - length) | carry.escapes >> length };
+
+        let digits = (text - u8x64::splat(simd, b'0')).simd_le(u8x64::splat(simd, 9)).to_bitmask();
+        self.no_digits[(self.end - self.blocks_start) / BLOCK % (ROOM / BLOCK)] = !digits;
+
+        // An opening bracket and a brace differ in this bit, and so do a closing one and its brace.
+        let folded = text | u8x64::splat(simd, b'{' ^ b'[');
+        let openers = folded.simd_eq(u8x64::splat(simd, b'{'));
+        let closers = folded.simd_eq(u8x64::splat(simd, b'}'));
+        let separators = text.simd_eq(u8x64::splat(simd, b',')) | text.simd_eq(u8x64::splat(simd, b':'));
+        let structural = (openers | closers | separators).to_bitmask() & !in_string;
+        let scalars = !(structural | blank | quotes | in_string);
+        let starts = scalars & !(scalars << 1 | carry.in_scalar);
+        carry.in_scalar = scalars >> (BLOCK - 1);
+
+        self.carry = carry;
+        self.write(structural | quotes | starts, escaped_ends);
+        self.end += length;
+        true
+    }
+
+    /// Returns where the number that begins at `at` ends, if a byte follows it.
+    #[inline(always)]
+    pub(super) fn number_end(&self, at: usize) -> Option<usize> {
+        let (block, shift) = ((at - self.blocks_start) / BLOCK, at % BLOCK);
+        let words = self.no_digits.get(block..).and_then(|words| words.first_chunk::<2>());
+        match words {
+            // A byte of each is a bit, the first one the lowest.
+            Some(&[first, second]) if at + BLOCK < self.end => {
+                let no_digits = first >> shift | second << 1 << (BLOCK - 1 - shift);
+                short_number_end(self.bytes, at, no_digits).or_else(|| scan::number_end(self.bytes, at))
+            }
+            _ => scan::number_end(self.bytes, at),
+        }
+    }
+
+    /// Whether the encoding of the next `length` bytes is right, apart from a character that the end of all bytes cuts.
+    fn is_encoded(&mut self, length: usize) -> bool {
+        let end = self.end + length;
+        if self.encoded < end {
+            let start = self.encoded.max(self.end);
+            let stop = self.bytes.len().min(start + CHECKED);
+            self.encoded = match simdutf8::compat::from_utf8(self.bytes.get(start..stop).unwrap_or_default()) {
+                Ok(_) => stop,
+                Err(error) if error.error_len().is_none() && stop == self.bytes.len() => stop,
+                Err(error) => start + error.valid_up_to(),
+            };
+        }
+        self.encoded >= end
+    }
+
+    /// Whether an escape goes on rightly at each of these places in the next block, as far as there are bytes.
+    #[inline(always)]
+    fn are_escapes(&self, places: u64) -> bool {
+        bits(places).all(|place| {
+            let rest = self.bytes.get(self.end + place..).unwrap_or_default();
+            match rest {
+                [b'u', rest @ ..] => match rest.first_chunk() {
+                    Some(&four) => are_hex_digits(four),
+                    None => rest.iter().all(u8::is_ascii_hexdigit),
+                },
+                [byte, ..] => matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't'),
+                [] => true,
+            }
+        })
+    }
+
+    /// Appends the marks of the next block; those of `escaped_ends` are closing quotes of strings with an escape.
+    #[inline(always)]
+    fn write(&mut self, marks: u64, escaped_ends: u64) {
+        let Some(slots) = self.marks.get_mut(self.count..).and_then(|free| free.first_chunk_mut::<BLOCK>()) else {
+            return;
+        };
+        let mut rest = marks;
+        // Eight at a time, although some of them may not exist: a branch for each mark would be guessed wrong too often.
+        for eight in slots.as_chunks_mut::<8>().0 {
+            if rest == 0 {
+                break;
+            }
+            for slot in eight {
+                *slot = Mark((self.end as u32).wrapping_add(rest.trailing_zeros()));
+                rest &= rest.wrapping_sub(1);
+            }
+        }
+        for end in bits(escaped_ends) {
+            let before = marks & !(u64::MAX << end);
+            slots[before.count_ones() as usize % BLOCK].0 |= HAS_ESCAPE;
+        }
+        self.count += marks.count_ones() as usize;
+    }
+}
+
+impl Carry {
+    /// Returns which bytes of a block are escaped by the backslash before them.
+    #[inline(always)]
+    fn escaped(&mut self, backslashes: u64) -> u64 {
+        if backslashes == 0 {
+            return std::mem::take(&mut self.is_escaped);
+        }
+        // In a run of backslashes every second one is escaped. A subtraction borrows through each run, and so tells
+        // those at even places from those at odd ones.
+        const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+        let begins = backslashes & !self.is_escaped;
+        let alternating = (begins << 1 | ODD).wrapping_sub(begins) ^ ODD;
+        let escaped = alternating ^ (backslashes | self.is_escaped);
+        self.is_escaped = (alternating & backslashes) >> (BLOCK - 1);
+        escaped
+    }
+}
+
+/// Returns where a number of less than 62 bytes without an exponent ends. A bit of `no_digits` is set for each byte from
+/// `at` on that is no digit.
+#[inline(always)]
+fn short_number_end(bytes: &[u8], at: usize, no_digits: u64) -> Option<usize> {
+    let digits = |from: u32| (no_digits >> (from & 63)).trailing_zeros();
+    let sign = u32::from(bytes.get(at) == Some(&b'-'));
+    let mut length = sign + digits(sign);
+    if length == sign || length > 60 || length > sign + 1 && bytes.get(at + sign as usize) == Some(&b'0') {
+        return None;
+    }
+    if bytes.get(at + length as usize) == Some(&b'.') {
+        let fraction = digits(length + 1);
+        length += 1 + fraction;
+        if fraction == 0 || length > 62 {
+            return None;
+        }
+    }
+    let end = at + length as usize;
+    (!matches!(bytes.get(end)?, b'e' | b'E')).then_some(end)
+}
+
+/// Returns which bytes of a block are `byte`.
+#[inline(always)]
+fn equal<S: Simd>(block: u8x64<S>, byte: u8) -> u64 {
+    block.simd_eq(u8x64::splat(block.witness(), byte)).to_bitmask()
+}
+
+/// Whether all of a block stands for itself inside a string, if its encoding is right.
+#[inline(always)]
+fn is_plain<S: Simd>(block: u8x64<S>) -> bool {
+    let [quote, backslash, space] = [b'"', b'\\', b' '].map(
+        #[inline(always)]
+        |byte| u8x64::splat(block.witness(), byte),
+    );
+    !(block.simd_eq(quote) | block.simd_eq(backslash) | block.simd_lt(space)).any_true()
+}
+
+/// Sets each bit to the parity of the bits up to it.
+#[inline(always)]
+fn prefix_xor(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}
+
+/// Returns the places of the bits that are set, the lowest first.
+#[inline(always)]
+fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        place
+    })
+}
+
+/// Whether these are hexadecimal digits: a byte's high bit is set where it is not below a limit.
+#[inline(always)]
+fn are_hex_digits(bytes: [u8; 4]) -> bool {
+    const ONES: u32 = 0x0101_0101;
+    let v = u32::from_le_bytes(bytes);
+    let from = |v: u32, first: u8| v.wrapping_add(ONES * (0x80 - first) as u32);
+    let lower = v | ONES * 0x20;
+    let is_digit = from(v, b'0') & !from(v, b'9' + 1);
+    let is_letter = from(lower, b'a') & !from(lower, b'f' + 1);
+    (is_digit | is_letter) & !v & ONES * 0x80 == ONES * 0x80
+}
+
+#[cfg(test)]
+mod tests;
