@@ -11,12 +11,14 @@ use std::process::{Command, Stdio};
 use actson::feeder::{PushJsonFeeder, SliceJsonFeeder};
 use actson::options::JsonParserOptionsBuilder;
 use actson::{JsonEvent, JsonParser};
+use bufjson::lexical::Token;
+use bufjson::lexical::fixed::FixedAnalyzer;
 use jiter::{JsonValue, PartialMode};
 use jsonmodem::{ParserOptions, StreamingParser};
 use restitch::Document;
 use restitch::json::{CloseOptions, Event, Live, PathSegment, Sink};
-use restitch::internal::json::{Machine};
-use restitch_peers::input::{Input, corpus, pieces, sections};
+use restitch::internal::json::Machine;
+use restitch_peers::input::{Input, corpus, generated, pieces, sections, streams};
 use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::{Party, median, race};
 use serde::de::IgnoredAny;
@@ -44,7 +46,7 @@ fn main() {
         live(&text);
     }
     if wanted('e') {
-        whole(&text);
+        whole();
     }
 }
 
@@ -419,52 +421,99 @@ fn jsonriver(deltas: &[&str]) -> Option<f64> {
     Some(median(times))
 }
 
+/// The columns of table e. The ratio in each cell is to the one at [`BASE`].
+const WHOLE: [&str; 10] = [
+    "restitch `Machine`",
+    "`Machine`, pushes of 4 KiB",
+    "`Machine`, events counted",
+    "serde_json `IgnoredAny`, and simdutf8",
+    "sonic-rs `IgnoredAny`",
+    "simd-json tape, and a copy",
+    "bufjson parser",
+    "serde_json `Value`",
+    "actson",
+    "jiter `JsonValue`",
+];
+const BASE: usize = 3;
+
 /// Table e: whole buffers.
-fn whole(text: &str) {
-    let mut inputs = vec![Input { name: "1 MiB of sections".to_owned(), text: text.to_owned() }];
+fn whole() {
+    let mut inputs = generated(MIB);
+    let generated = inputs.len();
+    inputs.extend(streams());
     let benches = ["twitter", "citm_catalog", "canada"];
     inputs.extend(corpus().into_iter().filter(|input| benches.contains(&input.name.as_str())));
-    let mut rows = vec![row([
-        "MiB/s (÷ `IgnoredAny`)",
-        "restitch `Machine`",
-        "`Machine`, events counted",
-        "serde_json `IgnoredAny`",
-        "serde_json `Value`",
-        "actson",
-        "jiter `JsonValue`",
-    ])];
-    for Input { name, text } in &inputs {
-        let mut parties = [
-            Party::new("", || {
-                let mut machine = Machine::new(DEPTH);
-                machine.feed(black_box(text.as_bytes())).expect("restitch accepts the input");
-                assert!(machine.is_done(), "the input is one document");
-            }),
-            Party::new("", || {
-                let mut sink = Counting::default();
-                Machine::new(DEPTH).feed_text(black_box(text), &mut sink).expect("restitch accepts the input");
-                black_box((sink.events, sink.bytes));
-            }),
-            Party::new("", || {
-                black_box(serde_json::from_slice::<IgnoredAny>(black_box(text.as_bytes())).expect("it is JSON"));
-            }),
-            Party::new("", || {
-                black_box(serde_json::from_slice::<serde_json::Value>(black_box(text.as_bytes())).expect("it is JSON"));
-            }),
-            Party::new("", || {
-                let mut parser = JsonParser::new(SliceJsonFeeder::new(black_box(text.as_bytes())));
-                while let Some(event) = parser.next_event().expect("actson accepts the input") {
-                    black_box(event);
-                }
-            }),
-            Party::new("", || {
-                black_box(JsonValue::parse(black_box(text.as_bytes()), false).expect("jiter accepts the input"));
-            }),
-        ];
-        let times = race(&mut parties, ROUNDS);
-        let speed = |n: usize| text.len() as f64 / MIB as f64 / (times.median(n) / 1e9);
-        let cells = (0..parties.len()).map(|n| format!("{:.0} ({:.2})", speed(n), 1.0 / times.ratio(n, 2)));
+    let mut rows = vec![row(["MiB/s (÷ `IgnoredAny` and simdutf8)"])];
+    rows[0].extend(WHOLE.map(str::to_owned));
+    let mut ratios = vec![Vec::new(); WHOLE.len()];
+    for (n, Input { name, text }) in inputs.iter().enumerate() {
+        let times = race(&mut whole_parties(text), ROUNDS);
+        let speed = |party: usize| text.len() as f64 / MIB as f64 / (times.median(party) / 1e9);
+        let ratio = |party: usize| 1.0 / times.ratio(party, BASE);
+        let cells = (0..WHOLE.len()).map(|party| format!("{:.0} ({:.2})", speed(party), ratio(party)));
         rows.push(std::iter::once(name.clone()).chain(cells).collect());
+        if n < generated {
+            ratios.iter_mut().enumerate().for_each(|(party, ratios)| ratios.push(ratio(party).ln()));
+        }
     }
+    let mean = |logs: &Vec<f64>| format!("({:.2})", (logs.iter().sum::<f64>() / logs.len() as f64).exp());
+    rows.push(std::iter::once("geometric mean of the generated texts".to_owned()).chain(ratios.iter().map(mean)).collect());
     print("e. Whole buffers", &rows);
+}
+
+/// The parties of table e, in the order of [`WHOLE`].
+fn whole_parties(text: &str) -> [Party<'_>; WHOLE.len()] {
+    let bytes = text.as_bytes();
+    let machine = |size: usize| {
+        move || {
+            let mut machine = Machine::new(DEPTH);
+            for push in bytes.chunks(size) {
+                machine.feed(black_box(push)).expect("restitch accepts the input");
+            }
+            assert!(machine.is_done(), "the input is one document");
+        }
+    };
+    let mut copy = Vec::with_capacity(bytes.len());
+    [
+        Party::new(WHOLE[0], machine(bytes.len())),
+        Party::new(WHOLE[1], machine(4096)),
+        Party::new(WHOLE[2], || {
+            let mut sink = Counting::default();
+            Machine::new(DEPTH).feed_text(black_box(text), &mut sink).expect("restitch accepts the input");
+            black_box((sink.events, sink.bytes));
+        }),
+        Party::new(WHOLE[3], || {
+            simdutf8::basic::from_utf8(black_box(bytes)).expect("it is UTF-8");
+            black_box(serde_json::from_slice::<IgnoredAny>(black_box(bytes)).expect("it is JSON"));
+        }),
+        Party::new(WHOLE[4], || {
+            black_box(sonic_rs::from_slice::<IgnoredAny>(black_box(bytes)).expect("it is JSON"));
+        }),
+        Party::new(WHOLE[5], move || {
+            copy.clear();
+            copy.extend_from_slice(black_box(bytes));
+            black_box(simd_json::to_tape(&mut copy).expect("it is JSON"));
+        }),
+        Party::new(WHOLE[6], move || {
+            let mut parser = FixedAnalyzer::new(black_box(bytes)).into_parser();
+            loop {
+                match parser.next_meaningful() {
+                    Token::Eof => break,
+                    token => assert_ne!(black_box(token), Token::Err, "bufjson accepts the input"),
+                }
+            }
+        }),
+        Party::new(WHOLE[7], || {
+            black_box(serde_json::from_slice::<serde_json::Value>(black_box(bytes)).expect("it is JSON"));
+        }),
+        Party::new(WHOLE[8], move || {
+            let mut parser = JsonParser::new(SliceJsonFeeder::new(black_box(bytes)));
+            while let Some(event) = parser.next_event().expect("actson accepts the input") {
+                black_box(event);
+            }
+        }),
+        Party::new(WHOLE[9], || {
+            black_box(JsonValue::parse(black_box(bytes), false).expect("jiter accepts the input"));
+        }),
+    ]
 }
