@@ -13,7 +13,7 @@ use super::scan::{self, bytes_examined};
 /// The number of bytes that are looked at together: a bit of a word for each.
 const BLOCK: usize = 64;
 /// The number of marks that are found ahead of the machine.
-const ROOM: usize = 256;
+const ROOM: usize = 512;
 /// The number of bytes whose encoding is checked at once.
 const CHECKED: usize = 4096;
 /// The longest escape is a surrogate pair: `\ud83d\ude00`.

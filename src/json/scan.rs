@@ -421,6 +421,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_follows_a_short_root_is_not_looked_at() {
+        let (mut machine, text) = (Machine::new(8), format!("[1, \"a\"]{}", " ".repeat(4000)));
+        LOOKED.set(0);
+        assert_eq!(machine.feed(text.as_bytes()), Ok(8));
+        assert!(LOOKED.get() < 200, "{} looks", LOOKED.get());
+    }
+
     /// The slow twin of [`Input::plain`], which goes byte by byte.
     fn is_plain(byte: u8) -> bool {
         (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\'

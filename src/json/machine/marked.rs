@@ -21,9 +21,15 @@ impl Machine {
     ) -> Result<usize, SyntaxError> {
         let start = self.offset;
         while push.left() >= SHORTEST && !self.is_done() {
-            if self.in_token() && self.state != State::Plain {
-                let step = self.run(push.start(STEP), out)?;
-                push.skip(step);
+            // Many roots are short: an index of what follows them would be made in vain.
+            let step = match self.state {
+                State::Start => SHORTEST,
+                state if state.in_token() && state != State::Plain => STEP,
+                _ => 0,
+            };
+            if step > 0 {
+                let taken = self.run(push.start(step), out)?;
+                push.skip(taken);
                 continue;
             }
             let piece = push.start(Index::LONGEST);
