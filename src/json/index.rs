@@ -18,6 +18,8 @@ const ROOM: usize = 512;
 const CHECKED: usize = 4096;
 /// The longest escape is a surrogate pair: `\ud83d\ude00`.
 const ESCAPE: usize = 12;
+/// The number of escapes in a block from which on they are checked together.
+const MANY_ESCAPES: u32 = 4;
 /// The number of marks that a member with a value that is no container may have, with the comma after it, and one more.
 pub(super) const AHEAD: usize = 7;
 /// Set in the position of a closing quote if the string has an escape.
@@ -244,7 +246,9 @@ impl<'a> Index<'a> {
 
         let mut escaped_ends = 0;
         if escaped | carry.has_escape != 0 {
-            if !self.are_escapes(escaped) {
+            // One by one, unless there are many.
+            let simple = if escaped.count_ones() > MANY_ESCAPES { simple_escapes(text) } else { 0 };
+            if !self.are_escapes(escaped & !simple) {
                 return false;
             }
             // The sum carries an escape to the end of its string.
@@ -391,6 +395,15 @@ fn equal<S: Simd>(block: u8x64<S>, byte: u8) -> u64 {
     block.simd_eq(u8x64::splat(block.witness(), byte)).to_bitmask()
 }
 
+/// Returns which bytes of a block make an escape of two bytes with a backslash before them.
+#[inline(always)]
+fn simple_escapes<S: Simd>(block: u8x64<S>) -> u64 {
+    let signs = equal(block, b'"') | equal(block, b'\\') | equal(block, b'/');
+    let letters =
+        equal(block, b'b') | equal(block, b'f') | equal(block, b'n') | equal(block, b'r') | equal(block, b't');
+    signs | letters
+}
+
 /// Whether all of a block stands for itself inside a string, if its encoding is right.
 #[inline(always)]
 fn is_plain<S: Simd>(block: u8x64<S>) -> bool {
@@ -426,10 +439,10 @@ fn are_hex_digits(bytes: [u8; 4]) -> bool {
     const ONES: u32 = 0x0101_0101;
     let v = u32::from_le_bytes(bytes);
     let from = |v: u32, first: u8| v.wrapping_add(ONES * (0x80 - first) as u32);
-    let lower = v | ONES * 0x20;
+    let lower = v | (ONES * 0x20);
     let is_digit = from(v, b'0') & !from(v, b'9' + 1);
     let is_letter = from(lower, b'a') & !from(lower, b'f' + 1);
-    (is_digit | is_letter) & !v & ONES * 0x80 == ONES * 0x80
+    (is_digit | is_letter) & !v & (ONES * 0x80) == ONES * 0x80
 }
 
 #[cfg(test)]
