@@ -155,7 +155,11 @@ fn messages(rng: &mut Rng, text: &mut String) {
 /// Prose of which nearly three quarters of the bytes are beyond ASCII.
 fn beyond_ascii(rng: &mut Rng, text: &mut String) {
     let words = 20 + rng.below(60);
-    text.push_str(&format!("{{\"id\": {}, \"content\": \"{}.\"}}", rng.below(1000), rng.words(&WORDS_BEYOND_ASCII, words)));
+    text.push_str(&format!(
+        "{{\"id\": {}, \"content\": \"{}.\"}}",
+        rng.below(1000),
+        rng.words(&WORDS_BEYOND_ASCII, words)
+    ));
 }
 
 /// Source code, and text whose characters are escaped.

@@ -16,8 +16,8 @@ use bufjson::lexical::fixed::FixedAnalyzer;
 use jiter::{JsonValue, PartialMode};
 use jsonmodem::{ParserOptions, StreamingParser};
 use restitch::Document;
-use restitch::json::{CloseOptions, Event, Live, PathSegment, Sink};
 use restitch::internal::json::Machine;
+use restitch::json::{CloseOptions, Event, Live, PathSegment, Sink};
 use restitch_peers::input::{Input, corpus, generated, pieces, sections, streams};
 use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::{Party, median, race};
@@ -457,7 +457,9 @@ fn whole() {
         }
     }
     let mean = |logs: &Vec<f64>| format!("({:.2})", (logs.iter().sum::<f64>() / logs.len() as f64).exp());
-    rows.push(std::iter::once("geometric mean of the generated texts".to_owned()).chain(ratios.iter().map(mean)).collect());
+    rows.push(
+        std::iter::once("geometric mean of the generated texts".to_owned()).chain(ratios.iter().map(mean)).collect(),
+    );
     print("e. Whole buffers", &rows);
 }
 
