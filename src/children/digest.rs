@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use crate::json::{Scalar, string};
+use super::work;
+use crate::json::{Scalar, Span, string};
 
 /// A digest of a member's key, independent of how the key is escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,10 +39,51 @@ impl KeyHash {
     }
 }
 
-/// Hashes a string as written, without its quotes.
-pub(super) fn of_string(raw: &str) -> u64 {
-    of_text(STRING, raw)
+/// The digest of a string that is still being written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenString {
+    /// The offset of its opening quote.
+    start: usize,
+    /// The end of the text that was hashed.
+    end: usize,
+    hasher: Hasher,
 }
+
+impl OpenString {
+    /// Begins a string whose opening quote is at `start`.
+    pub(super) fn new(start: usize) -> Self {
+        Self { start, end: start.saturating_add(1), hasher: Hasher::new(STRING) }
+    }
+
+    /// Hashes the text before `end`, where no escape is open, once enough of it has come: a short string is hashed
+    /// faster at once, and a long one must not wait for its end.
+    pub(super) fn advance(&mut self, text: &str, end: usize) {
+        if end.saturating_sub(self.end) >= STEP {
+            self.hash(text, end);
+        }
+    }
+
+    /// Returns the digest of the string, whose text with its quotes is `span`.
+    pub(super) fn finish(&mut self, text: &str, span: Span) -> u64 {
+        if self.start != span.start {
+            // Its start was missed.
+            *self = Self::new(span.start);
+        }
+        self.hash(text, span.end.saturating_sub(1));
+        self.hasher.finish()
+    }
+
+    fn hash(&mut self, text: &str, end: usize) {
+        let raw = Span { start: self.end, end }.of(text);
+        string::exact_pieces(raw, |piece| {
+            self.hasher.write(piece);
+        });
+        self.end = end;
+    }
+}
+
+/// Bytes of an open string that are hashed at once.
+const STEP: usize = 1024;
 
 /// Hashes a number, by its text, or a literal.
 pub(super) fn of_scalar(kind: Scalar, text: &str) -> u64 {
@@ -92,6 +134,7 @@ fn of_text(seed: u64, raw: &str) -> u64 {
 }
 
 /// A hash of bytes, eight at a time. It does not depend on how the bytes are split over writes.
+#[derive(Clone, Copy, Debug)]
 struct Hasher {
     hash: u64,
     /// The bytes of an incomplete word, the first one lowest.
@@ -105,6 +148,7 @@ impl Hasher {
     }
 
     fn write(&mut self, bytes: &[u8]) -> &mut Self {
+        work::bytes_read(bytes.len());
         let filled = (self.length % 8) as usize;
         let missing = if filled == 0 { 0 } else { (8 - filled).min(bytes.len()) };
         let (head, bytes) = bytes.split_at(missing);
@@ -190,6 +234,7 @@ mod tests {
     /// The expected values were computed by another program.
     #[test]
     fn digests_are_the_same_everywhere() {
+        let of_string = |raw| of_text(STRING, raw);
         assert_eq!(of_string("a"), 0x7148_2187_e465_4e93);
         assert_eq!(of_string(r"restitch \u00e9"), 0x3dcf_f9af_404c_c58a);
         assert_eq!(super::super::digest_of("[ 12 ]"), Some(0xa6b0_29e1_f62a_0bb1));

@@ -16,12 +16,6 @@ struct Entry {
 }
 
 impl Index {
-    /// Creates an index with room for this many positions.
-    pub(super) fn with_room(positions: usize) -> Self {
-        let size = positions.next_power_of_two().max(SMALLEST);
-        Self { heads: vec![NONE; size], entries: Vec::with_capacity(size) }
-    }
-
     /// Adds the next position, with this hash. There are fewer than `u32::MAX` positions.
     pub(super) fn push(&mut self, hash: u32) {
         if self.entries.len() == self.heads.len() {

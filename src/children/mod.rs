@@ -2,8 +2,10 @@
 //!
 //! A digest is canonical: it does not depend on white space, escapes, the order of members or the chunking. So a value
 //! that is received again, perhaps reformatted, is found without reading the delivered text. Values that differ may
-//! have the same digest, by chance or by intent: a digest is no security boundary, and a hit is a candidate for
-//! [`same_value`].
+//! have the same digest: by intent, since a digest is no security boundary; by chance, once in 2^64 pairs; and where a
+//! key is repeated in an object, since the sum over members loses the order of its values. A hit is a candidate for
+//! [`same_value`], or, where chance and intent do not matter, for [`Child::is_same`], which reads no text but where a key
+//! is repeated.
 //!
 //! ```
 //! use restitch::Document;
@@ -25,10 +27,11 @@
 mod digest;
 mod index;
 mod same;
+pub(crate) mod work;
 
 use crate::json::{Event, Frame, Kind, Live, Sink, Span};
-use digest::Hash;
 pub use digest::KeyHash;
+use digest::{Hash, OpenString};
 use index::Index;
 pub use same::same_value;
 
@@ -36,7 +39,7 @@ pub use same::same_value;
 /// child, and the children of a container that has ended. Memory is for the open containers and, up to the limit, their
 /// children.
 ///
-/// A string is hashed when it ends. An index that is lent late, or misses a push, remembers what it sees and [knows
+/// A long string is hashed while it is written. An index that is lent late, or misses a push, remembers what it sees and [knows
 /// what is missing](Self::remembers_all). Where a document is [restored](crate::Document::restore), continue with a
 /// clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
@@ -50,6 +53,9 @@ pub struct ChildIndex {
     keys: Index,
     limit: usize,
     root: Option<u64>,
+    string: OpenString,
+    /// Of an array only the newest element is kept.
+    keeps_newest: bool,
 }
 
 /// A complete child of an open container.
@@ -61,6 +67,18 @@ pub struct Child {
     pub digest: u64,
     /// The value's text, without the key.
     pub span: Span,
+    /// Whether a key is repeated in an object of the value, or may be: then values that differ in the order of that
+    /// key's values have the same digest.
+    pub repeats_keys: bool,
+}
+
+impl Child {
+    /// Whether the child, which is in `text`, has the value of another one. The digests decide. Where a key may be
+    /// repeated, both are read: O(size).
+    pub fn is_same(&self, text: &str, other: &Self, other_text: &str) -> bool {
+        let is_exact = || !self.repeats_keys && !other.repeats_keys;
+        self.digest == other.digest && (is_exact() || same_value(self.span.of(text), other.span.of(other_text)))
+    }
 }
 
 /// An open container.
@@ -73,6 +91,8 @@ struct OpenContainer {
     /// The number of complete children, remembered or not.
     seen: usize,
     hash: Hash,
+    /// A key is repeated in it or in its children, or may be.
+    repeats_keys: bool,
     /// All children are part of `hash`.
     is_hashed: bool,
     /// All children are remembered.
@@ -91,14 +111,15 @@ impl ChildIndex {
             keys: Index::default(),
             limit,
             root: None,
+            string: OpenString::new(0),
+            keeps_newest: false,
         }
     }
 
-    /// Creates an index with room for as many children as `other` has, so that a push does not wait for an allocation.
-    pub(crate) fn with_room_of(other: &Self, limit: usize) -> Self {
-        let room = other.children.len().min(limit);
-        let (index, keys) = (Index::with_room(room), Index::with_room(room));
-        Self { children: Vec::with_capacity(room), index, keys, ..Self::new(limit) }
+    /// Creates an index for [`Child::is_same`] alone: of an array it keeps the newest element, so that the end of a long
+    /// one costs no more than that of a short one.
+    pub(crate) fn of_newest(limit: usize) -> Self {
+        Self { keeps_newest: true, ..Self::new(limit) }
     }
 
     /// Returns the number of open containers.
@@ -146,41 +167,53 @@ impl ChildIndex {
     }
 
     /// Adds a child, or the root, that has ended. `digest` is `None` where a part of it was missed.
-    fn child(&mut self, digest: Option<u64>, span: Span, live: &Live<'_>) {
+    fn child(&mut self, digest: Option<u64>, repeats_keys: bool, span: Span, live: &Live<'_>) {
         self.follow(live.frames);
-        let depth = live.frames.len();
-        let Some((container, frame)) = self.open.last_mut().zip(live.frames.last()) else {
+        let Some(frame) = live.frames.last() else {
             self.root = digest;
             return;
         };
+        let depth = live.frames.len() - 1;
+        let key = (frame.kind == Kind::Object).then(|| KeyHash::of_raw(frame.key.of(live.text)));
+        let is_repeated = key.is_some_and(|key| self.member(depth, key).is_some());
+        let Some(container) = self.open.last_mut() else { return };
         container.seen += 1;
         let Some(digest) = digest else {
             (container.is_hashed, container.is_remembered) = (false, false);
             return;
         };
-        let key = (frame.kind == Kind::Object).then(|| KeyHash::of_raw(frame.key.of(live.text)));
         match key {
             Some(key) => container.hash.member(key, digest),
             None => container.hash.element(digest),
         }
+        container.repeats_keys |= repeats_keys || is_repeated;
+        if self.keeps_newest && key.is_none() {
+            let first = container.first;
+            self.children.truncate(first);
+            self.index.truncate(first);
+            self.keys.truncate(first);
+        }
         if self.children.len() < self.limit {
-            self.children.push(Child { key, digest, span });
-            self.index.push(place(depth - 1, digest));
+            self.children.push(Child { key, digest, span, repeats_keys });
+            self.index.push(place(depth, digest));
             // An element has no key. Its digest keeps the chains short.
-            self.keys.push(place(depth - 1, key.map_or(digest, KeyHash::bits)));
+            self.keys.push(place(depth, key.map_or(digest, KeyHash::bits)));
         } else {
             container.is_remembered = false;
+            // Of a key that is forgotten it is not known whether it comes again.
+            container.repeats_keys |= key.is_some();
         }
     }
 
-    /// Returns the digest of the container at `depth`, which ends with `count` children. `None` where one of them was
-    /// missed.
-    fn close(&mut self, kind: Kind, count: usize, start: usize, depth: usize) -> Option<u64> {
+    /// Returns the digest of the container at `depth`, which ends with `count` children, and whether a key may be
+    /// repeated in it. The digest is `None` where a child was missed.
+    fn close(&mut self, kind: Kind, count: usize, start: usize, depth: usize) -> (Option<u64>, bool) {
         self.truncate(depth + 1);
         let is_whole =
             |container: &&OpenContainer| container.start == start && container.seen == count && container.is_hashed;
-        let container = *self.open.get(depth).filter(is_whole)?;
-        Some(if kind == Kind::Array { container.hash.finish_array() } else { container.hash.finish_object() })
+        let Some(&container) = self.open.get(depth).filter(is_whole) else { return (None, true) };
+        let digest = if kind == Kind::Array { container.hash.finish_array() } else { container.hash.finish_object() };
+        (Some(digest), container.repeats_keys)
     }
 
     /// Forgets the containers from `depth` on.
@@ -219,7 +252,7 @@ impl ChildIndex {
 
 impl OpenContainer {
     fn new(start: usize, first: usize) -> Self {
-        Self { start, first, seen: 0, hash: Hash::default(), is_hashed: true, is_remembered: true }
+        Self { start, first, seen: 0, hash: Hash::default(), repeats_keys: false, is_hashed: true, is_remembered: true }
     }
 
     fn is(&self, frame: &Frame) -> bool {
@@ -236,13 +269,20 @@ impl Sink for ChildIndex {
             }
             Event::End { kind, count, span } => {
                 let depth = live.frames.len();
-                let digest = self.close(kind, count, span.start, depth);
+                let (digest, repeats_keys) = self.close(kind, count, span.start, depth);
                 self.truncate(depth);
-                self.child(digest, span, live);
+                self.child(digest, repeats_keys, span, live);
             }
-            Event::StringEnd(span) => self.child(Some(digest::of_string(same::inside(span).of(live.text))), span, live),
-            Event::Scalar { kind, span } => self.child(Some(digest::of_scalar(kind, span.of(live.text))), span, live),
-            Event::Key(_) | Event::StringBegin(_) | Event::Fragment(_) => {}
+            Event::StringBegin(at) => self.string = OpenString::new(at),
+            Event::Fragment(span) => self.string.advance(live.text, span.end),
+            Event::StringEnd(span) => {
+                let digest = self.string.finish(live.text, span);
+                self.child(Some(digest), false, span, live);
+            }
+            Event::Scalar { kind, span } => {
+                self.child(Some(digest::of_scalar(kind, span.of(live.text))), false, span, live);
+            }
+            Event::Key(_) => {}
         }
     }
 }

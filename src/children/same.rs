@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::work;
 use crate::json::{Event, Kind, Live, Machine, Scalar, Sink, Span, string};
 
 /// Returns whether both texts are one complete JSON value each, and the same value.
@@ -135,13 +136,14 @@ impl Sink for Nodes<'_> {
 }
 
 /// Returns the span without the quotes.
-pub(super) fn inside(string: Span) -> Span {
+fn inside(string: Span) -> Span {
     Span { start: string.start.saturating_add(1), end: string.end.saturating_sub(1) }
 }
 
 /// Sends the events of the only value in `text` to `sink`; `None` where `text` is not one JSON value. The depth is not
 /// limited: frames take memory proportional to the text.
 pub(super) fn run<S: Sink>(text: &str, sink: &mut S) -> Option<()> {
+    work::bytes_read(text.len());
     let mut machine = Machine::new(usize::MAX);
     let end = machine.feed_text(text, sink).ok()?;
     machine.finish_text(text, sink).ok()?;

@@ -335,12 +335,20 @@ impl Document {
 
     /// Forgets what follows the end of a closed root. No checkpoint is made between its arrival and this call.
     pub(crate) fn drop_tail(&mut self) {
+        if !self.is_complete() && self.tolerance.is_none() {
+            return;
+        }
         let end = self.end();
         self.text.truncate(end);
         self.parser.forget_tail();
         if let Some(tolerance) = &mut self.tolerance {
             tolerance.set_back(end + self.dropped.bytes);
         }
+    }
+
+    /// Returns how many containers may be open.
+    pub(crate) fn max_depth(&self) -> usize {
+        self.parser.depth
     }
 
     /// Whether the root is closed.

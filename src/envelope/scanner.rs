@@ -110,6 +110,11 @@ impl EnvelopeScanner {
             self.end_line();
             return None;
         }
+        if self.line.is_full() {
+            // No tag is so long.
+            self.last = if c.is_whitespace() { self.last } else { c };
+            return None;
+        }
         let is_first = self.line.is_empty();
         if is_first {
             // Other white space may belong to a string that was cut: `tests/corpus/docs/emoji-and-directions.json`.

@@ -44,6 +44,18 @@ pub struct Hits {
     pub overlap: Option<usize>,
 }
 
+/// Text that was taken at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// Where it ends in the fragment.
+    pub(crate) end: usize,
+    /// The last end of a character up to which the content may repeat delivered text; the start of the run where there
+    /// is none.
+    pub(crate) kept: usize,
+    /// What ends with its last byte.
+    pub(crate) hits: Hits,
+}
+
 /// The content as far as it was read. Its bytes are not kept: they are those of the delivered text at its place.
 #[derive(Clone, Copy, Debug)]
 struct Content {
@@ -97,6 +109,30 @@ impl Matcher {
             }
         }
         Hits { anchor, overlap }
+    }
+
+    /// Takes what `fragment` has from `from` on, and stops after the first character at which something ends or the
+    /// content leaves its place. Overlaps are reported if they are `wanted`.
+    pub(crate) fn run(&mut self, delivered: &str, fragment: &str, from: usize, wanted: bool) -> Run {
+        let text = delivered.as_bytes().get(..self.end).unwrap_or_default();
+        let bytes = fragment.as_bytes();
+        let (mut hits, mut end, mut kept) = (Hits::default(), from, from);
+        let place = self.content.place;
+        while let Some(&byte) = bytes.get(end) {
+            let is_over = hits != Hits::default() || self.content.place != place;
+            if is_over && fragment.is_char_boundary(end) {
+                break;
+            }
+            hits.overlap = self.read(text, byte).filter(|_| wanted);
+            end += 1;
+            let before = bytes.get(..end).unwrap_or_default();
+            let is_anchor = self.anchor.last() == Some(&byte) && before.ends_with(&self.anchor);
+            hits.anchor = is_anchor.then(|| end - self.anchor.len());
+            if self.may_repeat() && fragment.is_char_boundary(end) {
+                kept = end;
+            }
+        }
+        Run { end, kept, hits }
     }
 
     /// Whether all of the content so far occurs in the delivered text at a place before its end, so that the content
@@ -189,13 +225,10 @@ fn next_place(text: &[u8], from: usize, before: &[u8], byte: u8) -> Option<usize
 /// makes it look for the byte that differs, where the others are everywhere.
 const SHORT: [usize; 2] = [2, 32];
 
-/// Hashes are polynomials modulo this Mersenne prime.
-const PRIME: u64 = (1 << 61) - 1;
-const BASE: u64 = 0x0b4e_71c8_93d5_2fa7;
+/// Hashes are polynomials of this base modulo 2^64: what they find equal is compared.
+const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Returns `a * b + c` modulo the prime; all of them are below it.
+/// Returns `a * b + c`.
 fn multiply_add(a: u64, b: u64, c: u64) -> u64 {
-    let exact = u128::from(a) * u128::from(b) + u128::from(c);
-    let folded = (exact as u64 & PRIME) + (exact >> 61) as u64;
-    if folded >= PRIME { folded - PRIME } else { folded }
+    a.wrapping_mul(b).wrapping_add(c)
 }

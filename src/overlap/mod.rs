@@ -7,5 +7,6 @@ mod near;
 
 pub use anchor::Anchor;
 pub(crate) use anchor::{EVIDENCE, is_unbordered};
+pub(crate) use matcher::Run;
 pub use matcher::{Hits, Matcher};
 pub use near::NearAnchor;

@@ -67,6 +67,9 @@ impl NearAnchor {
     /// Takes the next character of the content; returns the number of edits if the anchor may have ended with it: at
     /// most two, or a tenth of its characters where that is more, and none in the last four.
     pub fn feed(&mut self, c: char) -> Option<usize> {
+        if self.is_over() {
+            return None;
+        }
         let before = self.fold;
         let mut folded = Vec::new();
         self.fold.push(c, &mut folded);
@@ -81,6 +84,11 @@ impl NearAnchor {
         self.wanted.filter(|wanted| edits <= *wanted)?;
         self.wanted = edits.checked_sub(1);
         Some(edits)
+    }
+
+    /// Whether further characters make no difference: the content is longer than the anchor and all edits.
+    pub(crate) fn is_over(&self) -> bool {
+        self.wanted.is_none() || self.read > self.anchor.len() + self.bound()
     }
 
     /// Whether the content may still become the anchor. Once the anchor has ended: with fewer edits than there.

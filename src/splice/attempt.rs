@@ -29,7 +29,7 @@ pub(super) struct Lead {
 pub(super) struct Attempt {
     pub(super) candidate: Candidate,
     pub(super) lead: Lead,
-    machine: Machine,
+    pub(super) machine: Machine,
     flow: Flow,
     sum: Sum,
     progress: Progress,
@@ -142,8 +142,8 @@ impl Attempt {
     }
 
     /// In a string, and nothing but its end makes a difference.
-    fn in_plain_string(&self) -> bool {
-        self.progress.has_begun && !self.is_verified() && self.machine.in_string() && self.flow.is_plain()
+    pub(super) fn in_plain_string(&self) -> bool {
+        self.progress.has_begun && self.machine.in_string() && self.flow.is_plain()
     }
 
     fn take(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {

@@ -24,7 +24,7 @@ use super::flow::DeferredMember;
 use super::prior::Start;
 use super::reader::Scene;
 use super::slot::Slot;
-use crate::children::{Child, ChildIndex, KeyHash, same_value};
+use crate::children::{Child, ChildIndex, KeyHash};
 use crate::json::{Event, Frame, Kind, Live, Span};
 use cut_token::Follow;
 
@@ -109,7 +109,7 @@ pub(super) struct Cursor {
     role: Role,
     deferred: Vec<DeferredMember>,
     /// In the value that was cut: the number of its decoded bytes that have been compared.
-    compared: Option<usize>,
+    pub(super) compared: Option<usize>,
     repeated: Repeated,
     is_reentry: bool,
     pub(super) state: State,
@@ -135,8 +135,7 @@ impl Sides<'_> {
 
     /// Whether a child of the fragment has the value of a delivered one.
     fn is_same(&self, delivered: &Child, own: &Child) -> bool {
-        let text = delivered.span.of(self.slot.text());
-        delivered.digest == own.digest && same_value(text, own.span.of(self.live.text))
+        delivered.is_same(self.slot.text(), own, self.live.text)
     }
 
     /// The bits of the fragment's text between two of the reader's offsets, at the cut.
@@ -220,6 +219,13 @@ impl Cursor {
         Some(Innermost { frame: *sides.frame(depth)?, depth, index, count })
     }
 
+    /// Returns the number of the reader's containers up to the innermost one of the path; `None` before the fragment has
+    /// begun one.
+    pub(super) fn levels_around(&self, slot: &Slot) -> Option<usize> {
+        let last = self.levels.len().checked_sub(1)?;
+        slot.frames().get(self.base.depth() + last).map(|_| self.base.outside() + last + 1)
+    }
+
     fn die(&mut self, at: Option<usize>) {
         self.state = State::Dead(at);
     }
@@ -229,12 +235,9 @@ impl Cursor {
         self.die(Some(sides.slot.document().machine().token_start()));
     }
 
-    /// Takes the next event of the fragment. Returns a second cursor where a child of an array may be the open one or a
+    /// Takes the next event of the fragment, while it [follows](Self::is_following). Returns a second cursor where a child of an array may be the open one or a
     /// whole one.
     pub(super) fn event(&mut self, event: Event, sides: &Sides<'_>) -> Option<Self> {
-        if !self.is_following() {
-            return None;
-        }
         if self.compared.is_some() {
             match event {
                 Event::Fragment(span) => self.compare(span, sides),

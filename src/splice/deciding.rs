@@ -52,11 +52,12 @@ impl Lost {
         Some(Self { machine, costs })
     }
 
-    /// Takes the next character; returns whether it is legal.
-    fn take(&mut self, predictor: &Predictor, c: char) -> bool {
-        let mut bytes = [0; 4];
-        let bytes = c.encode_utf8(&mut bytes).as_bytes();
-        bytes.iter().for_each(|&byte| self.costs.push(predictor, byte));
+    /// Takes the next text; returns whether it is legal.
+    pub(super) fn take(&mut self, predictor: &Predictor, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        if !self.costs.is_full() {
+            bytes.iter().for_each(|&byte| self.costs.push(predictor, byte));
+        }
         self.machine.is_done() || self.machine.feed(bytes).is_ok()
     }
 }
@@ -69,13 +70,15 @@ pub(super) struct Fragment {
     /// What its text costs alone, and at the cut.
     pub(super) costs: Costs,
     pub(super) at_cut: Costs,
-    scanner: EnvelopeScanner,
+    pub(super) scanner: EnvelopeScanner,
     /// Where its content begins, as far as it is known.
     pub(super) begin: usize,
     /// The content's first character is none that JSON begins with.
-    is_prose: bool,
+    pub(super) is_prose: bool,
     /// The first bracket that is no part of prose: what follows it follows more than an envelope.
-    bracket: Option<usize>,
+    pub(super) bracket: Option<usize>,
+    /// Where opening brackets are.
+    pub(super) brackets: Vec<usize>,
     /// A fence has opened.
     pub(super) is_fenced: bool,
     /// Bytes that repeat delivered text, as far as that is not refuted.
@@ -105,13 +108,13 @@ pub(super) struct Rejected {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
-    pending: usize,
+    pub(super) pending: usize,
     children: usize,
     pub(super) max_risk: f64,
 }
 
 /// Attempts at once: each takes every byte.
-const ATTEMPTS: usize = 24;
+pub(super) const ATTEMPTS: usize = 24;
 /// Rejected candidates that are kept for an explanation.
 const LISTED: usize = 64;
 /// Characters of an anchor that hardly occur by chance.
@@ -140,6 +143,7 @@ impl Deciding {
                 begin: 0,
                 is_prose: false,
                 bracket: None,
+                brackets: Vec::new(),
                 is_fenced: false,
                 repeated: 0,
                 anchor_end: None,
@@ -172,19 +176,19 @@ impl Deciding {
             fragment.at_cut.begin(place.here());
         }
         fragment.text.push(c);
-        for &byte in c.encode_utf8(&mut [0; 4]).as_bytes() {
-            fragment.costs.push(&place.predictor, byte);
-            fragment.at_cut.push(&place.predictor, byte);
-        }
+        self.take_costs(at);
         self.advance(slot, at);
         if let Some(start) = start {
             self.begin_content(slot, start, at, c);
         }
-        if matches!(c, '{' | '[') && !self.fragment.is_prose {
-            self.fragment.bracket.get_or_insert(at);
+        if matches!(c, '{' | '[') {
+            self.fragment.brackets.push(at);
+            if !self.fragment.is_prose {
+                self.fragment.bracket.get_or_insert(at);
+            }
         }
         if let Some(lost) = &mut self.lost
-            && !lost.take(&self.place.predictor, c)
+            && !lost.take(&self.place.predictor, c.encode_utf8(&mut [0; 4]))
         {
             self.lost = None;
         }
@@ -195,17 +199,34 @@ impl Deciding {
             self.matched(slot, hits, end);
             is_tail = hits.overlap.is_some();
         }
-        let repeated = self.readers.iter().filter_map(Reader::repeated).max().unwrap_or_default();
-        let verbatim = if self.matcher.may_repeat() { self.fragment.text.len() - self.fragment.begin } else { 0 };
-        self.fragment.repeated = self.fragment.repeated.max(repeated).max(verbatim);
+        self.note_repeated(self.matcher.may_repeat().then_some(self.fragment.text.len()));
         // What repeats a shorter tail word for word is that.
         if let Some(edits) = self.near.anchor.feed(c).filter(|_| !is_tail && self.place.expect != Expect::Exact) {
             self.repeated_nearly(slot, edits);
         }
     }
 
+    /// Counts what the fragment's text from `at` on costs.
+    pub(super) fn take_costs(&mut self, at: usize) {
+        let (fragment, predictor) = (&mut self.fragment, &self.place.predictor);
+        if fragment.costs.is_full() && fragment.at_cut.is_full() {
+            return;
+        }
+        for &byte in fragment.text.as_bytes().get(at..).unwrap_or_default() {
+            fragment.costs.push(predictor, byte);
+            fragment.at_cut.push(predictor, byte);
+        }
+    }
+
+    /// Notes how much repeats delivered text: all text before `verbatim`, and what the readers know.
+    pub(super) fn note_repeated(&mut self, verbatim: Option<usize>) {
+        let repeated = self.readers.iter().filter_map(Reader::repeated).max().unwrap_or_default();
+        let verbatim = verbatim.map_or(0, |end| end - self.fragment.begin);
+        self.fragment.repeated = self.fragment.repeated.max(repeated).max(verbatim);
+    }
+
     /// Lets the attempts take the fragment's text from `at` on.
-    fn advance(&mut self, slot: &Slot, at: usize) {
+    pub(super) fn advance(&mut self, slot: &Slot, at: usize) {
         let text = self.fragment.text.get(at..).unwrap_or_default();
         let rejected = &mut self.rejected;
         self.attempts.retain_mut(|attempt| {
@@ -321,7 +342,7 @@ impl Deciding {
     }
 
     /// Lets the readers take the fragment's text from `at` on.
-    fn read(&mut self, slot: &Slot, at: usize) {
+    pub(super) fn read(&mut self, slot: &Slot, at: usize) {
         if self.fragment.scanner.in_reasoning() || at < self.fragment.begin {
             return;
         }
@@ -384,7 +405,7 @@ impl Deciding {
     }
 
     /// Adds the candidates of verbatim repeats that end at `end`.
-    fn matched(&mut self, slot: &Slot, hits: Hits, end: usize) {
+    pub(super) fn matched(&mut self, slot: &Slot, hits: Hits, end: usize) {
         if let Some(start) = hits.anchor.filter(|_| self.place.expect != Expect::Exact) {
             self.anchored(slot, start, end);
         }

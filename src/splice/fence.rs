@@ -32,6 +32,11 @@ impl Fenced {
         is_new
     }
 
+    /// Whether text passes as it comes: there is no fence, and the root is open.
+    pub(super) fn is_idle(&self) -> bool {
+        self.closer.is_none() && self.outside.is_none() && self.after_root.is_none()
+    }
+
     /// Takes text, and returns the part inside the fence. Keeps at most `cap` bytes of the rest.
     pub(super) fn feed<'a>(&mut self, text: &'a str, cap: usize) -> Cow<'a, str> {
         match &mut self.outside {

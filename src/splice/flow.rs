@@ -8,7 +8,7 @@
 mod member;
 mod target;
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2_iter, memchr3};
 
 use super::cursor::is_in_key;
 use super::seam::{Repair, Rule};
@@ -17,6 +17,7 @@ use crate::children::KeyHash;
 use crate::error::SyntaxError;
 use crate::json::{CutState, Frame, Kind, Machine};
 pub(super) use member::DeferredMember;
+use member::MemberAgain;
 pub(super) use target::{Delivered, Sum, Target, Tried, skippable_len};
 
 /// Why text can't flow on.
@@ -96,11 +97,7 @@ enum State {
         escaped: bool,
     },
     /// In the value of a member that was delivered before.
-    Again {
-        machine: Box<Machine>,
-        hash: KeyHash,
-        has_comma: bool,
-    },
+    Again(Box<MemberAgain>),
     /// After the value of such a member.
     AfterAgain {
         has_comma: bool,
@@ -156,12 +153,16 @@ impl Flow {
 
     /// Returns the number of bytes that wait.
     pub(super) fn pending(&self) -> usize {
-        if matches!(self.state, State::OpenKey) { 0 } else { self.pending.len() }
+        match &self.state {
+            State::OpenKey => 0,
+            State::Again(again) => again.pending(),
+            _ => self.pending.len(),
+        }
     }
 
     /// Whether all text that has come was passed on or left out.
     pub(super) fn is_settled(&self) -> bool {
-        self.pending() == 0 && !matches!(self.state, State::Again { .. } | State::AfterAgain { .. })
+        self.pending() == 0 && !matches!(self.state, State::Again(_) | State::AfterAgain { .. })
     }
 
     /// Whether text is passed on as it comes.
@@ -198,14 +199,16 @@ impl Flow {
     /// Those of [`feed`](Self::feed).
     pub(super) fn feed_root<T: Target>(&mut self, target: &mut T, text: &str) -> Result<usize, FlowError> {
         let mut rest = text;
-        while let Some(c) = rest.chars().next() {
-            if target.machine().is_done() {
-                break;
-            }
+        while !rest.is_empty() && !target.machine().is_done() {
             let bulk = self.bulk(target.machine(), rest);
+            if bulk == rest.len() {
+                self.pass(target, rest)?;
+                return Ok(0);
+            }
+            let Some(c) = rest.chars().next() else { break };
             let (now, later) = rest.split_at(bulk.max(c.len_utf8()));
             if bulk > 0 {
-                target.take(now)?;
+                self.pass(target, now)?;
             } else {
                 self.step(target, c, now)?;
                 if self.pending() > self.cap {
@@ -215,6 +218,12 @@ impl Flow {
             rest = later;
         }
         Ok(rest.len())
+    }
+
+    /// Whether all of `text`, a short one, goes on in an open string, and needs no examination.
+    #[inline]
+    pub(super) fn is_in_string(&self, machine: &Machine, text: &str) -> bool {
+        self.is_plain() && machine.in_string() && text.len() < SHORT && !text.as_bytes().contains(&b'"')
     }
 
     /// Ends the fragment. A comma and the beginning of a key are passed on as they are; a member that is being compared
@@ -232,19 +241,53 @@ impl Flow {
         }
     }
 
-    /// Returns the number of bytes of `text` that need no examination: those in strings and in new containers.
+    /// Returns the number of bytes of `text` that need no examination: those in strings and in new containers, up to the
+    /// first comma or bracket elsewhere, and numbers in a row.
     fn bulk(&self, machine: &Machine, text: &str) -> usize {
-        if !matches!(self.state, State::Plain) {
-            return 0;
+        let bytes = text.as_bytes();
+        match self.state {
+            State::Plain => {}
+            State::Comma if in_array(machine) && bytes.first().is_some_and(u8::is_ascii_digit) => {
+                return numbers_len(bytes);
+            }
+            _ => return 0,
         }
-        let found = if machine.in_string() {
-            memchr(b'"', text.as_bytes())
-        } else if machine.frames().len() > self.open.len() {
-            memchr2(b'}', b']', text.as_bytes())
+        let found = if machine.frames().last().is_some_and(|frame| frame.start >= self.cut) {
+            // So many containers are new, or more: the first of them does not end before that many brackets.
+            let new = machine.frames().len().saturating_sub(self.open.len()).max(1);
+            let mut ends = bytes.iter().enumerate().filter(|(_, byte)| matches!(byte, b'}' | b']'));
+            match bytes.len() {
+                ..SHORT => ends.nth(new - 1).map(|(at, _)| at),
+                _ => memchr2_iter(b'}', b']', bytes).nth(new - 1),
+            }
+        } else if machine.in_string() {
+            if bytes.len() < SHORT { bytes.iter().position(|byte| *byte == b'"') } else { memchr(b'"', bytes) }
         } else {
-            return 0;
+            let numbers = if in_array(machine) { numbers_len(bytes) } else { 0 };
+            let end = memchr3(b',', b'}', b']', bytes).unwrap_or(bytes.len());
+            // The root may end with a bracket.
+            return numbers.max(end + usize::from(bytes.get(end) == Some(&b']')));
         };
-        found.map_or(text.len(), |at| at + 1)
+        found.map_or(bytes.len(), |at| at + 1)
+    }
+
+    /// Whether the character is legal after any legal comma of an array, and needs no examination.
+    fn begins_element<T: Target>(&self, target: &T, c: char) -> bool {
+        match c {
+            '-' | '0'..='9' | 't' | 'f' | 'n' => true,
+            '{' | '[' => target.machine().frames().len() < target.slot().document().max_depth(),
+            _ => false,
+        }
+    }
+
+    /// Passes on text that needs no examination, and a comma that waits before it.
+    fn pass<T: Target>(&mut self, target: &mut T, text: &str) -> Result<(), FlowError> {
+        if self.pending.is_empty() {
+            self.state = State::Plain;
+            return Ok(target.take(text)?);
+        }
+        self.pending.push_str(text);
+        self.release(target)
     }
 
     fn step<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
@@ -274,6 +317,9 @@ impl Flow {
                 Ok(())
             }
             State::Comma | State::KeyDue => {
+                if in_array(target.machine()) && self.begins_element(target, c) {
+                    return self.pass(target, text);
+                }
                 // A comma that nothing legal follows is not delivered.
                 let mut machine = target.machine().clone();
                 machine.feed(self.pending.as_bytes())?;
@@ -288,7 +334,7 @@ impl Flow {
                 if ends { self.end_key(target) } else { Ok(()) }
             }
             &mut State::Dots { is_closed } => self.dots(target, is_closed, c, text),
-            State::Again { .. } => self.again(target, c, text),
+            State::Again(_) => self.again(target, c, text),
             State::AfterAgain { .. } if is_space(c) => Ok(()),
             &mut State::AfterAgain { has_comma } => match c {
                 ',' if has_comma => self.comma(),
@@ -400,12 +446,37 @@ impl Flow {
 
     fn release<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         self.state = State::Plain;
-        let pending = std::mem::take(&mut self.pending);
-        Ok(target.take(&pending)?)
+        let passed = target.take(&self.pending);
+        self.pending.clear();
+        Ok(passed?)
     }
 
     fn note<T: Target>(&mut self, target: &T, rule: Rule) {
         self.repairs.push(Repair { rule, offset: target.machine().offset() });
+    }
+}
+
+/// Below this number of bytes a loop finds a byte faster than a search that has to be prepared.
+const SHORT: usize = 16;
+
+/// Returns the length of the whole numbers that `text` begins with: digits, and commas that a digit follows.
+fn numbers_len(text: &[u8]) -> usize {
+    let (mut at, mut end) = (0, 0);
+    loop {
+        match text.get(at) {
+            Some(b'0'..=b'9') => {
+                at += 1;
+                end = at;
+            }
+            Some(b',') => {
+                let spaces = text.get(at + 1..).unwrap_or_default().iter().take_while(|byte| **byte == b' ').count();
+                at += 1 + spaces;
+                if !text.get(at).is_some_and(u8::is_ascii_digit) {
+                    return end;
+                }
+            }
+            _ => return end,
+        }
     }
 }
 

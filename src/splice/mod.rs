@@ -21,12 +21,15 @@ mod predictor;
 pub(crate) mod prior;
 mod reader;
 mod rewind;
+mod run;
 mod score;
 mod seam;
 mod series;
 mod slot;
 mod strip;
 pub(crate) mod text;
+
+use std::borrow::Cow;
 
 use crate::document::Cut;
 use crate::envelope::{AllowedRoots, RootFinder};
@@ -38,7 +41,7 @@ use deciding::Deciding;
 use explain::Candidates;
 pub(crate) use explain::Explained;
 use fence::Fenced;
-use flow::{Delivered, Flow, FlowError};
+use flow::{Delivered, Flow, FlowError, Target as _};
 use prior::Start;
 pub(crate) use rewind::replaced;
 use score::End;
@@ -146,7 +149,21 @@ impl Splice {
         sink: &mut S,
     ) -> Result<(), SpliceError> {
         if self.strip.is_idle(text) {
-            self.take(slot, text, sink);
+            if let State::Joined(_, flow) = &mut self.state
+                && self.fenced.is_idle()
+            {
+                // Nothing of the decision is left on the way.
+                let left = match flow.is_in_string(slot.document().machine(), text) {
+                    true => Delivered { slot, sink }.take(text).map(|()| 0).map_err(FlowError::from),
+                    false => flow.feed_root(&mut Delivered { slot, sink }, text),
+                };
+                if matches!(left, Ok(0)) && !slot.document().is_complete() {
+                    return Ok(());
+                }
+                self.delivered(slot, text, left, sink);
+            } else {
+                self.take(slot, text, sink);
+            }
             return self.outcome();
         }
         for piece in self.strip.feed(text) {
@@ -197,19 +214,22 @@ impl Splice {
 
     /// Lets the candidates take text until one of them wins. Returns the text after the decision.
     fn decide<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> String {
-        // A decision falls after a character, never at the end of a chunk: it is the same for all chunkings.
-        let mut rest = text.to_owned();
+        // A decision falls after a character, never at the end of a chunk: it is the same for all chunkings. Text that is
+        // taken at once has no character after which one could fall.
+        let mut rest = Cow::Borrowed(text);
         let mut at = 0;
-        while let (State::Deciding(deciding), Some(c)) =
-            (&mut self.state, rest.get(at..).and_then(|rest| rest.chars().next()))
-        {
-            at += c.len_utf8();
-            deciding.take(slot, c);
+        while let (State::Deciding(deciding), Some(left)) = (&mut self.state, rest.get(at..)) {
+            let Some(c) = left.chars().next() else { break };
+            let run = deciding.take_run(slot, left);
+            if run == 0 {
+                deciding.take(slot, c);
+            }
+            at += run.max(c.len_utf8());
             self.max_pending = self.max_pending.max(deciding.fragment.text.len());
             let is_full = deciding.pending() > self.cap;
             if deciding.fragment.is_fenced && self.fenced.open() {
                 // What closes the fence may be in the rest.
-                rest = self.fenced.feed(rest.get(at..).unwrap_or_default(), self.cap).into_owned();
+                rest = Cow::Owned(self.fenced.feed(rest.get(at..).unwrap_or_default(), self.cap).into_owned());
                 at = 0;
             }
             if let Some((winner, posterior)) = deciding.winner(slot, false)
@@ -220,7 +240,7 @@ impl Splice {
                 self.fail(SpliceError::Pending(self.cap));
             }
         }
-        rest.split_off(at.min(rest.len()))
+        rest.get(at..).unwrap_or_default().to_owned()
     }
 
     /// Ends the fragment.
@@ -365,6 +385,17 @@ impl Splice {
             false => flow.feed_root(&mut Delivered { slot, sink }, text),
             true => Ok(text.len()),
         };
+        self.delivered(slot, text, left, sink);
+    }
+
+    /// Delivers what is `left` of text that has flowed: what follows the root.
+    fn delivered<S: Sink + ?Sized>(
+        &mut self,
+        slot: &mut Slot,
+        text: &str,
+        left: Result<usize, FlowError>,
+        sink: &mut S,
+    ) {
         match left {
             Ok(left) => self.deliver_after_root(slot, text.get(text.len() - left..).unwrap_or_default(), sink),
             Err(stop) => self.stop_at(slot, Err(stop)),

@@ -1,5 +1,7 @@
 //! What is known at the cut before a fragment comes: the token that was cut, and what text would cost there.
 
+use memchr::memmem;
+
 use super::cursor::{CutToken, RECURS, value_start};
 use super::flow::is_space;
 use super::predictor::{Costs, History, Predictor};
@@ -145,10 +147,16 @@ impl Place {
         let key = first_key(begun, new)?;
         // Rows are the elements of the innermost array, whatever is open in the one that was cut.
         let Some(depth) = slot.frames().iter().rposition(|frame| frame.kind == Kind::Array) else { return Some(0.0) };
+        let mut left = LOOKED_AT;
+        let is_near = |row: &&str| {
+            left = left.saturating_sub(row.len());
+            left > 0
+        };
         let rows = slot.child_index().children(depth).iter().rev().take(ROWS).map(|row| row.span.of(slot.text()));
+        let has = |row: &str, text: &str| memmem::find(row.as_bytes(), text.as_bytes()).is_some();
         // Rows without a key that begins as this one do not tell how it ends.
-        let alike: Vec<&str> = rows.filter(|row| row.contains(begun)).collect();
-        let is_strange = alike.len() > 1 && !alike.iter().any(|row| row.contains(&key));
+        let alike: Vec<&str> = rows.take_while(is_near).filter(|row| has(row, begun)).collect();
+        let is_strange = alike.len() > 1 && !alike.iter().any(|row| has(row, &key));
         Some(if is_strange { prior::STRANGE_KEY } else { 0.0 })
     }
 
@@ -242,6 +250,9 @@ fn machine_in(frames: &[Frame]) -> Machine {
 
 /// Elements that the one that was cut is compared with.
 const ROWS: usize = 64;
+
+/// Bytes of those elements in which a key is searched: one push must not wait for long elements.
+const LOOKED_AT: usize = 64 << 10;
 
 /// The bits that tell the cut element of the array at this depth from the elements before it.
 fn most_bits(slot: &Slot, depth: usize) -> f32 {

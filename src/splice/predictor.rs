@@ -228,13 +228,18 @@ impl Costs {
     }
 
     pub(super) fn push(&mut self, predictor: &Predictor, byte: u8) {
-        if self.sums.len() >= ENOUGH {
+        if self.is_full() {
             return;
         }
         self.sums.push(self.sum);
         let again = self.again.get_or_insert(predictor.again);
         self.sum += predictor.bits(again, &self.history, byte, self.of);
         self.history.push(byte);
+    }
+
+    /// Whether further bytes are not counted.
+    pub(super) fn is_full(&self) -> bool {
+        self.sums.len() >= ENOUGH
     }
 
     /// What follows comes after this history.

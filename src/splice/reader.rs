@@ -12,12 +12,12 @@ use crate::json::{Event, Kind, Live, Machine, Sink};
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     /// A bracket that the fragment does not have, and the content.
-    text: String,
-    machine: Machine,
+    pub(super) text: String,
+    pub(super) machine: Machine,
     children: ChildIndex,
-    cursors: Vec<Cursor>,
+    pub(super) cursors: Vec<Cursor>,
     /// Whether every cursor has ended.
-    is_over: bool,
+    pub(super) is_over: bool,
 }
 
 /// The most cursors that follow at once. What occurs in more places decides nothing.
@@ -54,7 +54,7 @@ impl Reader {
     }
 
     fn new(slot: &Slot, bracket: char, bases: &[Base], limit: usize) -> Self {
-        let mut children = ChildIndex::with_room_of(slot.child_index(), limit);
+        let mut children = ChildIndex::of_newest(limit);
         let mut machine = Machine::new(usize::MAX);
         let text = String::from(bracket);
         let cursors = bases.iter().map(|&base| Cursor::new(base, slot)).collect::<Vec<_>>();
@@ -151,7 +151,8 @@ impl Sink for Following<'_> {
         // A cursor that is added by this event has taken it already.
         let end = self.cursors.len();
         while at < end {
-            let fork = self.cursors.get_mut(at).and_then(|cursor| cursor.event(event, &sides));
+            let following = self.cursors.get_mut(at).filter(|cursor| cursor.is_following());
+            let fork = following.and_then(|cursor| cursor.event(event, &sides));
             if let Some(fork) = fork.filter(|_| self.cursors.len() < CURSORS) {
                 self.cursors.push(fork);
             }

@@ -34,8 +34,17 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
+    pub(super) fn counts(&self) -> (usize, usize) {
+        self.counts
+    }
+
+    /// Returns the length of the fragment at which the scores are due next.
+    pub(super) fn next(&self) -> usize {
+        self.next
+    }
+
     /// Whether the scores are due when this much of the fragment has come.
-    fn is_due(&mut self, counts: (usize, usize), len: usize) -> bool {
+    pub(super) fn is_due(&mut self, counts: (usize, usize), len: usize) -> bool {
         if counts != self.counts {
             *self = Self { counts, changed: len, next: len };
         }
@@ -117,8 +126,9 @@ impl Scoring<'_> {
     /// Begins again before the cut.
     fn restarted(&self, attempt: &mut Attempt) -> f32 {
         let (place, new) = (self.place, self.new_text(&attempt.candidate));
-        let repeated = self.fragment.text.get(..attempt.candidate.at).unwrap_or_default();
-        let opened = repeated.rfind(['{', '[']).and_then(|at| self.fragment.text.get(at..)).unwrap_or_default();
+        let brackets = &self.fragment.brackets;
+        let opened = brackets.partition_point(|&bracket| bracket < attempt.candidate.at).checked_sub(1);
+        let opened = opened.and_then(|last| self.fragment.text.get(*brackets.get(last)?..)).unwrap_or_default();
         let (due, skipped) = place.opened_bits(opened);
         let strangeness = self.strangeness(attempt, new);
         let evidence = &mut attempt.candidate.evidence;

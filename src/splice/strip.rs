@@ -31,9 +31,17 @@ impl Strip {
 
     /// Nothing in the text can be a part of the mark or of a tag.
     pub(super) fn is_idle(&self, text: &str) -> bool {
+        if self.tags.is_empty() && self.mark.is_empty() {
+            return true;
+        }
         let first = self.mark.as_bytes().first().copied().unwrap_or(b'<');
-        self.pending.is_empty()
-            && (self.tags.is_empty() && self.mark.is_empty() || memchr2(b'<', first, text.as_bytes()).is_none())
+        let mut bytes = text.as_bytes().iter();
+        // A loop finds a byte of a short text faster than a search that has to be prepared.
+        let has_first = match text.len() {
+            ..16 => bytes.any(|byte| *byte == b'<' || *byte == first),
+            _ => memchr2(b'<', first, text.as_bytes()).is_some(),
+        };
+        self.pending.is_empty() && !has_first
     }
 
     /// Takes text, and returns its pieces. A beginning of the mark or of a tag waits.

@@ -1,5 +1,7 @@
 //! The token at the cut, and how text compares with it.
 
+use memchr::memchr;
+
 use crate::json::{CutState, Kind, string};
 use crate::splice::slot::Slot;
 
@@ -85,9 +87,21 @@ pub(super) enum Follow {
 }
 
 impl CutString {
+    /// Returns the bytes of `text`, which has no escape, that go on the decoded bytes from `from` on and leave at least
+    /// one of them.
+    pub(in crate::splice) fn same_len(&self, text: &[u8], from: usize) -> usize {
+        let left = self.said.get(from..).unwrap_or_default();
+        let left = left.get(..left.len().saturating_sub(1)).unwrap_or_default();
+        text.iter().zip(left).take_while(|(own, said)| own == said).count()
+    }
+
     /// Compares `raw`, as it is written, with the decoded bytes from `from` on and with the escape after them.
     pub(super) fn follow(&self, raw: &str, from: usize) -> Follow {
         let (mut at, mut compared) = (0, from);
+        let is_same = self.said.get(from..from + raw.len()).is_some_and(|said| said == raw.as_bytes());
+        if is_same && from + raw.len() < self.said.len() && memchr(b'\\', raw.as_bytes()).is_none() {
+            return Follow::On(raw.len());
+        }
         loop {
             if compared == self.said.len() && self.escape.is_empty() {
                 return Follow::Arrived { end: at, rest: String::new() };

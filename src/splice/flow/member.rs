@@ -1,7 +1,7 @@
 //! Members in the new text that come again, or that belong after the member that was cut.
 
 use super::{Flow, FlowError, State, Target};
-use crate::children::{KeyHash, same_value};
+use crate::children::{Child, ChildIndex, KeyHash, same_value};
 use crate::json::{CutState, Machine};
 use crate::splice::seam::Rule;
 
@@ -11,6 +11,51 @@ pub(in crate::splice) struct DeferredMember {
     /// The number of containers that are open around it.
     pub(in crate::splice) depth: usize,
     pub(in crate::splice) text: String,
+}
+
+/// A member of the fragment whose key was delivered before, as far as it has come.
+#[derive(Clone, Debug)]
+pub(in crate::splice) struct MemberAgain {
+    /// An object that has only this member.
+    text: String,
+    machine: Machine,
+    /// Its value, once that has ended: the digest is computed while the value is read.
+    children: ChildIndex,
+    /// The length of the bracket and the key.
+    head: usize,
+    hash: KeyHash,
+    has_comma: bool,
+}
+
+impl MemberAgain {
+    fn new(key: &str, hash: KeyHash, has_comma: bool, limit: usize) -> Result<Self, FlowError> {
+        let text = format!("{{{key}");
+        let (mut machine, mut children) = (Machine::new(usize::MAX), ChildIndex::of_newest(limit));
+        machine.feed_text(&text, &mut children)?;
+        Ok(Self { head: text.len(), text, machine, children, hash, has_comma })
+    }
+
+    /// Returns the number of bytes of the value so far.
+    pub(super) fn pending(&self) -> usize {
+        self.text.len() - self.head
+    }
+
+    fn take(&mut self, text: &str) -> Result<(), FlowError> {
+        self.text.push_str(text);
+        self.machine.feed_text(&self.text, &mut self.children)?;
+        Ok(())
+    }
+
+    /// Whether the value is that of a delivered member. A number ends after its text, and has no digest yet.
+    fn is_same(&self, delivered: &Child, delivered_text: &str) -> bool {
+        match self.children.children(0).last() {
+            Some(child) => delivered.is_same(delivered_text, child, &self.text),
+            None => {
+                let value = self.text.get(self.head..).unwrap_or_default().trim_start().strip_prefix(':');
+                same_value(delivered.span.of(delivered_text), value.unwrap_or_default())
+            }
+        }
+    }
 }
 
 impl Flow {
@@ -41,45 +86,41 @@ impl Flow {
             let is_open = self.open.get(depth).is_some_and(|open| *open == Some(hash));
             return if is_open { Err(FlowError::Overwrites) } else { self.release(target) };
         }
-        let mut machine = Machine::new(usize::MAX);
-        machine.feed(b"{")?;
-        machine.feed(key.as_bytes())?;
         let has_comma = self.pending.starts_with(',');
+        let again = MemberAgain::new(key, hash, has_comma, self.cap)?;
         self.pending.clear();
-        self.state = State::Again { machine: Box::new(machine), hash, has_comma };
+        self.state = State::Again(Box::new(again));
         Ok(())
     }
 
     /// Takes text of a member that was delivered before, and compares its value when that has ended.
     pub(super) fn again<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
-        let State::Again { machine, hash, has_comma } = &mut self.state else { return Ok(()) };
-        let (hash, has_comma) = (*hash, *has_comma);
-        let is_last = matches!(c, ',' | '}') && machine.frames().len() == 1 && !machine.in_string();
+        let State::Again(again) = &mut self.state else { return Ok(()) };
+        let is_last = matches!(c, ',' | '}') && again.machine.frames().len() == 1 && !again.machine.in_string();
         if !is_last {
-            machine.feed(text.as_bytes())?;
-            self.pending.push_str(text);
-        } else if machine.cut_state() != CutState::AfterValue {
+            again.take(text)?;
+        } else if again.machine.cut_state() != CutState::AfterValue {
             // A number ends with the byte after it; any other value does not end here.
-            machine.feed(text.as_bytes())?;
+            again.machine.clone().feed(text.as_bytes())?;
         }
-        let ended = is_last || machine.frames().len() == 1 && machine.cut_state() == CutState::AfterValue;
+        let ended = is_last || again.machine.frames().len() == 1 && again.machine.cut_state() == CutState::AfterValue;
         if !ended {
             return Ok(());
         }
-        let again = std::mem::take(&mut self.pending);
-        let again = again.trim_start().strip_prefix(':').unwrap_or_default();
-        if !self.delivered(target, hash).is_some_and(|value| same_value(value, again)) {
+        let has_comma = again.has_comma;
+        let State::Again(again) = std::mem::replace(&mut self.state, State::AfterAgain { has_comma }) else {
+            return Ok(());
+        };
+        if !self.delivered(target, again.hash).is_some_and(|child| again.is_same(child, target.slot().text())) {
             return Err(FlowError::Overwrites);
         }
         self.note(target, Rule::MemberDropped);
-        self.state = State::AfterAgain { has_comma };
         if is_last { self.step(target, c, text) } else { Ok(()) }
     }
 
-    /// Returns the value of this key in the innermost object, if it was delivered before the cut.
-    pub(super) fn delivered<'a, T: Target>(&self, target: &'a T, hash: KeyHash) -> Option<&'a str> {
+    /// Returns the member with this key in the innermost object, if it was delivered before the cut.
+    pub(super) fn delivered<'a, T: Target>(&self, target: &'a T, hash: KeyHash) -> Option<&'a Child> {
         let depth = target.machine().frames().len().checked_sub(1)?;
-        let slot = target.slot();
-        slot.member(depth, hash, self.cut).map(|child| child.span.of(slot.text()))
+        target.slot().member(depth, hash, self.cut)
     }
 }
