@@ -4,7 +4,7 @@
 //! that is received again, perhaps reformatted, is found without reading the delivered text. Values that differ may
 //! have the same digest: by intent, since a digest is no security boundary; by chance, once in 2^64 pairs; and where a
 //! key is repeated in an object, since the sum over members loses the order of its values. A hit is a candidate for
-//! [`same_value`], or, where chance and intent do not matter, for [`Child::is_same`], which reads no text but where a key
+//! [`same_value`], or, where chance and intent do not matter, for a comparison of digests that reads text only where a key
 //! is repeated.
 //!
 //! ```
@@ -69,13 +69,13 @@ pub struct Child {
     pub span: Span,
     /// Whether a key is repeated in an object of the value, or may be: then values that differ in the order of that
     /// key's values have the same digest.
-    pub repeats_keys: bool,
+    pub(crate) repeats_keys: bool,
 }
 
 impl Child {
     /// Whether the child, which is in `text`, has the value of another one. The digests decide. Where a key may be
     /// repeated, both are read: O(size).
-    pub fn is_same(&self, text: &str, other: &Self, other_text: &str) -> bool {
+    pub(crate) fn is_same(&self, text: &str, other: &Self, other_text: &str) -> bool {
         let is_exact = || !self.repeats_keys && !other.repeats_keys;
         self.digest == other.digest && (is_exact() || same_value(self.span.of(text), other.span.of(other_text)))
     }
