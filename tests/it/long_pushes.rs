@@ -54,7 +54,7 @@ fn check(input: &[u8], rng: &mut Rng) {
     let depth = if rng.below(4) == 0 { rng.below(6) } else { 1024 };
     let bytewise: Vec<usize> = (1..input.len()).collect();
     let mut splits = vec![Vec::new()];
-    for longest in [200, 300, 700, 2000] {
+    for longest in [1100, 1500, 2000, 4000] {
         let mut cuts = vec![rng.below(longest)];
         while cuts[cuts.len() - 1] < input.len() {
             cuts.push(cuts[cuts.len() - 1] + 1 + rng.below(longest));
@@ -156,13 +156,13 @@ fn long_pushes_agree_with_single_bytes() {
     let mut rng = Rng::of(b"long pushes");
     for _ in 0..120 {
         let mut input = vec![b'['];
-        for _ in 0..rng.below(50) {
+        for _ in 0..rng.below(100) {
             value(&mut rng, 0, &mut input);
             input.push(b',');
         }
         value(&mut rng, 1, &mut input);
         input.push(b']');
-        input.truncate(3000);
+        input.truncate(6000);
         check(&input, &mut rng);
         for _ in 0..3 {
             let mut wrong = input.clone();
@@ -177,9 +177,9 @@ fn long_pushes_agree_with_single_bytes() {
 fn a_long_push_may_end_anywhere() {
     for piece in ["\\ud83d\\ude00", "\\u00e9\\n", "é日😀", "\\\\", "\\ud83d\\ud83d", "a"] {
         let input =
-            format!("[\"{}\", {{\"{}\": 1}}]", piece.repeat(300 / piece.len()), piece.repeat(300 / piece.len()));
+            format!("[\"{}\", {{\"{}\": 1}}]", piece.repeat(1000 / piece.len()), piece.repeat(200 / piece.len()));
         let slow = bytes(input.as_bytes(), 8, &(1..input.len()).collect::<Vec<_>>());
-        for cut in 192..input.len() {
+        for cut in 1024..input.len() {
             assert_eq!(bytes(input.as_bytes(), 8, &[cut]), slow, "cut at {cut}: {input}");
             let start = &input.as_bytes()[..cut];
             assert_eq!(bytes(start, 8, &[]), bytes(start, 8, &(1..cut).collect::<Vec<_>>()), "up to {cut}: {input}");

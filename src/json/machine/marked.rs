@@ -7,8 +7,12 @@ use super::{Act, Event, Kind, Machine, Out, Push, Scalar, Sink, Span, State, Ste
 use crate::json::grammar;
 use crate::json::index::{AHEAD, Index, Mark};
 
-/// The number of bytes from which on a push is worth an index.
-pub(super) const SHORTEST: usize = 192;
+/// The number of bytes from which on a push is worth an index. Where text has neither escapes nor characters beyond ASCII,
+/// making one costs shorter pushes more than it saves.
+pub(super) const SHORTEST: usize = 1024;
+/// The same of what is left of such a push; and the bytes of a root that are taken first, since many roots are short, and an
+/// index of what follows them would be made in vain.
+const REST: usize = 192;
 /// The bytes that are taken at once up to a state in which an index can begin.
 const STEP: usize = 32;
 
@@ -20,10 +24,9 @@ impl Machine {
         out: &mut Out<'_, S>,
     ) -> Result<usize, SyntaxError> {
         let start = self.offset;
-        while push.left() >= SHORTEST && !self.is_done() {
-            // Many roots are short: an index of what follows them would be made in vain.
+        while push.left() >= REST && !self.is_done() {
             let step = match self.state {
-                State::Start => SHORTEST,
+                State::Start => REST,
                 state if state.in_token() && state != State::Plain => STEP,
                 _ => 0,
             };
