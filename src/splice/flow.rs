@@ -233,12 +233,11 @@ impl Flow {
     /// Fails when the text that waits is illegal.
     pub(super) fn finish<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         match self.state {
-            State::Comma | State::Key { .. } | State::Dots { .. } => self.release(target),
-            _ => {
-                self.pending.clear();
-                Ok(())
-            }
+            State::Comma | State::Key { .. } | State::Dots { .. } => return self.release(target),
+            State::Again(ref again) => self.state = State::AfterAgain { has_comma: again.has_comma() },
+            _ => self.pending.clear(),
         }
+        Ok(())
     }
 
     /// Returns the number of bytes of `text` that need no examination: those in strings and in new containers, up to the

@@ -40,6 +40,11 @@ impl MemberAgain {
         self.text.len() - self.head
     }
 
+    /// Whether a comma came before the member.
+    pub(super) fn has_comma(&self) -> bool {
+        self.has_comma
+    }
+
     fn take(&mut self, text: &str) -> Result<(), FlowError> {
         self.text.push_str(text);
         self.machine.feed_text(&self.text, &mut self.children)?;
