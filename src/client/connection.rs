@@ -1,57 +1,105 @@
 //! One connection to the upstream. Nothing polls it but the caller who waits for an answer on it.
 
-use std::future::Future;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
+use hyper::rt::{Read, ReadBuf};
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::Body;
+use super::decoder::{Decoder, stays_open};
+use super::head::Head;
+use super::outgoing::Outgoing;
+use super::pool::Pool;
+use super::{Body, ConnectionError, Error, Received};
 
 /// What a connection reads from and writes to.
 pub(super) type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// A connection. Dropping it closes it.
+/// A connection on which nothing is under way. Dropping it closes it.
 #[derive(Debug)]
 pub(super) struct Connection {
-    sender: http1::SendRequest<Body>,
-    driver: http1::Connection<Io, Body>,
-    /// The driver has ended. It must not be polled again.
-    is_over: bool,
+    io: Box<Io>,
 }
 
 impl Connection {
-    /// Starts to speak HTTP/1.1. `max_buffer` bounds the bytes that are read ahead.
-    pub(super) async fn handshake(io: Io, max_buffer: usize) -> hyper::Result<Self> {
-        let (sender, driver) = http1::Builder::new().max_buf_size(max_buffer).handshake(io).await?;
-        Ok(Self { sender, driver, is_over: false })
+    pub(super) fn new(io: Box<Io>) -> Self {
+        Self { io }
     }
 
-    /// Sends a request and waits for the head of its response.
-    pub(super) async fn send(&mut self, request: Request<Body>) -> hyper::Result<Response<Incoming>> {
-        let mut response = pin!(self.sender.send_request(request));
-        let (driver, is_over) = (&mut self.driver, &mut self.is_over);
-        std::future::poll_fn(|cx| {
-            *is_over = *is_over || Pin::new(&mut *driver).poll(cx).is_ready();
-            response.as_mut().poll(cx)
-        })
-        .await
+    /// Sends a request and waits for the head of its response. The connection goes back to `pool` after the response.
+    pub(super) async fn send(mut self, request: Request<Body>, pool: &Arc<Pool>) -> Result<Response<Received>, Error> {
+        let method = request.method().clone();
+        let mut outgoing = Some(Outgoing::new(request));
+        let (mut head, mut unsent) = (Head::default(), None);
+        let parts = poll_fn(|cx| poll_head(&mut self.io, &mut outgoing, &mut head, &mut unsent, cx)).await;
+        let parts = match parts {
+            Ok(parts) => parts,
+            // What could not be written is the reason why nothing came.
+            Err(Error::Failed(error)) if head.is_empty() && error.is_of_connection() => {
+                return Err(Error::Unanswered(unsent.unwrap_or(error)));
+            }
+            Err(error) => return Err(error),
+        };
+        let decoder = Decoder::of(&method, &parts)?;
+        let stays_open = stays_open(&parts) && unsent.is_none();
+        let body = Received::new(self.io, outgoing, decoder, head.rest(), stays_open.then(|| Arc::clone(pool)));
+        Ok(Response::from_parts(parts, body))
     }
 
-    /// Reads and writes what can be read and written now. Ready when the connection has ended.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // An error reaches the reader of the body.
-        self.is_over = self.is_over || Pin::new(&mut self.driver).poll(cx).is_ready();
-        if self.is_over { Poll::Ready(()) } else { Poll::Pending }
-    }
-
-    /// Returns whether another request can be sent now. An upstream that has closed its side in the meantime is noticed.
+    /// Returns whether another request can be sent now. An upstream that has closed its side in the meantime is noticed, and
+    /// one that has sent what nobody asked for.
     pub(super) fn is_idle(&mut self) -> bool {
-        self.poll(&mut Context::from_waker(Waker::noop())).is_pending() && self.sender.is_ready()
+        read(&mut self.io, &mut Context::from_waker(Waker::noop()), |_| ()).is_pending()
     }
 }
+
+/// Writes what can be written and reads what has come, until the head of the response is there. An upstream may answer and
+/// close before it has read the whole request, so an error while writing (`unsent`) counts only if no answer comes.
+fn poll_head(
+    io: &mut Io,
+    outgoing: &mut Option<Outgoing>,
+    head: &mut Head,
+    unsent: &mut Option<ConnectionError>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<http::response::Parts, Error>> {
+    match outgoing.as_mut().map(|outgoing| outgoing.poll(io, cx)) {
+        Some(Poll::Ready(Err(error))) if !error.is_of_connection() => return Poll::Ready(Err(error.into())),
+        Some(Poll::Ready(result)) => (*outgoing, *unsent) = (None, result.err()),
+        Some(Poll::Pending) | None => {}
+    }
+    loop {
+        let read = ready!(read(io, cx, |bytes| head.push(bytes))).map_err(ConnectionError::Io)?;
+        if read.is_none() {
+            return Poll::Ready(Err(ConnectionError::Closed.into()));
+        }
+        if let Some(parts) = head.take()? {
+            return Poll::Ready(Ok(parts));
+        }
+    }
+}
+
+/// Reads what has come and gives it to `take`. `None`: the connection has ended.
+pub(super) fn read<T>(io: &mut Io, cx: &mut Context<'_>, take: impl FnOnce(&[u8]) -> T) -> Poll<io::Result<Option<T>>> {
+    BUFFER.with_borrow_mut(|buffer| {
+        buffer.resize(BUFFER_BYTES, 0);
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(Pin::new(io).poll_read(cx, buffer.unfilled()))?;
+        let bytes = buffer.filled();
+        Poll::Ready(Ok(if bytes.is_empty() { None } else { Some(take(bytes)) }))
+    })
+}
+
+thread_local! {
+    /// What all connections of a thread read into, so that one which waits has no buffer.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The most bytes that are read at once.
+const BUFFER_BYTES: usize = 64 << 10;

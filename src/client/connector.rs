@@ -49,9 +49,7 @@ impl Connector {
             }
         };
         let io = timeout(CONNECT + HANDSHAKE, connecting).await.unwrap_or_else(|_| Err(SLOW.into()));
-        Connection::handshake(io.map_err(Error::Connect)?, READ_AHEAD)
-            .await
-            .map_err(|error| Error::Connect(error.into()))
+        Ok(Connection::new(Box::new(io.map_err(Error::Connect)?)))
     }
 }
 
@@ -143,6 +141,3 @@ const SLOW: &str = "the connection, or its TLS, took too long";
 
 /// Silence after which the kernel asks whether the other side is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
-
-/// Bytes that are read before somebody wants them.
-const READ_AHEAD: usize = 64 << 10;

@@ -6,7 +6,8 @@ use std::{fmt, io};
 
 use http::Uri;
 
-use super::{BodyError, PathError, informational};
+use super::head::MOST_INFORMATIONAL;
+use super::{BodyError, PathError};
 
 /// Why a call failed, or why a client was not created.
 #[derive(Debug)]
@@ -27,27 +28,59 @@ pub enum Error {
     Connect(BodyError),
     /// The head of a response did not come in time.
     Late(Duration),
-    /// The connection ended before the head of a response.
-    Failed(hyper::Error),
+    /// The connection ended without a byte of a response.
+    Unanswered(ConnectionError),
+    /// The request could not be sent, or the head of its response could not be read.
+    Failed(ConnectionError),
+}
+
+/// Why a request or a response broke off.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The connection failed.
+    Io(io::Error),
+    /// The upstream has closed the connection before the end of the response.
+    Closed,
+    /// The response is not HTTP/1. The text is for people.
+    Invalid(&'static str),
+    /// The body of the request failed.
+    Body(BodyError),
+    /// The body of the request has another length than it announced.
+    BodyLength,
+}
+
+impl ConnectionError {
+    /// Returns whether the connection is at fault, and not what was sent over it.
+    pub(super) fn is_of_connection(&self) -> bool {
+        matches!(self, Self::Io(_) | Self::Closed)
+    }
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "the connection failed: {error}"),
+            Self::Closed => f.write_str("the upstream closed the connection before the end of its response"),
+            Self::Invalid(words) => write!(f, "the response can't be read: {words}"),
+            Self::Body(error) => with_sources(f, &**error),
+            Self::BodyLength => f.write_str("the request's body has another length than it announced"),
+        }
+    }
+}
+
+impl StdError for ConnectionError {}
+
+impl From<ConnectionError> for Error {
+    fn from(error: ConnectionError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Error {
     /// Returns whether no connection was made, so that the upstream has seen nothing of the request.
     pub fn is_connect(&self) -> bool {
         matches!(self, Self::Connect(_))
-    }
-
-    /// Returns whether the connection ended without a byte of an answer.
-    pub(super) fn is_unanswered(&self) -> bool {
-        let Self::Failed(error) = self else { return false };
-        let mut source = error.source();
-        let mut is_reset = false;
-        while let Some(error) = source {
-            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-            is_reset |= matches!(kind, Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe));
-            source = error.source();
-        }
-        error.is_canceled() || error.is_incomplete_message() || is_reset
     }
 }
 
@@ -62,10 +95,10 @@ impl fmt::Display for Error {
                 write!(f, "the request is for {host}, which is not the upstream")
             }
             Self::Path(error) => error.fmt(f),
-            Self::Informational => write!(f, "more than {} informational responses came", informational::MOST),
+            Self::Informational => write!(f, "more than {} informational responses came", MOST_INFORMATIONAL),
             Self::Late(wait) => write!(f, "no answer came for {} s", wait.as_secs_f64()),
             Self::Connect(error) => with_sources(f, &**error),
-            Self::Failed(error) => with_sources(f, error),
+            Self::Unanswered(error) | Self::Failed(error) => error.fmt(f),
         }
     }
 }

@@ -1,17 +1,19 @@
 //! A thin HTTP client for one upstream: pooled HTTP/1.1 connections, TLS with the system's certificate roots and those of
 //! a file, and addresses that no request can change.
 //!
-//! The body of a response polls the connection that brings it. No other task does. Frames that have come are joined before
-//! they are read. The client does not look at what it carries. Only a request whose connection was
-//! used before and ended without a byte of an answer is sent again: the upstream had closed the connection in the
-//! meantime. The waits for an answer, retries and headers are the caller's.
+//! The body of a response reads from the connection that brings it. No other task does. All connections of a thread read into
+//! one buffer, so that a stream which waits has none. The client does not look at what it carries. Only a request whose
+//! connection was used before and ended without a byte of an answer is sent again: the upstream had closed the connection in
+//! the meantime. The waits for an answer, retries and headers are the caller's.
 
 mod body;
+mod chunked;
 mod connection;
 mod connector;
+mod decoder;
 mod error;
-mod informational;
-mod own_wakes;
+mod head;
+mod outgoing;
 mod pool;
 mod received;
 mod tls;
@@ -23,10 +25,8 @@ use http::header::{HOST, HeaderValue};
 use http::{Request, Response, Uri, Version};
 
 pub use body::{Body, BodyError};
-use connection::Connection;
 use connector::Connector;
-pub use error::Error;
-use informational::Informational;
+pub use error::{ConnectionError, Error};
 use pool::Pool;
 pub use received::Received;
 pub use tls::TlsFiles;
@@ -103,7 +103,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Foreign`] if the address is not the upstream's, [`Error::Connect`] if there was no connection,
-    /// [`Error::Failed`] if no response came.
+    /// [`Error::Unanswered`], [`Error::Failed`] or [`Error::Informational`] if no response came.
     pub async fn send(&self, request: Request<Body>) -> Result<Response<Received>, Error> {
         let address = request.uri().clone();
         if !self.upstream.owns(&address) {
@@ -116,26 +116,13 @@ impl Client {
         if let Some(connection) = self.pool.take() {
             let (parts, body) = request.into_parts();
             let again = body.again().map(|body| Request::from_parts(parts.clone(), body));
-            match (self.exchange(connection, Request::from_parts(parts, body)).await, again) {
+            match (connection.send(Request::from_parts(parts, body), &self.pool).await, again) {
                 // The upstream has closed the connection while it was unused.
-                (Err(error), Some(again)) if error.is_unanswered() => request = again,
+                (Err(Error::Unanswered(_)), Some(again)) => request = again,
                 (answer, _) => return answer,
             }
         }
         let connection = self.connector.connect(address).await?;
-        self.exchange(connection, request).await
-    }
-
-    async fn exchange(&self, mut connection: Connection, request: Request<Body>) -> Result<Response<Received>, Error> {
-        let mut request = request;
-        let informational = Informational::of(&mut request);
-        let response = tokio::select! {
-            () = informational.flooded() => return Err(Error::Informational),
-            response = connection.send(request) => response.map_err(Error::Failed)?,
-        };
-        if informational.is_flooded() {
-            return Err(Error::Informational);
-        }
-        Ok(response.map(|body| Received::new(body, connection, Arc::clone(&self.pool))))
+        connection.send(request, &self.pool).await
     }
 }

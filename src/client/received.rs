@@ -4,114 +4,123 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
 
-use super::connection::Connection;
-use super::own_wakes::OwnWakes;
+use super::ConnectionError;
+use super::connection::{Connection, Io, read};
+use super::decoder::Decoder;
+use super::outgoing::Outgoing;
 use super::pool::Pool;
 
-/// The body of a response. Polling it polls its connection, which goes back to the pool after the last byte. Dropping it
-/// earlier closes the connection.
+/// The body of a response. Polling it reads from its connection, which goes back to the pool after the last byte. Dropping it
+/// earlier closes the connection. All bytes that have come are one frame: what follows costs as much for each frame as for
+/// each byte.
 #[derive(Debug)]
 pub struct Received {
-    body: Incoming,
-    /// `None` after the last byte, or when the connection has ended.
-    connection: Option<Connection>,
-    pool: Arc<Pool>,
-    /// What follows the frame that was returned last, where it is known.
-    next: Option<Item>,
-    own_wakes: OwnWakes,
+    /// `None` after the last byte, or an error.
+    incoming: Option<Incoming>,
 }
 
-type Item = Option<Result<Frame<Bytes>, hyper::Error>>;
+/// A body that has not ended.
+#[derive(Debug)]
+struct Incoming {
+    io: Box<Io>,
+    /// What is left of the request: the upstream may answer before it has read all of it.
+    outgoing: Option<Outgoing>,
+    decoder: Decoder,
+    /// Bytes that came with the head.
+    unread: Bytes,
+    /// Where the connection goes. `None`: it is closed.
+    pool: Option<Arc<Pool>>,
+}
 
 impl Received {
-    pub(super) fn new(body: Incoming, connection: Connection, pool: Arc<Pool>) -> Self {
-        let mut received = Self { body, connection: Some(connection), pool, next: None, own_wakes: OwnWakes::new() };
-        if received.body.is_end_stream() {
-            received.release();
+    pub(super) fn new(
+        io: Box<Io>,
+        outgoing: Option<Outgoing>,
+        decoder: Decoder,
+        unread: Bytes,
+        pool: Option<Arc<Pool>>,
+    ) -> Self {
+        let incoming = Incoming { io, outgoing, decoder, unread, pool };
+        if incoming.decoder.is_at_end() {
+            let is_all = incoming.unread.is_empty();
+            incoming.release(is_all);
+            return Self { incoming: None };
         }
-        received
+        Self { incoming: Some(incoming) }
     }
+}
 
-    /// Gives the connection back.
-    fn release(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            self.pool.put(connection);
-        }
-    }
-
-    /// Returns one frame as it comes.
-    fn poll_one(&mut self, cx: &mut Context<'_>) -> Poll<Item> {
-        if let Some(next) = self.next.take() {
-            return Poll::Ready(next);
-        }
-        let Self { body, connection, own_wakes, .. } = self;
-        let item = ready!(own_wakes.poll(cx, |cx| {
-            let item = Pin::new(&mut *body).poll_frame(cx);
-            let Some(open) = connection.as_mut().filter(|_| item.is_pending()) else { return item };
-            if open.poll(cx).is_ready() {
-                *connection = None;
+impl Incoming {
+    /// Returns the next bytes of the body, and whether they are the last on the connection that belong to it. No bytes: the
+    /// body has ended with its connection.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Bytes, bool), ConnectionError>> {
+        if let Some(outgoing) = &mut self.outgoing
+            && let Poll::Ready(sent) = outgoing.poll(&mut self.io, cx)
+        {
+            self.outgoing = None;
+            if sent.is_err() {
+                self.pool = None;
             }
-            Pin::new(&mut *body).poll_frame(cx)
-        }));
-        if item.is_none() {
-            self.release();
         }
-        Poll::Ready(item)
+        loop {
+            let decoder = &mut self.decoder;
+            let mut decode = |input: &[u8]| decoder.decode(input).map(|(body, used)| (body, used == input.len()));
+            let decoded = if self.unread.is_empty() {
+                ready!(read(&mut self.io, cx, decode)).map_err(ConnectionError::Io)?
+            } else {
+                Some(decode(&std::mem::take(&mut self.unread)))
+            };
+            match decoded.transpose()? {
+                Some((body, _)) if body.is_empty() && !self.decoder.is_at_end() => {}
+                Some(decoded) => return Poll::Ready(Ok(decoded)),
+                None if matches!(self.decoder, Decoder::UntilClose) => return Poll::Ready(Ok((Bytes::new(), false))),
+                None => return Poll::Ready(Err(ConnectionError::Closed)),
+            }
+        }
+    }
+
+    /// Gives the connection back after the last byte. `is_all`: nothing has come after it.
+    fn release(self, is_all: bool) {
+        if let Some(pool) = self.pool.filter(|_| is_all && self.outgoing.is_none()) {
+            pool.put(Connection::new(self.io));
+        }
     }
 }
 
 impl Body for Received {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = ConnectionError;
 
-    /// Returns all bytes that are there, up to [`MOST_JOINED`], as one frame: what follows costs as much for each frame
-    /// as for each byte.
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let first = match ready!(self.poll_one(cx)) {
-            Some(Ok(frame)) => frame,
-            end => return Poll::Ready(end),
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionError>>> {
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let polled = ready!(incoming.poll_bytes(cx));
+        let has_ended = match &polled {
+            Ok((bytes, _)) => bytes.is_empty() || incoming.decoder.is_at_end(),
+            Err(_) => true,
         };
-        let first = match first.into_data() {
-            Ok(data) => data,
-            Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+        let incoming = if has_ended { self.incoming.take() } else { None };
+        let (bytes, is_all) = match polled {
+            Ok(read) => read,
+            Err(error) => return Poll::Ready(Some(Err(error))),
         };
-        let mut more = BytesMut::new();
-        while first.len() + more.len() < MOST_JOINED {
-            match self.poll_one(cx) {
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => {
-                        if more.is_empty() {
-                            more.extend_from_slice(&first);
-                        }
-                        more.extend_from_slice(&data);
-                    }
-                    Err(trailers) => self.next = Some(Some(Ok(trailers))),
-                },
-                Poll::Ready(end) => self.next = Some(end),
-                Poll::Pending => break,
-            }
-            if self.next.is_some() {
-                break;
-            }
-        }
-        let joined = if more.is_empty() { first } else { more.freeze() };
-        Poll::Ready(Some(Ok(Frame::data(joined))))
+        incoming.into_iter().for_each(|incoming| incoming.release(is_all));
+        Poll::Ready(if bytes.is_empty() { None } else { Some(Ok(Frame::data(bytes))) })
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.next {
-            Some(next) => next.is_none(),
-            None => self.body.is_end_stream(),
-        }
+        self.incoming.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.incoming {
+            None => SizeHint::with_exact(0),
+            Some(incoming) => incoming.decoder.left().map(SizeHint::with_exact).unwrap_or_default(),
+        }
     }
 }
-
-/// Bytes that are joined into one frame. A frame may be longer by what was read in one piece.
-const MOST_JOINED: usize = 16 << 10;

@@ -1,0 +1,133 @@
+//! A request on its way to the upstream.
+
+use std::fmt::Write as _;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::Request;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use hyper::body::Body as _;
+use hyper::rt::Write;
+
+use super::connection::Io;
+use super::{Body, ConnectionError};
+
+/// A request that is being written.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    /// What leaves before more of the body is asked for: the head or the line of a chunk, data, the end of a chunk.
+    pending: [Bytes; 3],
+    /// `None` after its last frame.
+    body: Option<Body>,
+    framing: Framing,
+}
+
+/// How the end of the body is said.
+#[derive(Clone, Copy, Debug)]
+enum Framing {
+    /// So many bytes are still to come from the body.
+    Length(u64),
+    Chunks,
+}
+
+impl Outgoing {
+    /// Begins with a request. Its framing is that of its body, whatever its headers say.
+    pub(super) fn new(request: Request<Body>) -> Self {
+        let (parts, body) = request.into_parts();
+        let framing = match body.size_hint().exact() {
+            Some(length) => Framing::Length(length),
+            None => Framing::Chunks,
+        };
+        let mut head = BytesMut::with_capacity(TYPICAL_HEAD);
+        head.extend_from_slice(parts.method.as_str().as_bytes());
+        head.extend_from_slice(b" ");
+        head.extend_from_slice(parts.uri.path_and_query().map_or("/", |path| path.as_str()).as_bytes());
+        head.extend_from_slice(b" HTTP/1.1\r\n");
+        let own = [CONTENT_LENGTH, TRANSFER_ENCODING];
+        for (name, value) in parts.headers.iter().filter(|(name, _)| !own.contains(name)) {
+            head.extend_from_slice(name.as_str().as_bytes());
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(value.as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+        // Writing to memory does not fail.
+        let _ = match framing {
+            // A method without a body of its own needs no length.
+            Framing::Length(0) if parts.method.is_safe() || parts.method == http::Method::DELETE => Ok(()),
+            Framing::Length(length) => write!(head, "content-length: {length}\r\n"),
+            Framing::Chunks => head.write_str("transfer-encoding: chunked\r\n"),
+        };
+        head.extend_from_slice(b"\r\n");
+        let body = Some(body).filter(|_| !matches!(framing, Framing::Length(0)));
+        Self { pending: [head.freeze(), Bytes::new(), Bytes::new()], body, framing }
+    }
+
+    /// Writes what can be written now. Ready when everything has been written.
+    pub(super) fn poll(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        loop {
+            self.fill(cx)?;
+            if !self.pending.iter().any(Buf::has_remaining) {
+                break;
+            }
+            ready!(self.poll_write(Pin::new(&mut *io), cx)).map_err(ConnectionError::Io)?;
+        }
+        // Nothing more is there: it has ended, or more is to come.
+        ready!(Pin::new(io).poll_flush(cx)).map_err(ConnectionError::Io)?;
+        if self.body.is_none() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    /// Takes the next frame of the body if there is room for it. The first goes out together with the head.
+    fn fill(&mut self, cx: &mut Context<'_>) -> Result<(), ConnectionError> {
+        while let Some(body) = self.body.as_mut().filter(|_| self.pending[1..].iter().all(Bytes::is_empty)) {
+            let data = match Pin::new(body).poll_frame(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+                Poll::Ready(Some(Err(error))) => return Err(ConnectionError::Body(error)),
+                Poll::Ready(None) => {
+                    self.body = None;
+                    match self.framing {
+                        Framing::Length(0) => {}
+                        Framing::Length(_) => return Err(ConnectionError::BodyLength),
+                        Framing::Chunks => self.pending[2] = Bytes::from_static(b"0\r\n\r\n"),
+                    }
+                    break;
+                }
+            };
+            if data.is_empty() {
+                continue;
+            }
+            if let Framing::Length(left) = &mut self.framing {
+                *left = left.checked_sub(data.len() as u64).ok_or(ConnectionError::BodyLength)?;
+            } else {
+                let line = format!("{:x}\r\n", data.len());
+                self.pending[0] = [&self.pending[0][..], line.as_bytes()].concat().into();
+                self.pending[2] = Bytes::from_static(b"\r\n");
+            }
+            self.pending[1] = data;
+            // What waits for the end of the body is told at once.
+            if matches!(self.framing, Framing::Length(0)) {
+                self.body = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn poll_write(&mut self, io: Pin<&mut Io>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let slices = self.pending.each_ref().map(|bytes| IoSlice::new(bytes));
+        let mut written = match ready!(io.poll_write_vectored(cx, &slices))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            written => written,
+        };
+        for bytes in &mut self.pending {
+            let length = written.min(bytes.len());
+            bytes.advance(length);
+            written -= length;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Bytes that are reserved for a head.
+const TYPICAL_HEAD: usize = 512;
