@@ -75,7 +75,7 @@ impl std::fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 impl Conversation {
-    /// Returns a request with the proxy's own settings.
+    /// Returns a request with the proxy's own settings. In a box, since it is large and goes from hand to hand.
     pub(super) fn new(
         proxy: Arc<Proxy>,
         head: Head,
@@ -83,16 +83,16 @@ impl Conversation {
         dialect: Dialect,
         request: wire::Request,
         exchange: Arc<Exchange>,
-    ) -> Self {
+    ) -> Box<Self> {
         exchange.note_request(dialect, &request.model);
         let (mut limits, give_up, repair) = (proxy.limits.clone(), proxy.give_up, proxy.repair);
         if let Some(own) = request.max_tokens {
             limits.continuation.limit_total_tokens(own.saturating_mul(request.n.max(1)));
         }
-        let head = head.uncompressed();
+        let head = head.uncompressed().copied();
         let (expects_json, adds_json_mode) = (false, false);
         let adapted = BTreeSet::new();
-        Self {
+        Box::new(Self {
             proxy,
             limits,
             give_up,
@@ -105,7 +105,7 @@ impl Conversation {
             adds_json_mode,
             adapted,
             exchange,
-        }
+        })
     }
 
     /// Shows a request to the tap.
@@ -127,7 +127,7 @@ impl Conversation {
     }
 
     /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.
-    pub(super) async fn answer(self, response: Response<Received>) -> Response<Body> {
+    pub(super) async fn answer(self: Box<Self>, response: Response<Received>) -> Response<Body> {
         tracing::debug!(
             continuations = self.limits.continuation.max_continuations,
             on_give_up = self.give_up.as_str(),
@@ -142,7 +142,7 @@ impl Conversation {
         match encoding::decoded(response) {
             Ok(response) => match framing {
                 Some(framing) => self.stream(response, framing),
-                None => self.whole(response).await,
+                None => Box::pin(self.whole(response)).await,
             },
             Err(unknown) => {
                 tracing::warn!(
@@ -154,7 +154,7 @@ impl Conversation {
         }
     }
 
-    fn stream(self, response: Response<DecodedBody>, framing: Framing) -> Response<Body> {
+    fn stream(self: Box<Self>, response: Response<DecodedBody>, framing: Framing) -> Response<Body> {
         let (mut parts, first) = response.into_parts();
         let first = self.frames(first);
         // The stream may become longer than the first answer announced.
@@ -164,7 +164,7 @@ impl Conversation {
         let (proxy, exchange) = (Arc::clone(&self.proxy), Arc::clone(&self.exchange));
         let (dialect, relay) = (self.dialect, self.relay(framing));
         let kept = self.kept_stream().map(StopOnDrop);
-        let conversation = Arc::new(self);
+        let conversation: Arc<Self> = Arc::from(self);
         let reopen = move |retry: Retry| {
             let conversation = Arc::clone(&conversation);
             async move { conversation.reopen(retry.request(), framing).await }

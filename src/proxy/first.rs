@@ -17,7 +17,7 @@ use crate::provider::{Dialect, chat};
 
 /// Makes the first call and answers with its response, continued if it is cut. A header names the members of the request
 /// that were changed.
-pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
+pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body> {
     if conversation.proxy.adapts {
         conversation.adapt();
         if conversation.may_keep_stream() && conversation.head.name_stream() {
@@ -35,7 +35,7 @@ pub(super) async fn answer(mut conversation: Conversation) -> Response<Body> {
 
 /// Makes the first call, and once more if what was learned or added changes the request. `adapted`: what was changed in the
 /// request that was answered.
-async fn first_call(mut conversation: Conversation, adapted: &mut BTreeSet<&'static str>) -> Response<Body> {
+async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<&'static str>) -> Response<Body> {
     adapted.clone_from(&conversation.adapted);
     let response = match send(&conversation).await {
         Ok(response) => response,

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -138,6 +139,23 @@ impl Head {
     /// Asks for an answer that is not compressed, since it is going to be read.
     pub(super) fn uncompressed(mut self) -> Self {
         self.0.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        self
+    }
+
+    /// Copies the values and the path. Those of a request share its connection's buffer, which would stay as long as the answer.
+    pub(super) fn copied(mut self) -> Self {
+        let values = self.0.headers.values().map(HeaderValue::as_bytes).collect::<Vec<_>>().concat();
+        let mut values = Bytes::from(values);
+        for value in self.0.headers.values_mut() {
+            let bytes = values.split_to(value.len());
+            if let Ok(mut copy) = HeaderValue::from_maybe_shared(bytes) {
+                copy.set_sensitive(value.is_sensitive());
+                *value = copy;
+            }
+        }
+        if let Ok(uri) = self.0.uri.to_string().parse() {
+            self.0.uri = uri;
+        }
         self
     }
 }

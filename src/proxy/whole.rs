@@ -14,7 +14,7 @@ use crate::session::{CallEnd, LimitReached, Outcome, Status};
 
 impl Conversation {
     /// Reads the whole body, makes the calls that complete it, and answers with one response.
-    pub(super) async fn whole(self, response: Response<DecodedBody>) -> Response<Body> {
+    pub(super) async fn whole(self: Box<Self>, response: Response<DecodedBody>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let limits = &self.limits;
         let mut whole = self.body_relay();
