@@ -21,17 +21,12 @@ impl Decoder {
     /// Returns the decoder of a response's body ([RFC 9112, section
     /// 6.3](https://www.rfc-editor.org/rfc/rfc9112#section-6.3)).
     pub(super) fn of(method: &Method, head: &response::Parts) -> Result<Self, ConnectionError> {
-        let has_none = matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        if *method == Method::HEAD || has_none {
+        let is_chunked = is_chunked(head)?;
+        if *method == Method::HEAD || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             return Ok(Self::Length(0));
         }
-        if let Some(coding) = head.headers.get(TRANSFER_ENCODING) {
-            let is_alone = head.headers.get_all(TRANSFER_ENCODING).iter().nth(1).is_none();
-            let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
-            return match is_alone && is_chunked && head.version == Version::HTTP_11 {
-                true => Ok(Self::Chunked(Chunked::default())),
-                false => Err(ConnectionError::Invalid("its transfer coding is not known")),
-            };
+        if is_chunked {
+            return Ok(Self::Chunked(Chunked::default()));
         }
         Ok(length(&head.headers)?.map_or(Self::UntilClose, Self::Length))
     }
@@ -69,6 +64,18 @@ impl Decoder {
             Self::Length(left) => Some(*left),
             Self::Chunked(_) | Self::UntilClose => None,
         }
+    }
+}
+
+/// Returns whether a body comes in chunks. Any other transfer coding is an error: its name belongs to this connection, so
+/// nobody behind the proxy could remove it.
+fn is_chunked(head: &response::Parts) -> Result<bool, ConnectionError> {
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else { return Ok(false) };
+    let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    match is_chunked && codings.next().is_none() && head.version == Version::HTTP_11 {
+        true => Ok(true),
+        false => Err(ConnectionError::Invalid("its transfer coding is not known")),
     }
 }
 

@@ -32,10 +32,13 @@ impl Head {
     /// skipped.
     pub(super) fn take(&mut self) -> Result<Option<response::Parts>, Error> {
         loop {
-            if !START.starts_with(&self.bytes[..self.bytes.len().min(START.len())]) {
+            // Empty lines may precede a head.
+            let blank = self.bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            let line = &self.bytes[blank..];
+            if !START.starts_with(&line[..line.len().min(START.len())]) {
                 return Err(ConnectionError::Invalid("it does not begin like one of HTTP/1").into());
             }
-            let Some(end) = self.end() else {
+            let Some(end) = self.end(blank) else {
                 return if self.bytes.len() > MOST_BYTES { Err(LARGE.into()) } else { Ok(None) };
             };
             if end > MOST_BYTES {
@@ -61,9 +64,9 @@ impl Head {
         self.bytes.freeze()
     }
 
-    /// Returns where the empty line after the head ends.
-    fn end(&mut self) -> Option<usize> {
-        let from = self.searched;
+    /// Returns where the empty line after the head ends, which begins at `start`.
+    fn end(&mut self, start: usize) -> Option<usize> {
+        let from = self.searched.max(start);
         self.searched = self.bytes.len().saturating_sub(2);
         let new = &self.bytes[from..];
         let ends = [&b"\n\r\n"[..], b"\n\n"].map(|line| memmem::find(new, line).map(|at| from + at + line.len()));
@@ -163,7 +166,7 @@ mod tests {
         let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: 1\r\n".repeat(MOST_FIELDS + 1));
         for text in [
             "SSH-2.0",
-            "\r\n",
+            "\r\rHTTP/1.1 200 OK\r\n\r\n",
             "\u{15}\u{3}\u{1}",
             "HTTP/2 200\r\n\r\n",
             "HTTP/1.2 200 OK\r\n\r\n",

@@ -209,6 +209,89 @@ async fn chunks_that_are_there_are_one_frame() {
     assert!(frames <= 3, "{frames}");
 }
 
+/// An upstream that answers before it has read the request is heard, although the rest can't be sent.
+#[tokio::test]
+async fn an_early_answer_is_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let (text, ()) = tokio::join!(send(&client, post(&client, vec![b'x'; 64 << 20].into())), async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
+        socket.write_all(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 5\r\n\r\nlarge").await.unwrap();
+        // Bytes that are not read would reset the connection, and the answer with it.
+        socket.shutdown().await.unwrap();
+        let mut rest = vec![0; 1 << 20];
+        while socket.read(&mut rest).await.is_ok_and(|read| read > 0) {}
+    });
+    assert_eq!(text, "large");
+}
+
+/// A request goes on while its response has begun.
+#[tokio::test]
+async fn requests_and_responses_go_on_at_the_same_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let body = vec![b'x'; 16 << 20];
+    let (text, ()) = tokio::join!(send(&client, post(&client, body.clone().into())), async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut read = Vec::new();
+        while !read.windows(4).any(|end| end == b"\r\n\r\n") {
+            assert_ne!(socket.read_buf(&mut read).await.unwrap(), 0);
+        }
+        let start = read.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", 16 << 20);
+        socket.write_all(head.as_bytes()).await.unwrap();
+        let (mut echoed, mut piece) = (read.len() - start, read.split_off(start));
+        socket.write_all(&piece).await.unwrap();
+        piece.resize(1 << 16, 0);
+        while echoed < 16 << 20 {
+            let read = socket.read(&mut piece).await.unwrap();
+            assert_ne!(read, 0);
+            socket.write_all(&piece[..read]).await.unwrap();
+            echoed += read;
+        }
+    });
+    assert!(text == body, "{} bytes", text.len());
+}
+
+/// What comes after a response belongs to nobody: the next request has another connection.
+#[tokio::test]
+async fn a_connection_with_bytes_after_its_response_is_not_used_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let forged = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged";
+    for first in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+    ] {
+        for pause in [false, true] {
+            let server = async {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
+                let pieces =
+                    if pause { vec![first.to_owned(), forged.to_owned()] } else { vec![format!("{first}{forged}")] };
+                for piece in pieces {
+                    socket.write_all(piece.as_bytes()).await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                socket
+            };
+            let (text, _socket) = tokio::join!(send(&client, post(&client, Body::empty())), server);
+            assert!(["ok", ""].contains(&std::str::from_utf8(&text).unwrap()));
+            let (text, ()) = tokio::join!(send(&client, post(&client, Body::empty())), async {
+                let (mut socket, _) = timeout(Duration::from_secs(30), listener.accept()).await.unwrap().unwrap();
+                let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
+                socket
+                    .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 3\r\n\r\nown")
+                    .await
+                    .unwrap();
+            });
+            assert_eq!(text, "own", "{first:?}");
+        }
+    }
+}
+
 /// An answer that nobody reads to its end takes its connection along.
 #[tokio::test]
 async fn a_dropped_body_closes_its_connection() {

@@ -42,6 +42,8 @@ mod reference;
 mod relay;
 mod repair;
 mod request;
+#[cfg(feature = "client")]
+mod responses;
 mod rewind;
 #[cfg(feature = "app")]
 mod run;
