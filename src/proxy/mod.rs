@@ -331,7 +331,7 @@ impl Proxy {
                 synthesized = outcome.synthesized().len(),
                 "done"
             ),
-            Output::Event(_) | Output::Bytes(_) => {}
+            Output::Event(_) | Output::Usage(_) | Output::Bytes(_) => {}
         }
         if let Some(observer) = &self.observer {
             observer(output);

@@ -100,6 +100,7 @@ impl BodyRelay {
                 self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
             }
             add_usage(&mut self.usages, usage);
+            self.outputs.push_back(Output::Usage(usage.clone()));
         }
         if answer.is.reasoning {
             self.slots.session_mut().handle_input(now, Input::Reasoning);
@@ -193,7 +194,8 @@ impl BodyRelay {
         };
         let body = self.body(&outcome);
         self.outputs.push_back(Output::Bytes(body.into()));
-        self.outputs.push_back(Output::Done { outcome, transport_end: TransportEnd::Closed });
+        let slot = self.slots.slot().kind;
+        self.outputs.push_back(Output::Done { outcome, slot, transport_end: TransportEnd::Closed });
     }
 
     /// What is to be done next. `None`: nothing, until there is more input.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{Outcome, Request, SessionEvent};
 use crate::provider::Finish;
+use crate::provider::wire::SlotKind;
 
 /// How the transport of a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,10 +32,14 @@ pub enum Output {
     },
     /// A step of the loop: for logs and pages, nothing is to be done.
     Event(SessionEvent),
+    /// What the open call has used, before its end: the provider's usage object, as JSON.
+    Usage(String),
     /// The open call is over, and nothing follows.
     Done {
         /// How the answer came about.
         outcome: Outcome,
+        /// What the slot holds that ended worst: the outcome is that slot's.
+        slot: SlotKind,
         /// The stream is to end as it did upstream: [`TransportEnd::Dropped`] where the client must not take it for whole.
         transport_end: TransportEnd,
     },

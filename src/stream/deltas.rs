@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::driver::{Engine, Step};
 use crate::provider::Finish;
+use crate::provider::wire::SlotKind;
 use crate::session::relay::{self, TransportEnd};
 use crate::session::{self, CallEnd, Input, Outcome, Session, Status};
 
@@ -146,7 +147,8 @@ impl Deltas {
             Status::PassedThrough => !self.session.document().is_complete(),
             status => matches!(status, Status::Failed | Status::Incomplete),
         };
-        relay::Output::Done { outcome, transport_end: if lost { TransportEnd::Dropped } else { TransportEnd::Closed } }
+        let transport_end = if lost { TransportEnd::Dropped } else { TransportEnd::Closed };
+        relay::Output::Done { outcome, slot: SlotKind::Text, transport_end }
     }
 }
 

@@ -154,7 +154,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                     self.error = None;
                     self.call = Some((request, at));
                 }
-                Output::Done { outcome, transport_end } => {
+                Output::Done { outcome, transport_end, .. } => {
                     self.end_call();
                     self.outcome = Some(outcome);
                     if let Some(error) = self.error.take().filter(|_| transport_end == TransportEnd::Dropped) {

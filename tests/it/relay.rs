@@ -132,7 +132,7 @@ fn drain<'r>(
                 *next = Some(replies.next().expect("more is asked for than the test answers"));
                 over = true;
             }
-            Output::Done { outcome, transport_end } => {
+            Output::Done { outcome, transport_end, .. } => {
                 *ended = Some((outcome, transport_end));
                 over = true;
             }
@@ -693,7 +693,7 @@ fn a_fault_at_every_byte_of_a_continuation() {
                         match output {
                             Output::Bytes(bytes) => body.extend_from_slice(&bytes),
                             Output::Call { request, .. } => asked = Some(request),
-                            Output::Done { outcome, transport_end } => ended = Some((outcome, transport_end)),
+                            Output::Done { outcome, transport_end, .. } => ended = Some((outcome, transport_end)),
                             _ => {}
                         }
                     }

@@ -106,6 +106,7 @@ impl Relay {
                 self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
             }
             add_usage(&mut self.upstream.usages, &usage);
+            self.outputs.push_back(Output::Usage(usage));
         }
         self.call.end = None;
         let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));

@@ -112,6 +112,7 @@ impl Relay {
             self.forward(now, u64::MAX);
         }
         let end = self.call.end.take().unwrap_or(end);
+        self.outputs.extend(self.call.usage.take().map(Output::Usage));
         self.slots.pass();
         self.slots.session_mut().handle_input(now, Input::CallEnd(end));
         let mut outcome = None;
@@ -156,6 +157,7 @@ impl Relay {
 
     fn end_with(&mut self, outcome: Outcome, transport_end: TransportEnd) {
         self.phase = Phase::Done;
-        self.outputs.push_back(Output::Done { outcome, transport_end });
+        let slot = self.slots.slot().kind;
+        self.outputs.push_back(Output::Done { outcome, slot, transport_end });
     }
 }

@@ -364,7 +364,7 @@ fn relayed(level: RepairLevel, stream: &str, mut cut: impl FnMut() -> usize) -> 
     loop {
         match relay.poll_output().expect("a relay ends") {
             relay::Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-            relay::Output::Done { outcome, transport_end } => {
+            relay::Output::Done { outcome, transport_end, .. } => {
                 return (String::from_utf8(body).unwrap(), outcome, transport_end);
             }
             relay::Output::Call { .. } => panic!("the answer is whole"),

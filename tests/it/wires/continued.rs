@@ -37,7 +37,7 @@ impl Relayed {
     /// Returns how the answer ended, if it has.
     pub(crate) fn end(&self) -> Option<(&Outcome, TransportEnd)> {
         match self.steps.last() {
-            Some(Output::Done { outcome, transport_end }) => Some((outcome, *transport_end)),
+            Some(Output::Done { outcome, transport_end, .. }) => Some((outcome, *transport_end)),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use super::{Run, State, root, show};
 impl Run<'_> {
     pub(super) fn check_end(&mut self) {
         assert_eq!(self.state, State::Done);
-        let Some(Output::Done { outcome, transport_end }) = self.steps.last() else { panic!("{}", self.context()) };
+        let Some(Output::Done { outcome, transport_end, .. }) = self.steps.last() else { panic!("{}", self.context()) };
         let (status, transport_end) = (outcome.status(), *transport_end);
         let reading = Reading::of(self.setup.dialect, &self.body);
         let (text, document) = (reading.text(), self.relay.session().document().text());
