@@ -230,6 +230,9 @@ pub struct ServerLimits {
     pub write_timeout: Duration,
     /// Time that open answers get to end when the proxy is told to stop. Default 30 s.
     pub drain_timeout: Duration,
+    /// Models that have labels of their own in the metrics. Default 100: clients choose the names, and each one adds some
+    /// hundred lines to what is read every few seconds. Further models share the label `other`.
+    pub max_metric_models: usize,
 }
 
 impl Default for ServerLimits {
@@ -245,6 +248,7 @@ impl Default for ServerLimits {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(30),
+            max_metric_models: 100,
         }
     }
 }

@@ -34,7 +34,7 @@ Then point any OpenAI client at it, with its own key:
     -d '{"model": "gpt-4.1-mini", "stream": true,
          "messages": [{"role": "user", "content": "A long list, as JSON"}]}'
 
-`/healthz` answers 200. After Ctrl-C or SIGTERM the proxy takes no new connections, and ends when the open answers have
+`/healthz` answers 200. With `--admin 127.0.0.1:7379`, `/metrics` and `/readyz` are there (docs/operating.md). After Ctrl-C or SIGTERM the proxy takes no new connections, and ends when the open answers have
 ended; those that are open after 30 seconds (`drain_timeout`) are cut, and the exit code is 3. A second signal ends it at
 once. SIGHUP is ignored."#;
 
@@ -82,6 +82,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         ignore_hangups()?;
         let server = configured(client, &config).access(access).bind(listen).await?;
         console.note(format_args!("listening on {}, upstream {}", server.url(), upstream));
+        if let Some(admin) = server.admin_addr() {
+            console.note(format_args!("metrics and readiness on http://{admin}"));
+        }
         first.await;
         let again = interrupted()?;
         console.note("draining: a second signal ends at once");
@@ -176,6 +179,7 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .threads(config.proxy.threads.unwrap_or_else(config::Proxy::default_threads))
         .adapt(config.proxy.adapt.unwrap_or_default())
         .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
+        .admin(config.proxy.admin)
         .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
         .repair(config.proxy.repair.unwrap_or_default())
 }

@@ -22,6 +22,9 @@ pub(super) struct Settings {
     /// The address to listen on. Port 0 takes a free one. [default: 127.0.0.1:7378]
     #[arg(long, value_name = "ADDRESS", env = "RESTITCH_LISTEN")]
     listen: Option<SocketAddr>,
+    /// The address of a second listener, for metrics (`/metrics`) and readiness (`/readyz`). [default: there is none]
+    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_ADMIN")]
+    admin: Option<SocketAddr>,
     /// The provider's address: `https://host[:port][/prefix]`. The path of a request is appended.
     #[arg(long, value_name = "URL", env = "RESTITCH_UPSTREAM", hide_env_values = true)]
     upstream: Option<String>,
@@ -124,6 +127,7 @@ impl Settings {
         limits.transport.idle_timeout = self.idle.map_or(limits.transport.idle_timeout, Duration::from_secs);
         limits.transport.max_body_bytes = self.body.unwrap_or(limits.transport.max_body_bytes);
         proxy.listen = self.listen.or(proxy.listen);
+        proxy.admin = self.admin.or(proxy.admin);
         proxy.upstream = self.upstream.clone().or(proxy.upstream.take());
         proxy.threads = self.threads.or(proxy.threads);
         proxy.adapt = self.adapt.or(proxy.adapt);

@@ -97,6 +97,15 @@ impl Client {
         Self { pool: Arc::new(self.pool.apart()), ..self.clone() }
     }
 
+    /// Makes a connection to the upstream as a call does, and closes it.
+    ///
+    /// # Errors
+    /// There was no connection.
+    #[cfg(feature = "proxy")]
+    pub(crate) async fn reach(&self) -> Result<(), Error> {
+        self.connector.connect(self.upstream.uri_for("/")?).await.map(drop)
+    }
+
     /// Sends a request and waits for the head of the response. The request's address must come from
     /// [`Upstream::uri_for`]; its `Host` header is replaced by the upstream's. Dropping the future or the response's
     /// body ends the call.

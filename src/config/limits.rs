@@ -86,6 +86,7 @@ limits! {
         body_timeout: PositiveSeconds,
         write_timeout: PositiveSeconds,
         drain_timeout: PositiveSeconds,
+        max_metric_models: usize,
     }
 }
 

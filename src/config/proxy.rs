@@ -16,6 +16,9 @@ pub struct Proxy {
     /// The address to listen on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
+    /// The address of the listener for metrics and readiness. Not set: there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<SocketAddr>,
     /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
@@ -74,11 +77,13 @@ impl Proxy {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 
-    /// Returns the settings with the defaults for what is not set. There is no default upstream.
+    /// Returns the settings with the defaults for what is not set. There is no default upstream, and no admin
+    /// listener by default.
     #[must_use]
     pub fn filled(&self) -> Self {
         Self {
             listen: self.listen.or(Some(Self::LISTEN)),
+            admin: self.admin,
             upstream: self.upstream.clone(),
             threads: self.threads.or_else(|| Some(Self::default_threads())),
             adapt: self.adapt.or(Some(false)),

@@ -55,10 +55,20 @@ pub(crate) fn update_usage(total: &mut Option<String>, raw: &str) {
 /// Returns the answer's tokens in a usage object: `completion_tokens`, or one of its names in other formats. Cohere has
 /// it one level deeper, in `tokens`.
 pub fn answer_tokens(raw: &str) -> Option<u64> {
+    count(raw, ["completion_tokens", "output_tokens", "candidatesTokenCount", "eval_count"])
+}
+
+/// Returns the request's tokens in a usage object: `prompt_tokens`, or one of its names in other formats.
+#[cfg(feature = "proxy")]
+pub(crate) fn prompt_tokens(raw: &str) -> Option<u64> {
+    count(raw, ["prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_count"])
+}
+
+/// Returns the first of these members that a usage object has.
+fn count(raw: &str, names: [&str; 4]) -> Option<u64> {
     let root = Raw::root(raw).filter(|_| walk::is_valid(raw))?;
-    let names = ["completion_tokens", "output_tokens", "candidatesTokenCount", "eval_count"];
-    let count = |object: Raw<'_>| names.into_iter().find_map(|key| object.member(key)?.as_u64());
-    count(root).or_else(|| count(root.member("tokens")?))
+    let of = |object: Raw<'_>| names.into_iter().find_map(|key| object.member(key)?.as_u64());
+    of(root).or_else(|| of(root.member("tokens")?))
 }
 
 /// Writes the sum of two values. Recurses at most [`DEPTH`] times, whatever the input is.

@@ -55,7 +55,7 @@ impl Connections {
             .max_buf_size(limits.transport.max_read_ahead_bytes.max(limits.server.max_head_bytes).max(SMALLEST_BUFFER));
         let service = service_fn(move |request| {
             let (proxy, cut, answering) = (Arc::clone(&proxy), cut.clone(), activity.begin());
-            let exchange = Arc::new(Exchange::begin(&request));
+            let exchange = Arc::new(Exchange::begin(&request, proxy.metrics.clone()));
             let line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
             async move {
                 // hyper keeps room for the future of an answer as long as the connection lives: 5.6 KiB, boxed a pointer.

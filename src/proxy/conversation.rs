@@ -84,7 +84,7 @@ impl Conversation {
         request: wire::Request,
         exchange: Arc<Exchange>,
     ) -> Box<Self> {
-        exchange.note_request(dialect, &request.model);
+        exchange.note_request(dialect, &request.model, request.stream);
         let (mut limits, give_up, repair) = (proxy.limits.clone(), proxy.give_up, proxy.repair);
         if let Some(own) = request.max_tokens {
             limits.continuation.limit_total_tokens(own.saturating_mul(request.n.max(1)));
@@ -123,7 +123,8 @@ impl Conversation {
     }
 
     fn frames(&self, body: DecodedBody) -> Frames {
-        Frames { body: BodyStream::new(body), tap: self.proxy.tap.clone() }
+        let waiting = self.exchange.is_measured().then(|| Arc::clone(&self.exchange));
+        Frames { body: BodyStream::new(body), tap: self.proxy.tap.clone(), waiting }
     }
 
     /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName};
-use http::{Method, Request, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::{Body, Frame};
 use tokio::time::Instant;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
+use super::measured::{AnswerEnd, LEFT, Measured, Way};
+use super::metrics::Metrics;
 use super::upstream::random_name;
+use crate::client::Error;
 use crate::provider::Dialect;
 use crate::session::relay::Output;
 use crate::session::{CutCause, Outcome, SessionEvent};
@@ -26,6 +29,8 @@ pub(super) struct Exchange {
     /// The path without its query, which may have a key.
     path: String,
     facts: Mutex<Facts>,
+    /// `None`: nothing is measured.
+    metrics: Option<Arc<Metrics>>,
 }
 
 /// What is known of the answer.
@@ -38,12 +43,14 @@ struct Facts {
     /// Why calls were cut, in their order.
     causes: Vec<&'static str>,
     outcome: Option<Outcome>,
+    /// What the metrics are to get. `None`: nothing is measured, or the request is of no API.
+    measured: Option<Measured>,
 }
 
 impl Exchange {
     /// Begins with a request. Its id is that of `x-request-id`, if that is short and plain, else a new one. A `traceparent`
     /// ([W3C Trace Context](https://www.w3.org/TR/trace-context/)) names the trace.
-    pub(super) fn begin<B>(request: &Request<B>) -> Self {
+    pub(super) fn begin<B>(request: &Request<B>, metrics: Option<Arc<Metrics>>) -> Self {
         let headers = request.headers();
         let id = text(headers, "x-request-id").filter(|id| is_plain(id)).map_or_else(random_name, str::to_owned);
         let span = tracing::info_span!("request", id = %id, trace = Empty);
@@ -56,6 +63,7 @@ impl Exchange {
             method: request.method().clone(),
             path: shortened(request.uri().path()),
             facts: Mutex::default(),
+            metrics,
         }
     }
 
@@ -64,10 +72,46 @@ impl Exchange {
         &self.span
     }
 
-    /// Notes the API and the model that the request names.
-    pub(super) fn note_request(&self, dialect: Dialect, model: &str) {
+    /// Notes the API of the request, the model that it names, and whether it asks for a stream.
+    pub(super) fn note_request(&self, dialect: Dialect, model: &str, is_stream: bool) {
+        let metrics = self.metrics.clone();
+        let measured = metrics.map(|metrics| Measured::new(metrics, dialect, model, is_stream));
         let mut facts = self.facts();
-        (facts.dialect, facts.model) = (Some(dialect), Some(shortened(model)));
+        (facts.dialect, facts.model, facts.measured) = (Some(dialect), Some(shortened(model)), measured);
+    }
+
+    /// Returns whether calls are measured.
+    pub(super) fn is_measured(&self) -> bool {
+        self.metrics.is_some()
+    }
+
+    /// Notes that an upstream call is made.
+    pub(super) fn note_call(&self, way: Way) {
+        self.measure(|measured| measured.begin_call(way));
+    }
+
+    /// Notes what answers the upstream call: the head of a response, or an error.
+    pub(super) fn note_head<B>(&self, answer: &Result<Response<B>, Error>) {
+        let head = match answer {
+            Ok(response) => Ok(response.status()),
+            Err(Error::Late(_)) => Err("timeout"),
+            Err(_) => Err("connection"),
+        };
+        self.measure(|measured| measured.note_head(head));
+    }
+
+    /// Notes the first bytes of an upstream call's stream.
+    pub(super) fn note_first_chunk(&self) {
+        self.measure(|measured| measured.note_first_chunk());
+    }
+
+    fn measure(&self, change: impl FnOnce(&mut Measured)) {
+        if !self.is_measured() {
+            return;
+        }
+        if let Some(measured) = &mut self.facts().measured {
+            change(measured);
+        }
     }
 
     /// Notes the status of the first call's answer.
@@ -82,6 +126,7 @@ impl Exchange {
 
     /// Notes what an answer goes through.
     pub(super) fn note_output(&self, output: &Output) {
+        self.measure(|measured| measured.note_output(output));
         match output {
             Output::Event(SessionEvent::Cut { end, .. }) => {
                 self.facts().causes.extend(end.cause().map(CutCause::as_str));
@@ -169,10 +214,31 @@ impl AccessLine {
     }
 }
 
+impl AccessLine {
+    fn measured_end<'f>(&self, facts: &'f Facts) -> AnswerEnd<'f> {
+        let began = self.exchange.began;
+        AnswerEnd {
+            outcome: facts.outcome.as_ref(),
+            status: facts.status,
+            break_off: match self.end {
+                End::Left => Some(LEFT),
+                End::Whole => None,
+                End::Broken => Some("broken"),
+            },
+            first_byte: self.first_byte,
+            last_byte: self.last.duration_since(began),
+            duration: began.elapsed(),
+        }
+    }
+}
+
 impl Drop for AccessLine {
     fn drop(&mut self) {
         let Exchange { span, began, method, path, .. } = &*self.exchange;
-        let facts = self.exchange.facts();
+        let mut facts = self.exchange.facts();
+        if let Some(measured) = facts.measured.take() {
+            measured.end(&self.measured_end(&facts));
+        }
         let tally = facts.outcome.as_ref().map(Outcome::tally);
         let continued = tally.filter(|tally| tally.continuations > 0);
         let tokens = continued.and_then(|tally| tally.tokens.iter().copied().collect::<Option<Vec<_>>>());

@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 
 use super::body::Collected;
 use super::conversation::{Conversation, REFUSAL, is_invalid_request};
+use super::measured::Way;
 use super::refusal::{Refusal, unreachable};
 use super::upstream;
 use crate::client::{Body, Received};
@@ -69,7 +70,9 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
 async fn send(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     conversation.show_request(0, &conversation.body);
     let body = Body::full(conversation.body.clone());
+    conversation.exchange.note_call(Way::First);
     let sent = upstream::send(&conversation.proxy.client, &conversation.head, body, conversation.patience()).await;
+    conversation.exchange.note_head(&sent);
     let status = sent.as_ref().ok().map(Response::status);
     status.into_iter().for_each(|status| conversation.exchange.note_upstream(status));
     conversation.proxy.count(&conversation.request.model, status);

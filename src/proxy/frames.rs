@@ -12,6 +12,7 @@ use http_body_util::BodyStream;
 use super::Tap;
 use super::conversation::CallError;
 use super::encoding::DecodedBody;
+use super::exchange::Exchange;
 use super::kept::StopOnDrop;
 use crate::session::CallEnd;
 
@@ -42,6 +43,8 @@ where
 pub(super) struct Frames {
     pub(super) body: BodyStream<DecodedBody>,
     pub(super) tap: Option<Arc<dyn Tap>>,
+    /// Is told of the first bytes, if that is measured.
+    pub(super) waiting: Option<Arc<Exchange>>,
 }
 
 impl Stream for Frames {
@@ -52,6 +55,9 @@ impl Stream for Frames {
             return match Pin::new(&mut self.body).poll_next(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => {
+                        if let Some(exchange) = self.waiting.take() {
+                            exchange.note_first_chunk();
+                        }
                         if let Some(tap) = &self.tap {
                             tap.response(&data);
                         }

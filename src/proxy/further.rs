@@ -9,6 +9,7 @@ use http::{Method, Response, StatusCode};
 use super::body::Collected;
 use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_transient, retry_after};
 use super::encoding::{self, DecodedBody};
+use super::measured::Way;
 use super::upstream;
 use crate::client::{Body, Error, Received};
 use crate::provider::Dialect;
@@ -35,7 +36,7 @@ impl Conversation {
                 capability.reasoning_off = None;
             }
             let retry = self.retry(request, &capability);
-            let response = self.send_further(&retry, request.number, &capability).await?;
+            let response = self.send_further(&retry, request, &capability).await?;
             let status = response.status();
             if status == StatusCode::OK {
                 let unknown = |name| rejected(format!("the upstream answered in the encoding `{name}`"), false);
@@ -60,7 +61,7 @@ impl Conversation {
     async fn send_further(
         &self,
         retry: &Retry,
-        number: u32,
+        request: &Request,
         capability: &Capability,
     ) -> Result<Response<Received>, CallEnd> {
         let is_prefix = retry.is_prefill();
@@ -75,8 +76,10 @@ impl Conversation {
             Some(path) if self.proxy.client.upstream().prefix().is_empty() => head.below(path),
             _ => head,
         };
-        self.show_request(number, &body);
+        self.show_request(request.number, &body);
+        self.exchange.note_call(Way::of(request));
         let response = upstream::send(&self.proxy.client, &head, Body::full(body), self.patience()).await;
+        self.exchange.note_head(&response);
         self.proxy.count(&self.request.model, response.as_ref().ok().map(Response::status));
         response.map_err(lost)
     }
@@ -89,7 +92,9 @@ impl Conversation {
             false => self.head.resuming(query),
         };
         let head = head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
+        self.exchange.note_call(Way::Reattach);
         let response = upstream::send(&self.proxy.client, &head, Body::full(""), self.patience()).await;
+        self.exchange.note_head(&response);
         let response = response.map_err(|error| refused(error.to_string()))?;
         if response.status() != StatusCode::OK {
             return Err(refused(format!("the upstream answered {}", response.status())));

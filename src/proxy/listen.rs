@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,8 +12,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Duration, sleep, timeout};
 
 use super::Proxy;
+use super::admin::Admin;
 use super::connections::Connections;
 use super::gate::{Gate, Permit};
+use super::metrics::Metrics;
 use super::refusal::Refusal;
 use super::worker::Worker;
 
@@ -21,6 +24,7 @@ use super::worker::Worker;
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
+    admin: Option<SocketAddr>,
     /// Set when no more connections are to be accepted.
     stop: watch::Sender<bool>,
     accept: JoinHandle<bool>,
@@ -30,6 +34,11 @@ impl Server {
     /// Returns the address that the proxy listens on, with the real port.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Returns the address of the admin listener, with the real port.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin
     }
 
     /// Returns `http://` and the address, without a path.
@@ -52,21 +61,30 @@ impl Server {
     }
 }
 
-pub(super) async fn bind(proxy: Proxy, addr: SocketAddr) -> io::Result<Server> {
+pub(super) async fn bind(mut proxy: Proxy, addr: SocketAddr) -> io::Result<Server> {
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
     proxy.access.warn_if_open(addr);
-    let workers = (0..proxy.threads).map(|number| Worker::start(number, &proxy)).collect::<io::Result<_>>()?;
     let (stop, stopped) = watch::channel(false);
+    let (mut admin, mut admin_addr) = (JoinSet::new(), None);
+    if let Some(addr) = proxy.admin {
+        let listener = Admin::bind(addr).await?;
+        admin_addr = Some(listener.addr);
+        let metrics = Metrics::new(proxy.client.upstream().host(), proxy.limits.server.max_metric_models);
+        let metrics = Arc::clone(proxy.metrics.insert(Arc::new(metrics)));
+        admin.spawn(listener.serve(metrics, proxy.clone(), stopped.clone()));
+    }
+    let workers = (0..proxy.threads).map(|number| Worker::start(number, &proxy)).collect::<io::Result<_>>()?;
     let acceptor = Acceptor {
         gate: Gate::default(),
         workers,
         refused: JoinSet::new(),
         connections: Connections::new(&proxy),
         proxy,
+        _admin: admin,
     };
     let accept = tokio::spawn(acceptor.run(listener, stopped));
-    Ok(Server { addr, stop, accept })
+    Ok(Server { addr, admin: admin_addr, stop, accept })
 }
 
 struct Acceptor {
@@ -77,6 +95,8 @@ struct Acceptor {
     connections: Connections,
     /// Clients that are told that there is no room for them.
     refused: JoinSet<()>,
+    /// The admin listener's task, which ends with the last answer.
+    _admin: JoinSet<()>,
 }
 
 impl Acceptor {
@@ -141,7 +161,7 @@ async fn refuse(mut stream: TcpStream, limit: &'static str) {
     let _ = timeout(REFUSAL, say).await;
 }
 
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Clients that are told at a time that there is no room. The connections of further ones are just closed.
 const MOST_REFUSED: usize = 16;
 /// How long such a client may take.

@@ -9,6 +9,7 @@
 //! request of an API in `provider::wire` passes through unchanged.
 
 mod access;
+mod admin;
 mod body;
 mod breaker;
 mod connections;
@@ -21,6 +22,8 @@ mod further;
 mod gate;
 mod kept;
 mod listen;
+mod measured;
+mod metrics;
 mod refusal;
 mod serve;
 mod socket;
@@ -29,6 +32,7 @@ mod whole;
 mod worker;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
@@ -44,6 +48,7 @@ pub use listen::Server;
 pub(crate) use refusal::OwnError;
 
 use gate::Unfinished;
+use metrics::Metrics;
 
 use crate::Limits;
 use crate::client::Client;
@@ -91,6 +96,10 @@ pub struct Proxy {
     /// How many threads serve connections. 0: the caller's runtime does.
     threads: usize,
     unfinished: Unfinished,
+    /// The address of the admin listener, if there is to be one.
+    admin: Option<SocketAddr>,
+    /// Set where the admin listener shows them.
+    metrics: Option<Arc<Metrics>>,
 }
 
 /// Sees the bodies of chat completions on their way, which hold what users wrote. It sees no headers. It must not block
@@ -127,6 +136,8 @@ impl Proxy {
             tap: None,
             threads: 0,
             unfinished: Unfinished::new(Limits::default().server.max_unfinished_bytes),
+            admin: None,
+            metrics: None,
         }
     }
 
@@ -152,6 +163,14 @@ impl Proxy {
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
+        self
+    }
+
+    /// Sets the address of a second listener, for metrics and readiness. Port 0 takes a free port. It asks for no token.
+    /// Default: none, and nothing is measured.
+    #[must_use]
+    pub fn admin(mut self, addr: Option<SocketAddr>) -> Self {
+        self.admin = addr;
         self
     }
 
@@ -245,8 +264,8 @@ impl Proxy {
     /// Listens on `addr`. Port 0 takes a free port.
     ///
     /// # Errors
-    /// The address can't be listened on.
-    pub async fn bind(self, addr: std::net::SocketAddr) -> std::io::Result<Server> {
+    /// The address can't be listened on, or that of the admin listener.
+    pub async fn bind(self, addr: SocketAddr) -> std::io::Result<Server> {
         listen::bind(self, addr).await
     }
 

@@ -117,7 +117,7 @@ async fn route(
 /// Answers a request that did not come over a connection.
 #[cfg(feature = "cli")]
 pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<bytes::Bytes>) -> Response<Body> {
-    let exchange = Arc::new(Exchange::begin(&request));
+    let exchange = Arc::new(Exchange::begin(&request, proxy.metrics.clone()));
     let (parts, body) = request.into_parts();
     match dialect.wire().parse(parts.uri.path(), &body) {
         Some(request) => {

@@ -1,6 +1,7 @@
 //! The proxy over sockets, in front of the scripted model server.
 
 mod access;
+mod admin;
 mod clients;
 mod encoded;
 mod limits;

@@ -1,0 +1,303 @@
+//! Measures a request, its upstream calls and its answer. Figures are recorded where a call or an answer ends, and at cuts.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::time::Instant;
+
+use super::metrics::{Cut, Ended, EndedAnswer, FurtherCall, Joined, Metrics, OTHER, Operation, TokenUse, Usage};
+use crate::provider::wire::SlotKind;
+use crate::provider::{Dialect, answer_tokens, usage};
+use crate::session::relay::Output;
+use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, SessionEvent, Status};
+
+/// A request of an API on its way through the proxy.
+pub(super) struct Measured {
+    metrics: Arc<Metrics>,
+    dialect: Dialect,
+    is_stream: bool,
+    /// The model that the request names.
+    name: Arc<str>,
+    /// The label of that model.
+    model: Arc<str>,
+    /// The call that is open.
+    call: Option<Call>,
+    /// The tokens of all answers so far. `None`: a call has not told its tokens.
+    tokens: Option<u64>,
+    /// What the slot holds that ended worst.
+    slot: Option<SlotKind>,
+}
+
+/// How an answer ended for the client.
+pub(super) struct AnswerEnd<'a> {
+    pub(super) outcome: Option<&'a Outcome>,
+    pub(super) status: Option<StatusCode>,
+    /// `left` or `broken`, where the client has not got the answer to its end.
+    pub(super) break_off: Option<&'static str>,
+    /// Since the request.
+    pub(super) first_byte: Option<Duration>,
+    /// Since the request.
+    pub(super) last_byte: Duration,
+    /// Since the request.
+    pub(super) duration: Duration,
+}
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    First,
+    /// The original request again.
+    Original,
+    Prefill,
+    Reprompt,
+    Reattach,
+}
+
+impl Way {
+    pub(super) fn of(request: &Request) -> Self {
+        match &request.turn {
+            _ if request.resume.is_some() => Self::Reattach,
+            None => Self::Original,
+            Some(turn) => match turn.mode {
+                ContinuationMode::Prefill => Self::Prefill,
+                ContinuationMode::Reprompt => Self::Reprompt,
+            },
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Original => "original",
+            Self::Prefill => ContinuationMode::Prefill.as_str(),
+            Self::Reprompt => ContinuationMode::Reprompt.as_str(),
+            Self::Reattach => "reattach",
+        }
+    }
+}
+
+/// An upstream call that is open.
+struct Call {
+    way: Way,
+    began: Instant,
+    status: Option<StatusCode>,
+    /// Tokens of its answer.
+    tokens: Option<u64>,
+    has_joined: bool,
+    has_failed: bool,
+    /// Why it ended early.
+    error: Option<&'static str>,
+}
+
+impl Measured {
+    pub(super) fn new(metrics: Arc<Metrics>, dialect: Dialect, model: &str, is_stream: bool) -> Self {
+        let name = metrics.models.named(model);
+        let model = metrics.models.label(&name);
+        metrics.answers.running.inc();
+        Self { metrics, dialect, is_stream, name, model, call: None, tokens: Some(0), slot: None }
+    }
+
+    /// Begins a call. A call that is still open was refused, and is made in another form.
+    pub(super) fn begin_call(&mut self, way: Way) {
+        self.end_call();
+        self.call = Some(Call {
+            way,
+            began: Instant::now(),
+            status: None,
+            tokens: None,
+            has_joined: false,
+            has_failed: false,
+            error: None,
+        });
+    }
+
+    /// Notes the head of the open call's answer, or why there is none.
+    pub(super) fn note_head(&mut self, head: Result<StatusCode, &'static str>) {
+        let Some(call) = &mut self.call else { return };
+        match head {
+            Ok(status) => {
+                call.status = Some(status);
+                if status == StatusCode::OK {
+                    self.model = self.metrics.models.admit(&self.name);
+                }
+            }
+            Err(error) => call.error = Some(error),
+        }
+    }
+
+    /// Notes the first bytes of the open call's stream.
+    pub(super) fn note_first_chunk(&self) {
+        let Some(call) = &self.call else { return };
+        self.metrics.calls.first_chunk.get_or_create(&self.operation()).observe(call.began.elapsed().as_secs_f64());
+    }
+
+    /// Notes what an answer goes through.
+    pub(super) fn note_output(&mut self, output: &Output) {
+        match output {
+            Output::Event(SessionEvent::Cut { end, .. }) => {
+                let cause = end.cause().map_or(OTHER, CutCause::as_str);
+                self.metrics.seams.cuts.get_or_create(&Cut { model: Arc::clone(&self.model), cause }).inc();
+                self.note_error(end);
+            }
+            Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => {
+                let seams = &self.metrics.seams;
+                seams.joined.get_or_create(&Joined { kind: seam.alignment.as_str() }).inc();
+                seams.gap.observe(elapsed.as_secs_f64());
+                seams.pending.observe(seam.pending as f64);
+                self.call.iter_mut().for_each(|call| call.has_joined = true);
+            }
+            Output::Event(SessionEvent::Failed { reason, .. }) => {
+                self.call.iter_mut().for_each(|call| call.has_failed = true);
+                if let FailureReason::Nothing(end) = reason {
+                    self.note_error(end);
+                }
+            }
+            Output::Usage(usage) => self.note_usage(usage),
+            Output::Call { request, .. } => {
+                if let Some(call) = self.call.as_mut().filter(|_| request.resume.is_some()) {
+                    // No cut is told of a connection that is made again.
+                    call.error = Some("lost");
+                }
+                self.end_call();
+            }
+            Output::Done { slot, .. } => {
+                self.slot = Some(*slot);
+                self.end_call();
+            }
+            Output::Event(_) | Output::Bytes(_) => {}
+        }
+    }
+
+    /// Notes how the open call ended, if it ended in an error.
+    fn note_error(&mut self, end: &CallEnd) {
+        let is_error = |cause: &CutCause| !matches!(cause, CutCause::Length | CutCause::PrematureStop);
+        let error = end.cause().filter(is_error).map(CutCause::as_str);
+        self.call.iter_mut().for_each(|call| call.error = call.error.or(error));
+    }
+
+    fn note_usage(&mut self, raw: &str) {
+        let (input, output) = (usage::prompt_tokens(raw), answer_tokens(raw));
+        for (gen_ai_token_type, tokens) in [("input", input), ("output", output)] {
+            if let Some(tokens) = tokens {
+                let labels = Usage { operation: self.operation(), gen_ai_token_type };
+                self.metrics.calls.usage.get_or_create(&labels).observe(tokens as f64);
+            }
+        }
+        let Some(call) = &mut self.call else { return };
+        call.tokens = output;
+        let is_kept = matches!(call.way, Way::First | Way::Reattach);
+        let labels = TokenUse { r#use: if is_kept { "kept" } else { "regenerated" } };
+        self.metrics.calls.tokens.get_or_create(&labels).inc_by(output.unwrap_or_default());
+    }
+
+    fn end_call(&mut self) {
+        let Some(call) = self.call.take() else { return };
+        let labels = Ended { operation: self.operation(), error_type: call.error_type() };
+        self.metrics.calls.duration.get_or_create(&labels).observe(call.began.elapsed().as_secs_f64());
+        if call.way != Way::First {
+            let labels = FurtherCall { way: call.way.as_str(), outcome: call.outcome() };
+            self.metrics.calls.further.get_or_create(&labels).inc();
+        }
+        if call.status == Some(StatusCode::OK) {
+            self.tokens = self.tokens.zip(call.tokens).map(|(sum, tokens)| sum.saturating_add(tokens));
+        }
+    }
+
+    /// Records an answer that has ended for its client.
+    pub(super) fn end(mut self, end: &AnswerEnd<'_>) {
+        // An answer that is not read ends with its call.
+        self.call.iter_mut().for_each(|call| call.error = call.error.or(end.break_off));
+        self.end_call();
+        let answers = &self.metrics.answers;
+        let error_type = end.error_type();
+        let is_healthy = error_type.is_empty();
+        let labels = Ended { operation: self.operation(), error_type };
+        answers.duration.get_or_create(&labels).observe(end.duration.as_secs_f64());
+        if let Some(first) = end.first_byte.filter(|_| is_healthy && self.is_stream) {
+            answers.first_token.get_or_create(&labels.operation).observe(first.as_secs_f64());
+            if let Some(further) = self.tokens.and_then(|tokens| tokens.checked_sub(1)).filter(|more| *more > 0) {
+                let per_token = end.last_byte.saturating_sub(first).as_secs_f64() / further as f64;
+                answers.per_token.get_or_create(&labels.operation).observe(per_token);
+            }
+        }
+        let slot = match self.slot {
+            Some(SlotKind::Text) => "text",
+            Some(SlotKind::Arguments) => "arguments",
+            None => "unread",
+        };
+        let labels = EndedAnswer { wire: self.dialect.as_str(), slot, status: end.name() };
+        answers.ended.get_or_create(&labels).inc();
+    }
+
+    fn operation(&self) -> Operation {
+        let gen_ai_operation_name = match self.dialect {
+            Dialect::Completions => "text_completion",
+            Dialect::Gemini => "generate_content",
+            Dialect::Chat | Dialect::Responses | Dialect::Messages | Dialect::Ollama | Dialect::Cohere => "chat",
+        };
+        Operation { gen_ai_operation_name, gen_ai_request_model: Arc::clone(&self.model) }
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.metrics.answers.running.dec();
+    }
+}
+
+impl Call {
+    fn error_type(&self) -> Cow<'static, str> {
+        self.status.and_then(refusal).unwrap_or(Cow::Borrowed(self.error.unwrap_or_default()))
+    }
+
+    /// Returns what a further call brought.
+    fn outcome(&self) -> &'static str {
+        let is_refused = self.status.is_some_and(|status| status != StatusCode::OK);
+        let brings_text = match self.way {
+            Way::Prefill | Way::Reprompt => self.has_joined,
+            Way::First | Way::Original | Way::Reattach => self.status.is_some(),
+        };
+        match self.error {
+            _ if is_refused => "refused",
+            Some(LEFT) => LEFT,
+            _ if self.has_failed || !brings_text => "failed",
+            _ => "ok",
+        }
+    }
+}
+
+impl AnswerEnd<'_> {
+    fn error_type(&self) -> Cow<'static, str> {
+        let refused = self.status.and_then(refusal);
+        let error = || match self.outcome.map(Outcome::status) {
+            _ if self.break_off.is_some() => self.break_off.unwrap_or_default(),
+            Some(status @ (Status::Failed | Status::Incomplete)) => status.as_str(),
+            _ => "",
+        };
+        refused.unwrap_or_else(|| Cow::Borrowed(error()))
+    }
+
+    /// Returns how the answer ended: as its outcome says, if it was read.
+    fn name(&self) -> &'static str {
+        match self.outcome {
+            Some(outcome) => outcome.status().as_str(),
+            None if self.status.and_then(refusal).is_some() => "refused",
+            None if self.break_off == Some(LEFT) => LEFT,
+            None => "unread",
+        }
+    }
+}
+
+/// Returns the status of an answer that is an error. Unregistered ones share a name: a server may send any.
+fn refusal(status: StatusCode) -> Option<Cow<'static, str>> {
+    let name = || match status.canonical_reason() {
+        Some(_) => Cow::Owned(status.as_str().to_owned()),
+        None => Cow::Borrowed(OTHER),
+    };
+    (!status.is_success()).then(name)
+}
+
+/// Names an answer whose client has left before its end.
+pub(super) const LEFT: &str = "left";

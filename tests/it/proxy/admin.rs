@@ -1,0 +1,386 @@
+//! The admin listener: what the metrics say after an answer, and whether the proxy is ready.
+
+mod exposition;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use exposition::Exposition;
+use restitch::Limits;
+use restitch::internal::client::{Client, Upstream};
+use restitch::internal::proxy::{Proxy, Server};
+use restitch::provider::capability::{PrefillForm, Row, Table};
+use tokio::io::AsyncWriteExt;
+
+use super::passthrough::{Log, listen};
+use super::raw::*;
+use super::{DOCUMENT, Setup, ask, request};
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// Returns a proxy with an admin listener in front of the model server.
+async fn measured(script: &str, max_models: usize) -> Setup {
+    let mut limits = Limits::default();
+    limits.server.max_metric_models = max_models;
+    Setup::of(script, |proxy| proxy.limits(limits).threads(2).admin(Some(LOOPBACK))).await
+}
+
+/// Returns the answer of the admin listener to a request.
+async fn get(proxy: &Server, method: &str, path: &str) -> String {
+    exchange(proxy.admin_addr().unwrap(), &format!("{method} {path} HTTP/1.1\r\nhost: h\r\n\r\n")).await
+}
+
+/// Reads the metrics, until nothing is being answered and so many answers have ended. What is measured of an answer is
+/// recorded after its client has it.
+async fn metrics(proxy: &Server, answers: u32) -> Exposition {
+    for _ in 0..1000 {
+        let answer = get(proxy, "GET", "/metrics").await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(
+            answer.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"),
+            "{answer}"
+        );
+        let (body, is_whole) = body_of(&answer);
+        assert!(is_whole, "{answer}");
+        let read = Exposition::read(&body);
+        if read.sum("restitch_running", &[]) == 0.0 && read.sum("restitch_answers_total", &[]) == f64::from(answers) {
+            return read;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{answers} answers are not counted: {}", get(proxy, "GET", "/metrics").await);
+}
+
+const CHAT: (&str, &str) = ("gen_ai_operation_name", "chat");
+const MODEL: (&str, &str) = ("gen_ai_request_model", "sim");
+const HOST: (&str, &str) = ("gen_ai_provider_name", "127.0.0.1");
+
+#[tokio::test]
+async fn a_healthy_answer_is_measured() {
+    let setup = measured("answer", 100).await;
+    setup.stream().await.assert_seamless(DOCUMENT, "answer");
+    let seen = metrics(&setup.proxy, 1).await;
+    let passed = [("wire", "openai-chat"), ("slot", "text"), ("status", "passed")];
+    assert_eq!(seen.sum("restitch_answers_total", &passed), 1.0);
+    for metric in ["gen_ai_client_operation_duration_seconds", "gen_ai_server_request_duration_seconds"] {
+        let labels = [CHAT, MODEL, HOST, ("error_type", "")];
+        assert_eq!(seen.sum(&format!("{metric}_count"), &labels), 1.0, "{metric}");
+        assert!(seen.sum(&format!("{metric}_sum"), &labels) > 0.0, "{metric}");
+    }
+    for metric in [
+        "gen_ai_client_operation_time_to_first_chunk_seconds",
+        "gen_ai_server_time_to_first_token_seconds",
+        "gen_ai_server_time_per_output_token_seconds",
+    ] {
+        assert_eq!(seen.sum(&format!("{metric}_count"), &[CHAT, MODEL, HOST]), 1.0, "{metric}");
+    }
+    let usage = |kind: &str| seen.sum("gen_ai_client_token_usage_sum", &[MODEL, ("gen_ai_token_type", kind)]);
+    assert!(usage("input") > 0.0);
+    assert_eq!(seen.sum("restitch_tokens_total", &[("use", "kept")]), usage("output"));
+    for none in ["restitch_cuts_total", "restitch_calls_total", "restitch_gap_seconds_count"] {
+        assert_eq!(seen.sum(none, &[]), 0.0, "{none}");
+    }
+    // A body that is not streamed has no first bytes of its own.
+    ask(&setup.proxy.url(), &request(false, "x")).await;
+    let seen = metrics(&setup.proxy, 2).await;
+    assert_eq!(seen.sum("restitch_answers_total", &passed), 2.0);
+    assert_eq!(seen.sum("gen_ai_client_operation_duration_seconds_count", &[]), 2.0);
+    assert_eq!(seen.sum("gen_ai_client_operation_time_to_first_chunk_seconds_count", &[]), 1.0);
+    assert_eq!(seen.sum("gen_ai_server_time_to_first_token_seconds_count", &[]), 1.0);
+    assert_eq!(seen.sum("gen_ai_client_token_usage_count", &[]), 4.0);
+}
+
+#[tokio::test]
+async fn a_continued_answer_is_measured() {
+    for is_stream in [true, false] {
+        let setup = measured("answer@100!length | refusal anchor@60!drop anchor", 100).await;
+        ask(&setup.proxy.url(), &request(is_stream, "x")).await;
+        let seen = metrics(&setup.proxy, 1).await;
+        assert_eq!(seen.sum("restitch_answers_total", &[("status", "complete")]), 1.0);
+        assert_eq!(seen.sum("restitch_cuts_total", &[("model", "sim"), ("cause", "length")]), 1.0);
+        assert_eq!(seen.values("restitch_cuts_total", "cause"), ["drop", "length", "premature_stop"]);
+        // A body whose end is lost brings nothing.
+        let (ok, failed) = if is_stream { (2.0, 1.0) } else { (1.0, 2.0) };
+        let calls = |outcome: &str| seen.sum("restitch_calls_total", &[("way", "reprompt"), ("outcome", outcome)]);
+        assert_eq!((calls("ok"), calls("failed")), (ok, failed));
+        assert_eq!(seen.sum("restitch_seams_total", &[]), ok);
+        let errors = seen.values("gen_ai_client_operation_duration_seconds_count", "error_type");
+        assert_eq!(errors, ["", "drop"]);
+        assert_eq!(seen.sum("restitch_seams_total", &[]), seen.sum("restitch_gap_seconds_count", &[]));
+        assert_eq!(seen.sum("restitch_seams_total", &[]), seen.sum("restitch_pending_bytes_count", &[]));
+        assert!(seen.sum("restitch_tokens_total", &[("use", "kept")]) > 0.0);
+        assert!(seen.sum("restitch_tokens_total", &[("use", "regenerated")]) > 0.0);
+        assert_eq!(
+            seen.sum("gen_ai_client_operation_duration_seconds_count", &[MODEL]),
+            setup.sim.calls().len() as f64
+        );
+    }
+}
+
+/// Returns a proxy with an admin listener in front of a scripted upstream.
+async fn in_front_of(raw: &Raw, with: impl FnOnce(Proxy) -> Proxy) -> Server {
+    let client = Client::new(Upstream::parse(&format!("http://{}", raw.addr)).unwrap()).unwrap();
+    with(Proxy::new(client).admin(Some(LOOPBACK))).bind(LOOPBACK).await.unwrap()
+}
+
+#[tokio::test]
+async fn each_way_of_a_further_call_is_measured() {
+    let mut kept = Row::of("*");
+    kept.keeps_streams = Some(true);
+    let prefill = Row::of("*").prefill(PrefillForm::Turn);
+    let lost = |text: &str| vec![send(format!("{STREAM}{text}")), Piece::Reset];
+    let rest = |text: &str| stream(&(chunk(text) + &finish("stop")));
+    for (row, first, further, way, error) in [
+        (Row::of("*"), lost(""), rest("[1, 2]"), "original", "drop"),
+        (prefill, lost(&chunk("[1, 2")), rest("]"), "prefill", "drop"),
+        (kept, lost(&chunk("[1, 2")), rest("]"), "reattach", "lost"),
+    ] {
+        let raw = Raw::new(vec![first, further]).await;
+        let proxy = in_front_of(&raw, |proxy| proxy.adapt(true).capabilities(Table::default().with([row]))).await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(body_of(&answer).1, "{way}: {answer}");
+        let seen = metrics(&proxy, 1).await;
+        assert_eq!(seen.sum("restitch_calls_total", &[("way", way), ("outcome", "ok")]), 1.0, "{way}: {seen:?}");
+        assert_eq!(seen.sum("restitch_calls_total", &[]), 1.0, "{way}");
+        let calls = |error: &str| seen.sum("gen_ai_client_operation_duration_seconds_count", &[("error_type", error)]);
+        assert_eq!((calls(error), calls("")), (1.0, 1.0), "{way}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_given_up_is_measured() {
+    let setup = measured("answer@100!drop | 404", 100).await;
+    setup.stream().await;
+    let seen = metrics(&setup.proxy, 1).await;
+    assert_eq!(seen.sum("restitch_answers_total", &[("slot", "text"), ("status", "incomplete")]), 1.0);
+    assert_eq!(seen.sum("restitch_cuts_total", &[("model", "sim"), ("cause", "drop")]), 1.0);
+    assert_eq!(seen.sum("restitch_calls_total", &[("way", "reprompt"), ("outcome", "refused")]), 3.0);
+    let calls = |error: &str| seen.sum("gen_ai_client_operation_duration_seconds_count", &[("error_type", error)]);
+    assert_eq!((calls("drop"), calls("404"), calls("")), (1.0, 3.0, 0.0));
+    let answers = |error: &str| seen.sum("gen_ai_server_request_duration_seconds_count", &[("error_type", error)]);
+    assert_eq!((answers("incomplete"), answers("broken"), answers("")), (0.0, 1.0, 0.0));
+}
+
+/// An answer that passes unread ends with its call.
+#[tokio::test]
+async fn an_answer_that_passes_unread_is_measured() {
+    let setup = measured("404", 100).await;
+    setup.stream().await;
+    let seen = metrics(&setup.proxy, 1).await;
+    assert_eq!(seen.sum("restitch_answers_total", &[("slot", "unread"), ("status", "refused")]), 1.0);
+    // The upstream has not answered for the model: any name could be here.
+    for metric in ["gen_ai_client_operation_duration_seconds", "gen_ai_server_request_duration_seconds"] {
+        let labels = [("gen_ai_request_model", "other"), ("error_type", "404")];
+        assert_eq!(seen.sum(&format!("{metric}_count"), &labels), 1.0, "{metric}");
+    }
+    assert_eq!(seen.sum("gen_ai_server_time_to_first_token_seconds_count", &[]), 0.0);
+    // What is of no API is not measured.
+    exchange(setup.proxy.addr(), "GET /v1/models HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
+    metrics(&setup.proxy, 1).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_measured() {
+    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold]]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    read_until(&mut client, "[1, 2").await;
+    let (running, _) = body_of(&get(&proxy, "GET", "/metrics").await);
+    assert_eq!(Exposition::read(&running).sum("restitch_running", &[]), 1.0);
+    drop(client);
+    let seen = metrics(&proxy, 1).await;
+    assert_eq!(seen.sum("restitch_answers_total", &[("status", "left")]), 1.0);
+    for metric in ["gen_ai_client_operation_duration_seconds", "gen_ai_server_request_duration_seconds"] {
+        assert_eq!(seen.sum(&format!("{metric}_count"), &[("error_type", "left")]), 1.0, "{metric}");
+    }
+}
+
+#[tokio::test]
+async fn models_have_labels_up_to_a_limit() {
+    let setup = measured("answer@100 | anchor", 2).await;
+    let hostile = "a\"b\\c} 1 é{";
+    for model in [hostile, "two\nlines", "b", "c", &"x".repeat(100_000), hostile, ""] {
+        let mut request = request(true, "x");
+        request["model"] = model.into();
+        let answer = ask(&setup.proxy.url(), &request).await;
+        answer.assert_seamless(DOCUMENT, model);
+    }
+    let seen = metrics(&setup.proxy, 7).await;
+    for (metric, label) in
+        [("restitch_cuts_total", "model"), ("gen_ai_server_request_duration_seconds_count", "gen_ai_request_model")]
+    {
+        assert_eq!(seen.values(metric, label), [hostile, "b", "other"]);
+        let count = |model: &str| seen.sum(metric, &[(label, model)]);
+        assert_eq!([hostile, "b", "other"].map(count), [2.0, 1.0, 4.0], "{metric}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
+    let setup = measured("answer@100 | anchor", 100).await;
+    setup.stream().await;
+    let seen = metrics(&setup.proxy, 1).await;
+    let (mut metrics, labels) = seen.names();
+    metrics.sort_unstable();
+
+    let page = include_str!("../../../docs/operating.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut named = Vec::new();
+    for row in
+        rows.filter(|row| row.starts_with("restitch_") || row.starts_with("gen_ai_") && row.contains(" | histogram "))
+    {
+        let cells: Vec<_> = row.split(" | ").collect();
+        let name = cells[0].trim_end_matches('`');
+        named.push(name.to_owned());
+        let family = name.strip_suffix("_total").unwrap_or(name);
+        assert_eq!(seen.types.get(family).map(String::as_str), Some(cells[1].trim()), "{name}");
+    }
+    named.sort_unstable();
+    assert_eq!(named, metrics);
+    for label in &labels {
+        assert!(*label == "le" || page.contains(&format!("`{label}`")), "{label} is not on the page");
+    }
+
+    let dashboard = include_str!("../../../contrib/grafana.json");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let targets = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut queried = 0;
+    for query in targets.map(|target| target["expr"].as_str().unwrap()) {
+        let words = query.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let ours: Vec<_> = words.filter(|word| word.starts_with("restitch_") || word.starts_with("gen_ai_")).collect();
+        assert!(!ours.is_empty(), "{query}");
+        for word in ours {
+            let family =
+                ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word);
+            let is_metric = metrics.iter().any(|metric| metric == family);
+            queried += usize::from(is_metric);
+            assert!(is_metric || labels.contains(&word), "{word} in {query}");
+        }
+    }
+    assert!(queried >= 10, "{queried}");
+}
+
+#[tokio::test]
+async fn the_listener_answers_what_it_has() {
+    let setup = measured("answer", 100).await;
+    for (method, path, status, body) in [
+        ("GET", "/healthz", "200 OK", "ok\n"),
+        ("HEAD", "/healthz", "200 OK", ""),
+        ("GET", "/readyz", "200 OK", "ready\n"),
+        ("GET", "/", "404 Not Found", "there is /metrics, /healthz and /readyz\n"),
+        ("POST", "/v1/chat/completions", "404 Not Found", "there is /metrics, /healthz and /readyz\n"),
+        ("POST", "/metrics", "405 Method Not Allowed", "only GET and HEAD are answered\n"),
+        ("DELETE", "/readyz?x", "405 Method Not Allowed", "only GET and HEAD are answered\n"),
+    ] {
+        let answer = get(&setup.proxy, method, path).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{method} {path}: {answer}");
+        assert!(answer.contains("content-type: text/plain; charset=utf-8\r\n"), "{method} {path}: {answer}");
+        assert_eq!(answer.contains("allow: GET, HEAD\r\n"), status.starts_with("405"), "{method} {path}: {answer}");
+        assert_eq!(answer.split_once("\r\n\r\n").unwrap().1, body, "{method} {path}");
+    }
+    assert_eq!(setup.sim.calls().len(), 0);
+    // The other listener has none of it.
+    let main = exchange(setup.proxy.addr(), "GET /metrics HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
+    assert!(!main.contains("restitch_running"), "{main}");
+    let main = exchange(setup.proxy.addr(), "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
+    assert!(main.starts_with("HTTP/1.1 200 OK"), "{main}");
+}
+
+/// Clients that send nothing take the places, and give them back.
+#[tokio::test]
+async fn silent_clients_do_not_keep_the_listener() {
+    let mut limits = Limits::default();
+    limits.server.head_timeout = Duration::from_millis(50);
+    let raw = Raw::new(Vec::new()).await;
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        silent.push(connect(proxy.admin_addr().unwrap()).await);
+    }
+    let answer = get(&proxy, "GET", "/healthz").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_proxy_that_drains_is_not_ready() {
+    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold]]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let (addr, admin) = (proxy.addr(), proxy.admin_addr().unwrap());
+    let ready = || exchange(admin, "GET /readyz HTTP/1.1\r\nhost: h\r\n\r\n");
+    assert!(ready().await.ends_with("\r\n\r\nready\n"));
+    let mut client = connect(addr).await;
+    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    read_until(&mut client, "[1, 2").await;
+    let stopping = tokio::spawn(proxy.shutdown());
+    let draining = loop {
+        let answer = ready().await;
+        if !answer.ends_with("ready\n") {
+            break answer;
+        }
+    };
+    assert!(draining.starts_with("HTTP/1.1 503 Service Unavailable"), "{draining}");
+    assert!(draining.ends_with("\r\n\r\ndraining: the proxy was told to stop\n"), "{draining}");
+    let metrics = exchange(admin, "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    assert!(metrics.contains("restitch_running 1\n"), "{metrics}");
+    drop(client);
+    assert!(stopping.await.unwrap());
+    assert!(tokio::net::TcpStream::connect(admin).await.is_err(), "the listener ends with the last answer");
+}
+
+#[tokio::test]
+async fn a_proxy_without_its_upstream_is_not_ready() {
+    // Nobody listens on a port that was given back.
+    let gone = tokio::net::TcpListener::bind(LOOPBACK).await.unwrap().local_addr().unwrap();
+    let client = Client::new(Upstream::parse(&format!("http://{gone}")).unwrap()).unwrap();
+    let proxy = Proxy::new(client).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+    let answer = get(&proxy, "GET", "/readyz").await;
+    assert!(answer.starts_with("HTTP/1.1 503 Service Unavailable"), "{answer}");
+    assert!(answer.split_once("\r\n\r\n").unwrap().1.starts_with("the upstream is not reached: "), "{answer}");
+    assert!(get(&proxy, "GET", "/healthz").await.starts_with("HTTP/1.1 200 OK"));
+}
+
+/// An address that other machines reach is told.
+#[tokio::test]
+async fn an_open_admin_listener_is_told() {
+    let log = Log::default();
+    let text = Arc::clone(&log.0);
+    let _guard = listen(log);
+    for (addr, is_told) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+        text.lock().unwrap().clear();
+        let client = Client::new(Upstream::parse("http://127.0.0.1:9").unwrap()).unwrap();
+        let server = Proxy::new(client).admin(Some(addr.parse().unwrap())).bind(LOOPBACK).await.unwrap();
+        server.shutdown().await;
+        let said = text.lock().unwrap().clone();
+        assert_eq!(said.contains("may read the metrics"), is_told, "{addr}: {said}");
+    }
+    let client = Client::new(Upstream::parse("http://127.0.0.1:9").unwrap()).unwrap();
+    let taken = tokio::net::TcpListener::bind(LOOPBACK).await.unwrap();
+    let addr = taken.local_addr().unwrap();
+    let error = Proxy::new(client).admin(Some(addr)).bind(LOOPBACK).await.unwrap_err();
+    assert!(error.to_string().starts_with(&format!("the admin listener {addr}: ")), "{error}");
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn the_command_shows_where_its_listener_is() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::process::{Command, Stdio};
+
+    let args = ["proxy", "--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command.args(args).env_remove("RESTITCH_CORPUS").stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut words = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let told =
+        words.find_map(|line| line.split_once("metrics and readiness on http://").map(|(_, addr)| addr.to_owned()));
+    let mut socket = std::net::TcpStream::connect(told.unwrap()).unwrap();
+    socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
+    write!(socket, "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(answer.contains("restitch_running 0\n") && answer.ends_with("# EOF\n"), "{answer}");
+}

@@ -1,0 +1,161 @@
+//! A strict reader of the text format of OpenMetrics, as far as the proxy writes it.
+
+use std::collections::BTreeMap;
+
+pub(super) type Labels = BTreeMap<String, String>;
+
+/// What `/metrics` says.
+#[derive(Debug, Default)]
+pub(super) struct Exposition {
+    /// The type of each metric, by its name.
+    pub(super) types: BTreeMap<String, String>,
+    samples: BTreeMap<(String, Labels), f64>,
+}
+
+impl Exposition {
+    /// Reads a text to its end. Panics at the first mistake.
+    pub(super) fn read(text: &str) -> Self {
+        let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("it ends without a mark: {text}"));
+        let mut read = Self::default();
+        let mut open = (String::new(), String::new());
+        for line in body.split_terminator('\n') {
+            if let Some(comment) = line.strip_prefix("# ") {
+                let words: Vec<_> = comment.splitn(3, ' ').collect();
+                let [word, name, rest] = words[..] else { panic!("{line}") };
+                match word {
+                    "HELP" => assert!(rest.ends_with('.') && !rest.ends_with(".."), "{line}"),
+                    "TYPE" => {
+                        open = (name.to_owned(), rest.to_owned());
+                        assert_eq!(read.types.insert(name.to_owned(), rest.to_owned()), None, "{line}: twice");
+                    }
+                    "UNIT" => assert!(name.ends_with(&format!("_{rest}")), "{line}"),
+                    _ => panic!("{line}"),
+                }
+                continue;
+            }
+            let (name, labels, value) = sample(line);
+            let suffix = name.strip_prefix(&open.0).unwrap_or_else(|| panic!("{line}: not of {}", open.0));
+            let suffixes: &[&str] = match open.1.as_str() {
+                "counter" => &["_total"],
+                "gauge" => &[""],
+                "histogram" => &["_sum", "_count", "_bucket"],
+                other => panic!("{other}"),
+            };
+            assert!(suffixes.contains(&suffix), "{line}");
+            assert_eq!(read.samples.insert((name, labels), value), None, "{line}: twice");
+        }
+        read.check_histograms();
+        read
+    }
+
+    /// Buckets only rise, and the last one has all observations.
+    fn check_histograms(&self) {
+        let mut buckets: BTreeMap<(&str, Labels), Vec<(f64, f64)>> = BTreeMap::new();
+        for ((name, labels), value) in &self.samples {
+            let Some(histogram) = name.strip_suffix("_bucket") else { continue };
+            let mut labels = labels.clone();
+            let bound = labels.remove("le").unwrap();
+            let bound = if bound == "+Inf" { f64::INFINITY } else { bound.parse().unwrap() };
+            buckets.entry((histogram, labels)).or_default().push((bound, *value));
+        }
+        for ((name, labels), mut buckets) in buckets {
+            buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+            assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name}: {buckets:?}");
+            let (last, all) = *buckets.last().unwrap();
+            assert_eq!((last, all), (f64::INFINITY, self.samples[&(format!("{name}_count"), labels)]), "{name}");
+        }
+    }
+
+    /// Returns the sum of a sample's values over all label sets that have these labels.
+    pub(super) fn sum(&self, name: &str, with: &[(&str, &str)]) -> f64 {
+        let has = |labels: &Labels| with.iter().all(|(key, value)| labels.get(*key).is_some_and(|own| own == value));
+        self.samples.iter().filter(|((own, labels), _)| own == name && has(labels)).map(|(_, value)| value).sum()
+    }
+
+    /// Returns the values of a label, over all samples of this name.
+    pub(super) fn values(&self, name: &str, label: &str) -> Vec<&str> {
+        let of_name = self.samples.keys().filter(|(own, _)| own == name);
+        let mut values: Vec<_> = of_name.filter_map(|(_, labels)| labels.get(label).map(String::as_str)).collect();
+        values.sort_unstable();
+        values.dedup();
+        values
+    }
+
+    /// Returns the names of all metrics, as queries name them, and of all labels.
+    pub(super) fn names(&self) -> (Vec<String>, Vec<&str>) {
+        let suffix = |kind: &str| if kind == "counter" { "_total" } else { "" };
+        let metrics = self.types.iter().map(|(name, kind)| format!("{name}{}", suffix(kind))).collect();
+        let mut labels: Vec<_> =
+            self.samples.keys().flat_map(|(_, labels)| labels.keys().map(String::as_str)).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        (metrics, labels)
+    }
+}
+
+/// Reads a line such as `name{label="value"} 1`.
+fn sample(line: &str) -> (String, Labels, f64) {
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    let end = line.find(['{', ' ']).unwrap_or_else(|| panic!("{line}"));
+    let (name, mut rest) = line.split_at(end);
+    assert!(is_name(name), "{line}");
+    let mut labels = Labels::new();
+    if let Some(inner) = rest.strip_prefix('{') {
+        rest = inner;
+        while let Some((label, value)) = rest.split_once("=\"") {
+            assert!(is_name(label), "{line}");
+            let (text, after) = quoted(value);
+            assert_eq!(labels.insert(label.to_owned(), text), None, "{line}");
+            rest = after.strip_prefix(',').unwrap_or(after);
+            if after.starts_with('}') {
+                break;
+            }
+        }
+        rest = rest.strip_prefix('}').unwrap_or_else(|| panic!("{line}"));
+    }
+    let value = rest.strip_prefix(' ').and_then(|value| value.parse().ok());
+    (name.to_owned(), labels, value.unwrap_or_else(|| panic!("{line}")))
+}
+
+/// Reads a label's value up to its closing quote. Returns what follows, too.
+fn quoted(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut letters = text.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return (value, &text[at + 1..]),
+            '\\' => match letters.next() {
+                Some((_, 'n')) => value.push('\n'),
+                Some((_, escaped @ ('\\' | '"'))) => value.push(escaped),
+                other => panic!("no such escape: {other:?} in {text}"),
+            },
+            letter => value.push(letter),
+        }
+    }
+    panic!("no end: {text}")
+}
+
+#[test]
+fn the_reader_refuses_what_is_wrong() {
+    let wrong = |text: &str| std::panic::catch_unwind(|| Exposition::read(text)).is_err();
+    let head = "# HELP a B.\n# TYPE a counter\n";
+    assert!(!wrong(&format!("{head}a_total{{x=\"\\\"\\n\\\\\",y=\"\"}} 1\n# EOF\n")));
+    for samples in [
+        "a 1\n",
+        "b_total 1\n",
+        "a_total\n",
+        "a_total{x=\"a\"b\"} 1\n",
+        "a_total{x=\"a\nb\"} 1\n",
+        "a_total{x=\"\\t\"} 1\n",
+        "a_total{x=\"1\",x=\"2\"} 1\n",
+        "a_total{} 1\na_total{} 1\n",
+        "\n",
+    ] {
+        assert!(wrong(&format!("{head}{samples}# EOF\n")), "{samples}");
+    }
+    assert!(wrong(head));
+}
