@@ -176,6 +176,21 @@ mod tests {
         assert_eq!(answer_tokens(r#"{"total_tokens":7}"#), None);
     }
 
+    #[cfg(feature = "proxy")]
+    #[test]
+    fn the_requests_tokens_have_several_names() {
+        for raw in [
+            r#"{"prompt_tokens":7}"#,
+            r#"{"input_tokens":7,"output_tokens":1}"#,
+            r#"{"promptTokenCount":7,"candidatesTokenCount":1}"#,
+            r#"{"prompt_eval_count":7,"eval_count":1}"#,
+            r#"{"billed_units":{"input_tokens":5},"tokens":{"input_tokens":7}}"#,
+        ] {
+            assert_eq!(super::prompt_tokens(raw), Some(7), "{raw}");
+        }
+        assert_eq!(super::prompt_tokens(r#"{"completion_tokens":7}"#), None);
+    }
+
     #[test]
     fn a_later_count_replaces_an_earlier_one() {
         let mut total = None;
