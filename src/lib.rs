@@ -75,6 +75,8 @@ pub mod splice;
 // Layer 5
 pub mod session;
 // Layer 6
+#[cfg(any(feature = "config", feature = "proxy"))]
+mod address;
 #[cfg(feature = "client")]
 mod client;
 #[cfg(feature = "live")]
@@ -107,6 +109,10 @@ pub use stream::{Stitch, StitchText, Stitcher, TextDelta};
 /// the API: it changes without notice.
 #[doc(hidden)]
 pub mod internal {
+    #[cfg(any(feature = "config", feature = "proxy"))]
+    pub mod address {
+        pub use crate::address::*;
+    }
     pub mod capability {
         pub use crate::provider::capability::cache::CapabilityCache;
         pub use crate::provider::capability::hint::CapabilityHint;

@@ -221,6 +221,9 @@ pub struct ServerLimits {
     pub max_head_fields: usize,
     /// Time from a connection's first byte, or from its beginning, to the end of a request's head. Default 10 s.
     pub head_timeout: Duration,
+    /// Time of a TLS handshake. Default 10 s: it takes two round trips, and a client that needs longer could not use the
+    /// connection. The time of the first head begins after it.
+    pub handshake_timeout: Duration,
     /// Time without a request after which a connection is closed. Default 75 s: longer than the idle time of most clients,
     /// so that they close first.
     pub unused_timeout: Duration,
@@ -244,6 +247,7 @@ impl Default for ServerLimits {
             max_head_bytes: 64 << 10,
             max_head_fields: 100,
             head_timeout: Duration::from_secs(10),
+            handshake_timeout: Duration::from_secs(10),
             unused_timeout: Duration::from_secs(75),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Asks a socket for a cut, which happens after everything written so far has been flushed. Clones ask the same socket.
 #[derive(Clone, Debug, Default)]
@@ -26,31 +26,24 @@ impl Cut {
 
 /// A socket that fails at the first flush after a cut was asked for.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    io: TokioIo<TcpStream>,
+pub(crate) struct Socket<S> {
+    io: TokioIo<S>,
     cut: Cut,
 }
 
-impl Socket {
-    pub(crate) fn new(stream: TcpStream, cut: Cut) -> Self {
+impl<S> Socket<S> {
+    pub(crate) fn new(stream: S, cut: Cut) -> Self {
         Self { io: TokioIo::new(stream), cut }
-    }
-
-    /// Writes what can be written now, past what hyper writes.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn try_write(&self, bytes: &[u8]) {
-        // The connection is given up, so it does not matter whether the other side gets it.
-        let _ = self.io.inner().try_write(bytes);
     }
 }
 
-impl Read for Socket {
+impl<S: AsyncRead + Unpin> Read for Socket<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
     }
 }
 
-impl Write for Socket {
+impl<S: AsyncWrite + Unpin> Write for Socket<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
     }

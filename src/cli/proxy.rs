@@ -10,7 +10,7 @@ use super::{Console, Exit, epilogue, interrupted};
 use crate::ServerLimits;
 use crate::client::{Client, Error, TlsFiles, Upstream};
 use crate::config::{self, Config};
-use crate::proxy::{Access, Proxy};
+use crate::proxy::{Access, Listen, Proxy, ServerTls};
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,6 +26,9 @@ const EXAMPLES: &str = r#"Examples:
   restitch proxy --upstream http://127.0.0.1:8788      # in front of `restitch sim`
   restitch proxy --config restitch.toml                # see `restitch config show`
   restitch proxy --upstream https://api.openai.com --listen 0.0.0.0:7378 --token-variable LLM_PROXY_TOKEN
+  restitch proxy --upstream https://api.openai.com --listen unix:/run/restitch/llm.sock
+  restitch proxy --upstream https://api.openai.com --listen :7378 --tls-cert llm.pem --tls-key llm.key \
+    --token-variable LLM_PROXY_TOKEN
 
 Then point any OpenAI client at it, with its own key:
   OpenAI(base_url="http://127.0.0.1:7378/v1")
@@ -65,7 +68,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let filter = config.proxy.log.as_deref().map_or_else(|| Ok(info.clone()), str::parse);
     debug_assert!(filter.is_ok(), "{filter:?}");
     let filter = filter.unwrap_or(info);
-    let listen = config.proxy.listen.unwrap_or(config::Proxy::LISTEN);
+    let listen = match listen(&config.proxy) {
+        Ok(listen) => listen,
+        Err((exit, words)) => {
+            console.fail(exit, words);
+            return Ok(());
+        }
+    };
     console.start_log(Some(filter), config.proxy.log_format.unwrap_or_default());
     fit_open_files(&mut config.limits.server);
     let client = match client(upstream.clone(), &config) {
@@ -80,8 +89,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         // A signal may arrive as soon as the address is shown.
         let first = interrupted()?;
         ignore_hangups()?;
-        let server = configured(client, &config).access(access).bind(listen).await?;
-        console.note(format_args!("listening on {}, upstream {}", server.url(), upstream));
+        let server = configured(client, &config).access(access).listen(&listen).await?;
+        console.note(format_args!("listening on {}, upstream {}", server.urls().join(" and "), upstream));
         if let Some(admin) = server.admin_addr() {
             console.note(format_args!("metrics and readiness on http://{admin}"));
         }
@@ -96,9 +105,26 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     match served {
         Ok(true) => {}
         Ok(false) => console.fail(Exit::Cut, "open answers were cut"),
-        Err(error) => console.fail(Exit::Io, format_args!("{listen}: {error}")),
+        Err(error) => console.fail(Exit::Io, format_args!("{}: {error}", listen.address)),
     }
     Ok(())
+}
+
+/// Returns where to listen, with the certificate from its files.
+fn listen(config: &config::Proxy) -> Result<Listen, (Exit, String)> {
+    let tls = match (&config.tls_cert, &config.tls_key) {
+        (None, None) => None,
+        (Some(cert), Some(key)) => {
+            let tls = ServerTls::from_files(cert, key).map_err(|error| (Exit::Io, error.to_string()))?;
+            Some(tls)
+        }
+        (Some(_), None) => return Err((Exit::Usage, "--tls-cert needs its key: set --tls-key, too".to_owned())),
+        (None, Some(_)) => {
+            return Err((Exit::Usage, "--tls-key needs its certificate: set --tls-cert, too".to_owned()));
+        }
+    };
+    let address = config.listen.clone().unwrap_or(config::Proxy::LISTEN.into());
+    Ok(Listen { address, socket_mode: config.socket_mode.unwrap_or_default(), tls })
 }
 
 /// Raises how many files the process may have open, and lowers the number of connections to what fits: each has one to its

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 
 use super::{Console, Exit, repair};
+use crate::address::{ListenAddress, SocketMode};
 use crate::config::{Config, LogFormat, Proxy, log_filter};
 use crate::limits::is_probability;
 use crate::repair::RepairLevel;
@@ -19,12 +20,8 @@ pub(super) struct Settings {
     /// The configuration file, whose tables are in docs/configuration.md. Flags and the environment win over it.
     #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
     config: Option<PathBuf>,
-    /// The address to listen on. Port 0 takes a free one. [default: 127.0.0.1:7378]
-    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_LISTEN")]
-    listen: Option<SocketAddr>,
-    /// The address of a second listener, for metrics (`/metrics`) and readiness (`/readyz`). [default: there is none]
-    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_ADMIN")]
-    admin: Option<SocketAddr>,
+    #[command(flatten)]
+    listening: Listening,
     /// The provider's address: `https://host[:port][/prefix]`. The path of a request is appended.
     #[arg(long, value_name = "URL", env = "RESTITCH_UPSTREAM", hide_env_values = true)]
     upstream: Option<String>,
@@ -68,6 +65,27 @@ pub(super) struct Settings {
     log_format: Option<LogFormat>,
     #[command(flatten)]
     trust: Trust,
+}
+
+/// Where the proxy listens, and how.
+#[derive(Clone, Debug, clap::Args)]
+struct Listening {
+    /// The address to listen on: 127.0.0.1:7378, [::1]:7378, localhost:7378 (loopback, IPv4 and IPv6), :7378 (all addresses
+    /// of the machine) or unix:/path/to.sock. Port 0 takes a free one. [default: 127.0.0.1:7378]
+    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_LISTEN")]
+    listen: Option<ListenAddress>,
+    /// Who may connect to a Unix socket, as permissions in octal. [default: 0600]
+    #[arg(long, value_name = "MODE", env = "RESTITCH_SOCKET_MODE")]
+    socket_mode: Option<SocketMode>,
+    /// The proxy's certificate for its clients in PEM, and those that lead to its root. Clients then use https.
+    #[arg(long, value_name = "FILE", env = "RESTITCH_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE", env = "RESTITCH_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// The address of a second listener, for metrics (`/metrics`) and readiness (`/readyz`). [default: there is none]
+    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_ADMIN")]
+    admin: Option<SocketAddr>,
 }
 
 /// Who is trusted: clients by their token, the upstream by its certificate.
@@ -126,8 +144,12 @@ impl Settings {
         limits.continuation.max_risk = self.max_risk.unwrap_or(limits.continuation.max_risk);
         limits.transport.idle_timeout = self.idle.map_or(limits.transport.idle_timeout, Duration::from_secs);
         limits.transport.max_body_bytes = self.body.unwrap_or(limits.transport.max_body_bytes);
-        proxy.listen = self.listen.or(proxy.listen);
-        proxy.admin = self.admin.or(proxy.admin);
+        let listening = self.listening.clone();
+        proxy.listen = listening.listen.or(proxy.listen.take());
+        proxy.socket_mode = listening.socket_mode.or(proxy.socket_mode);
+        proxy.tls_cert = listening.tls_cert.or(proxy.tls_cert.take());
+        proxy.tls_key = listening.tls_key.or(proxy.tls_key.take());
+        proxy.admin = listening.admin.or(proxy.admin);
         proxy.upstream = self.upstream.clone().or(proxy.upstream.take());
         proxy.threads = self.threads.or(proxy.threads);
         proxy.adapt = self.adapt.or(proxy.adapt);

@@ -16,7 +16,7 @@ mod head;
 mod outgoing;
 mod pool;
 mod received;
-mod tls;
+pub(crate) mod tls;
 mod upstream;
 
 use std::sync::Arc;

@@ -62,7 +62,7 @@ fn roots(files: &TlsFiles) -> Result<RootCertStore, Error> {
 }
 
 /// Reads all certificates of a file. One without any is an error.
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let certificates = CertificateDer::pem_slice_iter(&read(file)?).collect::<Result<Vec<_>, _>>();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
@@ -72,7 +72,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
 }
 
 /// Reads the first private key of a file.
-fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+pub(crate) fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
     let key = PrivateKeyDer::from_pem_slice(&read(file)?);
     key.map_err(|error| Error::Setting(format!("{}: {error}", file.display())))
 }

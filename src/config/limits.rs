@@ -82,6 +82,7 @@ limits! {
         max_head_bytes: Positive,
         max_head_fields: Positive,
         head_timeout: PositiveSeconds,
+        handshake_timeout: PositiveSeconds,
         unused_timeout: PositiveSeconds,
         body_timeout: PositiveSeconds,
         write_timeout: PositiveSeconds,

@@ -1,10 +1,12 @@
 //! Reads and writes `[proxy]`: how the proxy runs.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::address::{ListenAddress, SocketMode};
 use crate::repair::RepairLevel;
 use crate::session::GiveUp;
 
@@ -14,8 +16,17 @@ use crate::session::GiveUp;
 #[non_exhaustive]
 pub struct Proxy {
     /// The address to listen on.
+    #[serde(skip_serializing_if = "Option::is_none", with = "written")]
+    pub listen: Option<ListenAddress>,
+    /// Who may connect to a Unix socket.
+    #[serde(skip_serializing_if = "Option::is_none", with = "written")]
+    pub socket_mode: Option<SocketMode>,
+    /// The proxy's certificate for its clients in PEM, and those that lead to its root.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub listen: Option<SocketAddr>,
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
     /// The address of the listener for metrics and readiness. Not set: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin: Option<SocketAddr>,
@@ -82,7 +93,10 @@ impl Proxy {
     #[must_use]
     pub fn filled(&self) -> Self {
         Self {
-            listen: self.listen.or(Some(Self::LISTEN)),
+            listen: self.listen.clone().or(Some(Self::LISTEN.into())),
+            socket_mode: self.socket_mode.or(Some(SocketMode::default())),
+            tls_cert: self.tls_cert.clone(),
+            tls_key: self.tls_key.clone(),
             admin: self.admin,
             upstream: self.upstream.clone(),
             threads: self.threads.or_else(|| Some(Self::default_threads())),
@@ -135,6 +149,30 @@ pub(crate) fn log_filter(filter: &str) -> Result<String, String> {
 
 fn repair<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RepairLevel>, D::Error> {
     RepairLevel::named(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+}
+
+/// Reads and writes values as the text that they are on the command line.
+mod written {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn deserialize<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: FromStr<Err: Display>,
+    {
+        String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
+    }
+
+    pub(super) fn serialize<S: Serializer, T: Display>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => serializer.collect_str(value),
+            None => serializer.serialize_none(),
+        }
+    }
 }
 
 /// Reads and writes the names of [`GiveUp`].

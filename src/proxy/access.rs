@@ -3,7 +3,6 @@
 //! A refused request reaches no upstream, and its body is not read.
 
 use std::fmt;
-use std::net::SocketAddr;
 
 use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING};
 use http::uri::Authority;
@@ -11,6 +10,7 @@ use http::{Method, Request, StatusCode, Version};
 use subtle::ConstantTimeEq;
 
 use super::refusal::Refusal;
+use crate::address::{ListenAddress, SocketMode};
 use crate::client::Upstream;
 
 /// Who may use the proxy, and for what. The default admits every client that is not a page in a browser, to every path and
@@ -53,10 +53,16 @@ impl Access {
         self.check_path(request.uri().path())
     }
 
-    /// Logs a warning if everybody who reaches `addr` may use the proxy.
-    pub(super) fn warn_if_open(&self, addr: SocketAddr) {
-        if self.token.is_none() && !addr.ip().to_canonical().is_loopback() {
-            tracing::warn!(%addr, "everybody who reaches this address may use the proxy: set a token, or listen on 127.0.0.1");
+    /// Logs a warning if everybody who reaches the address may use the proxy. `mode` is that of a Unix socket.
+    pub(super) fn warn_if_open(&self, address: &ListenAddress, mode: SocketMode) {
+        let is_open = match address {
+            ListenAddress::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+            ListenAddress::Localhost(_) => false,
+            ListenAddress::Any(_) => true,
+            ListenAddress::Unix(_) => mode.bits() & WRITE_OF_OTHERS != 0,
+        };
+        if self.token.is_none() && is_open {
+            tracing::warn!(%address, "everybody who reaches this address may use the proxy: set a token, or listen on 127.0.0.1");
         }
     }
 
@@ -171,6 +177,8 @@ const CREDENTIALS: [HeaderName; 5] = [
     HeaderName::from_static("x-goog-api-key"),
     HeaderName::from_static("api-key"),
 ];
+/// The permission to connect to a Unix socket, of users who neither own it nor are in its group.
+const WRITE_OF_OTHERS: u32 = 0o002;
 const BEARER: &[u8] = b"bearer ";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 

@@ -8,9 +8,8 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
-use hyper_util::server::graceful::GracefulShutdown;
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpStream;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument;
@@ -18,62 +17,60 @@ use tracing::Instrument;
 use super::Proxy;
 use super::body::Flushed;
 use super::exchange::{AccessLine, Exchange};
+use super::listener::{Accepted, Transport};
 use super::serve::{HEALTH, respond};
 use super::socket::{Activity, ClientSocket};
+use super::tls::ServerTls;
 use crate::client::Body;
 use crate::socket::{Cut, Socket};
 
 /// Open connections, each a task.
 pub(super) struct Connections {
     proxy: Arc<Proxy>,
+    tls: Option<ServerTls>,
     graceful: GracefulShutdown,
+    /// Closed when the connections are to end.
+    draining: watch::Sender<()>,
     tasks: JoinSet<()>,
 }
 
 impl Connections {
-    pub(super) fn new(proxy: &Proxy) -> Self {
-        Self { proxy: Arc::new(proxy.clone()), graceful: GracefulShutdown::new(), tasks: JoinSet::new() }
+    pub(super) fn new(proxy: &Proxy, tls: Option<ServerTls>) -> Self {
+        Self {
+            proxy: Arc::new(proxy.clone()),
+            tls,
+            graceful: GracefulShutdown::new(),
+            draining: watch::Sender::default(),
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Serves a connection. `permit` is dropped when it ends.
-    pub(super) fn add(&mut self, stream: TcpStream, permit: impl Send + 'static) {
-        configure(&stream);
-        let proxy = Arc::clone(&self.proxy);
-        let limits = &proxy.limits;
-        let (cut, activity) = (Cut::default(), Activity::default());
-        let socket = ClientSocket::new(Socket::new(stream, cut.clone()), activity.clone(), limits.server.clone());
-        let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            // The socket has these times.
-            .header_read_timeout(None)
-            .max_headers(limits.server.max_head_fields)
-            .max_header_size(limits.server.max_head_bytes)
-            // One flat buffer bounds the read-ahead: hyper polls a response's body until the buffer is full, writes the
-            // buffer in one call, and stops polling while the client reads nothing.
-            .writev(false)
-            .max_buf_size(limits.transport.max_read_ahead_bytes.max(limits.server.max_head_bytes).max(SMALLEST_BUFFER));
-        let service = service_fn(move |request| {
-            let (proxy, cut, answering) = (Arc::clone(&proxy), cut.clone(), activity.begin());
-            let exchange = Arc::new(Exchange::begin(&request, proxy.metrics.clone()));
-            let line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
-            async move {
-                // hyper keeps room for the future of an answer as long as the connection lives: 5.6 KiB, boxed a pointer.
-                let responded = Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
-                let response = responded.await;
-                exchange.note_status(response.status());
-                Ok::<_, Infallible>(response.map(|body| Body::wrap(Flushed::new(body, cut, line, answering))))
-            }
-        });
-        let connection = self.graceful.watch(builder.serve_connection(socket, service));
+    pub(super) fn add(&mut self, accepted: Accepted, permit: impl Send + 'static) {
+        let transport = match accepted.register() {
+            Ok(transport) => transport,
+            Err(error) => return tracing::warn!(%error, "lost a connection"),
+        };
+        let (proxy, watcher) = (Arc::clone(&self.proxy), self.graceful.watcher());
+        let Some(tls) = self.tls.clone() else {
+            self.tasks.spawn(async move {
+                let _permit = permit;
+                serve(&proxy, transport, watcher).await;
+            });
+            return;
+        };
+        let mut draining = self.draining.subscribe();
         self.tasks.spawn(async move {
             let _permit = permit;
-            if let Err(error) = connection.await {
-                // hyper has answered what is no HTTP: nothing in it names an API.
-                match error.is_parse() {
-                    true => tracing::warn!(%error, reason = "no_http", "refused a request"),
-                    false => tracing::debug!(%error, "a connection ended early"),
-                }
+            // A client that has not finished its handshake has asked for nothing yet.
+            let shaken = tokio::select! {
+                shaken = tls.handshake(transport, proxy.limits.server.handshake_timeout) => shaken,
+                _ = draining.changed() => return,
+            };
+            match shaken {
+                Ok(transport) => serve(&proxy, transport, watcher).await,
+                // Port scanners, clients that do not trust the certificate, and plain HTTP.
+                Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
             }
         });
     }
@@ -88,6 +85,7 @@ impl Connections {
     /// Waits until every answer under way has ended, for a limited time. Returns whether all have ended; the others are
     /// cut.
     pub(super) async fn drain(mut self, most: Duration) -> bool {
+        drop(self.draining);
         let has_ended = timeout(most, self.graceful.shutdown()).await.is_ok();
         if !has_ended {
             tracing::warn!(limit = "drain_timeout", open = self.tasks.len(), "cut the open answers");
@@ -97,20 +95,42 @@ impl Connections {
     }
 }
 
-fn configure(stream: &TcpStream) {
-    let socket = SockRef::from(stream);
-    // Without it small events wait for the acknowledgement of the one before.
-    let set = stream.set_nodelay(true);
-    let set = set.and_then(|()| socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE)));
-    let set = set.and_then(|()| socket.set_send_buffer_size(SEND_BUFFER));
-    if let Err(error) = set {
-        tracing::debug!(%error, "a socket could not be configured");
+/// Answers the requests of one connection.
+async fn serve(proxy: &Arc<Proxy>, transport: Transport, watcher: Watcher) {
+    let limits = &proxy.limits;
+    let (cut, activity) = (Cut::default(), Activity::default());
+    let socket = ClientSocket::new(Socket::new(transport, cut.clone()), activity.clone(), limits.server.clone());
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        // The socket has these times.
+        .header_read_timeout(None)
+        .max_headers(limits.server.max_head_fields)
+        .max_header_size(limits.server.max_head_bytes)
+        // One flat buffer bounds the read-ahead: hyper polls a response's body until the buffer is full, writes the
+        // buffer in one call, and stops polling while the client reads nothing.
+        .writev(false)
+        .max_buf_size(limits.transport.max_read_ahead_bytes.max(limits.server.max_head_bytes).max(SMALLEST_BUFFER));
+    let service = service_fn(move |request| {
+        let (proxy, cut, answering) = (Arc::clone(proxy), cut.clone(), activity.begin());
+        let exchange = Arc::new(Exchange::begin(&request, proxy.metrics.clone()));
+        let line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
+        async move {
+            // hyper keeps room for the future of an answer as long as the connection lives: 5.6 KiB, boxed a pointer.
+            let responded = Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
+            let response = responded.await;
+            exchange.note_status(response.status());
+            Ok::<_, Infallible>(response.map(|body| Body::wrap(Flushed::new(body, cut, line, answering))))
+        }
+    });
+    if let Err(error) = watcher.watch(builder.serve_connection(socket, service)).await {
+        // hyper has answered what is no HTTP: nothing in it names an API.
+        match error.is_parse() {
+            true => tracing::warn!(%error, reason = "no_http", "refused a request"),
+            false => tracing::debug!(%error, "a connection ended early"),
+        }
     }
 }
 
 /// The smallest buffer that hyper accepts.
 const SMALLEST_BUFFER: usize = 8192;
-/// Silence after which the kernel asks whether a client is still there.
-const KEEP_ALIVE: Duration = Duration::from_secs(60);
-/// Bytes that the kernel keeps for a client that is slow. Linux doubles it, and would let it grow to megabytes otherwise.
-const SEND_BUFFER: usize = 256 << 10;

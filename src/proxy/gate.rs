@@ -7,6 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::ServerLimits;
 
+/// Whose connections are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Peer {
+    /// All clients of one address.
+    Address(IpAddr),
+    /// All clients of a Unix socket. They have no address, and the file's permissions, not a count, say who they are. So
+    /// they count as one, as all clients of `127.0.0.1` do.
+    Local,
+}
+
 /// Counts the connections of all clients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gate(Arc<Mutex<Open>>);
@@ -14,12 +24,12 @@ pub(super) struct Gate(Arc<Mutex<Open>>);
 #[derive(Debug, Default)]
 struct Open {
     all: usize,
-    by_client: HashMap<IpAddr, usize>,
+    by_client: HashMap<Peer, usize>,
 }
 
 impl Gate {
     /// Counts one more connection of a client. An error is the name of the limit that it would exceed.
-    pub(super) fn enter(&self, client: IpAddr, limits: &ServerLimits) -> Result<Permit, &'static str> {
+    pub(super) fn enter(&self, client: Peer, limits: &ServerLimits) -> Result<Permit, &'static str> {
         let mut open = self.lock();
         if open.all >= limits.max_connections {
             return Err("max_connections");
@@ -42,7 +52,7 @@ impl Gate {
 #[derive(Debug)]
 pub(super) struct Permit {
     gate: Gate,
-    client: IpAddr,
+    client: Peer,
 }
 
 impl Drop for Permit {

@@ -1,12 +1,14 @@
 //! Accepts connections, and divides them among the threads that serve them.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Duration, sleep, timeout};
@@ -14,20 +16,31 @@ use tokio::time::{Duration, sleep, timeout};
 use super::Proxy;
 use super::admin::Admin;
 use super::connections::Connections;
-use super::gate::{Gate, Permit};
+use super::gate::{Gate, Peer, Permit};
+use super::listener::{Accepted, Listener};
 use super::metrics::Metrics;
 use super::refusal::Refusal;
+use super::tls::ServerTls;
 use super::worker::Worker;
+use crate::address::{ListenAddress, SocketMode};
 
-/// A proxy that listens. Dropping it closes the socket; answers under way are finished in the background, in the time of
-/// [`drain_timeout`](crate::ServerLimits::drain_timeout).
+/// Where and how a proxy listens.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// The address.
+    pub address: ListenAddress,
+    /// Who may connect to a Unix socket.
+    pub socket_mode: SocketMode,
+    /// The certificate. `None`: connections are not encrypted.
+    pub tls: Option<ServerTls>,
+}
+
+/// A proxy that listens at one TCP address. Dropping it closes the socket; answers under way are finished in the background,
+/// in the time of [`drain_timeout`](crate::ServerLimits::drain_timeout).
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
-    admin: Option<SocketAddr>,
-    /// Set when no more connections are to be accepted.
-    stop: watch::Sender<bool>,
-    accept: JoinHandle<bool>,
+    listening: Listening,
 }
 
 impl Server {
@@ -38,7 +51,7 @@ impl Server {
 
     /// Returns the address of the admin listener, with the real port.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
-        self.admin
+        self.listening.admin_addr()
     }
 
     /// Returns `http://` and the address, without a path.
@@ -46,25 +59,66 @@ impl Server {
         format!("http://{}", self.addr)
     }
 
-    /// Closes the socket and waits until every answer under way has ended, or
+    /// As [`Listening::shutdown`].
+    pub async fn shutdown(self) -> bool {
+        self.listening.shutdown().await
+    }
+}
+
+/// A proxy that listens, at whatever kind of address. Dropping it closes the sockets, as with [`Server`].
+#[derive(Debug)]
+pub struct Listening {
+    urls: Vec<String>,
+    admin: Option<SocketAddr>,
+    /// Set when no more connections are to be accepted.
+    stop: watch::Sender<bool>,
+    accept: JoinHandle<bool>,
+}
+
+impl Listening {
+    /// Returns the addresses that the proxy listens on, with the real port: `http://127.0.0.1:7378`,
+    /// `https://[::1]:7378`, `unix:/path/to.sock`. There is more than one where an address stands for several.
+    pub fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    /// Returns the address of the admin listener, with the real port.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// Closes the sockets and waits until every answer under way has ended, or
     /// [`drain_timeout`](crate::ServerLimits::drain_timeout) is over. Returns whether all have ended; the others are cut.
     pub async fn shutdown(self) -> bool {
         self.stop.send_replace(true);
         // The task ends on its own, and a panic in it has been reported.
         self.accept.await.unwrap_or_default()
     }
-
-    /// Serves until `signal` is ready, then shuts down.
-    pub async fn serve_until(self, signal: impl Future<Output = ()>) -> bool {
-        signal.await;
-        self.shutdown().await
-    }
 }
 
-pub(super) async fn bind(mut proxy: Proxy, addr: SocketAddr) -> io::Result<Server> {
+pub(super) async fn bind(proxy: Proxy, addr: SocketAddr) -> io::Result<Server> {
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
-    proxy.access.warn_if_open(addr);
+    Ok(Server { addr, listening: start(proxy, vec![Listener::Tcp(listener)], None, SocketMode::default()).await? })
+}
+
+pub(super) async fn listen(proxy: Proxy, listen: &Listen) -> io::Result<Listening> {
+    let listeners = Listener::open(&listen.address, listen.socket_mode).await?;
+    start(proxy, listeners, listen.tls.clone(), listen.socket_mode).await
+}
+
+/// Accepts connections from now on.
+async fn start(
+    mut proxy: Proxy,
+    listeners: Vec<Listener>,
+    tls: Option<ServerTls>,
+    mode: SocketMode,
+) -> io::Result<Listening> {
+    let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
+    for address in &addresses {
+        proxy.access.warn_if_open(address, mode);
+    }
+    let urls = addresses.iter().map(|address| url(address, tls.is_some())).collect();
     let (stop, stopped) = watch::channel(false);
     let (mut admin, mut admin_addr) = (JoinSet::new(), None);
     if let Some(addr) = proxy.admin {
@@ -74,17 +128,29 @@ pub(super) async fn bind(mut proxy: Proxy, addr: SocketAddr) -> io::Result<Serve
         let metrics = Arc::clone(proxy.metrics.insert(Arc::new(metrics)));
         admin.spawn(listener.serve(metrics, proxy.clone(), stopped.clone()));
     }
-    let workers = (0..proxy.threads).map(|number| Worker::start(number, &proxy)).collect::<io::Result<_>>()?;
+    let workers =
+        (0..proxy.threads).map(|number| Worker::start(number, &proxy, tls.clone())).collect::<io::Result<_>>()?;
     let acceptor = Acceptor {
         gate: Gate::default(),
         workers,
         refused: JoinSet::new(),
-        connections: Connections::new(&proxy),
+        is_plain: tls.is_none(),
+        connections: Connections::new(&proxy, tls),
         proxy,
         _admin: admin,
     };
-    let accept = tokio::spawn(acceptor.run(listener, stopped));
-    Ok(Server { addr, admin: admin_addr, stop, accept })
+    let accept = tokio::spawn(acceptor.run(listeners, stopped));
+    Ok(Listening { urls, admin: admin_addr, stop, accept })
+}
+
+/// Returns what a client or an operator is told of an address.
+fn url(address: &ListenAddress, is_tls: bool) -> String {
+    match (address, is_tls) {
+        (ListenAddress::Unix(_), true) => format!("{address} with TLS"),
+        (ListenAddress::Unix(_), false) => address.to_string(),
+        (_, true) => format!("https://{address}"),
+        (_, false) => format!("http://{address}"),
+    }
 }
 
 struct Acceptor {
@@ -97,14 +163,16 @@ struct Acceptor {
     refused: JoinSet<()>,
     /// The admin listener's task, which ends with the last answer.
     _admin: JoinSet<()>,
+    /// Clients are told without TLS.
+    is_plain: bool,
 }
 
 impl Acceptor {
-    async fn run(mut self, listener: TcpListener, mut stopped: watch::Receiver<bool>) -> bool {
+    async fn run(mut self, mut listeners: Vec<Listener>, mut stopped: watch::Receiver<bool>) -> bool {
         loop {
             tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, client)) => self.accept(stream, client),
+                accepted = poll_fn(|cx| poll_accept(&mut listeners, cx)) => match accepted {
+                    Ok((accepted, client)) => self.accept(accepted, client),
                     Err(error) => {
                         // Mostly the process has no file descriptors left, and other connections must give theirs back
                         // first.
@@ -118,7 +186,7 @@ impl Acceptor {
                 _ = stopped.changed() => break,
             }
         }
-        drop(listener);
+        drop(listeners);
         let mut has_ended = self.connections.drain(self.proxy.limits.server.drain_timeout).await;
         let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
         for worker in workers {
@@ -127,30 +195,44 @@ impl Acceptor {
         has_ended
     }
 
-    fn accept(&mut self, stream: TcpStream, client: SocketAddr) {
-        match self.gate.enter(client.ip(), &self.proxy.limits.server) {
-            Ok(permit) => self.serve(stream, permit),
+    fn accept(&mut self, accepted: Accepted, client: Peer) {
+        match self.gate.enter(client, &self.proxy.limits.server) {
+            Ok(permit) => self.serve(accepted, permit),
+            // A handshake costs more than an answer, so a client of TLS is not told.
             Err(limit) => {
-                if self.refused.len() < MOST_REFUSED {
-                    self.refused.spawn(refuse(stream, limit));
+                if self.is_plain && self.refused.len() < MOST_REFUSED {
+                    self.refused.spawn(refuse(accepted, limit));
                 }
             }
         }
     }
 
     /// Gives a connection to the thread that has the fewest.
-    fn serve(&mut self, stream: TcpStream, permit: Permit) {
+    fn serve(&mut self, accepted: Accepted, permit: Permit) {
         match self.workers.iter().min_by_key(|worker| worker.open()) {
-            None => self.connections.add(stream, permit),
-            Some(worker) => worker.serve(stream, permit),
+            None => self.connections.add(accepted, permit),
+            Some(worker) => worker.serve(accepted, permit),
         }
     }
 }
 
+/// Accepts the next connection of any listener. The one that had the last is asked last.
+fn poll_accept(listeners: &mut [Listener], cx: &mut Context<'_>) -> Poll<io::Result<(Accepted, Peer)>> {
+    for at in 0..listeners.len() {
+        let accepted = listeners[at].poll_accept(cx);
+        if accepted.is_ready() {
+            listeners.rotate_left(at + 1);
+            return accepted;
+        }
+    }
+    Poll::Pending
+}
+
 /// Tells a client that there is no room for it, and waits for a moment until it has read that.
-async fn refuse(mut stream: TcpStream, limit: &'static str) {
+async fn refuse(accepted: Accepted, limit: &'static str) {
     let answer = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, limit, "too many connections: try again later").plain();
     let say = async {
+        let mut stream = accepted.register()?;
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
         // Closing with unread bytes would reset the connection, and the answer with it.

@@ -22,11 +22,15 @@ mod further;
 mod gate;
 mod kept;
 mod listen;
+mod listener;
 mod measured;
 mod metrics;
 mod refusal;
 mod serve;
 mod socket;
+#[cfg(unix)]
+mod socket_file;
+mod tls;
 mod upstream;
 mod whole;
 mod worker;
@@ -43,9 +47,11 @@ use breaker::Breaker;
 #[cfg(feature = "cli")]
 pub(crate) use conversation::{is_stream, is_transient, retry_after};
 use exchange::Exchange;
-pub use listen::Server;
+pub use listen::{Listen, Listening, Server};
 #[cfg(feature = "cli")]
 pub(crate) use refusal::OwnError;
+
+pub use tls::ServerTls;
 
 use gate::Unfinished;
 use metrics::Metrics;
@@ -261,12 +267,20 @@ impl Proxy {
         serve::ask(self, dialect, request).await
     }
 
-    /// Listens on `addr`. Port 0 takes a free port.
+    /// Listens on `addr`, without TLS. Port 0 takes a free port.
     ///
     /// # Errors
     /// The address can't be listened on, or that of the admin listener.
     pub async fn bind(self, addr: SocketAddr) -> std::io::Result<Server> {
         listen::bind(self, addr).await
+    }
+
+    /// Listens on an address of any kind. Port 0 takes a free port.
+    ///
+    /// # Errors
+    /// The address can't be listened on.
+    pub async fn listen(self, listen: &Listen) -> std::io::Result<Listening> {
+        listen::listen(self, listen).await
     }
 
     /// Returns what a model can be asked for: the table, corrected by what refusals have said.

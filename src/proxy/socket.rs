@@ -13,6 +13,7 @@ use http::StatusCode;
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::listener::Transport;
 use super::refusal::Refusal;
 use crate::limits::ServerLimits;
 use crate::socket::Socket;
@@ -61,7 +62,7 @@ impl Drop for Answering {
 /// left. So this socket reads a little ahead while a request is answered.
 #[derive(Debug)]
 pub(super) struct ClientSocket {
-    socket: Socket,
+    socket: Socket<Transport>,
     activity: Activity,
     limits: ServerLimits,
     /// Bytes that were read ahead.
@@ -77,7 +78,7 @@ pub(super) struct ClientSocket {
 }
 
 impl ClientSocket {
-    pub(super) fn new(socket: Socket, activity: Activity, limits: ServerLimits) -> Self {
+    pub(super) fn new(socket: Socket<Transport>, activity: Activity, limits: ServerLimits) -> Self {
         Self {
             socket,
             activity,
@@ -108,9 +109,22 @@ impl ClientSocket {
         self.is_over = true;
         if self.is_in_head {
             // There is no answer under way that it could be mixed with.
-            self.socket.try_write(HEAD_TOO_SLOW.plain().as_bytes());
+            // The connection is given up, so what can't be written now is lost.
+            let written = Pin::new(&mut self.socket).poll_write(cx, HEAD_TOO_SLOW.plain().as_bytes());
+            let _ = written.is_ready() && Pin::new(&mut self.socket).poll_flush(cx).is_ready();
         }
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Passes on how a write went. Fails if the client has taken no bytes for too long.
+    fn poll_unread<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.unread.stop();
+        } else if self.unread.is_over(cx, self.limits.write_timeout) {
+            tracing::info!(limit = "write_timeout", "a client reads nothing");
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        written
     }
 
     /// Reads ahead. Fails if the client has left.
@@ -162,13 +176,7 @@ impl Write for ClientSocket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.socket).poll_write(cx, buf);
-        if written.is_ready() {
-            this.unread.stop();
-        } else if this.unread.is_over(cx, this.limits.write_timeout) {
-            tracing::info!(limit = "write_timeout", "a client reads nothing");
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        written
+        this.poll_unread(cx, written)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -180,7 +188,9 @@ impl Write for ClientSocket {
         {
             return Poll::Ready(over);
         }
-        Pin::new(&mut this.socket).poll_flush(cx)
+        // TLS keeps what it has encrypted, so a client that reads nothing may be noticed here alone.
+        let flushed = Pin::new(&mut this.socket).poll_flush(cx);
+        this.poll_unread(cx, flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

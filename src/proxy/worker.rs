@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::{io, thread};
 
-use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Proxy;
 use super::connections::Connections;
 use super::gate::Permit;
+use super::listener::Accepted;
+use super::tls::ServerTls;
 
 /// A connection on its way to a thread.
 struct Arrival {
-    stream: std::net::TcpStream,
+    accepted: Accepted,
     permit: Permit,
     /// Counts the connections of the thread.
     count: Arc<()>,
@@ -31,7 +32,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Starts a thread.
-    pub(super) fn start(number: usize, proxy: &Proxy) -> io::Result<Self> {
+    pub(super) fn start(number: usize, proxy: &Proxy, tls: Option<ServerTls>) -> io::Result<Self> {
         let mut proxy = proxy.clone();
         proxy.client = proxy.client.apart();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
@@ -39,7 +40,7 @@ impl Worker {
         let (end, ended) = oneshot::channel();
         thread::Builder::new().name(format!("restitch-{number}")).spawn(move || {
             // The server may have gone.
-            let _ = end.send(runtime.block_on(serve(&proxy, received)));
+            let _ = end.send(runtime.block_on(serve(&proxy, tls, received)));
         })?;
         Ok(Self { arrivals, count: Arc::default(), ended })
     }
@@ -50,12 +51,9 @@ impl Worker {
     }
 
     /// Gives a connection to the thread.
-    pub(super) fn serve(&self, stream: TcpStream, permit: Permit) {
-        match stream.into_std() {
-            // The thread ends after this handle alone.
-            Ok(stream) => drop(self.arrivals.send(Arrival { stream, permit, count: Arc::clone(&self.count) })),
-            Err(error) => tracing::warn!(%error, "lost a connection"),
-        }
+    pub(super) fn serve(&self, accepted: Accepted, permit: Permit) {
+        // The thread ends after this handle alone.
+        drop(self.arrivals.send(Arrival { accepted, permit, count: Arc::clone(&self.count) }));
     }
 
     /// Lets the thread end its answers. What is returned is ready when they have ended, or were cut.
@@ -64,15 +62,12 @@ impl Worker {
     }
 }
 
-async fn serve(proxy: &Proxy, mut arrivals: mpsc::UnboundedReceiver<Arrival>) -> bool {
-    let mut connections = Connections::new(proxy);
+async fn serve(proxy: &Proxy, tls: Option<ServerTls>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) -> bool {
+    let mut connections = Connections::new(proxy, tls);
     loop {
         tokio::select! {
             arrival = arrivals.recv() => match arrival {
-                Some(Arrival { stream, permit, count }) => match TcpStream::from_std(stream) {
-                    Ok(stream) => connections.add(stream, (permit, count)),
-                    Err(error) => tracing::warn!(%error, "lost a connection"),
-                },
+                Some(Arrival { accepted, permit, count }) => connections.add(accepted, (permit, count)),
                 None => break,
             },
             () = connections.reap() => {}

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of a module, by the first name below the crate's root.
-const NUMBERS: [(&str, u32); 24] = [
+const NUMBERS: [(&str, u32); 25] = [
     ("error", 0),
     ("limits", 0),
     ("sse", 1),
@@ -20,6 +20,7 @@ const NUMBERS: [(&str, u32); 24] = [
     ("context", 4),
     ("splice", 4),
     ("session", 5),
+    ("address", 6),
     ("stream", 6),
     ("live", 6),
     ("client", 6),

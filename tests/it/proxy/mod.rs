@@ -5,6 +5,7 @@ mod admin;
 mod clients;
 mod encoded;
 mod limits;
+mod listeners;
 mod passthrough;
 mod raw;
 mod requests;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
 use restitch::internal::proxy::{self, Proxy};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -79,9 +79,13 @@ impl Raw {
     }
 
     pub(super) async fn proxy(&self, limits: Limits) -> proxy::Server {
+        self.unbound(limits).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+    }
+
+    /// Returns a proxy that does not listen yet.
+    pub(super) fn unbound(&self, limits: Limits) -> Proxy {
         let upstream = Upstream::parse(&format!("http://{}/prefix", self.addr)).unwrap();
-        let proxy = Proxy::new(Client::new(upstream).unwrap()).limits(limits);
-        proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+        Proxy::new(Client::new(upstream).unwrap()).limits(limits)
     }
 
     pub(super) async fn wait(&self, until: impl FnMut(&State) -> bool) -> State {
@@ -176,7 +180,7 @@ pub(super) async fn exchange(addr: SocketAddr, request: &str) -> String {
     read_to_end(&mut stream).await
 }
 
-pub(super) async fn read_to_end(stream: &mut TcpStream) -> String {
+pub(super) async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut answer = Vec::new();
     // A reset is an end, too.
     let _ = timeout(HANGS, stream.read_to_end(&mut answer)).await.expect("the proxy hangs");
@@ -184,7 +188,7 @@ pub(super) async fn read_to_end(stream: &mut TcpStream) -> String {
 }
 
 /// Reads until the received bytes contain `pattern`.
-pub(super) async fn read_until(stream: &mut TcpStream, pattern: &str) -> String {
+pub(super) async fn read_until(stream: &mut (impl AsyncRead + Unpin), pattern: &str) -> String {
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains(pattern) {
         let read = timeout(HANGS, stream.read_buf(&mut seen)).await.expect("the proxy hangs").unwrap();

@@ -1,0 +1,161 @@
+//! The sockets that a proxy listens on, and the connections that they accept.
+
+use std::fmt::Debug;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+#[cfg(unix)]
+use tokio::net::{UnixListener, UnixStream};
+
+use super::gate::Peer;
+#[cfg(unix)]
+use super::socket_file::SocketFile;
+use crate::address::{ListenAddress, SocketMode};
+
+/// One socket that accepts connections.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    /// The file is removed when the listener is dropped.
+    #[cfg(unix)]
+    Unix(UnixListener, SocketFile),
+}
+
+impl Listener {
+    /// Opens the sockets of an address: one, or one for each family.
+    pub(super) async fn open(address: &ListenAddress, mode: SocketMode) -> io::Result<Vec<Self>> {
+        match address {
+            ListenAddress::Tcp(address) => Ok(vec![Self::Tcp(TcpListener::bind(address).await?)]),
+            ListenAddress::Localhost(port) => both(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST, *port).await,
+            ListenAddress::Any(port) => both(Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED, *port).await,
+            #[cfg(unix)]
+            ListenAddress::Unix(path) => {
+                let (listener, file) = SocketFile::listen(path, mode).await?;
+                Ok(vec![Self::Unix(listener, file)])
+            }
+            #[cfg(not(unix))]
+            ListenAddress::Unix(_) => {
+                let _ = mode;
+                Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no Unix sockets"))
+            }
+        }
+    }
+
+    /// Returns the address with the real port.
+    pub(super) fn address(&self) -> io::Result<ListenAddress> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map(ListenAddress::Tcp),
+            #[cfg(unix)]
+            Self::Unix(_, file) => Ok(ListenAddress::Unix(file.path().to_owned())),
+        }
+    }
+
+    /// Accepts a connection.
+    pub(super) fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Accepted, Peer)>> {
+        Poll::Ready(match self {
+            Self::Tcp(listener) => {
+                let (stream, client) = ready!(listener.poll_accept(cx))?;
+                Ok((Accepted::Tcp(stream.into_std()?), Peer::Address(client.ip())))
+            }
+            #[cfg(unix)]
+            Self::Unix(listener, _) => {
+                let (stream, _) = ready!(listener.poll_accept(cx))?;
+                Ok((Accepted::Unix(stream.into_std()?), Peer::Local))
+            }
+        })
+    }
+}
+
+/// Listens on an address of each family, with one port. A family that the machine does not have is left out.
+async fn both(v4: Ipv4Addr, v6: Ipv6Addr, port: u16) -> io::Result<Vec<Listener>> {
+    let mut tries = 1;
+    loop {
+        let first = TcpListener::bind((v4, port)).await;
+        let bound = first.as_ref().ok().and_then(|listener| listener.local_addr().ok());
+        let second = v6_only(SocketAddr::from((v6, bound.map_or(port, |address| address.port()))));
+        match (first, second) {
+            (Ok(first), Ok(second)) => return Ok(vec![Listener::Tcp(first), Listener::Tcp(second)]),
+            // A free port of IPv4 may be taken in IPv6.
+            (Ok(_), Err(error)) if port == 0 && is_taken(&error) && tries < PORT_TRIES => tries += 1,
+            // Half of the clients would reach another process.
+            (Err(error), _) | (_, Err(error)) if is_taken(&error) => return Err(error),
+            (Ok(listener), Err(_)) | (Err(_), Ok(listener)) => return Ok(vec![Listener::Tcp(listener)]),
+            (Err(error), Err(_)) => return Err(error),
+        }
+    }
+}
+
+/// Returns whether the machine has the address, but not for this process.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
+}
+
+/// Listens on an IPv6 address, and not on that of IPv4 with the same port. tokio's own listeners leave this to the system.
+fn v6_only(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_only_v6(true)?;
+    // On Windows, this would let another process take the port.
+    #[cfg(not(windows))]
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// A connection that was accepted and belongs to no runtime yet: one thread accepts, another one serves.
+#[derive(Debug)]
+pub(super) enum Accepted {
+    Tcp(std::net::TcpStream),
+    #[cfg(unix)]
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Accepted {
+    /// Gives the connection to the runtime of this thread.
+    pub(super) fn register(self) -> io::Result<Transport> {
+        Ok(match self {
+            Self::Tcp(stream) => {
+                let stream = TcpStream::from_std(stream)?;
+                configure(&stream);
+                Box::new(stream)
+            }
+            #[cfg(unix)]
+            Self::Unix(stream) => Box::new(UnixStream::from_std(stream)?),
+        })
+    }
+}
+
+/// The bytes of a connection, of whatever kind: TCP, a Unix socket, or TLS over one of them. A call through the box costs
+/// far less than the system call that follows.
+pub(super) type Transport = Box<dyn Stream>;
+
+/// What a server needs of a connection.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> Stream for S {}
+
+fn configure(stream: &TcpStream) {
+    let socket = SockRef::from(stream);
+    // Without it small events wait for the acknowledgement of the one before.
+    let set = stream.set_nodelay(true);
+    let set = set.and_then(|()| socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE)));
+    let set = set.and_then(|()| socket.set_send_buffer_size(SEND_BUFFER));
+    if let Err(error) = set {
+        tracing::debug!(%error, "a socket could not be configured");
+    }
+}
+
+/// How often a free port of both families is looked for.
+const PORT_TRIES: u32 = 16;
+/// Connections that wait to be accepted, as many as tokio's own listeners have.
+pub(super) const BACKLOG: i32 = 1024;
+/// Silence after which the kernel asks whether a client is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// Bytes that the kernel keeps for a client that is slow. Linux doubles it, and would let it grow to megabytes otherwise.
+const SEND_BUFFER: usize = 256 << 10;
