@@ -23,6 +23,8 @@ pub mod doctor;
 mod environment;
 pub mod events;
 mod explain;
+#[cfg(feature = "proxy")]
+pub mod health;
 pub mod inspect;
 mod jsonl;
 mod live;
@@ -92,6 +94,9 @@ enum Command {
     /// Says whether a provider can be reached, and whether a model continues a prefill.
     #[cfg(feature = "proxy")]
     Doctor(doctor::Args),
+    /// Asks a running proxy whether it serves.
+    #[cfg(feature = "proxy")]
+    Health(health::Args),
     /// Runs a scripted model server that cuts its answers and misbehaves on request.
     #[cfg(feature = "sim")]
     Sim(sim::Args),
@@ -134,6 +139,8 @@ pub fn run(args: &Args) -> Exit {
         Command::Run(args) => run::run(args, &mut console),
         #[cfg(feature = "proxy")]
         Command::Doctor(args) => doctor::run(args, &mut console),
+        #[cfg(feature = "proxy")]
+        Command::Health(args) => health::run(args, &mut console),
         #[cfg(feature = "sim")]
         Command::Sim(args) => sim::run(args, &mut console),
         Command::Stitch(args) => stitch::run(args, &mut console),

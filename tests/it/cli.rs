@@ -973,7 +973,7 @@ fn run_with(env: &[(&str, &str)], args: &[&str]) -> Ran {
 fn help_is_wrapped_to_the_terminal() {
     let mut commands = vec!["check", "close", "inspect", "stitch", "decode", "events", "paths", "man", "completions"];
     if cfg!(feature = "app") {
-        commands.extend(["run", "proxy", "sim", "demo", "doctor"]);
+        commands.extend(["run", "proxy", "sim", "demo", "doctor", "health"]);
     }
     for width in [60, 80, 100] {
         for command in &commands {
