@@ -31,6 +31,8 @@ mod layers;
 mod live;
 mod long_pushes;
 mod overlap;
+#[cfg(feature = "app")]
+mod packaging;
 mod paths;
 mod promises;
 #[cfg(all(feature = "proxy", feature = "sim"))]
