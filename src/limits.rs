@@ -211,7 +211,8 @@ impl TransportLimits {
 pub struct ServerLimits {
     /// Connections at a time. Default 4,096; fewer where the process may have fewer files open.
     pub max_connections: usize,
-    /// Connections at a time from one address. Default 256: one client can't take all.
+    /// Connections at a time from one address; all clients of a Unix socket count as one. Default 256: one client can't take
+    /// all.
     pub max_connections_per_client: usize,
     /// Bytes of all request bodies together whose end has not come. Default 256 MiB.
     pub max_unfinished_bytes: usize,

@@ -222,3 +222,53 @@ const HEAD_TOO_SLOW: Refusal = Refusal::new(
     "head_timeout",
     "the head of the request took too long: send it in one piece",
 );
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::{AsyncRead, AsyncWrite};
+
+    use super::*;
+    use crate::socket::Cut;
+
+    /// Takes all bytes and passes none of them on, as TLS does whose client reads nothing.
+    #[derive(Debug)]
+    struct Stuck;
+
+    impl AsyncRead for Stuck {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut tokio::io::ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Stuck {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_are_not_flushed_are_not_taken() {
+        let limits = ServerLimits::default();
+        let stuck = Socket::new(Box::new(Stuck) as Transport, Cut::default());
+        let mut socket = ClientSocket::new(stuck, Activity::default(), limits.clone());
+        let began = Instant::now();
+        poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, b"data: 1\n\n")).await.unwrap();
+        let error = poll_fn(|cx| Pin::new(&mut socket).poll_flush(cx)).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(began.elapsed() >= limits.write_timeout);
+    }
+}
