@@ -322,19 +322,25 @@ async fn tls_speaks_http_1_alone() {
 #[tokio::test]
 async fn a_slow_handshake_is_closed_and_blocks_nobody() {
     for threads in [0, 1] {
-        let mut limits = Limits::default();
-        limits.server.handshake_timeout = Duration::from_millis(300);
-        let proxy = Raw::new(Vec::new()).await.unbound(limits).threads(threads);
-        let proxy = proxy.listen(&Kind::Tls.listen("")).await.unwrap();
-        let mut silent = Vec::new();
-        for _ in 0..32 {
-            silent.push(connect(tcp(&proxy)).await);
-        }
-        let mut client = Kind::Tls.connect(&proxy).await;
-        client.write_all(HEALTH.as_bytes()).await.unwrap();
-        assert!(read_to_end(&mut client).await.ends_with("ok\n"));
-        for mut client in silent {
-            assert_eq!(read_to_end(&mut client).await, "");
+        // One limit is soon over, the other one is not.
+        for limit in [Duration::from_millis(50), 10 * HANGS] {
+            let mut limits = Limits::default();
+            limits.server.handshake_timeout = limit;
+            let proxy = Raw::new(Vec::new()).await.unbound(limits).threads(threads);
+            let proxy = proxy.listen(&Kind::Tls.listen("")).await.unwrap();
+            let mut silent = Vec::new();
+            for _ in 0..32 {
+                silent.push(connect(tcp(&proxy)).await);
+            }
+            if limit < HANGS {
+                for client in &mut silent {
+                    assert_eq!(read_to_end(client).await, "");
+                }
+            } else {
+                let mut client = Kind::Tls.connect(&proxy).await;
+                client.write_all(HEALTH.as_bytes()).await.unwrap();
+                assert!(read_to_end(&mut client).await.ends_with("ok\n"));
+            }
         }
     }
 }
