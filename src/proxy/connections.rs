@@ -63,11 +63,11 @@ impl Connections {
         self.tasks.spawn(async move {
             let _permit = permit;
             // A client that has not finished its handshake has asked for nothing yet.
-            let shaken = tokio::select! {
-                shaken = tls.handshake(transport, proxy.limits.server.handshake_timeout) => shaken,
+            let encrypted = tokio::select! {
+                encrypted = tls.handshake(transport, proxy.limits.server.handshake_timeout) => encrypted,
                 _ = draining.changed() => return,
             };
-            match shaken {
+            match encrypted {
                 Ok(transport) => serve(&proxy, transport, watcher).await,
                 // Port scanners, clients that do not trust the certificate, and plain HTTP.
                 Err(error) => tracing::debug!(%error, "a TLS handshake failed"),

@@ -318,7 +318,7 @@ async fn tls_speaks_http_1_alone() {
     assert!(handshake(tcp(&proxy), &["h2"]).await.is_err());
 }
 
-/// A client that does not shake hands is closed, and keeps nobody from being accepted.
+/// A client that does not finish its handshake is closed, and keeps nobody from being accepted.
 #[tokio::test]
 async fn a_slow_handshake_is_closed_and_blocks_nobody() {
     for threads in [0, 1] {
@@ -345,7 +345,7 @@ async fn a_slow_handshake_is_closed_and_blocks_nobody() {
     }
 }
 
-/// A client that has not shaken hands has asked for nothing.
+/// A client that has not finished its handshake has asked for nothing.
 #[tokio::test]
 async fn stopping_does_not_wait_for_handshakes() {
     for threads in [0, 1] {
