@@ -56,10 +56,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
-    let access = match access(&config.access) {
-        Ok(access) => access,
-        Err(mistake) => {
-            console.fail(Exit::Usage, mistake);
+    let (access, listen) = match access(&config.access).and_then(|access| Ok((access, listen(&config.proxy)?))) {
+        Ok(both) => both,
+        Err((exit, mistake)) => {
+            console.fail(exit, mistake);
             return Ok(());
         }
     };
@@ -68,13 +68,6 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let filter = config.proxy.log.as_deref().map_or_else(|| Ok(info.clone()), str::parse);
     debug_assert!(filter.is_ok(), "{filter:?}");
     let filter = filter.unwrap_or(info);
-    let listen = match listen(&config.proxy) {
-        Ok(listen) => listen,
-        Err((exit, words)) => {
-            console.fail(exit, words);
-            return Ok(());
-        }
-    };
     console.start_log(Some(filter), config.proxy.log_format.unwrap_or_default());
     fit_open_files(&mut config.limits.server);
     let client = match client(upstream.clone(), &config) {
@@ -147,9 +140,10 @@ fn fit_open_files(limits: &mut ServerLimits) {
 const OTHER_FILES: u64 = 64;
 
 /// Returns who may use the proxy, with the token from the environment.
-fn access(config: &config::Access) -> Result<Access, String> {
+fn access(config: &config::Access) -> Result<Access, (Exit, String)> {
+    let token = config.token_variable.as_deref().map(token).transpose();
     Ok(Access {
-        token: config.token_variable.as_deref().map(token).transpose()?,
+        token: token.map_err(|mistake| (Exit::Usage, mistake))?,
         hosts: config.allow_hosts.clone(),
         origins: config.allow_origins.clone(),
         paths: config.allow_paths.clone(),
