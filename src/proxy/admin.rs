@@ -122,7 +122,7 @@ impl State {
         match &*reached {
             Some((at, result)) if at.elapsed() < FRESH => result.clone(),
             _ => {
-                let result = match timeout(REACH, self.proxy.client.reach()).await {
+                let result = match timeout(REACH, self.proxy.base.client.reach()).await {
                     Ok(result) => result.map_err(|error| format!("the upstream is not reached: {error}")),
                     Err(_) => Err(format!("the upstream is not reached in {} s", REACH.as_secs())),
                 };

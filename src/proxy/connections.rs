@@ -113,7 +113,7 @@ async fn serve(proxy: &Arc<Proxy>, transport: Transport, watcher: Watcher) {
         .max_buf_size(limits.transport.max_read_ahead_bytes.max(limits.server.max_head_bytes).max(SMALLEST_BUFFER));
     let service = service_fn(move |request| {
         let (proxy, cut, answering) = (Arc::clone(proxy), cut.clone(), activity.begin());
-        let exchange = Arc::new(Exchange::begin(&request, proxy.metrics.clone()));
+        let exchange = Arc::new(Exchange::begin(&request, proxy.shared.metrics.clone()));
         let line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
         async move {
             // hyper keeps room for the future of an answer as long as the connection lives: 5.6 KiB, boxed a pointer.

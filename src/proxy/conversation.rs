@@ -16,11 +16,12 @@ use super::exchange::Exchange;
 use super::frames::{BrokenOff, Frames};
 use super::further::rejected;
 use super::kept::{KeptStream, StopOnDrop};
+use super::route::Route;
 use super::upstream::Head;
 use crate::Limits;
 use crate::client::{Body, BodyError, Received};
 use crate::provider::Dialect;
-use crate::provider::capability::PrefillForm;
+use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::wire::{self, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
@@ -32,7 +33,8 @@ use crate::stream::Stitch;
 #[derive(Clone, Debug)]
 pub(super) struct Conversation {
     pub(super) proxy: Arc<Proxy>,
-    /// The proxy's limits, with what the request says of them.
+    pub(super) route: Arc<Route>,
+    /// The route's limits, with what the request says of them.
     pub(super) limits: Limits,
     /// What becomes of the answer if its rest can't be had.
     pub(super) give_up: GiveUp,
@@ -78,6 +80,7 @@ impl Conversation {
     /// Returns a request with the proxy's own settings. In a box, since it is large and goes from hand to hand.
     pub(super) fn new(
         proxy: Arc<Proxy>,
+        route: Arc<Route>,
         head: Head,
         body: Bytes,
         dialect: Dialect,
@@ -85,7 +88,7 @@ impl Conversation {
         exchange: Arc<Exchange>,
     ) -> Box<Self> {
         exchange.note_request(dialect, &request.model, request.stream);
-        let (mut limits, give_up, repair) = (proxy.limits.clone(), proxy.give_up, proxy.repair);
+        let (mut limits, give_up, repair) = (route.limits.clone(), route.give_up, route.repair);
         if let Some(own) = request.max_tokens {
             limits.continuation.limit_total_tokens(own.saturating_mul(request.n.max(1)));
         }
@@ -94,6 +97,7 @@ impl Conversation {
         let adapted = BTreeSet::new();
         Box::new(Self {
             proxy,
+            route,
             limits,
             give_up,
             repair,
@@ -110,21 +114,45 @@ impl Conversation {
 
     /// Shows a request to the tap.
     pub(super) fn show_request(&self, number: u32, body: &[u8]) {
-        if let Some(tap) = &self.proxy.tap {
+        if let Some(tap) = &self.proxy.shared.tap {
             tap.request(number, body);
         }
     }
 
     /// Shows a refusal to the tap.
     pub(super) fn show_refusal(&self, body: &[u8]) {
-        if let Some(tap) = &self.proxy.tap {
+        if let Some(tap) = &self.proxy.shared.tap {
             tap.response(body);
         }
     }
 
+    /// Returns what the model can be asked for.
+    pub(super) fn capability(&self) -> Capability {
+        self.proxy.capability(&self.route, &self.request.model)
+    }
+
+    /// Records what a refusal says about the model.
+    pub(super) fn record(&self, hint: CapabilityHint) {
+        self.proxy.shared.record(self.host(), &self.request.model, hint);
+    }
+
+    /// Counts a call that has ended with a status, or without one.
+    pub(super) fn count(&self, status: Option<StatusCode>) {
+        self.proxy.shared.count(self.host(), &self.request.model, status);
+    }
+
+    /// Returns whether most calls of the model fail.
+    pub(super) fn is_overloaded(&self) -> bool {
+        self.proxy.shared.is_overloaded(self.host(), &self.request.model)
+    }
+
+    fn host(&self) -> &str {
+        self.route.client.upstream().host()
+    }
+
     fn frames(&self, body: DecodedBody) -> Frames {
         let waiting = self.exchange.is_measured().then(|| Arc::clone(&self.exchange));
-        Frames { body: BodyStream::new(body), tap: self.proxy.tap.clone(), waiting }
+        Frames { body: BodyStream::new(body), tap: self.proxy.shared.tap.clone(), waiting }
     }
 
     /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.
@@ -212,13 +240,13 @@ impl Conversation {
     /// Returns whether the server keeps the stream that is asked for, if it has a name.
     pub(super) fn may_keep_stream(&self) -> bool {
         let is_chat = self.request.stream && self.dialect == Dialect::Chat;
-        is_chat && self.proxy.capability(&self.request.model).keeps_streams
+        is_chat && self.capability().keeps_streams
     }
 
     /// Returns the stream that the server keeps because the proxy has given it a name.
     pub(super) fn kept_stream(&self) -> Option<KeptStream> {
         let head = self.head.stopping().filter(|_| self.may_keep_stream())?;
-        Some(KeptStream { proxy: Arc::clone(&self.proxy), head })
+        Some(KeptStream { route: Arc::clone(&self.route), head })
     }
 
     pub(super) fn body_relay(&self) -> BodyRelay {
@@ -230,8 +258,8 @@ impl Conversation {
 
     /// Returns how the model is asked for the rest.
     fn strategy(&self) -> ContinuationStrategy {
-        let capability = self.proxy.capability(&self.request.model);
-        let upstream = self.proxy.client.upstream().prefix();
+        let capability = self.capability();
+        let upstream = self.route.client.upstream().prefix();
         // The operator's own path can't be replaced by another one.
         let is_reachable = capability
             .prefill_path
@@ -249,9 +277,9 @@ impl Conversation {
             rejects_trailing_space: capability.rejects_trailing_space,
             returns_prefill: capability.returns_prefill,
         };
-        let raises = self.proxy.token_factor > 1 && self.request.max_tokens.is_some();
+        let raises = self.proxy.asking.token_factor > 1 && self.request.max_tokens.is_some();
         ContinuationStrategy {
-            prompt: Arc::clone(&self.proxy.prompt),
+            prompt: Arc::clone(&self.proxy.asking.prompt),
             prefill: goes.then_some(options),
             keeps_json_mode: self.request.has_json_mode && capability.keeps_json_mode(),
             reduce_reasoning: capability.reasoning_off.is_some() || raises,

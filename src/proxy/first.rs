@@ -19,7 +19,7 @@ use crate::provider::{Dialect, chat};
 /// Makes the first call and answers with its response, continued if it is cut. A header names the members of the request
 /// that were changed.
 pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body> {
-    if conversation.proxy.adapts {
+    if conversation.proxy.asking.adapts {
         conversation.adapt();
         if conversation.may_keep_stream() && conversation.head.name_stream() {
             conversation.adapted.insert(upstream::CONVERSATION);
@@ -42,7 +42,7 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
         Ok(response) => response,
         Err(refused) => return refused,
     };
-    if !conversation.proxy.adapts || !is_invalid_request(response.status()) {
+    if !conversation.proxy.asking.adapts || !is_invalid_request(response.status()) {
         return conversation.answer(response).await;
     }
     let (parts, body) = response.into_parts();
@@ -71,11 +71,11 @@ async fn send(conversation: &Conversation) -> Result<Response<Received>, Respons
     conversation.show_request(0, &conversation.body);
     let body = Body::full(conversation.body.clone());
     conversation.exchange.note_call(Way::First);
-    let sent = upstream::send(&conversation.proxy.client, &conversation.head, body, conversation.patience()).await;
+    let sent = upstream::send(&conversation.route.client, &conversation.head, body, conversation.patience()).await;
     conversation.exchange.note_head(&sent);
     let status = sent.as_ref().ok().map(Response::status);
     status.into_iter().for_each(|status| conversation.exchange.note_upstream(status));
-    conversation.proxy.count(&conversation.request.model, status);
+    conversation.count(status);
     sent.map_err(|cause| unreachable(Some(conversation.dialect), &cause))
 }
 
@@ -96,13 +96,13 @@ impl Conversation {
         if self.dialect != Dialect::Chat {
             return self.stream_arguments();
         }
-        let capability = self.proxy.capability(&self.request.model);
+        let capability = self.capability();
         let Ok(body) = std::str::from_utf8(&self.body) else { return };
         let suffix = capability.web_search.filter(|suffix| !self.request.model.ends_with(suffix.as_str()));
         let model = suffix.map(|suffix| format!("{}{suffix}", self.request.model));
         // Hints are recorded for the name that was sent.
         let takes = capability.response_format
-            && model.as_ref().is_none_or(|model| self.proxy.capability(model).response_format);
+            && model.as_ref().is_none_or(|model| self.proxy.capability(&self.route, model).response_format);
         let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
         let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
         if !refused && !adds_json_mode && model.is_none() {
@@ -158,8 +158,8 @@ impl Conversation {
             Some(hint @ CapabilityHint::NoMember(RESPONSE_FORMAT))
                 if self.dialect == Dialect::Chat && chat::has_member(sent, RESPONSE_FORMAT) =>
             {
-                self.proxy.record(&self.request.model, hint);
-                !self.proxy.capability(&self.request.model).response_format
+                self.record(hint);
+                !self.capability().response_format
             }
             _ => false,
         }

@@ -22,7 +22,7 @@ impl Conversation {
         if let Some(query) = &request.resume {
             return self.resume(query).await;
         }
-        if self.proxy.is_overloaded(&self.request.model) {
+        if self.is_overloaded() {
             return Err(CallEnd::Overloaded);
         }
         if let Some(kept) = self.kept_stream().filter(|_| request.number == 1) {
@@ -31,7 +31,7 @@ impl Conversation {
         }
         let mut is_switch_refused = false;
         loop {
-            let mut capability = self.proxy.capability(&self.request.model);
+            let mut capability = self.capability();
             if is_switch_refused {
                 capability.reasoning_off = None;
             }
@@ -49,7 +49,7 @@ impl Conversation {
             }
             let hint = self.hint(response).await.filter(|hint| is_about(hint, &retry));
             let Some(hint) = hint else { return Err(rejected(reason, false)) };
-            self.proxy.record(&self.request.model, hint);
+            self.record(hint);
             if matches!(hint, CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace) {
                 return Err(CallEnd::PrefillRejected(reason));
             }
@@ -73,14 +73,14 @@ impl Conversation {
         let head = self.head.for_further_call();
         let is_chat = self.dialect == Dialect::Chat;
         let head = match capability.prefill_path.as_deref().filter(|_| is_prefix && is_chat) {
-            Some(path) if self.proxy.client.upstream().prefix().is_empty() => head.below(path),
+            Some(path) if self.route.client.upstream().prefix().is_empty() => head.below(path),
             _ => head,
         };
         self.show_request(request.number, &body);
         self.exchange.note_call(Way::of(request));
-        let response = upstream::send(&self.proxy.client, &head, Body::full(body), self.patience()).await;
+        let response = upstream::send(&self.route.client, &head, Body::full(body), self.patience()).await;
         self.exchange.note_head(&response);
-        self.proxy.count(&self.request.model, response.as_ref().ok().map(Response::status));
+        self.count(response.as_ref().ok().map(Response::status));
         response.map_err(lost)
     }
 
@@ -93,7 +93,7 @@ impl Conversation {
         };
         let head = head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
         self.exchange.note_call(Way::Reattach);
-        let response = upstream::send(&self.proxy.client, &head, Body::full(""), self.patience()).await;
+        let response = upstream::send(&self.route.client, &head, Body::full(""), self.patience()).await;
         self.exchange.note_head(&response);
         let response = response.map_err(|error| refused(error.to_string()))?;
         if response.status() != StatusCode::OK {
@@ -110,10 +110,10 @@ impl Conversation {
     /// Returns a further call, with a higher limit on its tokens where the operator allows one.
     fn retry(&self, request: &Request, capability: &Capability) -> Retry {
         let retry = Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.dialect);
-        match self.request.max_tokens.filter(|_| self.proxy.token_factor > 1) {
+        match self.request.max_tokens.filter(|_| self.proxy.asking.token_factor > 1) {
             Some(cap) => {
                 let most = cap.saturating_mul(self.limits.continuation.max_extra_tokens.into());
-                retry.with_max_tokens(raised(cap, self.proxy.token_factor, request.number, most))
+                retry.with_max_tokens(raised(cap, self.proxy.asking.token_factor, request.number, most))
             }
             None => retry,
         }

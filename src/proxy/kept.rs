@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Proxy;
+use super::route::Route;
 use super::upstream::{self, Head};
 use crate::client::Body;
 
 /// A stream that the server keeps under a name of the proxy's, and goes on with when nobody reads it.
 #[derive(Clone)]
 pub(super) struct KeptStream {
-    pub(super) proxy: Arc<Proxy>,
+    pub(super) route: Arc<Route>,
     /// The request that stops it.
     pub(super) head: Head,
 }
@@ -17,8 +17,8 @@ pub(super) struct KeptStream {
 impl KeptStream {
     /// Stops the stream, if it is still running.
     pub(super) async fn stop(&self) {
-        let patience = self.proxy.limits.transport.idle_timeout;
-        let answer = upstream::send(&self.proxy.client, &self.head, Body::full(""), patience).await;
+        let patience = self.route.limits.transport.idle_timeout;
+        let answer = upstream::send(&self.route.client, &self.head, Body::full(""), patience).await;
         let status = answer.ok().map(|response| response.status().as_u16());
         tracing::debug!(status, "stopped a kept stream");
     }

@@ -26,7 +26,9 @@ mod listener;
 mod measured;
 mod metrics;
 mod refusal;
+mod route;
 mod serve;
+mod shared;
 mod socket;
 #[cfg(unix)]
 mod socket_file;
@@ -37,13 +39,9 @@ mod worker;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use http::StatusCode;
-use tokio::time::Instant;
+use std::sync::Arc;
 
 pub use access::Access;
-use breaker::Breaker;
 #[cfg(feature = "cli")]
 pub(crate) use conversation::{is_stream, is_transient, retry_after};
 use exchange::Exchange;
@@ -53,13 +51,12 @@ pub(crate) use refusal::OwnError;
 
 pub use tls::ServerTls;
 
-use gate::Unfinished;
-use metrics::Metrics;
+use route::Route;
+use shared::Shared;
 
 use crate::Limits;
 use crate::client::Client;
-use crate::provider::capability::cache::CapabilityCache;
-use crate::provider::capability::{Capability, CapabilityHint, Table};
+use crate::provider::capability::{Capability, Table};
 use crate::repair::RepairLevel;
 use crate::session::relay::Output;
 use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, SessionEvent, StopReason};
@@ -81,31 +78,26 @@ use crate::shape::{RootKind, Shape};
 /// ```
 #[derive(Clone)]
 pub struct Proxy {
-    client: Client,
+    /// How a request is answered.
+    base: Arc<Route>,
     access: Access,
     limits: Limits,
+    asking: Asking,
+    shared: Shared,
+    /// How many threads serve connections. 0: the caller's runtime does.
+    threads: usize,
+    /// The address of the admin listener, if there is to be one.
+    admin: Option<SocketAddr>,
+}
+
+/// How requests are adapted to their models, and how the rest of an answer is asked for.
+#[derive(Clone)]
+struct Asking {
     prompt: Arc<Prompt>,
     capabilities: Table,
     adapts: bool,
     shapes: Vec<Shape>,
     token_factor: u32,
-    give_up: GiveUp,
-    repair: RepairLevel,
-    /// What refusals have said about models.
-    cache: Arc<Mutex<CapabilityCache>>,
-    /// How the calls of the last seconds have ended.
-    breaker: Arc<Mutex<Breaker>>,
-    /// The moment that all times of the proxy count from.
-    origin: Instant,
-    observer: Option<Observer>,
-    tap: Option<Arc<dyn Tap>>,
-    /// How many threads serve connections. 0: the caller's runtime does.
-    threads: usize,
-    unfinished: Unfinished,
-    /// The address of the admin listener, if there is to be one.
-    admin: Option<SocketAddr>,
-    /// Set where the admin listener shows them.
-    metrics: Option<Arc<Metrics>>,
 }
 
 /// Sees the bodies of chat completions on their way, which hold what users wrote. It sees no headers. It must not block
@@ -124,26 +116,21 @@ pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
 impl Proxy {
     /// Creates a proxy in front of the client's upstream.
     pub fn new(client: Client) -> Self {
+        let limits = Limits::default();
         Self {
-            client,
+            shared: Shared::new(&limits),
+            base: Arc::new(Route::new(client, limits.clone())),
             access: Access::default(),
-            limits: Limits::default(),
-            prompt: Arc::default(),
-            capabilities: Table::default(),
-            adapts: false,
-            shapes: Shape::stages(),
-            token_factor: 1,
-            give_up: GiveUp::Leave,
-            repair: RepairLevel::Strict,
-            cache: cache(&Limits::default()),
-            breaker: breaker(&Limits::default()),
-            origin: Instant::now(),
-            observer: None,
-            tap: None,
+            limits,
+            asking: Asking {
+                prompt: Arc::default(),
+                capabilities: Table::default(),
+                adapts: false,
+                shapes: Shape::stages(),
+                token_factor: 1,
+            },
             threads: 0,
-            unfinished: Unfinished::new(Limits::default().server.max_unfinished_bytes),
             admin: None,
-            metrics: None,
         }
     }
 
@@ -157,9 +144,10 @@ impl Proxy {
     /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.unfinished = Unfinished::new(limits.server.max_unfinished_bytes);
-        self.client = self.client.keeping(limits.transport.max_idle_connections);
-        (self.cache, self.breaker) = (cache(&limits), breaker(&limits));
+        self.shared.limit(&limits);
+        let base = Arc::make_mut(&mut self.base);
+        base.client = base.client.clone().keeping(limits.transport.max_idle_connections);
+        base.limits = limits.clone();
         self.limits = limits;
         self
     }
@@ -184,7 +172,7 @@ impl Proxy {
     /// that a client sees the failure that it would have seen without the proxy.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
-        self.give_up = give_up;
+        Arc::make_mut(&mut self.base).give_up = give_up;
         self
     }
 
@@ -192,21 +180,21 @@ impl Proxy {
     /// [`RepairLevel::Strict`], so that a healthy answer's bytes stay as they are.
     #[must_use]
     pub fn repair(mut self, level: RepairLevel) -> Self {
-        self.repair = level;
+        Arc::make_mut(&mut self.base).repair = level;
         self
     }
 
     /// Sets the words of the re-prompt.
     #[must_use]
     pub fn prompt(mut self, prompt: Prompt) -> Self {
-        self.prompt = Arc::new(prompt);
+        self.asking.prompt = Arc::new(prompt);
         self
     }
 
     /// Sets the table of what models can be asked for.
     #[must_use]
     pub fn capabilities(mut self, table: Table) -> Self {
-        self.capabilities = table;
+        self.asking.capabilities = table;
         self
     }
 
@@ -214,21 +202,21 @@ impl Proxy {
     /// asks for, and its error.
     #[must_use]
     pub fn adapt(mut self, adapts: bool) -> Self {
-        self.adapts = adapts;
+        self.asking.adapts = adapts;
         self
     }
 
     /// Adds shapes to the built-in stages, for requests that name one.
     #[must_use]
     pub fn shapes(mut self, shapes: impl IntoIterator<Item = Shape>) -> Self {
-        self.shapes.extend(shapes);
+        self.asking.shapes.extend(shapes);
         self
     }
 
     /// Returns whether the stage with this name expects JSON. An error is a message for the client.
     fn expects_json(&self, stage: &str) -> Result<bool, String> {
         let name = stage.replace('-', "_");
-        let shape = self.shapes.iter().find(|shape| shape.name == stage || shape.name == name);
+        let shape = self.asking.shapes.iter().find(|shape| shape.name == stage || shape.name == name);
         shape
             .map(|shape| shape.root != RootKind::Text)
             .ok_or_else(|| format!("`x-restitch-stage`: `{stage}` is no stage"))
@@ -239,21 +227,21 @@ impl Proxy {
     /// limit of the first.
     #[must_use]
     pub fn raise_max_tokens(mut self, factor: u32) -> Self {
-        self.token_factor = factor.max(1);
+        self.asking.token_factor = factor.max(1);
         self
     }
 
     /// Calls `observer` with every output except the bytes.
     #[must_use]
     pub fn observe(mut self, observer: Observer) -> Self {
-        self.observer = Some(observer);
+        self.shared.observer = Some(observer);
         self
     }
 
     /// Calls `tap` with requests and responses. It is made for one conversation at a time.
     #[must_use]
     pub fn tap(mut self, tap: Arc<dyn Tap>) -> Self {
-        self.tap = Some(tap);
+        self.shared.tap = Some(tap);
         self
     }
 
@@ -283,49 +271,18 @@ impl Proxy {
         listen::listen(self, listen).await
     }
 
-    /// Returns what a model can be asked for: the table, corrected by what refusals have said.
-    fn capability(&self, model: &str) -> Capability {
-        let capability = self.capabilities.of(model, Some(self.client.upstream().host()));
-        self.cache().correct(model, capability, self.origin.elapsed())
+    /// Returns the same proxy with upstream connections of its own.
+    fn apart(&self) -> Self {
+        let mut apart = self.clone();
+        let base = Arc::make_mut(&mut apart.base);
+        base.client = base.client.apart();
+        apart
     }
 
-    /// Records what a refusal says about a model.
-    fn record(&self, model: &str, hint: CapabilityHint) {
-        let mut cache = self.cache();
-        if cache.record(model, hint, self.origin.elapsed()) {
-            let recorded = cache.recorded();
-            drop(cache);
-            tracing::info!(?model, ?hint, recorded, "recorded what a refusal says about a model");
-        }
-    }
-
-    /// Counts a call of a model that has ended with a status, or without one.
-    fn count(&self, model: &str, status: Option<StatusCode>) {
-        let failed = status.is_none_or(conversation::is_transient);
-        let changed = self.breaker().count(model, self.origin.elapsed(), failed);
-        match changed {
-            Some((true, calls)) => {
-                let (calls, failed) = (calls.made, calls.failed);
-                tracing::warn!(?model, calls, failed, "most calls fail: no continuations are asked for");
-            }
-            Some((false, _)) => tracing::info!(?model, "continuations are asked for again"),
-            None => {}
-        }
-    }
-
-    /// Returns whether most calls of a model fail.
-    fn is_overloaded(&self, model: &str) -> bool {
-        self.breaker().is_open(model, self.origin.elapsed())
-    }
-
-    /// As with the cache, each change is one call.
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A panic elsewhere leaves the cache valid, since each change to it is one call.
-    fn cache(&self) -> MutexGuard<'_, CapabilityCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns what a model can be asked for on a route: the table, corrected by what refusals have said.
+    fn capability(&self, route: &Route, model: &str) -> Capability {
+        let host = route.client.upstream().host();
+        self.shared.correct(host, model, self.asking.capabilities.of(model, Some(host)))
     }
 
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.
@@ -366,18 +323,10 @@ impl Proxy {
             ),
             Output::Event(_) | Output::Usage(_) | Output::Bytes(_) => {}
         }
-        if let Some(observer) = &self.observer {
+        if let Some(observer) = &self.shared.observer {
             observer(output);
         }
     }
-}
-
-fn breaker(limits: &Limits) -> Arc<Mutex<Breaker>> {
-    Arc::new(Mutex::new(Breaker::new(&limits.continuation)))
-}
-
-fn cache(limits: &Limits) -> Arc<Mutex<CapabilityCache>> {
-    Arc::new(Mutex::new(CapabilityCache::new(limits.continuation.max_hint_age)))
 }
 
 /// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or its key.
@@ -397,6 +346,6 @@ fn warn_of_failure(call: u32, reason: &FailureReason) {
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxy").field("client", &self.client).field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("Proxy").field("base", &self.base).field("limits", &self.limits).finish_non_exhaustive()
     }
 }

@@ -12,6 +12,7 @@ use super::conversation::{self, Conversation};
 use super::exchange::Exchange;
 use super::first;
 use super::refusal::{Refusal, unreachable};
+use super::route::Route;
 use super::upstream::{self, Head, RequestDirectives};
 use super::whole::passed_unread;
 use crate::client::Body;
@@ -30,12 +31,12 @@ pub(super) async fn respond(
         return Response::new(Body::full("ok\n"));
     }
     let dialect = Dialect::of_path(request.uri().path());
-    let admitted = proxy.access.admit(proxy.client.upstream(), &mut request);
+    let admitted = proxy.access.admit(proxy.base.client.upstream(), &mut request);
     let is_passed_on = || if asks_for_websocket(request.headers()) { Err(NO_WEBSOCKET) } else { Ok(()) };
     if let Err(refusal) = admitted.and_then(|()| is_passed_on()) {
         return refusal.answer(dialect);
     }
-    let mut response = route(proxy, request, dialect, exchange).await;
+    let mut response = dispatch(proxy, request, dialect, exchange).await;
     // Each connection has its own version and its own framing.
     *response.version_mut() = Version::HTTP_11;
     if response.headers().contains_key(TRANSFER_ENCODING) {
@@ -64,13 +65,14 @@ const NO_WEBSOCKET: Refusal = Refusal::new(
     "this proxy passes no WebSockets on: connect to the upstream itself for them",
 );
 
-async fn route(
+async fn dispatch(
     proxy: Arc<Proxy>,
     request: Request<Incoming>,
     of_path: Option<Dialect>,
     exchange: &Arc<Exchange>,
 ) -> Response<Body> {
     let dialect = of_path.filter(|_| request.method() == Method::POST);
+    let route = Arc::clone(&proxy.base);
     let (parts, body) = request.into_parts();
     let directives = RequestDirectives::read(&parts.headers);
     let head = Head::new(parts);
@@ -81,16 +83,16 @@ async fn route(
         Err(_) => RequestDirectives::default(),
     };
     let Some(dialect) = dialect.filter(|_| !directives.off) else {
-        return pass(&proxy, &head, Body::wrap(body), of_path, exchange).await;
+        return pass(&route, &head, Body::wrap(body), of_path, exchange).await;
     };
-    let mut share = proxy.unfinished.begin();
+    let mut share = proxy.shared.unfinished.begin();
     let collected =
         Collected::read_counted(body, proxy.limits.transport.max_body_bytes, None, |bytes| share.grow(bytes)).await;
     drop(share);
     let body = match collected {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => {
-            let response = pass(&proxy, &head, body, of_path, exchange).await;
+            let response = pass(&route, &head, body, of_path, exchange).await;
             return passed_unread(response, "max_body_bytes", proxy.limits.transport.max_body_bytes);
         }
         Err(ReadError::Dropped) => return BODY_BROKE_OFF.answer(Some(dialect)),
@@ -103,32 +105,33 @@ async fn route(
     };
     match dialect.wire().parse(head.path(), &body) {
         Some(request) if request.n <= MAX_CHOICES => {
-            let mut conversation = Conversation::new(proxy, head, body, dialect, request, Arc::clone(exchange));
+            let mut conversation = Conversation::new(proxy, route, head, body, dialect, request, Arc::clone(exchange));
             directives.lower(&mut conversation.limits.continuation);
             conversation.give_up = directives.give_up.unwrap_or(conversation.give_up);
             conversation.repair = directives.repair.unwrap_or(conversation.repair);
             conversation.expects_json = expects_json;
             first::answer(conversation).await
         }
-        _ => pass(&proxy, &head, Body::full(body), of_path, exchange).await,
+        _ => pass(&route, &head, Body::full(body), of_path, exchange).await,
     }
 }
 
 /// Answers a request that did not come over a connection.
 #[cfg(feature = "cli")]
 pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<bytes::Bytes>) -> Response<Body> {
-    let exchange = Arc::new(Exchange::begin(&request, proxy.metrics.clone()));
+    let route = Arc::clone(&proxy.base);
+    let exchange = Arc::new(Exchange::begin(&request, proxy.shared.metrics.clone()));
     let (parts, body) = request.into_parts();
     match dialect.wire().parse(parts.uri.path(), &body) {
         Some(request) => {
-            first::answer(Conversation::new(proxy, Head::new(parts), body, dialect, request, exchange)).await
+            first::answer(Conversation::new(proxy, route, Head::new(parts), body, dialect, request, exchange)).await
         }
         None => Refusal::of_mistake(format!("the body is not a request of `{dialect}`")).answer(Some(dialect)),
     }
 }
 
-async fn pass(proxy: &Proxy, head: &Head, body: Body, dialect: Option<Dialect>, exchange: &Exchange) -> Response<Body> {
-    match upstream::send(&proxy.client, head, body, proxy.limits.transport.longest_silence()).await {
+async fn pass(route: &Route, head: &Head, body: Body, dialect: Option<Dialect>, exchange: &Exchange) -> Response<Body> {
+    match upstream::send(&route.client, head, body, route.limits.transport.longest_silence()).await {
         Ok(response) => {
             exchange.note_upstream(response.status());
             conversation::passed(response)

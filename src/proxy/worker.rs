@@ -33,8 +33,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Starts a thread.
     pub(super) fn start(number: usize, proxy: &Proxy, tls: Option<ServerTls>) -> io::Result<Self> {
-        let mut proxy = proxy.clone();
-        proxy.client = proxy.client.apart();
+        let proxy = proxy.apart();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (arrivals, received) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();

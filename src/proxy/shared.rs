@@ -1,0 +1,104 @@
+//! What all routes and all threads of a proxy share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::time::Instant;
+
+use super::breaker::Breaker;
+use super::gate::Unfinished;
+use super::metrics::Metrics;
+use super::{Observer, Tap, conversation};
+use crate::Limits;
+use crate::provider::capability::cache::CapabilityCache;
+use crate::provider::capability::{Capability, CapabilityHint};
+
+/// What all routes and all threads of a proxy share. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Shared {
+    /// What refusals have said about models, by host and model.
+    cache: Arc<Mutex<CapabilityCache>>,
+    /// How the calls of the last seconds have ended, by host and model.
+    breaker: Arc<Mutex<Breaker>>,
+    /// The moment that the times of both count from.
+    origin: Instant,
+    pub(super) observer: Option<Observer>,
+    pub(super) tap: Option<Arc<dyn Tap>>,
+    pub(super) unfinished: Unfinished,
+    /// Set where the admin listener shows them.
+    pub(super) metrics: Option<Arc<Metrics>>,
+}
+
+impl Shared {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            cache: Arc::new(Mutex::new(CapabilityCache::new(limits.continuation.max_hint_age))),
+            breaker: Arc::new(Mutex::new(Breaker::new(&limits.continuation))),
+            origin: Instant::now(),
+            observer: None,
+            tap: None,
+            unfinished: Unfinished::new(limits.server.max_unfinished_bytes),
+            metrics: None,
+        }
+    }
+
+    /// Sets the limits. What was recorded is forgotten.
+    pub(super) fn limit(&mut self, limits: &Limits) {
+        let Self { observer, tap, metrics, .. } = self.clone();
+        *self = Self { observer, tap, metrics, ..Self::new(limits) };
+    }
+
+    /// Corrects what the table says about a model at a host by what refusals have said.
+    pub(super) fn correct(&self, host: &str, model: &str, capability: Capability) -> Capability {
+        self.cache().correct(&key(host, model), capability, self.now())
+    }
+
+    /// Records what a refusal says about a model at a host.
+    pub(super) fn record(&self, host: &str, model: &str, hint: CapabilityHint) {
+        let mut cache = self.cache();
+        if cache.record(&key(host, model), hint, self.now()) {
+            let recorded = cache.recorded();
+            drop(cache);
+            tracing::info!(host, ?model, ?hint, recorded, "recorded what a refusal says about a model");
+        }
+    }
+
+    /// Counts a call of a model at a host that has ended with a status, or without one.
+    pub(super) fn count(&self, host: &str, model: &str, status: Option<StatusCode>) {
+        let failed = status.is_none_or(conversation::is_transient);
+        let changed = self.breaker().count(&key(host, model), self.now(), failed);
+        match changed {
+            Some((true, calls)) => {
+                let (calls, failed) = (calls.made, calls.failed);
+                tracing::warn!(host, ?model, calls, failed, "most calls fail: no continuations are asked for");
+            }
+            Some((false, _)) => tracing::info!(host, ?model, "continuations are asked for again"),
+            None => {}
+        }
+    }
+
+    /// Returns whether most calls of a model at a host fail.
+    pub(super) fn is_overloaded(&self, host: &str, model: &str) -> bool {
+        self.breaker().is_open(&key(host, model), self.now())
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// As with the cache, each change is one call.
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A panic elsewhere leaves the cache valid, since each change to it is one call.
+    fn cache(&self) -> MutexGuard<'_, CapabilityCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Two upstreams may have different models of one name. A host has no space.
+fn key(host: &str, model: &str) -> String {
+    format!("{host} {model}")
+}
