@@ -165,7 +165,7 @@ pub struct TransportLimits {
     /// Silence after which an upstream that owes the rest of a document counts as gone. Default 60 s.
     pub idle_timeout: Duration,
     /// Silence before the first byte of an answer after which a call counts as failed. Default 300 s: a model may
-    /// think for minutes.
+    /// think for minutes. In the proxy an answer that passes unread ends after the same silence, as a lost connection does.
     pub first_byte_timeout: Duration,
     /// Time without text or reasoning, whatever else comes, after which an upstream that owes the rest of a document counts as
     /// gone. Default 120 s: servers send comments and pings for as long as a model does not answer. Before the first text of a

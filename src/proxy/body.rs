@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::exchange::AccessLine;
 use super::socket::Answering;
@@ -173,27 +173,47 @@ impl Collected {
 /// Bytes that are reserved for a body that announces as many.
 const MOST_RESERVED: usize = 2 << 20;
 
-/// A client's body that fails if no bytes come for too long.
+/// A body that fails if no bytes come for too long.
 pub(super) struct Punctual<B> {
     body: B,
-    most: Duration,
-    /// Since the last bytes.
-    silence: Option<Pin<Box<Sleep>>>,
+    /// The limit, by its name, and its value.
+    limit: (&'static str, Duration),
+    /// When the silence is too long. `None`: bytes came last.
+    due: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> Punctual<B> {
-    pub(super) fn new(body: B, most: Duration) -> Self {
-        Self { body, most, silence: None }
+    pub(super) fn new(body: B, limit: &'static str, most: Duration) -> Self {
+        Self { body, limit: (limit, most), due: None, timer: None }
+    }
+
+    /// Ready when the silence is too long.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let far = || Instant::now() + FOREVER;
+        let due = *self.due.get_or_insert_with(|| Instant::now().checked_add(self.limit.1).unwrap_or_else(far));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        // Most silences are short, and a timer costs more than all else here: it is set again when an earlier time is over.
+        while timer.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= due {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(due);
+        }
+        Poll::Pending
     }
 }
 
-/// The error of a body that sent no bytes for too long.
+/// Stands for a time without a limit.
+const FOREVER: Duration = Duration::from_secs(1 << 30);
+
+/// The error of a body that sent no bytes for too long. It has the name of the limit.
 #[derive(Debug)]
-pub(super) struct Stopped;
+pub(super) struct Stopped(&'static str);
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the request's body stopped")
+        write!(f, "no bytes came for too long (`{}`)", self.0)
     }
 }
 
@@ -210,12 +230,12 @@ where
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
-            this.silence = None;
+            this.due = None;
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(this.most)));
-        ready!(silence.as_mut().poll(cx));
-        Poll::Ready(Some(Err(Stopped.into())))
+        ready!(this.poll_silence(cx));
+        tracing::info!(limit = this.limit.0, "a body stopped");
+        Poll::Ready(Some(Err(Stopped(this.limit.0).into())))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -124,11 +124,8 @@ async fn serve(proxy: &Arc<Proxy>, transport: Transport, watcher: Watcher) {
         }
     });
     if let Err(error) = watcher.watch(builder.serve_connection(socket, service)).await {
-        // hyper has answered what is no HTTP: nothing in it names an API.
-        match error.is_parse() {
-            true => tracing::warn!(%error, reason = "no_http", "refused a request"),
-            false => tracing::debug!(%error, "a connection ended early"),
-        }
+        // The socket has refused what is no HTTP, and has logged that.
+        tracing::debug!(%error, "a connection ended early");
     }
 }
 

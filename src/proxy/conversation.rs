@@ -11,6 +11,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyStream;
 
 use super::Proxy;
+use super::body::Punctual;
 use super::encoding::{self, DecodedBody};
 use super::exchange::Exchange;
 use super::frames::{BrokenOff, Frames};
@@ -18,7 +19,6 @@ use super::further::rejected;
 use super::kept::{KeptStream, StopOnDrop};
 use super::route::Route;
 use super::upstream::Head;
-use crate::Limits;
 use crate::client::{Body, BodyError, Received};
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
@@ -28,6 +28,7 @@ use crate::session::body::{BodyRelay, Output, TransportEnd};
 use crate::session::relay::{Reattach, Relay};
 use crate::session::{CallEnd, ContinuationStrategy, GiveUp, PrefillOptions, Request, Retry};
 use crate::stream::Stitch;
+use crate::{Limits, TransportLimits};
 
 /// A request that the proxy can read and ask for again.
 #[derive(Clone, Debug)]
@@ -152,6 +153,7 @@ impl Conversation {
 
     fn frames(&self, body: DecodedBody) -> Frames {
         let waiting = self.exchange.is_measured().then(|| Arc::clone(&self.exchange));
+        let body = punctual(body, &self.limits.transport);
         Frames { body: BodyStream::new(body), tap: self.proxy.shared.tap.clone(), waiting }
     }
 
@@ -166,7 +168,7 @@ impl Conversation {
         let media_type = media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
         let framing = media_type.and_then(|media_type| self.framing(media_type));
         if framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
-            return passed(response);
+            return passed(response, &self.limits.transport);
         }
         match encoding::decoded(response) {
             Ok(response) => match framing {
@@ -178,7 +180,7 @@ impl Conversation {
                     encoding = unknown.name,
                     "an answer passes as it came, cut or not: its encoding is not known"
                 );
-                passed(unknown.response)
+                passed(unknown.response, &self.limits.transport)
             }
         }
     }
@@ -292,9 +294,14 @@ pub(super) fn is_invalid_request(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
 
-/// Passes a response on as it came.
-pub(super) fn passed(response: Response<Received>) -> Response<Body> {
-    response.map(Body::wrap)
+/// Passes a response on as it came, unless its body is silent for too long.
+pub(super) fn passed(response: Response<Received>, limits: &TransportLimits) -> Response<Body> {
+    response.map(|body| Body::wrap(punctual(body, limits)))
+}
+
+/// Ends an upstream's body that is silent for longer than any answer may be, whether it is read or passes.
+fn punctual<B>(body: B, limits: &TransportLimits) -> Punctual<B> {
+    Punctual::new(body, "first_byte_timeout", limits.longest_silence())
 }
 
 /// Bytes of a refusal that are read. A larger one says nothing.

@@ -10,6 +10,7 @@ use futures_core::Stream;
 use http_body_util::BodyStream;
 
 use super::Tap;
+use super::body::Punctual;
 use super::conversation::CallError;
 use super::encoding::DecodedBody;
 use super::exchange::Exchange;
@@ -41,7 +42,7 @@ where
 
 /// A response's body as a stream of its bytes.
 pub(super) struct Frames {
-    pub(super) body: BodyStream<DecodedBody>,
+    pub(super) body: BodyStream<Punctual<DecodedBody>>,
     pub(super) tap: Option<Arc<dyn Tap>>,
     /// Is told of the first bytes, if that is measured.
     pub(super) waiting: Option<Arc<Exchange>>,

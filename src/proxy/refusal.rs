@@ -31,6 +31,11 @@ impl Refusal {
         Self { status: StatusCode::BAD_REQUEST, reason: "bad_request", message, allow: None }
     }
 
+    /// Returns a refusal that names a limit and its value.
+    pub(super) fn of_limit(status: StatusCode, limit: &'static str, message: String) -> Self {
+        Self { status, reason: limit, message: Cow::Owned(message), allow: None }
+    }
+
     pub(super) fn with_allow(self, methods: String) -> Self {
         Self { allow: Some(methods), ..self }
     }

@@ -76,7 +76,7 @@ async fn dispatch(
     let (parts, body) = request.into_parts();
     let directives = RequestDirectives::read(&parts.headers);
     let head = Head::new(parts);
-    let body = Punctual::new(body, proxy.limits.server.body_timeout);
+    let body = Punctual::new(body, "body_timeout", proxy.limits.server.body_timeout);
     let directives = match directives {
         Ok(directives) => directives,
         Err(mistake) if dialect.is_some() => return Refusal::of_mistake(mistake).answer(dialect),
@@ -134,7 +134,7 @@ async fn pass(route: &Route, head: &Head, body: Body, dialect: Option<Dialect>, 
     match upstream::send(&route.client, head, body, route.limits.transport.longest_silence()).await {
         Ok(response) => {
             exchange.note_upstream(response.status());
-            conversation::passed(response)
+            conversation::passed(response, &route.limits.transport)
         }
         Err(cause) => unreachable(dialect, &cause),
     }

@@ -5,16 +5,17 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::StatusCode;
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::listener::Transport;
 use super::refusal::Refusal;
+use crate::client::PathError;
 use crate::limits::ServerLimits;
 use crate::socket::Socket;
 
@@ -38,6 +39,10 @@ impl Activity {
 
     fn is_answering(&self) -> bool {
         self.0.load(Ordering::Relaxed) == ANSWERING
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == WAITING
     }
 
     /// Returns whether an answer has ended since the last question.
@@ -75,6 +80,18 @@ pub(super) struct ClientSocket {
     unread: Timer,
     /// The client was silent for too long.
     is_over: bool,
+    outgoing: Outgoing,
+}
+
+/// What the bytes are that hyper writes.
+#[derive(Debug)]
+enum Outgoing {
+    /// All answers have left. If hyper writes although no request has come, it refuses what it could not read.
+    Nothing,
+    /// An answer, or the end of one.
+    Answer,
+    /// The rest of what the client is told in place of hyper's refusal, which has no body.
+    Refusal(Bytes),
 }
 
 impl ClientSocket {
@@ -89,7 +106,54 @@ impl ClientSocket {
             silence: Timer::default(),
             unread: Timer::default(),
             is_over: false,
+            outgoing: Outgoing::Nothing,
         }
+    }
+
+    /// Returns whether an answer has ended since the last question.
+    fn has_ended(&mut self) -> bool {
+        let has_ended = self.activity.has_ended();
+        if has_ended {
+            // A short answer ends before its first byte is written.
+            self.outgoing = Outgoing::Answer;
+        }
+        has_ended
+    }
+
+    /// Replaces a refusal of hyper's. Returns whether these bytes are one.
+    fn replaces_refusal(&mut self, bytes: &[u8]) -> bool {
+        if let Outgoing::Nothing = self.outgoing {
+            let refusal = if self.activity.is_waiting() { self.refusal(bytes) } else { None };
+            self.outgoing = refusal.map_or(Outgoing::Answer, |refusal| Outgoing::Refusal(refusal.plain().into()));
+        }
+        matches!(self.outgoing, Outgoing::Refusal(_))
+    }
+
+    /// Returns what a client is told in place of the refusal that hyper writes.
+    fn refusal(&self, bytes: &[u8]) -> Option<Refusal> {
+        let status = bytes.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
+        match StatusCode::from_bytes(status).ok()? {
+            StatusCode::BAD_REQUEST => Some(NO_HTTP),
+            StatusCode::URI_TOO_LONG => Some(Refusal::from(PathError::TooLong)),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                Some(head_too_large(self.limits.max_head_bytes, self.limits.max_head_fields))
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes what is left of a refusal.
+    fn poll_refusal(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Outgoing::Refusal(rest) = &mut self.outgoing
+            && !rest.is_empty()
+        {
+            let written = ready!(Pin::new(&mut self.socket).poll_write(cx, rest))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            rest.advance(written);
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Nothing has come. Ready when that has taken too long.
@@ -98,7 +162,7 @@ impl ClientSocket {
             self.silence.stop();
             return Poll::Pending;
         }
-        if self.activity.has_ended() {
+        if self.has_ended() {
             self.is_in_head = false;
             self.silence.stop();
         }
@@ -163,7 +227,7 @@ impl Read for ClientSocket {
         if read.is_pending() {
             return this.poll_silence(cx);
         }
-        let is_next = this.activity.has_ended() || !this.is_in_head;
+        let is_next = this.has_ended() || !this.is_in_head;
         if is_next && !this.activity.is_answering() {
             this.is_in_head = true;
             this.silence.stop();
@@ -175,6 +239,10 @@ impl Read for ClientSocket {
 impl Write for ClientSocket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if this.replaces_refusal(buf) {
+            // It is written when hyper flushes.
+            return Poll::Ready(Ok(buf.len()));
+        }
         let written = Pin::new(&mut this.socket).poll_write(cx, buf);
         this.poll_unread(cx, written)
     }
@@ -189,7 +257,14 @@ impl Write for ClientSocket {
             return Poll::Ready(over);
         }
         // TLS keeps what it has encrypted, so a client that reads nothing may be noticed here alone.
-        let flushed = Pin::new(&mut this.socket).poll_flush(cx);
+        let flushed = match this.poll_refusal(cx) {
+            Poll::Ready(Ok(())) => Pin::new(&mut this.socket).poll_flush(cx),
+            unfinished => unfinished,
+        };
+        if flushed.is_ready() && this.activity.is_waiting() && matches!(this.outgoing, Outgoing::Answer) {
+            // hyper flushes when it has written all that it has.
+            this.outgoing = Outgoing::Nothing;
+        }
         this.poll_unread(cx, flushed)
     }
 
@@ -222,6 +297,17 @@ const HEAD_TOO_SLOW: Refusal = Refusal::new(
     "head_timeout",
     "the head of the request took too long: send it in one piece",
 );
+
+const NO_HTTP: Refusal =
+    Refusal::new(StatusCode::BAD_REQUEST, "no_http", "these bytes are no HTTP request: check the URL and the headers");
+
+/// hyper does not say which of the two limits was reached.
+fn head_too_large(bytes: usize, fields: usize) -> Refusal {
+    let message = format!(
+        "the head of the request has more than {bytes} bytes (`max_head_bytes`) or {fields} headers (`max_head_fields`)"
+    );
+    Refusal::of_limit(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "max_head_bytes", message)
+}
 
 #[cfg(test)]
 mod tests {

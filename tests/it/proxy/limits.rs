@@ -203,6 +203,43 @@ async fn a_large_head_is_refused() {
     for request in [long, many] {
         let answer = exchange(proxy.addr(), &request).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+        assert!(answer.contains("`max_head_bytes`") && answer.contains("8192"), "{answer}");
+        assert!(answer.contains("`max_head_fields`") && answer.contains("20 headers"), "{answer}");
+    }
+}
+
+/// A connection that has had answers is told as a new one is, and no answer is taken for a refusal.
+#[tokio::test]
+async fn bytes_that_are_no_request_are_refused_after_an_answer() {
+    let empty = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    let raw = Raw::new(vec![vec![send(empty)]; 2]).await;
+    let proxy = raw.proxy(Limits::default()).await;
+    let mut client = connect(proxy.addr()).await;
+    for _ in 0..2 {
+        client.write_all(b"GET /x HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
+        let answer = read_until(&mut client, "\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.ends_with("\r\n\r\n"), "{answer}");
+        client.write_all(b"GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
+        read_until(&mut client, "ok\n").await;
+    }
+    client.write_all(b"no request\r\n\r\n").await.unwrap();
+    let refusal = read_to_end(&mut client).await;
+    assert!(refusal.starts_with("HTTP/1.1 400 ") && refusal.contains("no HTTP request"), "{refusal}");
+    assert!(body_of(&refusal).1, "{refusal}");
+}
+
+/// An answer that nobody reads has a longest silence, too.
+#[tokio::test]
+async fn an_answer_that_passes_and_falls_silent_breaks_off() {
+    let passing = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\n\r\nhalf";
+    let prose = format!("{STREAM}{}", chunk("Once upon a time"));
+    for (answer, until) in [(passing.to_owned(), "half"), (prose, "time")] {
+        let raw = Raw::new(vec![vec![send(answer), Piece::Hold]]).await;
+        let proxy = raw.proxy(impatient()).await;
+        let seen = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(seen.contains(until) && !body_of(&seen).1, "{seen}");
+        raw.wait(|state| state.left == 1).await;
+        assert_eq!(raw.state.borrow().requests, 1);
     }
 }
 
