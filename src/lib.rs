@@ -81,6 +81,8 @@ mod address;
 mod client;
 #[cfg(feature = "live")]
 pub mod live;
+#[cfg(any(feature = "config", feature = "proxy"))]
+mod route;
 #[cfg(any(feature = "proxy", feature = "sim"))]
 mod socket;
 #[cfg(feature = "stream")]
@@ -175,6 +177,10 @@ pub mod internal {
     #[cfg(feature = "proxy")]
     pub mod proxy {
         pub use crate::proxy::*;
+    }
+    #[cfg(any(feature = "config", feature = "proxy"))]
+    pub mod route {
+        pub use crate::route::*;
     }
     pub mod prose {
         pub use crate::session::text::{StitchedText, stitch_text};

@@ -110,6 +110,10 @@ pub struct ContinuationLimits {
     /// limits may exceed the request's own by as many. Default 4: a client that limits its tokens limits its cost, and
     /// doubled eight times in a row, a limit of 100 would be 51,100 tokens.
     pub max_extra_tokens: u32,
+    /// Tokens of all calls after the first one together, as a share of the first one's: behind them no further call is made.
+    /// 0.5 is one half. A call whose tokens the provider does not tell counts by its text, a token for four bytes. Default: no
+    /// such limit.
+    pub max_extra_share: Option<f64>,
     /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.
     /// Default: none.
     pub max_total_time: Option<Duration>,
@@ -137,6 +141,7 @@ impl Default for ContinuationLimits {
             max_stalled_reports: 3,
             max_total_tokens: None,
             max_extra_tokens: 4,
+            max_extra_share: None,
             max_total_time: None,
             max_hint_age: Duration::from_secs(60 * 60),
             overload_window: Duration::from_secs(10),
@@ -310,6 +315,7 @@ setters! {
         with_max_stalled_reports max_stalled_reports: u32,
         with_max_total_tokens max_total_tokens: Option<u64>,
         with_max_extra_tokens max_extra_tokens: u32,
+        with_max_extra_share max_extra_share: Option<f64>,
         with_max_total_time max_total_time: Option<Duration>,
         with_max_hint_age max_hint_age: Duration,
         with_overload_window overload_window: Duration,

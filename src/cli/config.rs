@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::output::To;
 use super::settings::Settings;
-use super::{Console, Exit, epilogue};
-use crate::config::Config;
+use super::{Console, Exit, epilogue, route};
+use crate::config::{Config, ConfigError};
 
 /// Arguments of `restitch config`.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,6 +35,9 @@ enum Command {
         #[command(flatten)]
         to: To,
     },
+    /// Says which route answers a request, why those before it do not, and what holds for its answer.
+    #[command(after_help = epilogue(EXPLAIN))]
+    Explain(Box<route::Args>),
 }
 
 const CHECK: &str = "\
@@ -56,6 +59,17 @@ comments, so that a file made of this follows newer versions.
 
 Exit codes: 0 shown, 1 the file is unreadable, 2 it is wrong.";
 
+const EXPLAIN: &str = "\
+Examples:
+  restitch config explain --config restitch.toml --model claude-sonnet-4-5
+  restitch config explain --config restitch.toml --path /v1/messages --model claude-opus-4-6 --header 'x-team: batch'
+  restitch config explain --config restitch.toml --model gpt-5 --response-format json_schema
+
+The output is TOML: the settings that hold, with comments that say why. What no route matches has those of [proxy] and
+[limits]. A path that is of no API is not read, so routes with a model or a form do not match it.
+
+Exit codes: 0 explained, 1 the file is unreadable, 2 it is wrong.";
+
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     match &args.command {
         Command::Check { file } => {
@@ -66,6 +80,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             }
             Ok(())
         }
+        Command::Explain(args) => route::run(args, console),
         Command::Show { all, settings, to } => {
             console.write_to(to.output.as_deref());
             let shown = |config: Config| if *all { config.show_all() } else { config.show() };
@@ -75,12 +90,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 }
 
 /// Checks a configuration as the proxy does when it starts.
-fn checked(text: &str) -> Result<(), String> {
-    let config = Config::parse(text).map_err(|error| error.to_string())?;
+fn checked(text: &str) -> Result<(), ConfigError> {
     #[cfg(feature = "client")]
-    if let Some(upstream) = &config.proxy.upstream {
-        crate::client::Upstream::parse(upstream).map_err(|error| format!("[proxy] upstream: {error}"))?;
-    }
-    drop(config);
-    Ok(())
+    let config = Config::parse_checked(text);
+    #[cfg(not(feature = "client"))]
+    let config = Config::parse(text);
+    config.map(drop)
 }

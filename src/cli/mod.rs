@@ -38,6 +38,7 @@ mod progress;
 pub mod proxy;
 pub mod repair;
 mod repairs;
+mod route;
 #[cfg(feature = "proxy")]
 pub mod run;
 mod settings;

@@ -70,10 +70,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let filter = filter.unwrap_or(info);
     console.start_log(Some(filter), config.proxy.log_format.unwrap_or_default());
     fit_open_files(&mut config.limits.server);
-    let client = match client(upstream.clone(), &config) {
-        Ok(client) => client,
-        Err(error) => {
-            console.fail(Exit::Io, error);
+    let proxy = client(upstream.clone(), &config).map_err(|error| (Exit::Io, error.to_string()));
+    let proxy = match proxy.and_then(|client| routed(configured(client, &config), &config)) {
+        Ok(proxy) => proxy,
+        Err((exit, mistake)) => {
+            console.fail(exit, mistake);
             return Ok(());
         }
     };
@@ -82,7 +83,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         // A signal may arrive as soon as the address is shown.
         let first = interrupted()?;
         ignore_hangups()?;
-        let server = configured(client, &config).access(access).listen(&listen).await?;
+        let server = proxy.access(access).listen(&listen).await?;
         console.note(format_args!("listening on {}, upstream {}", server.urls().join(" and "), upstream));
         if let Some(admin) = server.admin_addr() {
             console.note(format_args!("metrics and readiness on http://{admin}"));
@@ -181,6 +182,29 @@ fn ignore_hangups() -> io::Result<()> {
 #[cfg(not(unix))]
 fn ignore_hangups() -> io::Result<()> {
     Ok(())
+}
+
+/// Adds the routes of a configuration. Routes to one upstream share their connections.
+fn routed(proxy: Proxy, config: &Config) -> Result<Proxy, (Exit, String)> {
+    let mut clients: Vec<Client> = Vec::new();
+    let mut proxy = proxy;
+    for route in &config.routes {
+        let own = match &route.upstream {
+            None => None,
+            Some(address) => {
+                // The address is not repeated, since it may have a password.
+                let wrong = |error| (Exit::Usage, format!("route `{}`: {error}", route.name));
+                let upstream = Upstream::parse(address).map_err(wrong)?;
+                let known = clients.iter().find(|client| *client.upstream() == upstream).cloned();
+                let made = |error: Error| (Exit::Io, format!("route `{}`: {error}", route.name));
+                let client = known.map_or_else(|| client(upstream, config), Ok).map_err(made)?;
+                clients.push(client.clone());
+                Some(client)
+            }
+        };
+        proxy = proxy.route(route.clone(), own);
+    }
+    Ok(proxy)
 }
 
 /// Makes a client of an upstream with the files of `[tls]`.

@@ -6,6 +6,7 @@ use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::MAX_SEAM_BYTES;
+use crate::route::written;
 
 /// Declares a table whose keys are the members of [`Limits`](crate::Limits). Each is optional, and has the key of
 /// earlier versions, if there was one, as an alias.
@@ -60,6 +61,7 @@ limits! {
         max_stalled_reports | "strikes": u32,
         max_total_tokens | "tokens": OptionalCount,
         max_extra_tokens: u32,
+        max_extra_share: OptionalShare,
         max_total_time | "time": Seconds,
         max_hint_age: Seconds,
         overload_window: Seconds,
@@ -181,6 +183,26 @@ impl From<Option<u64>> for OptionalCount {
     fn from(count: Option<u64>) -> Self {
         // TOML can't write a larger number.
         Self(count.unwrap_or(0).min(i64::MAX.unsigned_abs()))
+    }
+}
+
+/// A share of something, for which 0 means no limit.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+struct OptionalShare(#[serde(deserialize_with = "share")] f64);
+
+fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    written::share(deserializer).map(Option::unwrap_or_default)
+}
+
+impl From<OptionalShare> for Option<f64> {
+    fn from(share: OptionalShare) -> Self {
+        Some(share.0).filter(|share| *share > 0.0)
+    }
+}
+
+impl From<Option<f64>> for OptionalShare {
+    fn from(share: Option<f64>) -> Self {
+        Self(share.unwrap_or_default())
     }
 }
 

@@ -31,6 +31,7 @@ mod capability;
 mod limits;
 mod prompt;
 mod proxy;
+mod route;
 mod shape;
 mod tls;
 
@@ -46,6 +47,7 @@ pub use tls::Tls;
 
 use crate::Limits;
 use crate::provider::capability::{Row, Table};
+use crate::route::RouteConfig;
 use crate::session::Prompt;
 use crate::shape::Shape;
 
@@ -67,6 +69,8 @@ pub struct Config {
     pub access: Access,
     /// `[tls]`.
     pub tls: Tls,
+    /// `[[route]]`, in the order of the file, each with a name.
+    pub routes: Vec<RouteConfig>,
 }
 
 /// The text, table by table.
@@ -80,6 +84,7 @@ struct File {
     prompt: prompt::Prompt,
     capability: Vec<capability::Row>,
     shape: shape::Shapes,
+    route: Vec<toml::Spanned<RouteConfig>>,
 }
 
 impl Config {
@@ -97,7 +102,18 @@ impl Config {
             proxy: file.proxy,
             access: file.access,
             tls: file.tls,
+            routes: route::checked(text, file.route)?,
         })
+    }
+
+    /// As [`parse`](Self::parse), and checks the upstreams, which nothing can be sent to if they are wrong.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), or an upstream is no address. The error does not repeat the address.
+    #[cfg(feature = "client")]
+    pub fn parse_checked(text: &str) -> Result<Self, ConfigError> {
+        let config = Self::parse(text)?;
+        route::check_upstreams(text).map(|()| config)
     }
 
     /// Returns the built-in capability table with this configuration's rows in front.
@@ -146,6 +162,13 @@ impl Config {
         if !self.shapes.is_empty() {
             text += &format!("\n{}", written(&Shapes { shape: shape::Shapes::from(&self.shapes[..]) }));
         }
+        if !self.routes.is_empty() {
+            let without_password = |route: &RouteConfig| RouteConfig {
+                upstream: route.upstream.as_deref().map(proxy::without_password),
+                ..route.clone()
+            };
+            text += &format!("\n{}", written(&Routes { route: self.routes.iter().map(without_password).collect() }));
+        }
         text + &written_rows(&self.capabilities)
     }
 
@@ -160,6 +183,12 @@ impl Config {
 #[derive(Debug, Serialize)]
 struct Rows {
     capability: Vec<capability::Row>,
+}
+
+/// `[[route]]`, as a file has them.
+#[derive(Debug, Serialize)]
+struct Routes {
+    route: Vec<RouteConfig>,
 }
 
 /// `[shape.NAME]`, as a file has them.
@@ -207,14 +236,19 @@ pub struct ConfigError {
 
 impl ConfigError {
     fn new(text: &str, error: &toml::de::Error) -> Self {
-        let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        Self::at(text, error.span().map_or(0, |span| span.start), error.message())
+    }
+
+    /// Creates an error about what is at a byte of the text.
+    fn at(text: &str, start: usize, message: &str) -> Self {
+        let at = start.min(text.len());
         debug_assert!(text.is_char_boundary(at), "a span of the parser's starts inside a character");
         let before = text.get(..at).unwrap_or_default();
         let line = before.rsplit('\n').next().unwrap_or_default();
         Self {
             line: before.matches('\n').count() + 1,
             column: line.chars().count() + 1,
-            message: error.message().trim().replace('\n', ", "),
+            message: message.trim().replace('\n', ", "),
         }
     }
 }

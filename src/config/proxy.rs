@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::address::{ListenAddress, SocketMode};
 use crate::repair::RepairLevel;
+use crate::route::written;
 use crate::session::GiveUp;
 
 /// The settings that `restitch proxy` has flags for, too. A flag wins.
@@ -16,10 +17,10 @@ use crate::session::GiveUp;
 #[non_exhaustive]
 pub struct Proxy {
     /// The address to listen on.
-    #[serde(skip_serializing_if = "Option::is_none", with = "written")]
+    #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub listen: Option<ListenAddress>,
     /// Who may connect to a Unix socket.
-    #[serde(skip_serializing_if = "Option::is_none", with = "written")]
+    #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub socket_mode: Option<SocketMode>,
     /// The proxy's certificate for its clients in PEM, and those that lead to its root.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,10 +44,10 @@ pub struct Proxy {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "factor")]
     pub raise_max_tokens: Option<u32>,
     /// What becomes of an answer whose rest can't be had.
-    #[serde(skip_serializing_if = "Option::is_none", with = "give_up")]
+    #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub on_give_up: Option<GiveUp>,
     /// How much of the JSON in an answer may be changed.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "repair")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::repair")]
     pub repair: Option<RepairLevel>,
     /// What is logged on standard error: one of [`LEVELS`](Self::LEVELS), or a list of `module=level` with commas between, in
     /// which a level alone is that of all other modules.
@@ -145,53 +146,6 @@ pub(crate) fn log_filter(filter: &str) -> Result<String, String> {
         }
     }
     Ok(filter.to_owned())
-}
-
-fn repair<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RepairLevel>, D::Error> {
-    RepairLevel::named(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
-}
-
-/// Reads and writes values as the text that they are on the command line.
-mod written {
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn deserialize<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-    where
-        D: Deserializer<'de>,
-        T: FromStr<Err: Display>,
-    {
-        String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
-    }
-
-    pub(super) fn serialize<S: Serializer, T: Display>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => serializer.collect_str(value),
-            None => serializer.serialize_none(),
-        }
-    }
-}
-
-/// Reads and writes the names of [`GiveUp`].
-mod give_up {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::session::GiveUp;
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GiveUp>, D::Error> {
-        String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
-    }
-
-    pub(super) fn serialize<S: Serializer>(give_up: &Option<GiveUp>, serializer: S) -> Result<S::Ok, S::Error> {
-        match give_up {
-            Some(give_up) => serializer.serialize_str(give_up.as_str()),
-            None => serializer.serialize_none(),
-        }
-    }
 }
 
 fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {

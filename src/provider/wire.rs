@@ -270,6 +270,8 @@ pub struct Request {
     pub has_stop: bool,
     /// The answer is to be JSON.
     pub has_json_mode: bool,
+    /// The answer is to be JSON of a schema.
+    pub has_schema: bool,
     /// The model's name. Empty if there is none.
     pub model: String,
     /// The request asks the model to reason first, in any form. A prefill can't be used then.

@@ -88,7 +88,8 @@ impl Conversation {
         request: wire::Request,
         exchange: Arc<Exchange>,
     ) -> Box<Self> {
-        exchange.note_request(dialect, &request.model, request.stream);
+        exchange.note_route(&route);
+        exchange.note_request(dialect, route.client.upstream().host(), &request.model, request.stream);
         let (mut limits, give_up, repair) = (route.limits.clone(), route.give_up, route.repair);
         if let Some(own) = request.max_tokens {
             limits.continuation.limit_total_tokens(own.saturating_mul(request.n.max(1)));

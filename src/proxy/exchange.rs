@@ -14,9 +14,11 @@ use tracing::field::{Empty, display};
 
 use super::measured::{AnswerEnd, LEFT, Measured, Way};
 use super::metrics::Metrics;
+use super::route::Route;
 use super::upstream::random_name;
 use crate::client::Error;
 use crate::provider::Dialect;
+use crate::route::RouteConfig;
 use crate::session::relay::Output;
 use crate::session::{CutCause, Outcome, SessionEvent};
 
@@ -36,6 +38,10 @@ pub(super) struct Exchange {
 /// What is known of the answer.
 #[derive(Default)]
 struct Facts {
+    /// `None`: the request was refused before it had a route.
+    route: Option<Arc<RouteConfig>>,
+    /// The host that answers.
+    upstream: Option<String>,
     dialect: Option<Dialect>,
     model: Option<String>,
     status: Option<StatusCode>,
@@ -72,10 +78,17 @@ impl Exchange {
         &self.span
     }
 
-    /// Notes the API of the request, the model that it names, and whether it asks for a stream.
-    pub(super) fn note_request(&self, dialect: Dialect, model: &str, is_stream: bool) {
+    /// Notes the route of the request.
+    pub(super) fn note_route(&self, route: &Route) {
+        let mut facts = self.facts();
+        (facts.route, facts.upstream) =
+            (Some(Arc::clone(&route.config)), Some(route.client.upstream().host().to_owned()));
+    }
+
+    /// Notes the API of the request, the upstream's host, the model that it names, and whether it asks for a stream.
+    pub(super) fn note_request(&self, dialect: Dialect, host: &str, model: &str, is_stream: bool) {
         let metrics = self.metrics.clone();
-        let measured = metrics.map(|metrics| Measured::new(metrics, dialect, model, is_stream));
+        let measured = metrics.map(|metrics| Measured::new(metrics, dialect, host, model, is_stream));
         let mut facts = self.facts();
         (facts.dialect, facts.model, facts.measured) = (Some(dialect), Some(shortened(model)), measured);
     }
@@ -236,6 +249,13 @@ impl Drop for AccessLine {
     fn drop(&mut self) {
         let Exchange { span, began, method, path, .. } = &*self.exchange;
         let mut facts = self.exchange.facts();
+        if let Some(metrics) = &self.exchange.metrics {
+            metrics.requests.count(
+                facts.route.as_ref().map(|route| &*route.name),
+                facts.upstream.as_deref(),
+                facts.status,
+            );
+        }
         if let Some(measured) = facts.measured.take() {
             measured.end(&self.measured_end(&facts));
         }
@@ -248,6 +268,8 @@ impl Drop for AccessLine {
             target: "restitch::access",
             %method,
             ?path,
+            route = facts.route.as_ref().map(|route| route.name.as_str()),
+            upstream = facts.upstream.as_deref(),
             wire = facts.dialect.map(display),
             model = facts.model.as_ref().map(debug),
             status = facts.status.map(|status| status.as_u16()),

@@ -124,7 +124,7 @@ async fn start(
     if let Some(addr) = proxy.admin {
         let listener = Admin::bind(addr).await?;
         admin_addr = Some(listener.addr);
-        let metrics = Metrics::new(proxy.base.client.upstream().host(), proxy.limits.server.max_metric_models);
+        let metrics = Metrics::new(proxy.limits.server.max_metric_models);
         let metrics = Arc::clone(proxy.shared.metrics.insert(Arc::new(metrics)));
         admin.spawn(listener.serve(metrics, proxy.clone(), stopped.clone()));
     }

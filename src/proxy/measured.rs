@@ -7,7 +7,9 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::time::Instant;
 
-use super::metrics::{Cut, Ended, EndedAnswer, FurtherCall, Joined, Metrics, OTHER, Operation, TokenUse, Usage};
+use super::metrics::{
+    Cut, Ended, EndedAnswer, FurtherCall, Joined, Metrics, OTHER, Operation, TokenUse, Usage, provider_name,
+};
 use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
 use crate::session::relay::Output;
@@ -18,6 +20,8 @@ pub(super) struct Measured {
     metrics: Arc<Metrics>,
     dialect: Dialect,
     is_stream: bool,
+    /// The name of the upstream's provider.
+    provider: Arc<str>,
     /// The model that the request names.
     name: Arc<str>,
     /// The label of that model.
@@ -92,11 +96,13 @@ struct Call {
 }
 
 impl Measured {
-    pub(super) fn new(metrics: Arc<Metrics>, dialect: Dialect, model: &str, is_stream: bool) -> Self {
+    /// `host`: the upstream's.
+    pub(super) fn new(metrics: Arc<Metrics>, dialect: Dialect, host: &str, model: &str, is_stream: bool) -> Self {
+        let provider = Arc::from(provider_name(host));
         let name = metrics.models.named(model);
         let model = metrics.models.label(&name);
         metrics.answers.running.inc();
-        Self { metrics, dialect, is_stream, name, model, call: None, tokens: Some(0), slot: None }
+        Self { metrics, dialect, is_stream, provider, name, model, call: None, tokens: Some(0), slot: None }
     }
 
     /// Begins a call. A call that is still open was refused, and is made in another form.
@@ -237,7 +243,11 @@ impl Measured {
             Dialect::Gemini => "generate_content",
             Dialect::Chat | Dialect::Responses | Dialect::Messages | Dialect::Ollama | Dialect::Cohere => "chat",
         };
-        Operation { gen_ai_operation_name, gen_ai_request_model: Arc::clone(&self.model) }
+        Operation {
+            gen_ai_provider_name: Arc::clone(&self.provider),
+            gen_ai_operation_name,
+            gen_ai_request_model: Arc::clone(&self.model),
+        }
     }
 }
 

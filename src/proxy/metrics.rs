@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -24,20 +25,20 @@ pub(super) struct Metrics {
     pub(super) calls: Calls,
     pub(super) answers: Answers,
     pub(super) seams: Seams,
+    pub(super) requests: Requests,
 }
 
 impl Metrics {
-    /// Creates metrics without a sample. `host`: the upstream's. `max_models`: see
+    /// Creates metrics without a sample. `max_models`: see
     /// [`max_metric_models`](crate::ServerLimits::max_metric_models).
-    pub(super) fn new(host: &str, max_models: usize) -> Self {
+    pub(super) fn new(max_models: usize) -> Self {
         let mut registry = Registry::default();
-        let provider = Cow::Owned(provider_name(host).to_owned());
-        let conventions = registry.sub_registry_with_label((Cow::Borrowed("gen_ai_provider_name"), provider));
-        let (calls, answers) = (Calls::new(conventions), Answers::new(conventions));
+        let (calls, answers) = (Calls::new(&mut registry), Answers::new(&mut registry));
         calls.register(&mut registry);
         answers.register(&mut registry);
         let seams = Seams::new(&mut registry);
-        Self { registry, models: Models::new(max_models), calls, answers, seams }
+        let requests = Requests::new(&mut registry);
+        Self { requests, registry, models: Models::new(max_models), calls, answers, seams }
     }
 
     /// Returns all samples as text.
@@ -163,9 +164,39 @@ impl Seams {
     }
 }
 
+/// All requests, those that pass included. The operator's routes and upstreams are the only labels of a client's choosing.
+#[derive(Debug)]
+pub(super) struct Requests(Family<Routed, Counter>);
+
+impl Requests {
+    fn new(registry: &mut Registry) -> Self {
+        let requests = Family::default();
+        registry.register("restitch_requests", "Requests by the route that answered them", requests.clone());
+        Self(requests)
+    }
+
+    /// Counts a request that has ended. `route`: `None` where it was refused before it had one.
+    pub(super) fn count(&self, route: Option<&str>, upstream: Option<&str>, status: Option<StatusCode>) {
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        // A server may send any status.
+        let known = status.filter(|status| status.canonical_reason().is_some());
+        let status = known.map_or_else(|| OTHER.to_owned(), |status| status.as_str().to_owned());
+        self.0.get_or_create(&Routed { route: text(route), upstream: text(upstream), status }).inc();
+    }
+}
+
+/// Where a request went, and the status that its client got.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Routed {
+    route: String,
+    upstream: String,
+    status: String,
+}
+
 /// What a request asks a model for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Operation {
+    pub(super) gen_ai_provider_name: Arc<str>,
     pub(super) gen_ai_operation_name: &'static str,
     pub(super) gen_ai_request_model: Arc<str>,
 }
@@ -262,7 +293,7 @@ impl Models {
 }
 
 /// Returns the provider's name in the conventions: a well-known one, or the host.
-fn provider_name(host: &str) -> &str {
+pub(super) fn provider_name(host: &str) -> &str {
     if host.starts_with("bedrock") && host.ends_with(".amazonaws.com") {
         return "aws.bedrock";
     }

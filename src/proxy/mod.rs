@@ -58,6 +58,7 @@ use crate::Limits;
 use crate::client::Client;
 use crate::provider::capability::{Capability, Table};
 use crate::repair::RepairLevel;
+use crate::route::RouteConfig;
 use crate::session::relay::Output;
 use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, SessionEvent, StopReason};
 use crate::shape::{RootKind, Shape};
@@ -78,8 +79,10 @@ use crate::shape::{RootKind, Shape};
 /// ```
 #[derive(Clone)]
 pub struct Proxy {
-    /// How a request is answered.
+    /// How a request is answered that no route matches.
     base: Arc<Route>,
+    /// The first one that matches a request answers it.
+    routes: Vec<Arc<Route>>,
     access: Access,
     limits: Limits,
     asking: Asking,
@@ -120,6 +123,7 @@ impl Proxy {
         Self {
             shared: Shared::new(&limits),
             base: Arc::new(Route::new(client, limits.clone())),
+            routes: Vec::new(),
             access: Access::default(),
             limits,
             asking: Asking {
@@ -231,6 +235,14 @@ impl Proxy {
         self
     }
 
+    /// Adds a route, which is tried after those that were added before. What it does not set is as the proxy has it now.
+    /// `client`: that of its upstream; `None`: the proxy's.
+    #[must_use]
+    pub fn route(mut self, config: RouteConfig, client: Option<Client>) -> Self {
+        self.routes.push(Arc::new(self.base.with(config, client)));
+        self
+    }
+
     /// Calls `observer` with every output except the bytes.
     #[must_use]
     pub fn observe(mut self, observer: Observer) -> Self {
@@ -271,18 +283,23 @@ impl Proxy {
         listen::listen(self, listen).await
     }
 
-    /// Returns the same proxy with upstream connections of its own.
+    /// Returns the same proxy with upstream connections of its own. Routes to one upstream share theirs.
     fn apart(&self) -> Self {
         let mut apart = self.clone();
-        let base = Arc::make_mut(&mut apart.base);
-        base.client = base.client.apart();
+        let mut clients: Vec<Client> = Vec::new();
+        for route in std::iter::once(&mut apart.base).chain(&mut apart.routes) {
+            let route = Arc::make_mut(route);
+            let known = clients.iter().find(|known| known.upstream() == route.client.upstream()).cloned();
+            route.client = known.unwrap_or_else(|| route.client.apart());
+            clients.push(route.client.clone());
+        }
         apart
     }
 
     /// Returns what a model can be asked for on a route: the table, corrected by what refusals have said.
     fn capability(&self, route: &Route, model: &str) -> Capability {
         let host = route.client.upstream().host();
-        self.shared.correct(host, model, self.asking.capabilities.of(model, Some(host)))
+        self.shared.correct(host, model, route.direct(self.asking.capabilities.of(model, Some(host))))
     }
 
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.

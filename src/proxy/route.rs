@@ -1,13 +1,25 @@
-//! How the requests of a route are answered.
+//! Which route answers a request, and how.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::request::Parts;
+
+use super::Proxy;
 use crate::Limits;
 use crate::client::Client;
+use crate::provider::capability::Capability;
+use crate::provider::wire::Request;
 use crate::repair::RepairLevel;
+use crate::route::{Asked, ContinueBy, DEFAULT, RouteConfig};
 use crate::session::GiveUp;
 
 /// How requests are answered: by which upstream, within which limits, and what may become of an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Route {
+    /// Its name and its conditions.
+    pub(super) config: Arc<RouteConfig>,
     pub(super) client: Client,
     /// The most that a request may ask for.
     pub(super) limits: Limits,
@@ -18,7 +30,86 @@ pub(super) struct Route {
 }
 
 impl Route {
+    /// Creates the route of the requests that no other one matches.
     pub(super) fn new(client: Client, limits: Limits) -> Self {
-        Self { client, limits, give_up: GiveUp::Leave, repair: RepairLevel::Strict }
+        let config = RouteConfig { name: DEFAULT.to_owned(), ..RouteConfig::default() };
+        Self { config: Arc::new(config), client, limits, give_up: GiveUp::Leave, repair: RepairLevel::Strict }
     }
+
+    /// Creates a route. What its configuration does not set is as here. `client`: that of its own upstream.
+    pub(super) fn with(&self, config: RouteConfig, client: Option<Client>) -> Self {
+        let mut limits = self.limits.clone();
+        let own = &mut limits.continuation;
+        own.max_risk = config.max_risk.unwrap_or(own.max_risk);
+        own.max_continuations = config.max_continuations.unwrap_or(own.max_continuations);
+        // In both, 0 lifts the limit of all requests.
+        own.max_extra_share =
+            config.max_extra_share.map_or(own.max_extra_share, |share| Some(share).filter(|share| *share > 0.0));
+        let time = config.max_total_time.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        own.max_total_time = time.map_or(own.max_total_time, |time| Some(time).filter(|time| !time.is_zero()));
+        let client = client.map(|client| client.keeping(limits.transport.max_idle_connections));
+        Self {
+            client: client.unwrap_or_else(|| self.client.clone()),
+            limits,
+            give_up: config.on_give_up.unwrap_or(self.give_up),
+            repair: config.repair.unwrap_or(self.repair),
+            config: Arc::new(config),
+        }
+    }
+
+    /// Returns whether answers are read.
+    pub(super) fn continues(&self) -> bool {
+        self.config.continuation != ContinueBy::Off
+    }
+
+    /// Changes what the table says about a model to how the operator wants the rest to be asked for. What a refusal has said
+    /// corrects it afterwards.
+    pub(super) fn direct(&self, mut capability: Capability) -> Capability {
+        capability.prefill = self.config.continuation.direct(capability.prefill);
+        capability
+    }
+}
+
+/// The routes that may answer a request, as far as its head says it.
+pub(super) struct Candidates(Vec<Arc<Route>>);
+
+impl Proxy {
+    /// Returns the routes whose conditions about the head of a request hold, in their order, up to the first one that has no
+    /// others.
+    pub(super) fn candidates(&self, head: &Parts) -> Candidates {
+        let mut candidates = Vec::new();
+        for route in &self.routes {
+            let values = |name: &str| values(&head.headers, name);
+            if route.config.head_mismatch(head.uri.path(), &values).is_none() {
+                candidates.push(Arc::clone(route));
+                if !route.config.needs_body() {
+                    return Candidates(candidates);
+                }
+            }
+        }
+        candidates.push(Arc::clone(&self.base));
+        Candidates(candidates)
+    }
+}
+
+impl Candidates {
+    /// Returns whether the request's body decides.
+    pub(super) fn need_body(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// Returns the first route that matches. `request`: what the body asks for; `None` where it is not read.
+    pub(super) fn choose(&self, proxy: &Proxy, request: Option<&Request>) -> Arc<Route> {
+        let asked = request.map(|request| Asked {
+            model: &request.model,
+            is_json: request.has_json_mode,
+            has_schema: request.has_schema,
+        });
+        let found = self.0.iter().find(|route| route.config.body_mismatch(asked.as_ref()).is_none());
+        Arc::clone(found.unwrap_or(&proxy.base))
+    }
+}
+
+fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
+    headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned()).collect()
 }

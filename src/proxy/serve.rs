@@ -72,9 +72,10 @@ async fn dispatch(
     exchange: &Arc<Exchange>,
 ) -> Response<Body> {
     let dialect = of_path.filter(|_| request.method() == Method::POST);
-    let route = Arc::clone(&proxy.base);
     let (parts, body) = request.into_parts();
     let directives = RequestDirectives::read(&parts.headers);
+    // Headers that are for the proxy may be conditions, too.
+    let candidates = proxy.candidates(&parts);
     let head = Head::new(parts);
     let body = Punctual::new(body, "body_timeout", proxy.limits.server.body_timeout);
     let directives = match directives {
@@ -82,7 +83,8 @@ async fn dispatch(
         Err(mistake) if dialect.is_some() => return Refusal::of_mistake(mistake).answer(dialect),
         Err(_) => RequestDirectives::default(),
     };
-    let Some(dialect) = dialect.filter(|_| !directives.off) else {
+    let Some(dialect) = dialect.filter(|_| !directives.off || candidates.need_body()) else {
+        let route = candidates.choose(&proxy, None);
         return pass(&route, &head, Body::wrap(body), of_path, exchange).await;
     };
     let mut share = proxy.shared.unfinished.begin();
@@ -92,6 +94,7 @@ async fn dispatch(
     let body = match collected {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => {
+            let route = candidates.choose(&proxy, None);
             let response = pass(&route, &head, body, of_path, exchange).await;
             return passed_unread(response, "max_body_bytes", proxy.limits.transport.max_body_bytes);
         }
@@ -99,21 +102,22 @@ async fn dispatch(
         Err(ReadError::TimedOut) => return BODY_STOPPED.answer(Some(dialect)),
         Err(ReadError::NoRoom) => return TOO_MANY_BODIES.answer(Some(dialect)),
     };
+    let request = dialect.wire().parse(head.path(), &body);
+    let route = candidates.choose(&proxy, request.as_ref());
+    let Some(request) = request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.continues())
+    else {
+        return pass(&route, &head, Body::full(body), of_path, exchange).await;
+    };
     let expects_json = match directives.stage.as_deref().map(|stage| proxy.expects_json(stage)).transpose() {
         Ok(expects_json) => expects_json.unwrap_or_default(),
         Err(mistake) => return Refusal::of_mistake(mistake).answer(Some(dialect)),
     };
-    match dialect.wire().parse(head.path(), &body) {
-        Some(request) if request.n <= MAX_CHOICES => {
-            let mut conversation = Conversation::new(proxy, route, head, body, dialect, request, Arc::clone(exchange));
-            directives.lower(&mut conversation.limits.continuation);
-            conversation.give_up = directives.give_up.unwrap_or(conversation.give_up);
-            conversation.repair = directives.repair.unwrap_or(conversation.repair);
-            conversation.expects_json = expects_json;
-            first::answer(conversation).await
-        }
-        _ => pass(&route, &head, Body::full(body), of_path, exchange).await,
-    }
+    let mut conversation = Conversation::new(proxy, route, head, body, dialect, request, Arc::clone(exchange));
+    directives.lower(&mut conversation.limits.continuation);
+    conversation.give_up = directives.give_up.unwrap_or(conversation.give_up);
+    conversation.repair = directives.repair.unwrap_or(conversation.repair);
+    conversation.expects_json = expects_json;
+    first::answer(conversation).await
 }
 
 /// Answers a request that did not come over a connection.
@@ -131,6 +135,7 @@ pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<by
 }
 
 async fn pass(route: &Route, head: &Head, body: Body, dialect: Option<Dialect>, exchange: &Exchange) -> Response<Body> {
+    exchange.note_route(route);
     match upstream::send(&route.client, head, body, route.limits.transport.longest_silence()).await {
         Ok(response) => {
             exchange.note_upstream(response.status());

@@ -16,6 +16,7 @@ use crate::ContinuationLimits;
 use crate::client::{Body, Client, Error, Received};
 use crate::limits::is_probability;
 use crate::repair::RepairLevel;
+use crate::route::holds_secret;
 use crate::session::{GiveUp, GiveUpError, below};
 
 /// Sends a client's request to the upstream, with its method, path and headers and with `body`. `patience`: how long the head
@@ -62,7 +63,7 @@ impl Head {
         }
         for (name, value) in &mut parts.headers {
             // Sensitive values are left out wherever headers are printed.
-            value.set_sensitive(value.is_sensitive() || SECRETS.iter().any(|secret| name.as_str().contains(secret)));
+            value.set_sensitive(value.is_sensitive() || holds_secret(name.as_str()));
         }
         Self(parts)
     }
@@ -165,9 +166,6 @@ pub(super) fn random_name() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", random(), random())
 }
-
-/// Parts of the names of headers that hold secrets.
-const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"];
 
 /// The header that names a stream which the server is to keep (llama.cpp).
 pub(super) const CONVERSATION: &str = "x-conversation-id";

@@ -103,6 +103,7 @@ pub struct Session {
     phase: Phase,
     call: OpenCall,
     tally: Tally,
+    spent: Spent,
     streaks: Streaks,
     clock: Clock,
     /// The call that the delivered text ends with.
@@ -195,6 +196,18 @@ struct OpenCall {
     reduce_reasoning: bool,
     /// What the call has said, as far as that may name a percentage.
     said: String,
+    /// Bytes of its text.
+    text_bytes: u64,
+}
+
+/// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A snapshot has none: what was
+/// spent before it does not count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    /// Of the first call that brought any.
+    first: u64,
+    /// Of all calls after it.
+    extra: u64,
 }
 
 /// What is counted from call to call, and reset by a success.
@@ -261,6 +274,7 @@ impl Session {
             phase: Phase::First(FirstAnswer::Continuable),
             call: OpenCall::default(),
             tally: Tally { tokens: vec![None], ..Tally::default() },
+            spent: Spent::default(),
             streaks: Streaks {
                 failures: 0,
                 no_progress: 0,
@@ -372,7 +386,10 @@ impl Session {
             Input::Activity => {}
             Input::Tokens(tokens) => self.tally.tokens.last_mut().into_iter().for_each(|last| *last = Some(tokens)),
             Input::Reasoning => self.call.has_reasoning = true,
-            Input::Text(text) => self.text(now, text),
+            Input::Text(text) => {
+                self.call.text_bytes = self.call.text_bytes.saturating_add(text.len() as u64);
+                self.text(now, text);
+            }
             Input::CallEnd(end) => self.end(now, &end),
         }
     }

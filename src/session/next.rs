@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Attempts, Before, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, FirstAnswer, LastCut, Outcome,
-    Output, Phase, Request, SECTIONS, Session, SessionEvent, StopReason,
+    Output, Phase, Request, SECTIONS, Session, SessionEvent, Spent, StopReason,
 };
 use crate::context::Sections;
 use crate::provider::Finish;
@@ -17,6 +17,7 @@ impl Session {
             return self.give_up_unasked();
         }
         self.end_of_part(now);
+        self.count_tokens();
         // A call that was refused brought no reasoning: the next one is asked as it was.
         if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. }) {
             self.call.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
@@ -32,6 +33,16 @@ impl Session {
             Phase::Done => {}
         }
         self.call.has_reasoning = false;
+    }
+
+    /// Counts the tokens of the call that has ended. Where the provider has not told them, they are estimated.
+    fn count_tokens(&mut self) {
+        let estimate = std::mem::take(&mut self.call.text_bytes) / BYTES_PER_TOKEN;
+        let tokens = self.tally.tokens.last().copied().flatten().unwrap_or(estimate);
+        match self.spent.first {
+            0 => self.spent.first = tokens,
+            _ => self.spent.extra = self.spent.extra.saturating_add(tokens),
+        }
     }
 
     fn end_of_first(&mut self, now: Duration, end: &CallEnd) {
@@ -288,6 +299,8 @@ impl Session {
             Some(StopReason::Text)
         } else if limits.continuation.max_total_tokens.is_some_and(|most| self.tally.total_tokens() >= most) {
             Some(StopReason::Tokens)
+        } else if limits.continuation.max_extra_share.is_some_and(|share| self.spent.exceeds(share)) {
+            Some(StopReason::ExtraShare)
         } else if self.streaks.progress.stalled() >= limits.continuation.max_stalled_reports.max(1) {
             Some(StopReason::Progress)
         } else if limits.continuation.max_total_time.is_some_and(|most| self.clock.spent(at) >= most) {
@@ -297,6 +310,17 @@ impl Session {
         }
     }
 }
+
+impl Spent {
+    /// Returns whether more than a share of the first call's tokens was spent on others.
+    #[expect(clippy::cast_precision_loss, reason = "no answer has so many tokens that a double can't count them")]
+    fn exceeds(self, share: f64) -> bool {
+        self.extra > 0 && self.extra as f64 >= share * self.first as f64
+    }
+}
+
+/// Bytes of text that count as a token: what tokenizers need for English and for JSON, more or less.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// Parts into which a wait is divided.
 const SPREAD: u32 = 1000;

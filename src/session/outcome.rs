@@ -164,6 +164,8 @@ pub enum StopReason {
     Continuations,
     /// All answers together have [`ContinuationLimits::max_total_tokens`](crate::ContinuationLimits::max_total_tokens).
     Tokens,
+    /// The calls after the first have [`ContinuationLimits::max_extra_share`](crate::ContinuationLimits::max_extra_share).
+    ExtraShare,
     /// The answer has taken [`ContinuationLimits::max_total_time`](crate::ContinuationLimits::max_total_time).
     Time,
     /// The model reported no progress
@@ -188,6 +190,7 @@ impl StopReason {
             Self::NoProgress => "repeats",
             Self::Continuations => "continuations",
             Self::Tokens => "tokens",
+            Self::ExtraShare => "extra_share",
             Self::Time => "time",
             Self::Progress => "progress",
             Self::Finish => "finish",

@@ -22,7 +22,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 #[test]
 fn every_example_of_the_page_is_right() {
     let examples = blocks("toml");
-    assert_eq!(examples.len(), 6);
+    assert_eq!(examples.len(), 7);
     // Each example is valid alone, and all of them are valid as one file.
     for example in &examples {
         assert_ne!(parse(example), Config::default(), "it says nothing: {example}");
@@ -39,6 +39,8 @@ fn every_example_of_the_page_is_right() {
         .with_keep_alive_interval(Duration::from_millis(2500))
         .with_max_verbatim_context(65_536);
     assert_eq!(config.limits, limits);
+    let names: Vec<_> = config.routes.iter().map(|route| route.name.as_str()).collect();
+    assert_eq!(names, ["claude", "batch", "route-3"]);
     assert_eq!(config.prompt.template(Part::CutOffElement), None);
     assert_eq!(config.prompt.template(Part::Progress).unwrap().as_str(), Part::Progress.template());
     assert!(config.prompt.template(Part::Instruction).unwrap().as_str().starts_with("Die Verbindung ist abgerissen"));
@@ -68,12 +70,15 @@ fn the_page_has_every_key_and_default() {
             assert!(PAGE.contains(&format!("`{key}`")), "{table}.{key} is not on the page");
         }
     }
-    let row = |key: &str| {
-        let row = PAGE.lines().find(|line| line.starts_with("| ") && line.split('|').nth(1).unwrap().contains(key));
+    // A refusal has the name of the limit that was reached.
+    let (_, settings) = PAGE.split_once("\n## `[limits]`").unwrap();
+    let row_of = |page: &str, key: &str| {
+        let row = page.lines().find(|line| line.starts_with("| ") && line.split('|').nth(1).unwrap().contains(key));
         row.unwrap_or_else(|| panic!("{key}")).to_owned()
     };
+    let row = |key: &str| row_of(PAGE, key);
     for (key, value) in shown["limits"].as_table().unwrap() {
-        let defaults = row(&format!("`{key}`")).split('|').nth(3).unwrap().trim().to_owned();
+        let defaults = row_of(settings, &format!("`{key}`")).split('|').nth(3).unwrap().trim().to_owned();
         let value = value.to_string();
         assert!(defaults.split(", ").any(|default| default == value), "{key} is {value}, the page says {defaults}");
     }
@@ -195,6 +200,33 @@ fn what_is_wrong_is_told_with_its_line() {
             17,
             "a member needs a value",
         ),
+        ("[[route]]\nmodell = \"a\"\n", 2, 1, "unknown field `modell`"),
+        ("[[route]]\nmodel = \"\"\n", 2, 9, "`` is no pattern of models"),
+        ("[[route]]\npath = \"v1\"\n", 2, 8, "`v1` is no pattern of paths"),
+        ("[[route]]\npath = \"/v1?x\"\n", 2, 8, "`/v1?x` is no pattern of paths"),
+        ("[[route]]\nresponse_format = \"xml\"\n", 2, 19, "`xml` is not one of `text`, `json`, `json_object`"),
+        ("[[route]]\ncontinuation = \"maybe\"\n", 2, 16, "`maybe` is not one of `auto`, `off`, `prefill`"),
+        ("[[route]]\nmax_risk = 2\n", 2, 12, "`2` is not a number from 0 to 1"),
+        ("[[route]]\nmax_extra_share = -1\n", 2, 19, "`-1` is not a number from 0 to 1000"),
+        ("[[route]]\nmax_total_time = -1\n", 2, 18, "`-1` is not seconds"),
+        ("[[route]]\nheader = { \"a b\" = \"c\" }\n", 2, 12, "`a b` is no name of a header"),
+        ("[[route]]\nheader = { X-Api-Key = \"c\" }\n", 2, 12, "`X-Api-Key` may hold a secret"),
+        ("[[route]]\nheader = { a = \" c\" }\n", 2, 16, "` c` is no pattern of a header's value"),
+        ("[[route]]\nmodel = \"a\"\nname = \"a b\"\n", 3, 8, "`a b` is no name of a route"),
+        ("[[route]]\nmodel = \"a\"\nname = \"default\"\n", 3, 8, "`default` is the name of what no route matches"),
+        (
+            "[[route]]\nmodel = \"a\"\nname = \"x\"\n[[route]]\nname = \"x\"\nmodel = \"b\"\n",
+            5,
+            8,
+            "the route of line 1 has the name `x`, too",
+        ),
+        (
+            "[[route]]\nmodel = \"a*\"\n\n[[route]]\nmodel = \"ab*c\"\npath = \"/v1\"\n",
+            4,
+            1,
+            "this route is never reached: route `route-1` of line 1 takes its requests",
+        ),
+        ("[[route]]\n[[route]]\nmodel = \"a\"\n", 2, 1, "never reached"),
         ("[limits\n", 1, 8, ""),
         ("[limits]\nidle = 1\nidle = 2\n", 3, 1, "duplicate key"),
         ("[limits]\r\nidle = 1\r\nnone = 2\r\n", 3, 1, "unknown field `none`"),
@@ -209,7 +241,38 @@ const OWN: &str = "[proxy]\nupstream = \"http://a\"\nadapt = false\non_give_up =
     [access]\ntoken_variable = \"T\"\nallow_hosts = [\"a:1\", \"[::1]\"]\nallow_origins = [\"null\", \"https://a\"]\n\
     allow_paths = [\"/v1/*\"]\nallow_methods = [\"GET\"]\n[tls]\nca_file = \"/a b/c.pem\"\nclient_cert = \"d\"\nclient_key = \"e\"\n\
     [prompt]\nmark = \"never\"\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
-    [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\nprefill_path = \"\"\ndrops_json_mode = false\n";
+    [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\nprefill_path = \"\"\ndrops_json_mode = false\n\
+    [[route]]\npath = \"/v1/*\"\nmodel = \"b*\"\nresponse_format = \"json\"\nupstream = \"http://b\"\nmax_risk = 0.5\n\
+    repair = \"guess\"\non_give_up = \"leave\"\nmax_continuations = 3\nmax_extra_share = 0.25\nmax_total_time = 9\n\
+    header = { X-A = \"1 2\", b = \"*\" }\n[[route]]\nname = \"c\"\ncontinuation = \"reprompt\"\n";
+
+/// Only a route that takes no request of its own is refused.
+#[test]
+fn routes_that_are_reached_are_right() {
+    for text in [
+        "[[route]]\nmodel = \"a\"\n[[route]]\nmodel = \"a*\"\n[[route]]\nmodel = \"*\"\n[[route]]\n",
+        "[[route]]\nmodel = \"a*\"\nheader = { x = \"1\" }\n[[route]]\nmodel = \"ab\"\n",
+        "[[route]]\nresponse_format = \"json_object\"\n[[route]]\nresponse_format = \"json\"\n",
+        "[[route]]\npath = \"/a*\"\n[[route]]\npath = \"/A\"\n[[route]]\npath = \"*\"\n",
+    ] {
+        assert!(parse(text).routes.iter().enumerate().all(|(n, route)| route.name == format!("route-{}", n + 1)));
+    }
+    let (line, _, message) = wrong(&(0..101).map(|n| format!("[[route]]\nmodel = \"{n}\"\n")).collect::<String>());
+    assert_eq!((line, message.as_str()), (201, "there can be 100 routes"));
+}
+
+#[cfg(feature = "client")]
+#[test]
+fn upstreams_are_checked_with_their_lines() {
+    for (text, line, column) in [
+        ("[proxy]\nadapt = true\nupstream = \"ftp://secret\"\n", 3, 12),
+        ("[[route]]\nmodel = \"a\"\n[[route]]\nupstream = \"http://u:secret@a\"\n", 4, 12),
+    ] {
+        let error = Config::parse_checked(text).unwrap_err();
+        assert_eq!((error.line, error.column), (line, column), "{error}");
+        assert!(!error.message.contains("secret"), "{error}");
+    }
+}
 
 #[test]
 fn what_is_shown_says_the_same() {
@@ -217,6 +280,7 @@ fn what_is_shown_says_the_same() {
         for shown in [config.show(), config.show_all()] {
             let again = parse(&shown);
             assert_eq!(again.limits, config.limits, "{shown}");
+            assert_eq!(again.routes, config.routes, "{shown}");
             assert_eq!(again.prompt, config.prompt, "{shown}");
             assert_eq!(again.proxy, config.proxy.filled(), "{shown}");
             assert_eq!((again.access, again.tls), (config.access.clone(), config.tls.clone()), "{shown}");
@@ -301,6 +365,49 @@ mod commands {
         }
         assert_eq!(run(&folder, &["config", "check", "missing.toml"], b"").code, 1);
         assert_eq!(run(&folder, &["config", "check"], b"").code, 2);
+    }
+
+    #[test]
+    fn a_route_is_explained() {
+        let file = b"[proxy]\nupstream = \"http://u:secret@base\"\n[[route]]\nname = \"a\"\npath = \"/v1/chat/*\"\n\
+            header = { x-team = \"batch\" }\n[[route]]\nmodel = \"claude-*\"\nupstream = \"http://b\"\nmax_risk = 0.5\n\
+            [[route]]\nresponse_format = \"json_schema\"\ncontinuation = \"off\"\n";
+        let folder = folder("config-explain", &[("f.toml", file)]);
+        let explain = |args: &[&str]| run(&folder, &[&["config", "explain", "--config", "f.toml"], args].concat(), b"");
+        let ran = explain(&["--model", "claude-sonnet-4-5", "--header", "X-Team: other"]);
+        let expected = "# a: no, the header `x-team` is not `batch`\n# route-2: yes\nname = \"route-2\"\nupstream = \"http://b\"\n\
+            continuation = \"auto\"\nmax_risk = 0.5\nrepair = \"strict\"\non_give_up = \"leave\"\nmax_continuations = 8\n\
+            max_extra_share = 0.0\nmax_total_time = 0.0\n# A request of openai-chat; the rest of a cut answer is asked for by a \
+            prefill (`turn`), and by a re-prompt where that is refused.\n";
+        assert_eq!((ran.out.as_str(), ran.code), (expected, 0), "{}", ran.err);
+        let ran = explain(&["--header", "x-team:batch"]);
+        assert!(
+            ran.out.starts_with("# a: yes\n") && ran.out.contains("upstream = \"http://u:***@base\"\n"),
+            "{}",
+            ran.out
+        );
+        let ran = explain(&["--model", "gpt-5", "--response-format", "json_schema"]);
+        for words in [
+            "# a: no, no header `x-team`, which is to be `batch`\n",
+            "# route-2: no, the model is `gpt-5`, not `claude-*`\n# route-3: yes\n",
+            "continuation = \"off\"\n",
+            "# A request of openai-chat; the answer passes, cut or not.\n",
+        ] {
+            assert!(ran.out.contains(words), "{words}: {}", ran.out);
+        }
+        let ran = explain(&["--path", "/v1/models"]);
+        for words in [
+            "# a: no, the path is not `/v1/chat/*`\n",
+            "# route-3: no, the body is not read, so its model and form are not known\n# default: what no route matches\n",
+            "# The path is of no API that is read: the answer passes, cut or not.\n",
+        ] {
+            assert!(ran.out.contains(words), "{words}: {}", ran.out);
+        }
+        let ran = explain(&["--path", "/v1beta/models/claude-x:generateContent"]);
+        assert!(ran.out.contains("# route-2: yes\n"), "{}", ran.out);
+        assert_eq!(explain(&["--path", "models"]).code, 2);
+        assert_eq!(explain(&["--header", "x"]).code, 2);
+        assert!(explain(&["--header", "x-api-key: k"]).err.contains("may hold a secret"));
     }
 
     fn with_variables(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Ran {

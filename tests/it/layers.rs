@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of a module, by the first name below the crate's root.
-const NUMBERS: [(&str, u32); 25] = [
+const NUMBERS: [(&str, u32); 26] = [
     ("error", 0),
     ("limits", 0),
     ("sse", 1),
@@ -25,6 +25,7 @@ const NUMBERS: [(&str, u32); 25] = [
     ("live", 6),
     ("client", 6),
     ("socket", 6),
+    ("route", 6),
     ("config", 7),
     ("proxy", 7),
     ("sim", 7),

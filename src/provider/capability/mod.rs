@@ -21,7 +21,7 @@
 pub(crate) mod by_model;
 pub(crate) mod cache;
 pub(crate) mod hint;
-mod pattern;
+pub(crate) mod pattern;
 mod table;
 
 pub(crate) use hint::CapabilityHint;

@@ -1,7 +1,19 @@
 //! Patterns of names: `*` stands for any text, including none.
 
-/// Returns whether `pattern` matches all of `name`. Takes O(pattern × name) at worst.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+/// Returns whether `pattern` matches all of a name. Upper and lower case are equal, and so are separators. Takes
+/// O(pattern × name) at worst.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    matches_with(pattern, name, folded)
+}
+
+/// Returns whether `pattern` matches all of a text, byte by byte. Takes O(pattern × text) at worst.
+#[cfg(any(feature = "config", feature = "proxy"))]
+pub(crate) fn matches_exactly(pattern: &str, text: &str) -> bool {
+    matches_with(pattern, text, |byte| byte)
+}
+
+/// Compares bytes by what `key` makes of them.
+fn matches_with(pattern: &str, name: &str, key: impl Fn(u8) -> u8) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
     // The position after the last star, and where the text that the star stands for ends so far.
@@ -12,7 +24,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
                 p += 1;
                 star = Some((p, n));
             }
-            Some(&wanted) if folded(wanted) == folded(byte) => {
+            Some(&wanted) if key(wanted) == key(byte) => {
                 p += 1;
                 n += 1;
             }

@@ -19,6 +19,7 @@ pub fn parse(body: &[u8]) -> Option<Request> {
         n: n.and_then(|n| n.as_u64()).unwrap_or(1),
         has_stop: has_stop(stop),
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
+        has_schema: form.as_deref() == Some("json_schema"),
         model: text(model).unwrap_or_default().into_owned(),
         wants_reasoning: asks_for_reasoning(root),
         max_tokens: newer_cap.or(cap).and_then(|cap| cap.as_u64()),

@@ -10,12 +10,15 @@ use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Reques
 /// Reads a request's body. Returns `None` unless it is a JSON object with an array `messages`.
 pub(super) fn parse(body: &str) -> Option<Request> {
     let (root, _) = fields::object_with(body, "messages")?;
-    let form = fields::text(root.member(RESPONSE_FORMAT).and_then(|format| format.member("type")));
+    let format = root.member(RESPONSE_FORMAT);
+    let form = fields::text(format.and_then(|format| format.member("type")));
+    let schema = format.and_then(|format| format.member("json_schema").or(format.member("schema")));
     Some(Request {
         stream: fields::is_true(root.member("stream")),
         n: 1,
         has_stop: fields::has_stop(root.member("stop_sequences")),
         has_json_mode: form.as_deref() == Some("json_object"),
+        has_schema: schema.is_some_and(|schema| schema.as_str() != "null"),
         model: fields::text(root.member("model")).unwrap_or_default().into_owned(),
         wants_reasoning: root.member("thinking").is_some_and(asks_for_reasoning),
         max_tokens: root.member(LIMIT).and_then(|limit| limit.as_u64()),

@@ -23,6 +23,7 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         n: root.member("n").and_then(|n| n.as_u64()).unwrap_or(1),
         has_stop: fields::has_stop(root.member("stop")),
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
+        has_schema: form.as_deref() == Some("json_schema"),
         model: fields::text(root.member("model")).unwrap_or_default().into_owned(),
         max_tokens: root.member("max_tokens").and_then(|limit| limit.as_u64()),
         ..Request::default()

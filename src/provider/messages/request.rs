@@ -12,12 +12,14 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
     let (root, _) = object_with(std::str::from_utf8(body).ok()?, "messages")?;
     let [stream, stop, model, thinking, cap, form, config, tools] =
         members_of(root, ["stream", "stop_sequences", "model", "thinking", "max_tokens", FORM, CONFIG, "tools"]);
+    let has_schema = present(form).or(present(config.and_then(|config| config.member("format")))).is_some();
     let thinks = word(thinking.and_then(|thinking| thinking.member("type")));
     Some(Request {
         stream: is_true(stream),
         n: 1,
         has_stop: stop.is_some_and(|stop| stop.elements().next().is_some()),
-        has_json_mode: present(form).or(present(config.and_then(|config| config.member("format")))).is_some(),
+        has_json_mode: has_schema,
+        has_schema,
         model: word(model).unwrap_or_default().into_owned(),
         wants_reasoning: matches!(thinks.as_deref(), Some("enabled" | "adaptive")),
         max_tokens: cap.and_then(|cap| cap.as_u64()),

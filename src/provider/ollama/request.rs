@@ -26,6 +26,7 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         stream: root.member("stream").and_then(|stream| stream.as_bool()).unwrap_or(true),
         n: 1,
         has_stop: fields::has_stop(of("stop")),
+        has_schema: format.is_some_and(|format| format.kind() == ValueKind::Object),
         has_json_mode: format.is_some_and(|format| !matches!(format.as_str(), "null" | "\"\"")),
         model: fields::text(root.member("model")).unwrap_or_default().into_owned(),
         wants_reasoning: root.member("think").is_some_and(asks_for_reasoning),

@@ -24,6 +24,7 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         n: 1,
         has_stop: false,
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
+        has_schema: form.as_deref() == Some("json_schema"),
         model: word(model).unwrap_or_default().into_owned(),
         wants_reasoning: effort.is_some_and(|effort| effort != "none"),
         max_tokens: cap.and_then(|cap| cap.as_u64()),

@@ -9,6 +9,7 @@ mod listeners;
 mod passthrough;
 mod raw;
 mod requests;
+mod routes;
 mod sdks;
 mod seams;
 mod seen;

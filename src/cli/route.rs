@@ -1,0 +1,114 @@
+//! `restitch config explain`: which route answers a request, and what holds for it.
+
+use std::io;
+
+use super::settings::Settings;
+use super::{Console, Exit};
+use crate::config::Config;
+use crate::provider::Dialect;
+use crate::provider::capability::PrefillForm;
+use crate::route::{Asked, ContinueBy, HeaderName, ResponseFormat, RouteConfig};
+
+/// Arguments of `restitch config explain`: the request.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// The path of the request.
+    #[arg(long, value_name = "PATH", default_value = "/v1/chat/completions")]
+    path: String,
+    /// The model that it names.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// The form of the answer that it asks for.
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = ["text", "json_object", "json_schema"])]
+    response_format: String,
+    /// A header of the request. Can be given more than once.
+    #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
+    header: Vec<(HeaderName, String)>,
+    #[command(flatten)]
+    settings: Box<Settings>,
+}
+
+fn header(written: &str) -> Result<(HeaderName, String), String> {
+    let (name, value) = written.split_once(':').ok_or("a header is `name: value`")?;
+    Ok((name.trim().parse()?, value.trim().to_owned()))
+}
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    let Some(config) = args.settings.config(console) else { return Ok(()) };
+    if !args.path.starts_with('/') {
+        console.fail(Exit::Usage, format_args!("--path: `{}` is no path: it starts with `/`", args.path));
+        return Ok(());
+    }
+    let path = args.path.split('?').next().unwrap_or_default();
+    let dialect = Dialect::of_path(path);
+    let model = args.model.clone().or_else(|| model_of_path(dialect, path)).unwrap_or_default();
+    let asked = Asked {
+        model: &model,
+        is_json: args.response_format != ResponseFormat::Text.as_str(),
+        has_schema: args.response_format == ResponseFormat::JsonSchema.as_str(),
+    };
+    let asked = dialect.map(|_| asked);
+    let headers = |name: &str| {
+        let of_name = args.header.iter().filter(|(own, _)| own.as_str() == name);
+        of_name.map(|(_, value)| value.clone()).collect()
+    };
+    let mut found = None;
+    for route in &config.routes {
+        let mismatch = route.head_mismatch(path, &headers).or_else(|| route.body_mismatch(asked.as_ref()));
+        match mismatch {
+            Some(mismatch) => console.line(format_args!("# {}: no, {mismatch}", route.name))?,
+            None => {
+                console.line(format_args!("# {}: yes", route.name))?;
+                found = Some(route);
+                break;
+            }
+        }
+    }
+    if found.is_none() {
+        console.line(format_args!("# {}: what no route matches", crate::route::DEFAULT))?;
+    }
+    let effective = config.effective(found);
+    console.lines(&Config::show_route(&effective))?;
+    console.line(format_args!("# {}", how(&config, &effective, dialect, &model)))
+}
+
+/// Returns the model that a path names, where the API has it there.
+fn model_of_path(dialect: Option<Dialect>, path: &str) -> Option<String> {
+    let request = dialect?.wire().parse(path, br#"{"contents": [], "messages": [], "prompt": "", "input": ""}"#)?;
+    Some(request.model).filter(|model| !model.is_empty())
+}
+
+/// Says what becomes of an answer.
+fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &str) -> String {
+    let Some(dialect) = dialect else {
+        return "The path is of no API that is read: the answer passes, cut or not.".to_owned();
+    };
+    if route.continuation == ContinueBy::Off {
+        return format!("A request of {dialect}; the answer passes, cut or not.");
+    }
+    let host = host(route.upstream.as_deref());
+    let known = config.table().of(model, host.as_deref()).prefill;
+    match route.continuation.direct(known) {
+        _ if dialect.wire().always_continues() => {
+            format!("A request of {dialect}; the rest of a cut answer is asked for by the prompt that goes on.")
+        }
+        PrefillForm::None => format!("A request of {dialect}; the rest of a cut answer is asked for by a re-prompt."),
+        form => format!(
+            "A request of {dialect}; the rest of a cut answer is asked for by a prefill (`{}`), and by a re-prompt where that \
+             is refused.",
+            form.as_str()
+        ),
+    }
+}
+
+#[cfg(feature = "client")]
+fn host(upstream: Option<&str>) -> Option<String> {
+    let upstream = crate::client::Upstream::parse(upstream?).ok()?;
+    Some(upstream.host().to_owned())
+}
+
+/// Only a client reads addresses.
+#[cfg(not(feature = "client"))]
+fn host(_: Option<&str>) -> Option<String> {
+    None
+}

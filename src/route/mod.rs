@@ -1,0 +1,318 @@
+//! Routes: which requests the operator sends where, and within which limits. Reads no files and opens no sockets.
+//!
+//! ```
+//! use restitch::internal::route::{Asked, Mismatch, RouteConfig};
+//!
+//! let mut route = RouteConfig::default();
+//! (route.path, route.model) = (Some("/v1/*".parse()?), Some("claude-*".parse()?));
+//! let no_headers = |_: &str| Vec::new();
+//! assert_eq!(route.head_mismatch("/v1/messages", &no_headers), None);
+//! assert_eq!(route.body_mismatch(Some(&Asked { model: "Claude-Sonnet-4.5", ..Asked::default() })), None);
+//! let other = route.body_mismatch(Some(&Asked { model: "gpt-5", ..Asked::default() })).unwrap();
+//! assert_eq!(other.to_string(), "the model is `gpt-5`, not `claude-*`");
+//! # Ok::<(), String>(())
+//! ```
+
+mod pattern;
+pub(crate) mod written;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub(crate) use pattern::holds_secret;
+pub use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
+use serde::{Deserialize, Serialize};
+
+use crate::provider::capability::PrefillForm;
+use crate::repair::RepairLevel;
+use crate::session::GiveUp;
+
+/// A route, as a configuration file has it: conditions, and what holds for the requests that meet all of them. A condition
+/// that is not set holds for every request; a setting that is not set is that of all requests.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct RouteConfig {
+    /// The name in the log and in metrics.
+    pub name: String,
+    /// Condition: the path, without its query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathPattern>,
+    /// Condition: the model that the request names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelPattern>,
+    /// Condition: the form of the answer that the request asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<ResponseFormat>,
+    /// The upstream's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// Whether and how the rest of cut answers is asked for.
+    pub continuation: ContinueBy,
+    /// See [`max_risk`](crate::ContinuationLimits::max_risk).
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::probability")]
+    pub max_risk: Option<f64>,
+    /// How much of the JSON in an answer may be changed.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::repair")]
+    pub repair: Option<RepairLevel>,
+    /// What becomes of an answer whose rest can't be had.
+    #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
+    pub on_give_up: Option<GiveUp>,
+    /// See [`max_continuations`](crate::ContinuationLimits::max_continuations).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_continuations: Option<u32>,
+    /// See [`max_extra_share`](crate::ContinuationLimits::max_extra_share).
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::share")]
+    pub max_extra_share: Option<f64>,
+    /// See [`max_total_time`](crate::ContinuationLimits::max_total_time), in seconds.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::seconds")]
+    pub max_total_time: Option<f64>,
+    /// Condition: headers, and what the value of each is.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub header: BTreeMap<HeaderName, ValuePattern>,
+}
+
+/// What the body of a request asks for, as far as routes look at it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked<'a> {
+    /// The model's name.
+    pub model: &'a str,
+    /// The answer is to be JSON.
+    pub is_json: bool,
+    /// The answer is to be JSON of a schema that the request has.
+    pub has_schema: bool,
+}
+
+/// Returns all values of a header, by its name in lower case.
+pub type Headers<'a> = &'a dyn Fn(&str) -> Vec<String>;
+
+impl RouteConfig {
+    /// Returns the first condition about the request's head that does not hold.
+    pub fn head_mismatch(&self, path: &str, headers: Headers<'_>) -> Option<Mismatch> {
+        if let Some(wanted) = self.path.as_ref().filter(|wanted| !wanted.matches(path)) {
+            return Some(Mismatch::Path(wanted.clone()));
+        }
+        self.header.iter().find_map(|(name, wanted)| {
+            let values = headers(name.as_str());
+            let has_one = values.iter().any(|value| wanted.matches(value));
+            let (name, wanted) = (name.clone(), wanted.clone());
+            (!has_one).then_some(Mismatch::Header { name, wanted, is_missing: values.is_empty() })
+        })
+    }
+
+    /// Returns the first condition about the request's body that does not hold. `asked`: `None` where the body is not read.
+    pub fn body_mismatch(&self, asked: Option<&Asked<'_>>) -> Option<Mismatch> {
+        if !self.needs_body() {
+            return None;
+        }
+        let Some(asked) = asked else { return Some(Mismatch::Unread) };
+        let model = self.model.as_ref().filter(|wanted| !wanted.matches(asked.model));
+        let model = model.map(|wanted| Mismatch::Model { found: asked.model.to_owned(), wanted: wanted.clone() });
+        model.or_else(|| {
+            let wanted = self.response_format.filter(|wanted| !wanted.takes(asked))?;
+            Some(Mismatch::ResponseFormat { found: ResponseFormat::of(asked), wanted })
+        })
+    }
+
+    /// Returns whether a condition is about the body.
+    pub fn needs_body(&self) -> bool {
+        self.model.is_some() || self.response_format.is_some()
+    }
+
+    /// Returns whether this route takes every request that another one takes, so that the other is never reached after it.
+    /// `false` where that is not certain.
+    pub fn covers(&self, other: &Self) -> bool {
+        let path = match (&self.path, &other.path) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => own.covers(other),
+        };
+        let model = match (&self.model, &other.model) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => own.covers(other),
+        };
+        let form = match (self.response_format, other.response_format) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => own.covers(other),
+        };
+        let covers =
+            |(name, own): (&HeaderName, &ValuePattern)| other.header.get(name).is_some_and(|other| own.covers(other));
+        path && model && form && self.header.iter().all(covers)
+    }
+}
+
+/// Whether and how the rest of cut answers is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
+pub enum ContinueBy {
+    /// As the model's row in the capability table says.
+    #[default]
+    Auto,
+    /// Not at all: requests and answers pass.
+    Off,
+    /// By a prefill. Where the table knows no form of it, by its position alone.
+    Prefill,
+    /// By a re-prompt.
+    Reprompt,
+}
+
+impl ContinueBy {
+    const ALL: [Self; 4] = [Self::Auto, Self::Off, Self::Prefill, Self::Reprompt];
+
+    /// Returns the name in a configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Off => "off",
+            Self::Prefill => "prefill",
+            Self::Reprompt => "reprompt",
+        }
+    }
+
+    /// Returns how a prefill is continued, where the capability table says `known`.
+    pub(crate) fn direct(self, known: PrefillForm) -> PrefillForm {
+        match (self, known) {
+            (Self::Reprompt | Self::Off, _) => PrefillForm::None,
+            (Self::Prefill, PrefillForm::None) => PrefillForm::Turn,
+            (_, known) => known,
+        }
+    }
+}
+
+impl TryFrom<String> for ContinueBy {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        written::named(&Self::ALL, Self::as_str, &name)
+    }
+}
+
+impl From<ContinueBy> for String {
+    fn from(way: ContinueBy) -> Self {
+        way.as_str().to_owned()
+    }
+}
+
+/// The form of an answer that a request asks for, in the words of Chat Completions. Other APIs have the same forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
+pub enum ResponseFormat {
+    /// None is asked for.
+    Text,
+    /// JSON, with a schema or without one.
+    Json,
+    /// JSON without a schema.
+    JsonObject,
+    /// JSON of a schema.
+    JsonSchema,
+}
+
+impl ResponseFormat {
+    const ALL: [Self; 4] = [Self::Text, Self::Json, Self::JsonObject, Self::JsonSchema];
+
+    /// Returns the name in a configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::JsonObject => "json_object",
+            Self::JsonSchema => "json_schema",
+        }
+    }
+
+    fn of(asked: &Asked<'_>) -> Self {
+        match asked {
+            Asked { has_schema: true, .. } => Self::JsonSchema,
+            Asked { is_json: true, .. } => Self::JsonObject,
+            _ => Self::Text,
+        }
+    }
+
+    fn takes(self, asked: &Asked<'_>) -> bool {
+        self.covers(Self::of(asked))
+    }
+
+    fn covers(self, other: Self) -> bool {
+        self == other || self == Self::Json && other != Self::Text
+    }
+}
+
+impl TryFrom<String> for ResponseFormat {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        written::named(&Self::ALL, Self::as_str, &name)
+    }
+}
+
+impl From<ResponseFormat> for String {
+    fn from(form: ResponseFormat) -> Self {
+        form.as_str().to_owned()
+    }
+}
+
+impl std::str::FromStr for ResponseFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::try_from(name.to_owned())
+    }
+}
+
+/// Why a route does not match a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// The path is another one.
+    Path(PathPattern),
+    /// No header of this name has such a value. The value that was sent is not kept.
+    Header {
+        /// The header.
+        name: HeaderName,
+        /// What its value is to be.
+        wanted: ValuePattern,
+        /// The request has no such header.
+        is_missing: bool,
+    },
+    /// The route needs to know the body, and the body is not read.
+    Unread,
+    /// The model is another one.
+    Model {
+        /// The request's.
+        found: String,
+        /// The route's.
+        wanted: ModelPattern,
+    },
+    /// The answer is to have another form.
+    ResponseFormat {
+        /// The request's.
+        found: ResponseFormat,
+        /// The route's.
+        wanted: ResponseFormat,
+    },
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(wanted) => write!(f, "the path is not `{wanted}`"),
+            Self::Header { name, wanted, is_missing: true } => {
+                write!(f, "no header `{name}`, which is to be `{wanted}`")
+            }
+            Self::Header { name, wanted, .. } => write!(f, "the header `{name}` is not `{wanted}`"),
+            Self::Unread => f.write_str("the body is not read, so its model and form are not known"),
+            Self::Model { found, wanted } if found.is_empty() => write!(f, "no model is named; it is to be `{wanted}`"),
+            Self::Model { found, wanted } => write!(f, "the model is `{found}`, not `{wanted}`"),
+            Self::ResponseFormat { found, wanted } => {
+                write!(f, "the response format is `{}`, not `{}`", found.as_str(), wanted.as_str())
+            }
+        }
+    }
+}
+
+/// The name of what no route matches.
+pub const DEFAULT: &str = "default";
