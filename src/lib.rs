@@ -178,10 +178,6 @@ pub mod internal {
     pub mod proxy {
         pub use crate::proxy::*;
     }
-    #[cfg(any(feature = "config", feature = "proxy"))]
-    pub mod route {
-        pub use crate::route::*;
-    }
     pub mod prose {
         pub use crate::session::text::{StitchedText, stitch_text};
         pub use crate::splice::text::TextSplice;

@@ -1,6 +1,7 @@
 //! `restitch proxy`: runs the proxy.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -10,7 +11,7 @@ use super::{Console, Exit, epilogue, interrupted};
 use crate::ServerLimits;
 use crate::client::{Client, Error, TlsFiles, Upstream};
 use crate::config::{self, Config};
-use crate::proxy::{Access, Listen, Proxy, ServerTls};
+use crate::proxy::{Access, Listen, Loaded, Loader, Proxy, Reloader, ServerTls};
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,25 +40,15 @@ Then point any OpenAI client at it, with its own key:
 
 `/healthz` answers 200. With `--admin 127.0.0.1:7379`, `/metrics` and `/readyz` are there (docs/operating.md). After Ctrl-C or SIGTERM the proxy takes no new connections, and ends when the open answers have
 ended; those that are open after 30 seconds (`drain_timeout`) are cut, and the exit code is 3. A second signal ends it at
-once. SIGHUP is ignored."#;
+once. SIGHUP reads the file of `--config` again; so does `POST /reload` on the admin listener."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let Some(mut config) = args.settings.config(console) else { return Ok(()) };
-    let Some(upstream) = &config.proxy.upstream else {
-        let words = "--upstream is missing; RESTITCH_UPSTREAM or a configuration file can set it, too";
-        console.fail(Exit::Usage, words);
-        return Ok(());
-    };
-    let upstream = match Upstream::parse(upstream) {
-        Ok(upstream) => upstream,
-        Err(error) => {
-            // The address is not repeated, since it may have a password.
-            console.fail(Exit::Usage, format_args!("--upstream: {error}"));
-            return Ok(());
-        }
-    };
-    let (access, listen) = match access(&config.access).and_then(|access| Ok((access, listen(&config.proxy)?))) {
-        Ok(both) => both,
+    let Some(config) = args.settings.checked(console) else { return Ok(()) };
+    // What is wrong is told before the log begins.
+    let first =
+        upstream(&config).and_then(|upstream| access(&config.access).and(Ok((upstream, listen(&config.proxy)?))));
+    let (upstream, listen) = match first {
+        Ok(first) => first,
         Err((exit, mistake)) => {
             console.fail(exit, mistake);
             return Ok(());
@@ -69,21 +60,23 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     debug_assert!(filter.is_ok(), "{filter:?}");
     let filter = filter.unwrap_or(info);
     console.start_log(Some(filter), config.proxy.log_format.unwrap_or_default());
-    fit_open_files(&mut config.limits.server);
-    let proxy = client(upstream.clone(), &config).map_err(|error| (Exit::Io, error.to_string()));
-    let proxy = match proxy.and_then(|client| routed(configured(client, &config), &config)) {
+    let proxy = match built(&config) {
         Ok(proxy) => proxy,
         Err((exit, mistake)) => {
             console.fail(exit, mistake);
             return Ok(());
         }
     };
+    let loader = loader(&args.settings, &config);
+    let has_file = loader.is_some();
+    let proxy = loader.into_iter().fold(proxy, Proxy::loader);
     // The threads that serve have runtimes of their own.
     let served: io::Result<bool> = Builder::new_current_thread().enable_all().build()?.block_on(async {
         // A signal may arrive as soon as the address is shown.
         let first = interrupted()?;
-        ignore_hangups()?;
-        let server = proxy.access(access).listen(&listen).await?;
+        let hangups = Hangups::new()?;
+        let server = proxy.listen(&listen).await?;
+        hangups.reload(server.reloader(), has_file);
         console.note(format_args!("listening on {}, upstream {}", server.urls().join(" and "), upstream));
         if let Some(admin) = server.admin_addr() {
             console.note(format_args!("metrics and readiness on http://{admin}"));
@@ -102,6 +95,48 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         Err(error) => console.fail(Exit::Io, format_args!("{}: {error}", listen.address)),
     }
     Ok(())
+}
+
+/// Returns the upstream of requests that no route matches.
+fn upstream(config: &Config) -> Result<Upstream, (Exit, String)> {
+    let missing = "--upstream is missing; RESTITCH_UPSTREAM or a configuration file can set it, too";
+    let address = config.proxy.upstream.as_deref().ok_or((Exit::Usage, missing.to_owned()))?;
+    // The address is not repeated, since it may have a password.
+    Upstream::parse(address).map_err(|error| (Exit::Usage, format!("--upstream: {error}")))
+}
+
+/// Makes the proxy of a configuration.
+fn built(config: &Config) -> Result<Proxy, (Exit, String)> {
+    let mut config = config.clone();
+    fit_open_files(&mut config.limits.server);
+    let client = client(upstream(&config)?, &config).map_err(|error| (Exit::Io, error.to_string()))?;
+    Ok(routed(configured(client, &config), &config)?.access(access(&config.access)?))
+}
+
+/// Returns what reads the configuration again. `None`: there is no file to read.
+fn loader(settings: &Settings, start: &Config) -> Option<Loader> {
+    settings.has_file().then(|| {
+        let (settings, start) = (settings.clone(), start.proxy.filled());
+        let load = move || {
+            let config = settings.again()?;
+            let proxy = built(&config).map_err(|(_, mistake)| mistake)?;
+            Ok(Loaded { proxy, fixed: fixed(&start, &config.proxy.filled()) })
+        };
+        Arc::new(load) as Loader
+    })
+}
+
+/// Returns the names of settings that differ and that nobody looks at after the start. The proxy knows of the others.
+fn fixed(start: &config::Proxy, now: &config::Proxy) -> Vec<&'static str> {
+    let differs = [
+        ("listen", start.listen != now.listen),
+        ("socket_mode", start.socket_mode != now.socket_mode),
+        ("tls_cert", start.tls_cert != now.tls_cert),
+        ("tls_key", start.tls_key != now.tls_key),
+        ("log", start.log != now.log),
+        ("log_format", start.log_format != now.log_format),
+    ];
+    differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
 
 /// Returns where to listen, with the certificate from its files.
@@ -165,23 +200,44 @@ fn token(variable: &str) -> Result<String, String> {
     }
 }
 
-/// Ignores SIGHUP, so that a terminal that closes ends no answer. The log says that the configuration is not read
-/// again.
+/// SIGHUP, which ends no answer: a terminal that closes sends it, too.
 #[cfg(unix)]
-fn ignore_hangups() -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut hangups = signal(SignalKind::hangup())?;
-    tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            tracing::warn!("SIGHUP: ignored; the configuration is not read again, restart the proxy for that");
-        }
-    });
-    Ok(())
+struct Hangups(tokio::signal::unix::Signal);
+
+#[cfg(unix)]
+impl Hangups {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Reads the configuration again at each SIGHUP. The log says how it went.
+    fn reload(mut self, reloader: Reloader, has_file: bool) {
+        tokio::spawn(async move {
+            while self.0.recv().await.is_some() {
+                if has_file {
+                    // What is wrong with the file has been logged, and the configuration is as it was.
+                    let _ = reloader.reload().await;
+                } else {
+                    tracing::warn!(
+                        "SIGHUP: ignored; without --config there is nothing to read again, restart the proxy"
+                    );
+                }
+            }
+        });
+    }
 }
 
 #[cfg(not(unix))]
-fn ignore_hangups() -> io::Result<()> {
-    Ok(())
+struct Hangups;
+
+#[cfg(not(unix))]
+impl Hangups {
+    fn new() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    fn reload(self, _: Reloader, _: bool) {}
 }
 
 /// Adds the routes of a configuration. Routes to one upstream share their connections.

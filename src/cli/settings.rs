@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 
+#[cfg(feature = "proxy")]
+use super::console::is_stdin;
 use super::{Console, Exit, repair};
 use crate::address::{ListenAddress, SocketMode};
-use crate::config::{Config, LogFormat, Proxy, log_filter};
+use crate::config::{Config, ConfigError, LogFormat, Proxy, log_filter};
 use crate::limits::is_probability;
 use crate::repair::RepairLevel;
 use crate::session::GiveUp;
@@ -128,17 +130,50 @@ const YEAR: u64 = 365 * 24 * 60 * 60;
 /// Reads the configuration of a file, or the defaults if no file is named. `None` if the file can't be read or is
 /// wrong, which has been reported then.
 pub(super) fn read(file: Option<&Path>, console: &mut Console) -> Option<Config> {
+    read_with(file, Config::parse, console)
+}
+
+fn read_with(
+    file: Option<&Path>,
+    parse: fn(&str) -> Result<Config, ConfigError>,
+    console: &mut Console,
+) -> Option<Config> {
     let Some(path) = file else { return Some(Config::default()) };
     let (text, _) = console.read_text(path)?;
     let report = |error| console.fail(Exit::Usage, format_args!("{}: {error}", path.display()));
-    Config::parse(&text).map_err(report).ok()
+    parse(&text).map_err(report).ok()
 }
 
 impl Settings {
     /// Reads the file and applies flags and environment. `None` if the file can't be read or is wrong, which has been
     /// reported then.
     pub(super) fn config(&self, console: &mut Console) -> Option<Config> {
-        let mut config = read(self.config.as_deref(), console)?;
+        read(self.config.as_deref(), console).map(|config| self.applied(config))
+    }
+
+    /// As [`config`](Self::config), and checks the upstreams of the file.
+    #[cfg(feature = "proxy")]
+    pub(super) fn checked(&self, console: &mut Console) -> Option<Config> {
+        read_with(self.config.as_deref(), Config::parse_checked, console).map(|config| self.applied(config))
+    }
+
+    /// Returns whether a file is named that can be read again.
+    #[cfg(feature = "proxy")]
+    pub(super) fn has_file(&self) -> bool {
+        self.config.as_deref().is_some_and(|path| !is_stdin(path))
+    }
+
+    /// Reads the file again, and applies the flags and the environment of the start. An error names the file and the line.
+    #[cfg(feature = "proxy")]
+    pub(super) fn again(&self) -> Result<Config, String> {
+        let Some(path) = self.config.as_deref() else { return Ok(self.applied(Config::default())) };
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let config = Config::parse_checked(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(self.applied(config))
+    }
+
+    /// Applies flags and environment to what a file says.
+    fn applied(&self, mut config: Config) -> Config {
         let (limits, proxy) = (&mut config.limits, &mut config.proxy);
         limits.continuation.max_continuations = self.continuations.unwrap_or(limits.continuation.max_continuations);
         limits.continuation.max_risk = self.max_risk.unwrap_or(limits.continuation.max_risk);
@@ -162,6 +197,6 @@ impl Settings {
         tls.ca_file = trust.ca_file.clone().or(tls.ca_file.take());
         tls.client_cert = trust.client_cert.clone().or(tls.client_cert.take());
         tls.client_key = trust.client_key.clone().or(tls.client_key.take());
-        Some(config)
+        config
     }
 }

@@ -1,13 +1,15 @@
 //! Checks `[[route]]`: what one route can't know of the others.
 
+#[cfg(feature = "cli")]
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
-use super::proxy::without_password;
-use super::{Config, ConfigError, written};
+use super::ConfigError;
+#[cfg(feature = "cli")]
+use super::{Config, proxy::without_password, written};
 use crate::route::{DEFAULT, RouteConfig};
 
 /// Returns the routes, each with a name.
@@ -39,10 +41,11 @@ pub(super) fn checked(text: &str, routes: Vec<Spanned<RouteConfig>>) -> Result<V
     Ok(checked)
 }
 
+#[cfg(feature = "cli")]
 impl Config {
     /// Returns what holds for the requests of a route, or of none: its settings, and those of all requests for what it does
     /// not set. Without conditions; a password in the upstream is replaced by `***`.
-    pub fn effective(&self, route: Option<&RouteConfig>) -> RouteConfig {
+    pub(crate) fn effective(&self, route: Option<&RouteConfig>) -> RouteConfig {
         let (limits, proxy) = (&self.limits.continuation, self.proxy.filled());
         let mut route = route.cloned().unwrap_or_default();
         if route.name.is_empty() {
@@ -61,7 +64,7 @@ impl Config {
     }
 
     /// Returns a route as a file has it, without the line `[[route]]`.
-    pub fn show_route(route: &RouteConfig) -> String {
+    pub(crate) fn show_route(route: &RouteConfig) -> String {
         written(route)
     }
 }
@@ -100,7 +103,6 @@ struct Places {
 #[serde(default)]
 struct Place {
     name: Option<Spanned<IgnoredAny>>,
-    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only a client has upstreams"))]
     upstream: Option<Spanned<String>>,
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, ORIGIN};
 use http::{Method, Request, Response, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -16,9 +16,8 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Proxy;
 use super::listen::ACCEPT_RETRY;
-use super::metrics::Metrics;
+use super::reload::{Current, ReloadError, Reloader};
 use super::serve::HEALTH;
 use crate::client::Body;
 
@@ -40,8 +39,8 @@ impl Admin {
     }
 
     /// Serves for ever. `stopped`: set, or without a sender, once the proxy takes no more connections.
-    pub(super) async fn serve(self, metrics: Arc<Metrics>, proxy: Proxy, stopped: watch::Receiver<bool>) {
-        let state = Arc::new(State { metrics, proxy, stopped, reached: Mutex::default() });
+    pub(super) async fn serve(self, current: Current, reloader: Reloader, stopped: watch::Receiver<bool>) {
+        let state = Arc::new(State { current, reloader, stopped, reached: Mutex::default() });
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -60,8 +59,8 @@ impl Admin {
 
 /// What the answers are made from.
 struct State {
-    metrics: Arc<Metrics>,
-    proxy: Proxy,
+    current: Current,
+    reloader: Reloader,
     stopped: watch::Receiver<bool>,
     /// When the upstream was tried last, and why it was not reached.
     reached: Mutex<Option<(Instant, Result<(), String>)>>,
@@ -69,7 +68,7 @@ struct State {
 
 /// Serves one request. Each has a connection of its own, so that unused connections leave room for others.
 async fn connection(stream: TcpStream, state: Arc<State>) {
-    let head_timeout = state.proxy.limits.server.head_timeout.min(CONNECTION);
+    let head_timeout = state.current.get().limits.server.head_timeout.min(CONNECTION);
     let service = service_fn(move |request| {
         let state = Arc::clone(&state);
         async move { Ok::<_, std::convert::Infallible>(state.respond(&request).await) }
@@ -86,13 +85,14 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
 impl State {
     async fn respond<B>(&self, request: &Request<B>) -> Response<Body> {
         let path = request.uri().path();
+        if path == RELOAD {
+            return self.reload(request).await;
+        }
         if !matches!(path, METRICS | HEALTH | READY) {
-            return plain(StatusCode::NOT_FOUND, format!("there is {METRICS}, {HEALTH} and {READY}\n"));
+            return plain(StatusCode::NOT_FOUND, format!("there is {METRICS}, {HEALTH}, {READY} and {RELOAD}\n"));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return response;
+            return wrong_method("GET, HEAD");
         }
         match path {
             METRICS => self.metrics(),
@@ -105,9 +105,30 @@ impl State {
     }
 
     fn metrics(&self) -> Response<Body> {
-        match self.metrics.text() {
+        let metrics = self.current.get().shared.metrics.clone();
+        match metrics.map_or_else(|| Ok(String::new()), |metrics| metrics.text()) {
             Ok(text) => with_type(StatusCode::OK, OPEN_METRICS, text),
             Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("the metrics cannot be written: {error}\n")),
+        }
+    }
+
+    /// Reads the configuration again. A page in a browser can send a POST to any address, and says where it comes from.
+    async fn reload<B>(&self, request: &Request<B>) -> Response<Body> {
+        if *request.method() != Method::POST {
+            return wrong_method("POST");
+        }
+        if [ORIGIN.as_str(), FETCH_SITE].iter().any(|name| request.headers().contains_key(*name)) {
+            tracing::warn!(reason = "origin", "refused a reload");
+            return plain(StatusCode::FORBIDDEN, "no page in a browser may do this\n");
+        }
+        match self.reloader.reload().await {
+            Ok(fixed) if fixed.is_empty() => plain(StatusCode::OK, "reloaded\n"),
+            Ok(fixed) => {
+                let fixed = fixed.join(", ");
+                plain(StatusCode::OK, format!("reloaded; these differ and hold only after a restart: {fixed}\n"))
+            }
+            Err(error @ ReloadError::NoFile) => plain(StatusCode::CONFLICT, format!("{error}\n")),
+            Err(error @ ReloadError::Invalid(_)) => plain(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}\n")),
         }
     }
 
@@ -122,7 +143,8 @@ impl State {
         match &*reached {
             Some((at, result)) if at.elapsed() < FRESH => result.clone(),
             _ => {
-                let result = match timeout(REACH, self.proxy.base.client.reach()).await {
+                let client = self.current.get().base.client.clone();
+                let result = match timeout(REACH, client.reach()).await {
                     Ok(result) => result.map_err(|error| format!("the upstream is not reached: {error}")),
                     Err(_) => Err(format!("the upstream is not reached in {} s", REACH.as_secs())),
                 };
@@ -144,7 +166,16 @@ fn with_type(status: StatusCode, media_type: &'static str, text: String) -> Resp
     response
 }
 
+fn wrong_method(allowed: &'static str) -> Response<Body> {
+    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, format!("allowed: {allowed}\n"));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
 const METRICS: &str = "/metrics";
+/// Where a browser says what site a request comes from.
+const FETCH_SITE: &str = "sec-fetch-site";
+const RELOAD: &str = "/reload";
 const READY: &str = "/readyz";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 

@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use super::Proxy;
 use super::body::Flushed;
 use super::exchange::{AccessLine, Exchange};
 use super::listener::{Accepted, Transport};
+use super::reload::Current;
 use super::serve::{HEALTH, respond};
 use super::socket::{Activity, ClientSocket};
 use super::tls::ServerTls;
@@ -26,7 +26,7 @@ use crate::socket::{Cut, Socket};
 
 /// Open connections, each a task.
 pub(super) struct Connections {
-    proxy: Arc<Proxy>,
+    current: Current,
     tls: Option<ServerTls>,
     graceful: GracefulShutdown,
     /// Closed when the connections are to end.
@@ -35,9 +35,9 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(proxy: &Proxy, tls: Option<ServerTls>) -> Self {
+    pub(super) fn new(current: Current, tls: Option<ServerTls>) -> Self {
         Self {
-            proxy: Arc::new(proxy.clone()),
+            current,
             tls,
             graceful: GracefulShutdown::new(),
             draining: watch::Sender::default(),
@@ -51,24 +51,25 @@ impl Connections {
             Ok(transport) => transport,
             Err(error) => return tracing::warn!(%error, "lost a connection"),
         };
-        let (proxy, watcher) = (Arc::clone(&self.proxy), self.graceful.watcher());
+        let (current, watcher) = (self.current.clone(), self.graceful.watcher());
         let Some(tls) = self.tls.clone() else {
             self.tasks.spawn(async move {
                 let _permit = permit;
-                serve(&proxy, transport, watcher).await;
+                serve(current, transport, watcher).await;
             });
             return;
         };
         let mut draining = self.draining.subscribe();
+        let handshake_timeout = current.get().limits.server.handshake_timeout;
         self.tasks.spawn(async move {
             let _permit = permit;
             // A client that has not finished its handshake has asked for nothing yet.
             let encrypted = tokio::select! {
-                encrypted = tls.handshake(transport, proxy.limits.server.handshake_timeout) => encrypted,
+                encrypted = tls.handshake(transport, handshake_timeout) => encrypted,
                 _ = draining.changed() => return,
             };
             match encrypted {
-                Ok(transport) => serve(&proxy, transport, watcher).await,
+                Ok(transport) => serve(current, transport, watcher).await,
                 // Port scanners, clients that do not trust the certificate, and plain HTTP.
                 Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
             }
@@ -96,7 +97,8 @@ impl Connections {
 }
 
 /// Answers the requests of one connection.
-async fn serve(proxy: &Arc<Proxy>, transport: Transport, watcher: Watcher) {
+async fn serve(current: Current, transport: Transport, watcher: Watcher) {
+    let proxy = current.get();
     let limits = &proxy.limits;
     let (cut, activity) = (Cut::default(), Activity::default());
     let socket = ClientSocket::new(Socket::new(transport, cut.clone()), activity.clone(), limits.server.clone());
@@ -111,8 +113,9 @@ async fn serve(proxy: &Arc<Proxy>, transport: Transport, watcher: Watcher) {
         // buffer in one call, and stops polling while the client reads nothing.
         .writev(false)
         .max_buf_size(limits.transport.max_read_ahead_bytes.max(limits.server.max_head_bytes).max(SMALLEST_BUFFER));
+    drop(proxy);
     let service = service_fn(move |request| {
-        let (proxy, cut, answering) = (Arc::clone(proxy), cut.clone(), activity.begin());
+        let (proxy, cut, answering) = (current.get(), cut.clone(), activity.begin());
         let exchange = Arc::new(Exchange::begin(&request, proxy.shared.metrics.clone()));
         let line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
         async move {

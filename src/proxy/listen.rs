@@ -20,6 +20,7 @@ use super::gate::{Gate, Peer, Permit};
 use super::listener::{Accepted, Listener};
 use super::metrics::Metrics;
 use super::refusal::Refusal;
+use super::reload::{Current, Reloader};
 use super::tls::ServerTls;
 use super::worker::Worker;
 use crate::address::{ListenAddress, SocketMode};
@@ -54,6 +55,11 @@ impl Server {
         self.listening.admin_addr()
     }
 
+    /// As [`Listening::reloader`].
+    pub fn reloader(&self) -> Reloader {
+        self.listening.reloader()
+    }
+
     /// Returns `http://` and the address, without a path.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
@@ -70,6 +76,7 @@ impl Server {
 pub struct Listening {
     urls: Vec<String>,
     admin: Option<SocketAddr>,
+    reloader: Reloader,
     /// Set when no more connections are to be accepted.
     stop: watch::Sender<bool>,
     accept: JoinHandle<bool>,
@@ -85,6 +92,11 @@ impl Listening {
     /// Returns the address of the admin listener, with the real port.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.admin
+    }
+
+    /// Returns what reads the configuration again.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
     }
 
     /// Closes the sockets and waits until every answer under way has ended, or
@@ -121,26 +133,33 @@ async fn start(
     let urls = addresses.iter().map(|address| url(address, tls.is_some())).collect();
     let (stop, stopped) = watch::channel(false);
     let (mut admin, mut admin_addr) = (JoinSet::new(), None);
+    let mut bound = None;
     if let Some(addr) = proxy.admin {
-        let listener = Admin::bind(addr).await?;
+        let listener = bound.insert(Admin::bind(addr).await?);
         admin_addr = Some(listener.addr);
         let metrics = Metrics::new(proxy.limits.server.max_metric_models);
-        let metrics = Arc::clone(proxy.shared.metrics.insert(Arc::new(metrics)));
-        admin.spawn(listener.serve(metrics, proxy.clone(), stopped.clone()));
+        proxy.shared.metrics = Some(Arc::new(metrics));
     }
-    let workers =
-        (0..proxy.threads).map(|number| Worker::start(number, &proxy, tls.clone())).collect::<io::Result<_>>()?;
+    let threads: Vec<_> = (0..proxy.threads).map(|_| Current::new(proxy.apart())).collect();
+    let loader = proxy.loader.clone();
+    let current = Current::new(proxy);
+    let reloader = Reloader::new(loader, std::iter::once(current.clone()).chain(threads.iter().cloned()));
+    if let Some(listener) = bound {
+        admin.spawn(listener.serve(current.clone(), reloader.clone(), stopped.clone()));
+    }
+    let workers = threads.into_iter().enumerate().map(|(number, thread)| Worker::start(number, thread, tls.clone()));
+    let workers = workers.collect::<io::Result<_>>()?;
     let acceptor = Acceptor {
         gate: Gate::default(),
         workers,
         refused: JoinSet::new(),
         is_plain: tls.is_none(),
-        connections: Connections::new(&proxy, tls),
-        proxy,
+        connections: Connections::new(current.clone(), tls),
+        current,
         _admin: admin,
     };
     let accept = tokio::spawn(acceptor.run(listeners, stopped));
-    Ok(Listening { urls, admin: admin_addr, stop, accept })
+    Ok(Listening { urls, admin: admin_addr, reloader, stop, accept })
 }
 
 /// Returns what a client or an operator is told of an address.
@@ -154,7 +173,7 @@ fn url(address: &ListenAddress, is_tls: bool) -> String {
 }
 
 struct Acceptor {
-    proxy: Proxy,
+    current: Current,
     gate: Gate,
     workers: Vec<Worker>,
     /// The connections that are served here, if there are no workers.
@@ -187,7 +206,7 @@ impl Acceptor {
             }
         }
         drop(listeners);
-        let mut has_ended = self.connections.drain(self.proxy.limits.server.drain_timeout).await;
+        let mut has_ended = self.connections.drain(self.current.get().limits.server.drain_timeout).await;
         let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
         for worker in workers {
             has_ended &= worker.await.unwrap_or_default();
@@ -196,7 +215,7 @@ impl Acceptor {
     }
 
     fn accept(&mut self, accepted: Accepted, client: Peer) {
-        match self.gate.enter(client, &self.proxy.limits.server) {
+        match self.gate.enter(client, &self.current.get().limits.server) {
             Ok(permit) => self.serve(accepted, permit),
             // A handshake costs more than an answer, so a client of TLS is not told.
             Err(limit) => {

@@ -26,6 +26,7 @@ mod listener;
 mod measured;
 mod metrics;
 mod refusal;
+mod reload;
 mod route;
 mod serve;
 mod shared;
@@ -48,6 +49,7 @@ use exchange::Exchange;
 pub use listen::{Listen, Listening, Server};
 #[cfg(feature = "cli")]
 pub(crate) use refusal::OwnError;
+pub use reload::{Loaded, Loader, ReloadError, Reloader};
 
 pub use tls::ServerTls;
 
@@ -91,6 +93,8 @@ pub struct Proxy {
     threads: usize,
     /// The address of the admin listener, if there is to be one.
     admin: Option<SocketAddr>,
+    /// Reads the configuration again.
+    loader: Option<Loader>,
 }
 
 /// How requests are adapted to their models, and how the rest of an answer is asked for.
@@ -135,6 +139,7 @@ impl Proxy {
             },
             threads: 0,
             admin: None,
+            loader: None,
         }
     }
 
@@ -169,6 +174,13 @@ impl Proxy {
     #[must_use]
     pub fn admin(mut self, addr: Option<SocketAddr>) -> Self {
         self.admin = addr;
+        self
+    }
+
+    /// Sets how the configuration is read again; see [`Reloader`]. Default: it is not.
+    #[must_use]
+    pub fn loader(mut self, loader: Loader) -> Self {
+        self.loader = Some(loader);
         self
     }
 

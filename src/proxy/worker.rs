@@ -6,10 +6,10 @@ use std::{io, thread};
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Proxy;
 use super::connections::Connections;
 use super::gate::Permit;
 use super::listener::Accepted;
+use super::reload::Current;
 use super::tls::ServerTls;
 
 /// A connection on its way to a thread.
@@ -32,14 +32,13 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Starts a thread.
-    pub(super) fn start(number: usize, proxy: &Proxy, tls: Option<ServerTls>) -> io::Result<Self> {
-        let proxy = proxy.apart();
+    pub(super) fn start(number: usize, current: Current, tls: Option<ServerTls>) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (arrivals, received) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
         thread::Builder::new().name(format!("restitch-{number}")).spawn(move || {
             // The server may have gone.
-            let _ = end.send(runtime.block_on(serve(&proxy, tls, received)));
+            let _ = end.send(runtime.block_on(serve(current, tls, received)));
         })?;
         Ok(Self { arrivals, count: Arc::default(), ended })
     }
@@ -61,8 +60,8 @@ impl Worker {
     }
 }
 
-async fn serve(proxy: &Proxy, tls: Option<ServerTls>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) -> bool {
-    let mut connections = Connections::new(proxy, tls);
+async fn serve(current: Current, tls: Option<ServerTls>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) -> bool {
+    let mut connections = Connections::new(current.clone(), tls);
     loop {
         tokio::select! {
             arrival = arrivals.recv() => match arrival {
@@ -72,5 +71,5 @@ async fn serve(proxy: &Proxy, tls: Option<ServerTls>, mut arrivals: mpsc::Unboun
             () = connections.reap() => {}
         }
     }
-    connections.drain(proxy.limits.server.drain_timeout).await
+    connections.drain(current.get().limits.server.drain_timeout).await
 }

@@ -1,17 +1,4 @@
 //! Routes: which requests the operator sends where, and within which limits. Reads no files and opens no sockets.
-//!
-//! ```
-//! use restitch::internal::route::{Asked, Mismatch, RouteConfig};
-//!
-//! let mut route = RouteConfig::default();
-//! (route.path, route.model) = (Some("/v1/*".parse()?), Some("claude-*".parse()?));
-//! let no_headers = |_: &str| Vec::new();
-//! assert_eq!(route.head_mismatch("/v1/messages", &no_headers), None);
-//! assert_eq!(route.body_mismatch(Some(&Asked { model: "Claude-Sonnet-4.5", ..Asked::default() })), None);
-//! let other = route.body_mismatch(Some(&Asked { model: "gpt-5", ..Asked::default() })).unwrap();
-//! assert_eq!(other.to_string(), "the model is `gpt-5`, not `claude-*`");
-//! # Ok::<(), String>(())
-//! ```
 
 mod pattern;
 pub(crate) mod written;
@@ -19,10 +6,12 @@ pub(crate) mod written;
 use std::collections::BTreeMap;
 use std::fmt;
 
+#[cfg(feature = "proxy")]
 pub(crate) use pattern::holds_secret;
-pub use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
+pub(crate) use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
 use serde::{Deserialize, Serialize};
 
+#[cfg(any(feature = "cli", feature = "proxy"))]
 use crate::provider::capability::PrefillForm;
 use crate::repair::RepairLevel;
 use crate::session::GiveUp;
@@ -84,7 +73,7 @@ pub struct Asked<'a> {
 }
 
 /// Returns all values of a header, by its name in lower case.
-pub type Headers<'a> = &'a dyn Fn(&str) -> Vec<String>;
+pub(crate) type Headers<'a> = &'a dyn Fn(&str) -> Vec<String>;
 
 impl RouteConfig {
     /// Returns the first condition about the request's head that does not hold.
@@ -173,6 +162,7 @@ impl ContinueBy {
     }
 
     /// Returns how a prefill is continued, where the capability table says `known`.
+    #[cfg(any(feature = "cli", feature = "proxy"))]
     pub(crate) fn direct(self, known: PrefillForm) -> PrefillForm {
         match (self, known) {
             (Self::Reprompt | Self::Off, _) => PrefillForm::None,
@@ -315,4 +305,36 @@ impl fmt::Display for Mismatch {
 }
 
 /// The name of what no route matches.
-pub const DEFAULT: &str = "default";
+pub(crate) const DEFAULT: &str = "default";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_condition_that_does_not_hold_is_told() {
+        let mut route = RouteConfig::default();
+        (route.path, route.model) = (Some("/v1/*".parse().unwrap()), Some("claude-*".parse().unwrap()));
+        route.header.insert("X-Team".parse().unwrap(), "batch-*".parse().unwrap());
+        let told = |path: &str, team: &[&str], model: Option<&str>| {
+            let values = |name: &str| match name {
+                "x-team" => team.iter().map(|&value| value.to_owned()).collect(),
+                _ => Vec::new(),
+            };
+            let asked = model.map(|model| Asked { model, ..Asked::default() });
+            let mismatch = route.head_mismatch(path, &values).or_else(|| route.body_mismatch(asked.as_ref()));
+            mismatch.map(|mismatch| mismatch.to_string())
+        };
+        assert_eq!(told("/v1/messages", &["a", "batch-1"], Some("Claude.Sonnet")), None);
+        for (path, team, model, words) in [
+            ("/v2/messages", &[][..], None, "the path is not `/v1/*`"),
+            ("/v1/messages", &[], None, "no header `x-team`, which is to be `batch-*`"),
+            ("/v1/messages", &["Batch-1"], None, "the header `x-team` is not `batch-*`"),
+            ("/v1/messages", &["batch-"], None, "the body is not read, so its model and form are not known"),
+            ("/v1/messages", &["batch-"], Some(""), "no model is named; it is to be `claude-*`"),
+            ("/v1/messages", &["batch-"], Some("gpt-5"), "the model is `gpt-5`, not `claude-*`"),
+        ] {
+            assert_eq!(told(path, team, model).as_deref(), Some(words));
+        }
+    }
+}

@@ -528,6 +528,44 @@ mod commands {
         child.wait().unwrap();
     }
 
+    /// SIGHUP reads the file again. A wrong one is told with its line, and changes nothing.
+    #[cfg(all(feature = "proxy", unix))]
+    #[test]
+    fn a_hangup_reads_the_file_again() {
+        use std::io::{BufRead, BufReader};
+
+        let file = |more: &str| format!("[proxy]\nupstream = \"http://127.0.0.1:9\"\nlisten = \"127.0.0.1:0\"\n{more}");
+        let folder = folder("config-hangup", &[("f.toml", file("").as_bytes())]);
+        let mut child = crate::cli::start(&folder, &["proxy", "--config", "f.toml"]);
+        let mut words = BufReader::new(child.stderr.take().unwrap());
+        let mut next = || {
+            let mut line = String::new();
+            words.read_line(&mut line).unwrap();
+            line
+        };
+        assert!(next().starts_with("restitch: listening on http://"));
+        for (more, told) in [
+            ("threads = 1\nadapt = true\n", "hold only after a restart fixed=\"threads\""),
+            ("adapt = 1\n", "the configuration stays as it was error=f.toml: line 4, column 9: invalid type"),
+            (
+                "listen = \"127.0.0.1:1\"\n",
+                "the configuration stays as it was error=f.toml: line 4, column 1: duplicate key",
+            ),
+            ("log = \"warn\"\n[[route]]\nmax_risk = 0.5\n", "fixed=\"log\""),
+            ("[[route]]\nupstream = \"http://a\"\n", "read the configuration again"),
+        ] {
+            std::fs::write(folder.join("f.toml"), file(more)).unwrap();
+            assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+            let line = next();
+            assert!(line.contains(told), "{more}: {line}");
+        }
+        std::fs::remove_file(folder.join("f.toml")).unwrap();
+        assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+        assert!(next().contains("the configuration stays as it was error=f.toml: "));
+        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+
     /// Neither a terminal that closes nor a service manager that sends SIGHUP for a reload ends an answer.
     #[cfg(all(feature = "proxy", unix))]
     #[test]

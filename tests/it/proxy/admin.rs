@@ -269,10 +269,10 @@ async fn the_listener_answers_what_it_has() {
         ("GET", "/healthz", "200 OK", "ok\n"),
         ("HEAD", "/healthz", "200 OK", ""),
         ("GET", "/readyz", "200 OK", "ready\n"),
-        ("GET", "/", "404 Not Found", "there is /metrics, /healthz and /readyz\n"),
-        ("POST", "/v1/chat/completions", "404 Not Found", "there is /metrics, /healthz and /readyz\n"),
-        ("POST", "/metrics", "405 Method Not Allowed", "only GET and HEAD are answered\n"),
-        ("DELETE", "/readyz?x", "405 Method Not Allowed", "only GET and HEAD are answered\n"),
+        ("GET", "/", "404 Not Found", "there is /metrics, /healthz, /readyz and /reload\n"),
+        ("POST", "/v1/chat/completions", "404 Not Found", "there is /metrics, /healthz, /readyz and /reload\n"),
+        ("POST", "/metrics", "405 Method Not Allowed", "allowed: GET, HEAD\n"),
+        ("DELETE", "/readyz?x", "405 Method Not Allowed", "allowed: GET, HEAD\n"),
     ] {
         let answer = get(&setup.proxy, method, path).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{method} {path}: {answer}");

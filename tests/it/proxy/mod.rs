@@ -8,6 +8,7 @@ mod limits;
 mod listeners;
 mod passthrough;
 mod raw;
+mod reload;
 mod requests;
 mod routes;
 mod sdks;

@@ -13,7 +13,7 @@ async fn routed(base: &Raw, others: &[&Raw], routes: &str) -> Server {
     with_routes(base.unbound(Limits::default()), others, routes).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
-fn with_routes(proxy: Proxy, others: &[&Raw], routes: &str) -> Proxy {
+pub(super) fn with_routes(proxy: Proxy, others: &[&Raw], routes: &str) -> Proxy {
     let text = others.iter().enumerate().fold(routes.to_owned(), |text, (n, other)| {
         text.replace(&format!("{{{n}}}"), &format!("http://{}", other.addr))
     });
@@ -32,7 +32,7 @@ fn plain(body: &str) -> Vec<Piece> {
 }
 
 /// Returns an upstream that answers every request with its name.
-async fn named(name: &str) -> Raw {
+pub(super) async fn named(name: &str) -> Raw {
     Raw::new(vec![plain(name); 40]).await
 }
 

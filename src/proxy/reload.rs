@@ -1,0 +1,156 @@
+//! Replaces how requests are answered while the proxy runs. Requests that are being answered keep what they began with.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Proxy;
+
+/// What the next request of a thread is answered by. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Current(Arc<Mutex<Arc<Proxy>>>);
+
+impl Current {
+    pub(super) fn new(proxy: Proxy) -> Self {
+        Self(Arc::new(Mutex::new(Arc::new(proxy))))
+    }
+
+    pub(super) fn get(&self) -> Arc<Proxy> {
+        Arc::clone(&self.lock())
+    }
+
+    fn set(&self, proxy: Proxy) {
+        *self.lock() = Arc::new(proxy);
+    }
+
+    /// Each change is one assignment, which a panic elsewhere can't leave half done.
+    fn lock(&self) -> MutexGuard<'_, Arc<Proxy>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads the configuration again. An error says what is wrong with it, with the line.
+pub type Loader = Arc<dyn Fn() -> Result<Loaded, String> + Send + Sync>;
+
+/// A configuration that was read again.
+pub struct Loaded {
+    /// A proxy of this configuration.
+    pub proxy: Proxy,
+    /// The names of settings that differ from those at the start, and hold only after another one.
+    pub fixed: Vec<&'static str>,
+}
+
+/// Replaces what the next requests of all threads are answered by. Clones do the same.
+#[derive(Clone)]
+pub struct Reloader {
+    loader: Option<Loader>,
+    /// One for each thread. The first one's connections to upstreams are nobody else's.
+    threads: Arc<[Current]>,
+    /// One reload at a time.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Reloader {
+    pub(super) fn new(loader: Option<Loader>, threads: impl IntoIterator<Item = Current>) -> Self {
+        Self { loader, threads: threads.into_iter().collect(), turn: Arc::default() }
+    }
+
+    /// Reads the configuration again, and answers the next requests by it. What was measured stays. Returns the names of the
+    /// settings that differ and hold only after a restart.
+    ///
+    /// # Errors
+    /// The configuration is wrong, or there is none to read. Then nothing has changed.
+    pub async fn reload(&self) -> Result<Vec<&'static str>, ReloadError> {
+        let _turn = self.turn.lock().await;
+        let result = self.load().await;
+        match &result {
+            Ok(fixed) if fixed.is_empty() => tracing::info!("read the configuration again"),
+            Ok(fixed) => {
+                let fixed = fixed.join(",");
+                tracing::warn!(
+                    fixed,
+                    "read the configuration again; some settings that differ hold only after a restart"
+                );
+            }
+            Err(error) => tracing::warn!(%error, "the configuration stays as it was"),
+        }
+        result
+    }
+
+    async fn load(&self) -> Result<Vec<&'static str>, ReloadError> {
+        let loader = self.loader.clone().ok_or(ReloadError::NoFile)?;
+        // It reads files, and others are being answered on this thread.
+        let loaded = tokio::task::spawn_blocking(move || loader()).await;
+        let Loaded { mut proxy, mut fixed } = match loaded {
+            Ok(loaded) => loaded.map_err(ReloadError::Invalid)?,
+            Err(error) => return Err(ReloadError::Invalid(error.to_string())),
+        };
+        for (number, thread) in self.threads.iter().enumerate() {
+            let old = thread.get();
+            if number == 0 {
+                fixed.extend(old.fixed(&proxy));
+                proxy.keep(&old);
+            }
+            thread.set(if number == 0 { proxy.clone() } else { proxy.apart() });
+        }
+        Ok(fixed)
+    }
+}
+
+impl Proxy {
+    /// Keeps what lasts as long as the process.
+    fn keep(&mut self, old: &Self) {
+        self.shared = old.shared.clone();
+        (self.threads, self.admin) = (old.threads, old.admin);
+        // What is not set by it is compared with the next one.
+        let (own, old) = (&mut self.limits, &old.limits);
+        own.server.max_unfinished_bytes = old.server.max_unfinished_bytes;
+        own.server.max_metric_models = old.server.max_metric_models;
+        own.continuation.max_hint_age = old.continuation.max_hint_age;
+        own.continuation.overload_window = old.continuation.overload_window;
+        own.continuation.overload_min_calls = old.continuation.overload_min_calls;
+    }
+
+    /// Returns the names of settings that differ in another proxy, and that are fixed at the start.
+    fn fixed(&self, other: &Self) -> impl Iterator<Item = &'static str> {
+        let (own, others) = (&self.limits, &other.limits);
+        let differs = [
+            ("threads", self.threads != other.threads),
+            ("admin", self.admin != other.admin),
+            ("max_unfinished_bytes", own.server.max_unfinished_bytes != others.server.max_unfinished_bytes),
+            ("max_metric_models", own.server.max_metric_models != others.server.max_metric_models),
+            ("max_hint_age", own.continuation.max_hint_age != others.continuation.max_hint_age),
+            ("overload_window", own.continuation.overload_window != others.continuation.overload_window),
+            ("overload_min_calls", own.continuation.overload_min_calls != others.continuation.overload_min_calls),
+        ];
+        differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name)
+    }
+}
+
+impl fmt::Debug for Reloader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reloader").field("threads", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
+/// Why the configuration is as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// The proxy was started without a file.
+    NoFile,
+    /// What is wrong.
+    Invalid(String),
+}
+
+impl fmt::Display for ReloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFile => {
+                f.write_str("the proxy was started without a configuration file: there is nothing to read again")
+            }
+            Self::Invalid(mistake) => f.write_str(mistake),
+        }
+    }
+}
+
+impl std::error::Error for ReloadError {}
