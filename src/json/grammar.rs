@@ -149,6 +149,24 @@ impl State {
         self.0 == S::FirstKey.0 || self.0 == S::Key.0
     }
 
+    /// Whether a child of a container may begin here: its key or, in an array, the value.
+    #[inline(always)]
+    pub(super) fn takes_child(self) -> bool {
+        (S::Value.0..=S::Key.0).contains(&self.0)
+    }
+
+    /// Whether a whole child of a container is before this state.
+    #[inline(always)]
+    pub(super) fn is_after_child(self) -> bool {
+        self.0 == S::AfterElement.0 || self.0 == S::AfterMember.0
+    }
+
+    /// Whether the container may end here.
+    #[inline(always)]
+    pub(super) fn takes_closer(self) -> bool {
+        self.0 == S::FirstElement.0 || self.0 == S::FirstKey.0 || self.is_after_child()
+    }
+
     /// After a key or a value: returns the byte that nearly always follows, and the state that it leads to.
     #[inline(always)]
     pub(super) fn due(self) -> Option<(u8, Self)> {

@@ -20,8 +20,8 @@ const CHECKED: usize = 4096;
 const ESCAPE: usize = 12;
 /// The number of escapes in a block from which on they are checked together.
 const MANY_ESCAPES: u32 = 4;
-/// The number of marks that a member with a value that is no container may have, with the comma after it, and one more.
-pub(super) const AHEAD: usize = 7;
+/// The number of marks that a member with a value that is no container may have, with the comma after it.
+pub(super) const AHEAD: usize = 6;
 /// Set in the position of a closing quote if the string has an escape.
 const HAS_ESCAPE: u32 = 1 << 31;
 
@@ -30,7 +30,7 @@ pub(super) struct Index<'a> {
     bytes: &'a [u8],
     level: Level,
     /// The positions that were found last, and after them several that are the end of the bytes.
-    marks: [Mark; ROOM + BLOCK],
+    marks: [Mark; ROOM + BLOCK + 2 * AHEAD],
     /// Which bytes of the newest blocks are no digits, the oldest block first, and where that one begins.
     no_digits: [u64; ROOM / BLOCK],
     blocks_start: usize,
@@ -96,7 +96,7 @@ impl<'a> Index<'a> {
         Some(Self {
             bytes,
             level,
-            marks: [Mark(bytes.len() as u32); ROOM + BLOCK],
+            marks: [Mark(bytes.len() as u32); ROOM + BLOCK + 2 * AHEAD],
             no_digits: [0; ROOM / BLOCK],
             blocks_start: 0,
             next: 0,
@@ -108,22 +108,19 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// Returns the position of the next mark without passing it; the number of bytes after the last one.
+    /// Finds more marks, unless [`AHEAD`] are known.
     #[inline(always)]
-    pub(super) fn peek(&mut self) -> usize {
-        self.mark().at()
+    pub(super) fn look_ahead(&mut self) {
+        if self.count - self.next < AHEAD && !self.is_over {
+            self.fill();
+        }
     }
 
-    /// Passes the mark that [`peek`](Self::peek) returned.
+    /// Returns the known marks without passing them; after the last one of all, [`AHEAD`] that are at the end of the bytes.
     #[inline(always)]
-    pub(super) fn pass(&mut self) {
-        self.next += 1;
-    }
-
-    /// Returns the next marks without passing them. Those that were not found yet are at the end of the bytes.
-    #[inline(always)]
-    pub(super) fn ahead(&self) -> Option<&[Mark; AHEAD]> {
-        self.marks.get(self.next..)?.first_chunk()
+    pub(super) fn ahead(&self) -> &[Mark] {
+        let end = if self.is_over { self.count + AHEAD } else { self.count };
+        self.marks.get(self.next..end).unwrap_or_default()
     }
 
     /// Passes some of the marks that [`ahead`](Self::ahead) returned.
@@ -132,12 +129,12 @@ impl<'a> Index<'a> {
         self.next += count;
     }
 
-    /// After an opening quote: passes the closing one. `None` if it is not among the marks.
-    #[inline(always)]
+    /// In a string: passes its closing quote. `None` if it is not among the marks.
     pub(super) fn close(&mut self) -> Option<Mark> {
-        let mark = self.mark();
+        self.look_ahead();
+        let mark = *self.marks.get(self.next..self.count)?.first()?;
         self.next += 1;
-        (mark.at() < self.bytes.len()).then_some(mark)
+        Some(mark)
     }
 
     /// Returns the byte at a position, 0 after the last one.
@@ -170,28 +167,22 @@ impl<'a> Index<'a> {
         self.carry.has_escape != 0
     }
 
-    #[inline(always)]
-    fn mark(&mut self) -> Mark {
-        match self.marks.get(self.next) {
-            Some(&mark) if mark.at() < self.bytes.len() => mark,
-            _ => self.fill(),
-        }
-    }
-
-    /// Finds more marks; returns the first one, which is at the end of the bytes if there is none.
+    /// Finds more marks, and moves those that are known to the front.
     #[inline(never)]
-    fn fill(&mut self) -> Mark {
-        (self.next, self.count) = (0, 0);
+    fn fill(&mut self) {
+        let end = Mark(self.bytes.len() as u32);
+        let known = self.marks.get(self.next..).and_then(|marks| marks.first_chunk::<AHEAD>());
+        let known = known.copied().unwrap_or([end; AHEAD]);
+        self.marks[..AHEAD].copy_from_slice(&known);
+        (self.next, self.count) = (0, self.count - self.next);
         let level = self.level;
         dispatch!(level, simd => self.fill_with(simd));
-        let end = Mark(self.bytes.len() as u32);
         self.marks.iter_mut().skip(self.count).take(AHEAD).for_each(|mark| *mark = end);
-        self.marks[0]
     }
 
     #[inline(always)]
     fn fill_with<S: Simd>(&mut self, simd: S) {
-        while self.count == 0 && !self.is_over {
+        while self.count < AHEAD && !self.is_over {
             self.blocks_start = self.end;
             for _ in 0..ROOM / BLOCK {
                 let rest = self.bytes.get(self.end..).unwrap_or_default();
@@ -282,16 +273,25 @@ impl<'a> Index<'a> {
     /// Returns where the number that begins at `at` ends, if a byte follows it.
     #[inline(always)]
     pub(super) fn number_end(&self, at: usize) -> Option<usize> {
-        let (block, shift) = ((at - self.blocks_start) / BLOCK, at % BLOCK);
+        let (block, shift) = (at.wrapping_sub(self.blocks_start) / BLOCK, at % BLOCK);
         let words = self.no_digits.get(block..).and_then(|words| words.first_chunk::<2>());
         match words {
             // A byte of each is a bit, the first one the lowest.
             Some(&[first, second]) if at + BLOCK < self.end => {
                 let no_digits = first >> shift | second << 1 << (BLOCK - 1 - shift);
-                short_number_end(self.bytes, at, no_digits).or_else(|| scan::number_end(self.bytes, at))
+                match short_number_end(self.bytes, at, no_digits) {
+                    Some(end) => Some(end),
+                    None => self.other_number_end(at),
+                }
             }
-            _ => scan::number_end(self.bytes, at),
+            _ => self.other_number_end(at),
         }
+    }
+
+    /// Does the same for any number.
+    #[cold]
+    fn other_number_end(&self, at: usize) -> Option<usize> {
+        scan::number_end(self.bytes, at)
     }
 
     /// Whether the encoding of the next `length` bytes is right, apart from a character that the end of all bytes cuts.
@@ -312,17 +312,22 @@ impl<'a> Index<'a> {
     /// Whether an escape goes on rightly at each of these places in the next block, as far as there are bytes.
     #[inline(always)]
     fn are_escapes(&self, places: u64) -> bool {
-        bits(places).all(|place| {
+        // A loop, since a closure is not compiled for the instructions that the rest uses.
+        for place in bits(places) {
             let rest = self.bytes.get(self.end + place..).unwrap_or_default();
-            match rest {
+            let is_right = match rest {
                 [b'u', rest @ ..] => match rest.first_chunk() {
                     Some(&four) => are_hex_digits(four),
                     None => rest.iter().all(u8::is_ascii_hexdigit),
                 },
                 [byte, ..] => matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't'),
                 [] => true,
+            };
+            if !is_right {
+                return false;
             }
-        })
+        }
+        true
     }
 
     /// Appends the marks of the next block; those of `escaped_ends` are closing quotes of strings with an escape.
@@ -368,25 +373,33 @@ impl Carry {
     }
 }
 
-/// Returns where a number of less than 62 bytes without an exponent ends. A bit of `no_digits` is set for each byte from
+/// Returns where a number of less than 60 bytes ends. A bit of `no_digits` is set for each byte from
 /// `at` on that is no digit.
 #[inline(always)]
 fn short_number_end(bytes: &[u8], at: usize, no_digits: u64) -> Option<usize> {
     let digits = |from: u32| (no_digits >> (from & 63)).trailing_zeros();
     let sign = u32::from(bytes.get(at) == Some(&b'-'));
     let mut length = sign + digits(sign);
-    if length == sign || length > 60 || length > sign + 1 && bytes.get(at + sign as usize) == Some(&b'0') {
+    if length == sign || length > 59 || length > sign + 1 && bytes.get(at + sign as usize) == Some(&b'0') {
         return None;
     }
     if bytes.get(at + length as usize) == Some(&b'.') {
         let fraction = digits(length + 1);
         length += 1 + fraction;
-        if fraction == 0 || length > 62 {
+        if fraction == 0 || length > 60 {
+            return None;
+        }
+    }
+    if let Some(b'e' | b'E') = bytes.get(at + length as usize) {
+        length += 1 + u32::from(matches!(bytes.get(at + length as usize + 1), Some(b'+' | b'-')));
+        let exponent = digits(length);
+        length += exponent;
+        if exponent == 0 || length > 62 {
             return None;
         }
     }
     let end = at + length as usize;
-    (!matches!(bytes.get(end)?, b'e' | b'E')).then_some(end)
+    (end < bytes.len()).then_some(end)
 }
 
 /// Returns which bytes of a block are `byte`.

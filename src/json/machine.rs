@@ -478,11 +478,17 @@ impl Machine {
 
     /// Closes the innermost container with the bracket at `at`; returns the next state.
     fn close<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) -> State {
+        self.pop(at, out);
+        self.value_ended(at + 1)
+    }
+
+    /// Removes the innermost container, which ends with the bracket at `at`.
+    #[inline(always)]
+    fn pop<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) {
         if let Some(frame) = self.frames.pop() {
             let span = Span { start: frame.start, end: at + 1 };
             out.tell(Event::End { kind: frame.kind, count: frame.count, span }, &self.frames);
         }
-        self.value_ended(at + 1)
     }
 
     /// Emits the open string as far as `end`, up to which it is certain.

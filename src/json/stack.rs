@@ -41,6 +41,17 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// Returns the closing bracket as a byte.
+    #[inline(always)]
+    pub(super) fn closer_byte(self) -> u8 {
+        match self {
+            Self::Array => b']',
+            Self::Object => b'}',
+        }
+    }
+}
+
 /// One open container. All offsets are bytes from the start of the text that the machine reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {

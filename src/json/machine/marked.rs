@@ -3,8 +3,7 @@
 //! It takes whole tokens only, and only those that are right. What is left of a push, a token that its end cuts or a
 //! byte that the grammar rejects, is for [`Machine::run`], which takes it byte by byte.
 
-use super::{Act, Event, Kind, Machine, Out, Push, Scalar, Sink, Span, State, Step, SyntaxError};
-use crate::json::grammar;
+use super::{Event, Kind, Machine, Out, Push, Scalar, Sink, Span, State, SyntaxError};
 use crate::json::index::{AHEAD, Index, Mark};
 
 /// The number of bytes from which on a push is worth an index. Where text has neither escapes nor characters beyond ASCII,
@@ -13,7 +12,7 @@ pub(super) const SHORTEST: usize = 1024;
 /// The same of what is left of such a push; and the bytes of a root that are taken first, since many roots are short, and an
 /// index of what follows them would be made in vain.
 const REST: usize = 192;
-/// The bytes that are taken at once up to a state in which an index can begin.
+/// The bytes that are taken at once up to a state in which a walk can begin.
 const STEP: usize = 32;
 
 impl Machine {
@@ -27,8 +26,8 @@ impl Machine {
         while push.left() >= REST && !self.is_done() {
             let step = match self.state {
                 State::Start => REST,
-                state if state.in_token() && state != State::Plain => STEP,
-                _ => 0,
+                _ if self.may_walk() => 0,
+                _ => STEP,
             };
             if step > 0 {
                 let taken = self.run(push.start(step), out)?;
@@ -48,86 +47,125 @@ impl Machine {
         Ok(self.offset - start)
     }
 
-    /// Takes whole tokens up to the first one that is not among the marks, is cut or is wrong; returns the number of
-    /// bytes.
+    /// Whether a walk can begin: in a string that is a value, or between two tokens, but not in the middle of a member.
+    fn may_walk(&self) -> bool {
+        match self.state {
+            State::Plain => !self.in_key,
+            State::Colon => false,
+            State::Value => self.frames.last().is_none_or(|frame| frame.kind == Kind::Array),
+            state => !state.in_token(),
+        }
+    }
+
+    /// Takes whole children of the open containers up to the first one that is not among the marks, is cut or is wrong;
+    /// returns the number of bytes.
     #[inline(never)]
     fn walk<S: Sink + ?Sized>(&mut self, index: &mut Index<'_>, out: &mut Out<'_, S>) -> usize {
         let base = self.offset;
-        let mut state = self.state;
-        let mut taken = 0;
-        if state == State::Plain {
-            (state, taken) = self.end_string(base, 0, index, out);
+        let mut place = Place { state: self.state, taken: 0 };
+        if place.state == State::Plain {
+            place = self.end_string(base, index, out);
         }
-        while state != State::Plain {
-            if let Some((next, end, marks)) = self.child(state, base, index, out) {
-                (state, taken) = (next, end);
-                index.skip(marks);
-                continue;
+        loop {
+            index.look_ahead();
+            let (passed, is_short) = self.children(&mut place, base, index, out);
+            index.skip(passed);
+            if !is_short {
+                break;
             }
-            let at = index.peek();
-            let byte = index.byte(at);
-            match byte {
-                b'"' if state.takes_quote() => {
-                    index.pass();
-                    self.open_string(base + at, state, out);
-                    (state, taken) = self.end_string(base, at + 1, index, out);
-                    continue;
-                }
-                b'-' | b'0'..=b'9' if state.takes_value() => {
-                    let Some(end) = index.number_end(at) else { break };
-                    if self.frames.is_empty() || !self.may_follow_value(index.byte(end)) {
-                        break;
-                    }
-                    self.token = base + at;
-                    state = self.scalar(Scalar::Number, base + end, out);
-                    taken = end;
-                }
-                b't' | b'f' | b'n' if state.takes_value() => {
-                    let Some((kind, end)) = literal(index.bytes(), at) else { break };
-                    self.token = base + at;
-                    state = self.scalar(kind, base + end, out);
-                    taken = end;
-                }
-                _ => {
-                    state = match grammar::step(state, byte) {
-                        Step::Go(next) => next,
-                        Step::Act(Act::Object) if self.frames.len() < self.depth => {
-                            self.open(Kind::Object, base + at, out)
-                        }
-                        Step::Act(Act::Array) if self.frames.len() < self.depth => {
-                            self.open(Kind::Array, base + at, out)
-                        }
-                        Step::Act(Act::Close) => self.close(base + at, out),
-                        Step::Act(_) => break,
-                    };
-                    taken = at + 1;
-                }
-            }
-            index.pass();
-            (state, taken) = follow(state, taken, index);
         }
-        self.state = state;
-        self.offset = base + taken;
-        taken
+        self.state = place.state;
+        self.offset = base + place.taken;
+        place.taken
     }
 
-    /// Takes at once the next child of an open container, with the comma after it, or with the bracket that opens it;
-    /// returns the state, up to where the bytes are taken, and the number of marks. `None` if nothing was taken: none is
-    /// due, a bracket closes the container, few marks are left, or something is wrong.
+    /// Takes children as long as the marks ahead reach; returns the number of marks, and whether more are needed.
+    ///
+    /// The branches are few and go by the kind of container, since what is guessed wrong costs more than what is computed.
     #[inline(always)]
-    fn child<S: Sink + ?Sized>(
+    fn children<S: Sink + ?Sized>(
         &mut self,
-        state: State,
+        place: &mut Place,
         base: usize,
         index: &Index<'_>,
         out: &mut Out<'_, S>,
-    ) -> Option<(State, usize, usize)> {
-        let marks = index.ahead()?;
-        if !state.takes_key() {
-            let is_child = state.takes_value() && !self.frames.is_empty();
-            return if is_child { self.value::<0, S>(marks, base, index, out) } else { None };
-        }
-        let [open, close, colon, ..] = marks;
+    ) -> (usize, bool) {
+        let mut marks = index.ahead();
+        let count = marks.len();
+        let Place { mut state, mut taken } = *place;
+        let is_short = loop {
+            let Some(ahead) = marks.first_chunk::<AHEAD>() else { break true };
+            let Some(frame) = self.frames.last() else { break false };
+            let kind = frame.kind;
+            let at = ahead[0].at();
+            let byte = index.byte(at);
+            // A child has ended at `end`, and has that many marks.
+            let (end, passed) = if byte == kind.closer_byte() && state.takes_closer() {
+                self.pop(base + at, out);
+                (at + 1, 1)
+            } else if !state.takes_child() {
+                if byte != b',' || !state.is_after_child() {
+                    break false;
+                }
+                (state, taken) = (next_child(kind), at + 1);
+                marks = marks.get(1..).unwrap_or_default();
+                continue;
+            } else {
+                if kind == Kind::Object {
+                    let Some(end) = self.key(ahead, base, index, out) else { break false };
+                    (state, taken) = (State::Value, end);
+                    marks = marks.get(3..).unwrap_or_default();
+                }
+                let Some([first, second, ..]) = marks.first_chunk::<{ AHEAD - 3 }>() else { break false };
+                let at = first.at();
+                let byte = index.byte(at);
+                if byte == b'"' {
+                    let close = second.at();
+                    if close >= index.bytes().len() {
+                        (state, taken) = self.cut_string(base, at, index, out);
+                        break false;
+                    }
+                    self.whole_string(Span { start: base + at, end: base + close + 1 }, out);
+                    (close + 1, 2)
+                } else if matches!(byte, b'{' | b'[') {
+                    if self.frames.len() >= self.depth {
+                        break false;
+                    }
+                    let kind = if byte == b'{' { Kind::Object } else { Kind::Array };
+                    (state, taken) = (self.open(kind, base + at, out), at + 1);
+                    marks = marks.get(1..).unwrap_or_default();
+                    continue;
+                } else {
+                    let Some((scalar, end)) = scalar(byte, at, kind, index) else { break false };
+                    let span = Span { start: base + at, end: base + end };
+                    out.tell(Event::Scalar { kind: scalar, span }, &self.frames);
+                    (end, 1)
+                }
+            };
+            marks = marks.get(passed..).unwrap_or_default();
+            (state, taken) = (self.value_ended(base + end), end);
+            if let Some((due, next)) = state.due()
+                && let [comma, rest @ ..] = marks
+                && index.byte(comma.at()) == due
+            {
+                (state, taken) = (next, comma.at() + 1);
+                marks = rest;
+            }
+        };
+        *place = Place { state, taken };
+        (count - marks.len(), is_short)
+    }
+
+    /// Takes a key with its colon; returns where that ends.
+    #[inline(always)]
+    fn key<S: Sink + ?Sized>(
+        &mut self,
+        ahead: &[Mark; AHEAD],
+        base: usize,
+        index: &Index<'_>,
+        out: &mut Out<'_, S>,
+    ) -> Option<usize> {
+        let [open, close, colon, ..] = ahead;
         if index.byte(open.at()) != b'"' || index.byte(colon.at()) != b':' {
             return None;
         }
@@ -135,50 +173,7 @@ impl Machine {
         let frame = self.frames.last_mut()?;
         (frame.key, frame.is_escaped) = (key, close.has_escape());
         out.tell(Event::Key(key), &self.frames);
-        self.value::<3, S>(marks, base, index, out).or(Some((State::Value, colon.at() + 1, 3)))
-    }
-
-    /// Takes the value that begins with mark `N`, as [`child`](Self::child) has it.
-    #[inline(always)]
-    fn value<const N: usize, S: Sink + ?Sized>(
-        &mut self,
-        marks: &[Mark; AHEAD],
-        base: usize,
-        index: &Index<'_>,
-        out: &mut Out<'_, S>,
-    ) -> Option<(State, usize, usize)> {
-        let at = marks[N].at();
-        let byte = index.byte(at);
-        let (end, comma) = match byte {
-            b'"' => {
-                let close = marks[N + 1].at();
-                if close >= index.bytes().len() {
-                    return None;
-                }
-                self.whole_string(Span { start: base + at, end: base + close + 1 }, out);
-                (close + 1, N + 2)
-            }
-            b'-' | b'0'..=b'9' => {
-                let end = index.number_end(at).filter(|&end| self.may_follow_value(index.byte(end)))?;
-                let span = Span { start: base + at, end: base + end };
-                out.tell(Event::Scalar { kind: Scalar::Number, span }, &self.frames);
-                (end, N + 1)
-            }
-            b't' | b'f' | b'n' => {
-                let (kind, end) = literal(index.bytes(), at)?;
-                out.tell(Event::Scalar { kind, span: Span { start: base + at, end: base + end } }, &self.frames);
-                (end, N + 1)
-            }
-            b'{' | b'[' if self.frames.len() < self.depth => {
-                let kind = if byte == b'{' { Kind::Object } else { Kind::Array };
-                return Some((self.open(kind, base + at, out), at + 1, N + 1));
-            }
-            _ => return None,
-        };
-        let after = self.value_ended(base + end);
-        let (due, next) = after.due()?;
-        let at = marks[comma].at();
-        if index.byte(at) == due { Some((next, at + 1, comma + 1)) } else { Some((after, end, comma)) }
+        Some(colon.at() + 1)
     }
 
     /// Emits a string that is a value, with its quotes.
@@ -192,44 +187,60 @@ impl Machine {
         out.tell(Event::StringEnd(span), &self.frames);
     }
 
-    /// Ends the open string, whose text begins at `start`; returns the state, and up to where the bytes are taken. Where
-    /// the end is not among the marks, that is in the string.
-    #[inline(always)]
-    fn end_string<S: Sink + ?Sized>(
+    /// Begins a string that is a value with the quote at `at`, whose end is not among the marks.
+    #[cold]
+    fn cut_string<S: Sink + ?Sized>(
         &mut self,
         base: usize,
-        start: usize,
-        index: &mut Index<'_>,
+        at: usize,
+        index: &Index<'_>,
         out: &mut Out<'_, S>,
     ) -> (State, usize) {
+        let state = self.open_string(base + at, State::Value, out);
+        (state, self.last_place(base, at + 1, index))
+    }
+
+    /// Returns up to where the open string is taken, where its end is not among the marks.
+    fn last_place(&mut self, base: usize, start: usize, index: &Index<'_>) -> usize {
+        let place = index.last_place(start);
+        if index.has_open_escape() {
+            self.pending_start = base + place;
+        }
+        place
+    }
+
+    /// Ends the string that is open before the bytes, or takes what there is of it.
+    fn end_string<S: Sink + ?Sized>(&mut self, base: usize, index: &mut Index<'_>, out: &mut Out<'_, S>) -> Place {
         let Some(close) = index.close() else {
-            let place = index.last_place(start);
-            if index.has_open_escape() {
-                self.pending_start = base + place;
-            }
-            return (State::Plain, place);
+            return Place { state: State::Plain, taken: self.last_place(base, 0, index) };
         };
         if close.has_escape() {
             self.pending_start = base + close.at();
         }
-        let state = self.quote(base + close.at(), out);
-        follow(state, close.at() + 1, index)
+        Place { state: self.quote(base + close.at(), out), taken: close.at() + 1 }
     }
 }
 
-/// Takes at once what nearly always follows a key or a value: a colon or a comma.
+/// Where a walk is: the state, and up to where the bytes are taken.
+struct Place {
+    state: State,
+    taken: usize,
+}
+
+/// Returns the number or literal that begins with `byte` at `at` and where it ends, if a byte follows that ends it in this
+/// kind of container.
 #[inline(always)]
-fn follow(state: State, taken: usize, index: &mut Index<'_>) -> (State, usize) {
-    let Some((due, next)) = state.due() else { return (state, taken) };
-    let at = index.peek();
-    if index.byte(at) != due {
-        return (state, taken);
-    }
-    index.pass();
-    (next, at + 1)
+fn scalar(byte: u8, at: usize, parent: Kind, index: &Index<'_>) -> Option<(Scalar, usize)> {
+    let (scalar, end) = match byte {
+        b'-' | b'0'..=b'9' => (Scalar::Number, index.number_end(at)?),
+        _ => literal(index.bytes(), at)?,
+    };
+    let after = index.byte(end);
+    let is_ended = after == b',' || after == parent.closer_byte() || matches!(after, b' ' | b'\n' | b'\r' | b'\t');
+    is_ended.then_some((scalar, end))
 }
 
-/// Returns the literal that begins at `at`, and where it ends, if a byte follows that ends it.
+/// Returns the literal that begins at `at`, and where it ends.
 #[inline(always)]
 fn literal(bytes: &[u8], at: usize) -> Option<(Scalar, usize)> {
     let rest = bytes.get(at..)?;
@@ -239,5 +250,14 @@ fn literal(bytes: &[u8], at: usize) -> Option<(Scalar, usize)> {
         b"fals" if rest.get(4) == Some(&b'e') => (Scalar::False, 5),
         _ => return None,
     };
-    matches!(rest.get(length)?, b',' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t').then_some((kind, at + length))
+    Some((kind, at + length))
+}
+
+/// Returns the state after the comma between two children.
+#[inline(always)]
+fn next_child(parent: Kind) -> State {
+    match parent {
+        Kind::Array => State::Value,
+        Kind::Object => State::Key,
+    }
 }
