@@ -242,6 +242,11 @@ pub struct ServerLimits {
     /// Models that have labels of their own in the metrics. Default 100: clients choose the names, and each one adds some
     /// hundred lines to what is read every few seconds. Further models share the label `other`.
     pub max_metric_models: usize,
+    /// Bytes of text that the page of the admin listener keeps of one answer, where it keeps text. Default 1 MiB: an answer of
+    /// 250,000 tokens.
+    pub max_page_answer_bytes: usize,
+    /// Bytes of text that it keeps of all answers together. Default 64 MiB. The oldest texts are dropped for new ones.
+    pub max_page_bytes: usize,
 }
 
 impl Default for ServerLimits {
@@ -259,6 +264,8 @@ impl Default for ServerLimits {
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(30),
             max_metric_models: 100,
+            max_page_answer_bytes: 1 << 20,
+            max_page_bytes: 64 << 20,
         }
     }
 }

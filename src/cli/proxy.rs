@@ -38,7 +38,8 @@ Then point any OpenAI client at it, with its own key:
     -d '{"model": "gpt-4.1-mini", "stream": true,
          "messages": [{"role": "user", "content": "A long list, as JSON"}]}'
 
-`/healthz` answers 200. With `--admin 127.0.0.1:7379`, `/metrics` and `/readyz` are there (docs/operating.md). After Ctrl-C or SIGTERM the proxy takes no new connections, and ends when the open answers have
+`/healthz` answers 200. `--admin 127.0.0.1:7379` opens a listener with a page of
+the answers, `/metrics` and `/readyz` (docs/operating.md). After Ctrl-C or SIGTERM the proxy takes no new connections, and ends when the open answers have
 ended; those that are open after 30 seconds (`drain_timeout`) are cut, and the exit code is 3. A second signal ends it at
 once. SIGHUP reads the file of `--config` again; so does `POST /reload` on the admin listener."#;
 
@@ -79,7 +80,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         hangups.reload(server.reloader(), has_file);
         console.note(format_args!("listening on {}, upstream {}", server.urls().join(" and "), upstream));
         if let Some(admin) = server.admin_addr() {
-            console.note(format_args!("metrics and readiness on http://{admin}"));
+            console.note(format_args!("page, metrics and readiness on http://{admin}"));
         }
         first.await;
         let again = interrupted()?;
@@ -280,6 +281,7 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .adapt(config.proxy.adapt.unwrap_or_default())
         .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
         .admin(config.proxy.admin)
+        .page_answers(config.proxy.page_answers.unwrap_or_default())
         .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
         .repair(config.proxy.repair.unwrap_or_default())
 }

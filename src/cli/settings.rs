@@ -85,9 +85,13 @@ struct Listening {
     /// The private key of that certificate, in PEM.
     #[arg(long, value_name = "FILE", env = "RESTITCH_TLS_KEY")]
     tls_key: Option<PathBuf>,
-    /// The address of a second listener, for metrics (`/metrics`) and readiness (`/readyz`). [default: there is none]
+    /// The address of a second listener, for a page of the answers (`/`), metrics (`/metrics`) and readiness (`/readyz`).
+    /// [default: there is none]
     #[arg(long, value_name = "ADDRESS", env = "RESTITCH_ADMIN")]
     admin: Option<SocketAddr>,
+    /// Keep the text of the last N answers in memory and show it on that page. [default: 0, the page shows no text]
+    #[arg(long, value_name = "N", env = "RESTITCH_PAGE_ANSWERS")]
+    page_answers: Option<usize>,
 }
 
 /// Who is trusted: clients by their token, the upstream by its certificate.
@@ -185,6 +189,7 @@ impl Settings {
         proxy.tls_cert = listening.tls_cert.or(proxy.tls_cert.take());
         proxy.tls_key = listening.tls_key.or(proxy.tls_key.take());
         proxy.admin = listening.admin.or(proxy.admin);
+        proxy.page_answers = listening.page_answers.or(proxy.page_answers);
         proxy.upstream = self.upstream.clone().or(proxy.upstream.take());
         proxy.threads = self.threads.or(proxy.threads);
         proxy.adapt = self.adapt.or(proxy.adapt);

@@ -90,6 +90,8 @@ limits! {
         write_timeout: PositiveSeconds,
         drain_timeout: PositiveSeconds,
         max_metric_models: usize,
+        max_page_answer_bytes: usize,
+        max_page_bytes: usize,
     }
 }
 

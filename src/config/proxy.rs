@@ -31,6 +31,9 @@ pub struct Proxy {
     /// The address of the listener for metrics and readiness. Not set: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin: Option<SocketAddr>,
+    /// How many of the last answers keep their text, for the page of that listener.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_answers: Option<usize>,
     /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
@@ -99,6 +102,7 @@ impl Proxy {
             tls_cert: self.tls_cert.clone(),
             tls_key: self.tls_key.clone(),
             admin: self.admin,
+            page_answers: self.page_answers.or(Some(0)),
             upstream: self.upstream.clone(),
             threads: self.threads.or_else(|| Some(Self::default_threads())),
             adapt: self.adapt.or(Some(false)),

@@ -1,9 +1,11 @@
-//! The listener for the operator's tools: metrics, and whether the proxy is ready. It reads no token, so it is meant for an
-//! address that only they reach.
+//! The listener for the operator and their tools: the page, metrics, and whether the proxy is ready. It reads no token, so it is
+//! meant for an address that only they reach.
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, ORIGIN};
@@ -17,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::listen::ACCEPT_RETRY;
+use super::page::{IsFollowed, Page};
 use super::reload::{Current, ReloadError, Reloader};
 use super::serve::HEALTH;
 use crate::client::Body;
@@ -33,14 +36,15 @@ impl Admin {
         let listener = TcpListener::bind(addr).await.map_err(named)?;
         let addr = listener.local_addr().map_err(named)?;
         if !addr.ip().to_canonical().is_loopback() {
-            tracing::warn!(%addr, "everybody who reaches this address may read the metrics: listen on 127.0.0.1");
+            tracing::warn!(%addr, "everybody who reaches this address may read the metrics and the page, and stop answers: listen on 127.0.0.1");
         }
         Ok(Self { listener, addr })
     }
 
     /// Serves for ever. `stopped`: set, or without a sender, once the proxy takes no more connections.
     pub(super) async fn serve(self, current: Current, reloader: Reloader, stopped: watch::Receiver<bool>) {
-        let state = Arc::new(State { current, reloader, stopped, reached: Mutex::default() });
+        let page = current.get().shared.answers.clone().map(|answers| Page::new(answers, self.addr));
+        let state = Arc::new(State { current, page, reloader, stopped, reached: Mutex::default() });
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -60,6 +64,7 @@ impl Admin {
 /// What the answers are made from.
 struct State {
     current: Current,
+    page: Option<Page>,
     reloader: Reloader,
     stopped: watch::Receiver<bool>,
     /// When the upstream was tried last, and why it was not reached.
@@ -69,13 +74,24 @@ struct State {
 /// Serves one request. Each has a connection of its own, so that unused connections leave room for others.
 async fn connection(stream: TcpStream, state: Arc<State>) {
     let head_timeout = state.current.get().limits.server.head_timeout.min(CONNECTION);
+    let is_followed = Arc::new(AtomicBool::new(false));
+    let follows = Arc::clone(&is_followed);
     let service = service_fn(move |request| {
-        let state = Arc::clone(&state);
-        async move { Ok::<_, std::convert::Infallible>(state.respond(&request).await) }
+        let (state, follows) = (Arc::clone(&state), Arc::clone(&follows));
+        async move {
+            let response = state.respond(&request).await;
+            follows.store(response.extensions().get::<IsFollowed>().is_some(), Ordering::Relaxed);
+            Ok::<_, std::convert::Infallible>(response)
+        }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(head_timeout).keep_alive(false);
-    match timeout(CONNECTION, builder.serve_connection(TokioIo::new(stream), service)).await {
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut served = timeout(CONNECTION, serving.as_mut()).await;
+    if served.is_err() && is_followed.load(Ordering::Relaxed) {
+        served = timeout(FOLLOWED, serving).await;
+    }
+    match served {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a connection of the admin listener ended early"),
         Err(_) => tracing::debug!("a connection of the admin listener took too long"),
@@ -85,11 +101,16 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
 impl State {
     async fn respond<B>(&self, request: &Request<B>) -> Response<Body> {
         let path = request.uri().path();
+        if let Some(page) = &self.page
+            && let Some(response) = page.respond(request, &self.current.get().access.hosts)
+        {
+            return response;
+        }
         if path == RELOAD {
             return self.reload(request).await;
         }
         if !matches!(path, METRICS | HEALTH | READY) {
-            return plain(StatusCode::NOT_FOUND, format!("there is {METRICS}, {HEALTH}, {READY} and {RELOAD}\n"));
+            return plain(StatusCode::NOT_FOUND, format!("there is /, {METRICS}, {HEALTH}, {READY} and {RELOAD}\n"));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return wrong_method("GET, HEAD");
@@ -183,6 +204,8 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 const MOST_CONNECTIONS: usize = 16;
 /// How long a connection may take in all.
 const CONNECTION: Duration = Duration::from_secs(10);
+/// How long a reader may follow an answer. The page asks again then.
+const FOLLOWED: Duration = Duration::from_secs(600);
 /// How long a connection to the upstream may take.
 const REACH: Duration = Duration::from_secs(2);
 /// How long it counts that the upstream was reached, or was not.

@@ -116,7 +116,7 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
     drop(proxy);
     let service = service_fn(move |request| {
         let (proxy, cut, answering) = (current.get(), cut.clone(), activity.begin());
-        let exchange = Arc::new(Exchange::begin(&request, proxy.shared.metrics.clone()));
+        let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
         let line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
         async move {
             // hyper keeps room for the future of an answer as long as the connection lives: 5.6 KiB, boxed a pointer.

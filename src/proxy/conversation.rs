@@ -11,6 +11,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyStream;
 
 use super::Proxy;
+use super::answers::{Answer, Stoppable, Watched};
 use super::body::Punctual;
 use super::encoding::{self, DecodedBody};
 use super::exchange::Exchange;
@@ -70,6 +71,7 @@ impl std::fmt::Display for CallError {
         match &self.0 {
             CallEnd::Error(reason) | CallEnd::Rejected { reason, .. } => f.write_str(reason),
             CallEnd::Overloaded => f.write_str("most calls to the upstream fail"),
+            CallEnd::Stopped => f.write_str("the answer was stopped"),
             _ => f.write_str("the upstream broke off"),
         }
     }
@@ -169,8 +171,9 @@ impl Conversation {
         let media_type = media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
         let framing = media_type.and_then(|media_type| self.framing(media_type));
         if framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
-            return passed(response, &self.limits.transport);
+            return stoppable(response, self.exchange.answer(), &self.limits.transport);
         }
+        let (exchange, limits) = (Arc::clone(&self.exchange), self.limits.transport.clone());
         match encoding::decoded(response) {
             Ok(response) => match framing {
                 Some(framing) => self.stream(response, framing),
@@ -181,7 +184,7 @@ impl Conversation {
                     encoding = unknown.name,
                     "an answer passes as it came, cut or not: its encoding is not known"
                 );
-                passed(unknown.response, &self.limits.transport)
+                stoppable(unknown.response, exchange.answer(), &limits)
             }
         }
     }
@@ -194,7 +197,8 @@ impl Conversation {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (proxy, exchange) = (Arc::clone(&self.proxy), Arc::clone(&self.exchange));
-        let (dialect, relay) = (self.dialect, self.relay(framing));
+        let (dialect, relay, answer) = (self.dialect, self.relay(framing), self.exchange.answer());
+        let limits = self.proxy.limits.clone();
         let kept = self.kept_stream().map(StopOnDrop);
         let conversation: Arc<Self> = Arc::from(self);
         let reopen = move |retry: Retry| {
@@ -208,7 +212,8 @@ impl Conversation {
             }
             proxy.observed(output, &exchange);
         });
-        Response::from_parts(parts, Body::stream(BrokenOff { stream: stitch, is_lost, _kept: kept }))
+        let stream = Watched::new(stitch, answer, (dialect, framing), &limits);
+        Response::from_parts(parts, Body::stream(BrokenOff { stream, is_lost, _kept: kept }))
     }
 
     /// Returns how a stream of a media type is divided into events. `None`: no stream was asked for, or the API has none of
@@ -293,6 +298,14 @@ impl Conversation {
 /// Returns whether a status says that the request's body is wrong.
 pub(super) fn is_invalid_request(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
+}
+
+/// Passes a response on as it came, until the operator ends it.
+fn stoppable(response: Response<Received>, answer: Option<Arc<Answer>>, limits: &TransportLimits) -> Response<Body> {
+    match answer {
+        Some(answer) => response.map(|body| Body::wrap(Stoppable::new(punctual(body, limits), answer.stopped()))),
+        None => passed(response, limits),
+    }
 }
 
 /// Passes a response on as it came, unless its body is silent for too long.

@@ -12,9 +12,11 @@ use tokio::time::Instant;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
+use super::answers::{self, Answer, Answers, Asked, Stopped};
 use super::measured::{AnswerEnd, LEFT, Measured, Way};
 use super::metrics::Metrics;
 use super::route::Route;
+use super::shared::Shared;
 use super::upstream::random_name;
 use crate::client::Error;
 use crate::provider::Dialect;
@@ -24,7 +26,9 @@ use crate::session::{CutCause, Outcome, SessionEvent};
 
 /// One request and its answer. Whoever answers notes here what it learns.
 pub(super) struct Exchange {
-    /// Carries the id of the request.
+    /// The id of the request.
+    id: String,
+    /// Carries the id.
     span: Span,
     began: Instant,
     method: Method,
@@ -33,6 +37,8 @@ pub(super) struct Exchange {
     facts: Mutex<Facts>,
     /// `None`: nothing is measured.
     metrics: Option<Arc<Metrics>>,
+    /// `None`: there is no page.
+    answers: Option<Arc<Answers>>,
 }
 
 /// What is known of the answer.
@@ -51,12 +57,14 @@ struct Facts {
     outcome: Option<Outcome>,
     /// What the metrics are to get. `None`: nothing is measured, or the request is of no API.
     measured: Option<Measured>,
+    /// What the page shows. `None`: there is no page, or the request is of no API.
+    answer: Option<Arc<Answer>>,
 }
 
 impl Exchange {
     /// Begins with a request. Its id is that of `x-request-id`, if that is short and plain, else a new one. A `traceparent`
     /// ([W3C Trace Context](https://www.w3.org/TR/trace-context/)) names the trace.
-    pub(super) fn begin<B>(request: &Request<B>, metrics: Option<Arc<Metrics>>) -> Self {
+    pub(super) fn begin<B>(request: &Request<B>, shared: &Shared) -> Self {
         let headers = request.headers();
         let id = text(headers, "x-request-id").filter(|id| is_plain(id)).map_or_else(random_name, str::to_owned);
         let span = tracing::info_span!("request", id = %id, trace = Empty);
@@ -64,12 +72,14 @@ impl Exchange {
             span.record("trace", display(trace));
         }
         Self {
+            id,
             span,
             began: Instant::now(),
             method: request.method().clone(),
             path: shortened(request.uri().path()),
             facts: Mutex::default(),
-            metrics,
+            metrics: shared.metrics.clone(),
+            answers: shared.answers.clone(),
         }
     }
 
@@ -89,8 +99,22 @@ impl Exchange {
     pub(super) fn note_request(&self, dialect: Dialect, host: &str, model: &str, is_stream: bool) {
         let metrics = self.metrics.clone();
         let measured = metrics.map(|metrics| Measured::new(metrics, dialect, host, model, is_stream));
+        let model = shortened(model);
+        let asked = || Asked { request_id: self.id.clone(), dialect, model: model.clone(), is_stream };
+        let answer = self.answers.as_ref().map(|answers| answers.begin(asked()));
         let mut facts = self.facts();
-        (facts.dialect, facts.model, facts.measured) = (Some(dialect), Some(shortened(model)), measured);
+        (facts.dialect, facts.model, facts.measured, facts.answer) = (Some(dialect), Some(model), measured, answer);
+    }
+
+    /// Returns what the page shows of the answer.
+    pub(super) fn answer(&self) -> Option<Arc<Answer>> {
+        self.answers.as_ref()?;
+        self.facts().answer.clone()
+    }
+
+    /// Returns what is ready when the operator ends the answer.
+    pub(super) fn stopped(&self) -> Stopped {
+        self.answer().map_or_else(Stopped::never, |answer| answer.stopped())
     }
 
     /// Returns whether calls are measured.
@@ -101,6 +125,7 @@ impl Exchange {
     /// Notes that an upstream call is made.
     pub(super) fn note_call(&self, way: Way) {
         self.measure(|measured| measured.begin_call(way));
+        self.answer().iter().for_each(|answer| answer.note_call(way.as_str()));
     }
 
     /// Notes what answers the upstream call: the head of a response, or an error.
@@ -111,6 +136,7 @@ impl Exchange {
             Err(_) => Err("connection"),
         };
         self.measure(|measured| measured.note_head(head));
+        self.answer().iter().for_each(|answer| answer.note_head(head));
     }
 
     /// Notes the first bytes of an upstream call's stream.
@@ -140,6 +166,7 @@ impl Exchange {
     /// Notes what an answer goes through.
     pub(super) fn note_output(&self, output: &Output) {
         self.measure(|measured| measured.note_output(output));
+        self.answer().iter().for_each(|answer| answer.note_output(output));
         match output {
             Output::Event(SessionEvent::Cut { end, .. }) => {
                 self.facts().causes.extend(end.cause().map(CutCause::as_str));
@@ -198,7 +225,9 @@ impl AccessLine {
     fn note_bytes(&mut self, bytes: usize) {
         let now = Instant::now();
         if self.first_byte.is_none() {
-            self.first_byte = Some(now.duration_since(self.exchange.began));
+            let first_byte = now.duration_since(self.exchange.began);
+            self.first_byte = Some(first_byte);
+            self.exchange.answer().iter().for_each(|answer| answer.note_first_byte(first_byte));
         } else {
             self.longest_silence = self.longest_silence.max(now.duration_since(self.last));
         }
@@ -245,6 +274,16 @@ impl AccessLine {
     }
 }
 
+impl End {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Left => LEFT,
+            Self::Whole => "whole",
+            Self::Broken => "broken",
+        }
+    }
+}
+
 impl Drop for AccessLine {
     fn drop(&mut self) {
         let Exchange { span, began, method, path, .. } = &*self.exchange;
@@ -255,6 +294,10 @@ impl Drop for AccessLine {
                 facts.upstream.as_deref(),
                 facts.status,
             );
+        }
+        if let Some(answer) = facts.answer.take() {
+            let (how, bytes) = (self.end.as_str(), self.bytes);
+            answer.end(answers::End { status: facts.status, how, bytes, duration: began.elapsed() });
         }
         if let Some(measured) = facts.measured.take() {
             measured.end(&self.measured_end(&facts));
@@ -285,11 +328,7 @@ impl Drop for AccessLine {
             first_byte_ms = self.first_byte.map(milliseconds),
             longest_silence_ms = milliseconds(self.longest_silence),
             duration_ms = milliseconds(began.elapsed()),
-            end = match self.end {
-                End::Left => "left",
-                End::Whole => "whole",
-                End::Broken => "broken",
-            },
+            end = self.end.as_str(),
             "answered"
         );
     }

@@ -71,7 +71,10 @@ async fn send(conversation: &Conversation) -> Result<Response<Received>, Respons
     conversation.show_request(0, &conversation.body);
     let body = Body::full(conversation.body.clone());
     conversation.exchange.note_call(Way::First);
-    let sent = upstream::send(&conversation.route.client, &conversation.head, body, conversation.patience()).await;
+    let sent = tokio::select! {
+        sent = upstream::send(&conversation.route.client, &conversation.head, body, conversation.patience()) => sent,
+        () = conversation.exchange.stopped() => return Err(STOPPED.answer(Some(conversation.dialect))),
+    };
     conversation.exchange.note_head(&sent);
     let status = sent.as_ref().ok().map(Response::status);
     status.into_iter().for_each(|status| conversation.exchange.note_upstream(status));
@@ -82,6 +85,11 @@ async fn send(conversation: &Conversation) -> Result<Response<Received>, Respons
 /// The response header that names a member of the request, or a header, that the proxy has changed.
 const ADAPTED: HeaderName = HeaderName::from_static("x-restitch-adapted");
 
+const STOPPED: Refusal = Refusal::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "stopped",
+    "the operator of the proxy has stopped this answer before it began",
+);
 const UPSTREAM_BROKE_OFF: Refusal = Refusal::new(
     StatusCode::BAD_GATEWAY,
     "upstream_broke_off",

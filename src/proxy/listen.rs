@@ -15,6 +15,7 @@ use tokio::time::{Duration, sleep, timeout};
 
 use super::Proxy;
 use super::admin::Admin;
+use super::answers::Answers;
 use super::connections::Connections;
 use super::gate::{Gate, Peer, Permit};
 use super::listener::{Accepted, Listener};
@@ -139,6 +140,7 @@ async fn start(
         admin_addr = Some(listener.addr);
         let metrics = Metrics::new(proxy.limits.server.max_metric_models);
         proxy.shared.metrics = Some(Arc::new(metrics));
+        proxy.shared.answers = Some(Arc::new(Answers::new(proxy.page_answers, &proxy.limits.server)));
     }
     let threads: Vec<_> = (0..proxy.threads).map(|_| Current::new(proxy.apart())).collect();
     let loader = proxy.loader.clone();

@@ -71,7 +71,7 @@ impl Way {
         }
     }
 
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
             Self::Original => "original",

@@ -10,6 +10,7 @@
 
 mod access;
 mod admin;
+mod answers;
 mod body;
 mod breaker;
 mod connections;
@@ -25,6 +26,7 @@ mod listen;
 mod listener;
 mod measured;
 mod metrics;
+mod page;
 mod refusal;
 mod reload;
 mod route;
@@ -95,6 +97,8 @@ pub struct Proxy {
     admin: Option<SocketAddr>,
     /// Reads the configuration again.
     loader: Option<Loader>,
+    /// How many of the last answers keep their text for its page.
+    page_answers: usize,
 }
 
 /// How requests are adapted to their models, and how the rest of an answer is asked for.
@@ -140,6 +144,7 @@ impl Proxy {
             threads: 0,
             admin: None,
             loader: None,
+            page_answers: 0,
         }
     }
 
@@ -181,6 +186,13 @@ impl Proxy {
     #[must_use]
     pub fn loader(mut self, loader: Loader) -> Self {
         self.loader = Some(loader);
+        self
+    }
+
+    /// Sets how many of the last answers keep their text, which the page of the admin listener then shows. Default: 0.
+    #[must_use]
+    pub fn page_answers(mut self, most: usize) -> Self {
+        self.page_answers = most;
         self
     }
 

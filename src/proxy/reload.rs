@@ -100,10 +100,12 @@ impl Proxy {
     /// Keeps what lasts as long as the process.
     fn keep(&mut self, old: &Self) {
         self.shared = old.shared.clone();
-        (self.threads, self.admin) = (old.threads, old.admin);
+        (self.threads, self.admin, self.page_answers) = (old.threads, old.admin, old.page_answers);
         // What is not set by it is compared with the next one.
         let (own, old) = (&mut self.limits, &old.limits);
         own.server.max_unfinished_bytes = old.server.max_unfinished_bytes;
+        own.server.max_page_answer_bytes = old.server.max_page_answer_bytes;
+        own.server.max_page_bytes = old.server.max_page_bytes;
         own.server.max_metric_models = old.server.max_metric_models;
         own.continuation.max_hint_age = old.continuation.max_hint_age;
         own.continuation.overload_window = old.continuation.overload_window;
@@ -117,6 +119,9 @@ impl Proxy {
             ("threads", self.threads != other.threads),
             ("admin", self.admin != other.admin),
             ("max_unfinished_bytes", own.server.max_unfinished_bytes != others.server.max_unfinished_bytes),
+            ("page_answers", self.page_answers != other.page_answers),
+            ("max_page_answer_bytes", own.server.max_page_answer_bytes != others.server.max_page_answer_bytes),
+            ("max_page_bytes", own.server.max_page_bytes != others.server.max_page_bytes),
             ("max_metric_models", own.server.max_metric_models != others.server.max_metric_models),
             ("max_hint_age", own.continuation.max_hint_age != others.continuation.max_hint_age),
             ("overload_window", own.continuation.overload_window != others.continuation.overload_window),

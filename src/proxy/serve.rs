@@ -124,7 +124,7 @@ async fn dispatch(
 #[cfg(feature = "cli")]
 pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<bytes::Bytes>) -> Response<Body> {
     let route = Arc::clone(&proxy.base);
-    let exchange = Arc::new(Exchange::begin(&request, proxy.shared.metrics.clone()));
+    let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
     let (parts, body) = request.into_parts();
     match dialect.wire().parse(parts.uri.path(), &body) {
         Some(request) => {

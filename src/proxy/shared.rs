@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::time::Instant;
 
+use super::answers::Answers;
 use super::breaker::Breaker;
 use super::gate::Unfinished;
 use super::metrics::Metrics;
@@ -28,6 +29,8 @@ pub(super) struct Shared {
     pub(super) unfinished: Unfinished,
     /// Set where the admin listener shows them.
     pub(super) metrics: Option<Arc<Metrics>>,
+    /// Set where the admin listener has a page of them.
+    pub(super) answers: Option<Arc<Answers>>,
 }
 
 impl Shared {
@@ -40,13 +43,14 @@ impl Shared {
             tap: None,
             unfinished: Unfinished::new(limits.server.max_unfinished_bytes),
             metrics: None,
+            answers: None,
         }
     }
 
     /// Sets the limits. What was recorded is forgotten.
     pub(super) fn limit(&mut self, limits: &Limits) {
-        let Self { observer, tap, metrics, .. } = self.clone();
-        *self = Self { observer, tap, metrics, ..Self::new(limits) };
+        let Self { observer, tap, metrics, answers, .. } = self.clone();
+        *self = Self { observer, tap, metrics, answers, ..Self::new(limits) };
     }
 
     /// Corrects what the table says about a model at a host by what refusals have said.

@@ -5,7 +5,7 @@ use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tokio::time::{Instant, sleep_until};
 
-use super::body::Collected;
+use super::body::{Collected, ReadError};
 use super::conversation::Conversation;
 use super::encoding::DecodedBody;
 use crate::client::Body;
@@ -21,7 +21,16 @@ impl Conversation {
         let origin = Instant::now();
         let mut answer = Bytes::new();
         let timeouts = Some((limits.transport.longest_silence(), limits.transport.idle_timeout));
-        match Collected::read(body, limits.parser.max_event_bytes, timeouts).await {
+        let mut stop = self.exchange.stopped();
+        let mut is_stopped = false;
+        let read = tokio::select! {
+            read = Collected::read(body, limits.parser.max_event_bytes, timeouts) => read,
+            () = &mut stop => {
+                is_stopped = true;
+                Err(ReadError::Dropped)
+            }
+        };
+        match read {
             Ok(Collected::Whole(body)) => match String::from_utf8(body.into()) {
                 Ok(body) => whole.handle_body(origin.elapsed(), body),
                 // This is not JSON, so there is nothing to continue, and every byte passes.
@@ -40,8 +49,12 @@ impl Conversation {
             self.proxy.observed(&output, &self.exchange);
             match output {
                 Output::Call { request, at } => {
-                    sleep_until(origin + at).await;
+                    if is_stopped {
+                        whole.handle_end(origin.elapsed(), CallEnd::Stopped);
+                        continue;
+                    }
                     let call = async {
+                        sleep_until(origin + at).await;
                         let response = self.call(&request).await?;
                         match Collected::read(response.into_body(), limits.parser.max_event_bytes, timeouts).await {
                             // U+FFFD in place of what is not UTF-8 would be a document that nobody wrote.
@@ -54,13 +67,21 @@ impl Conversation {
                             Err(unread) => Err(unread.end()),
                         }
                     };
-                    match call.await {
+                    let answered = tokio::select! {
+                        answered = call => answered,
+                        () = &mut stop => Err(CallEnd::Stopped),
+                    };
+                    is_stopped = matches!(answered, Err(CallEnd::Stopped));
+                    match answered {
                         Ok(body) => whole.handle_body(origin.elapsed(), body),
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }
                 }
                 Output::Bytes(body) => {
                     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+                    if let Some(answer) = self.exchange.answer() {
+                        answer.add_body(&String::from_utf8_lossy(&body));
+                    }
                     answer = body;
                 }
                 Output::Done { outcome, .. } => {

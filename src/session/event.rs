@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{CallEnd, ContinuationMode, FailureReason, Outcome, StopReason};
 use crate::json::repair::Repair;
 use crate::splice::Seam;
+use crate::splice::candidate::Candidate;
 
 /// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,8 @@ pub enum SessionEvent {
         seam: Seam,
         /// From the end of the call before to the first text that was certain.
         elapsed: Duration,
+        /// The places where it could have begun, with their scores, the one that won first.
+        candidates: Vec<Candidate>,
     },
     /// A mistake in the text was repaired; see [`Session::set_repair`](super::Session::set_repair).
     Repaired {
@@ -93,7 +96,7 @@ impl SessionEvent {
                 "event": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
                 "at_ms": millis(*at),
             }),
-            Self::Joined { call, seam, elapsed } => json!({
+            Self::Joined { call, seam, elapsed, .. } => json!({
                 "event": "joined", "call": call, "offset": seam.offset, "path": seam.path,
                 "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "held": seam.pending,
                 "decided": seam.decided, "posterior": seam.posterior, "ambiguous": seam.ambiguous,

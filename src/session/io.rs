@@ -52,6 +52,9 @@ pub enum CallEnd {
     /// The call was not made, since most calls to the upstream fail. The session gives up:
     /// [`StopReason::Overload`](super::StopReason::Overload).
     Overloaded,
+    /// The call was not made, since the operator has stopped the answer. The session gives up:
+    /// [`StopReason::Stopped`](super::StopReason::Stopped).
+    Stopped,
 }
 
 impl CallEnd {
@@ -65,6 +68,7 @@ impl CallEnd {
             Self::TimedOut => "silent",
             Self::Rejected { .. } | Self::PrefillRejected(_) => "rejected",
             Self::Overloaded => "overloaded",
+            Self::Stopped => "stopped",
         }
     }
 
@@ -78,7 +82,9 @@ impl CallEnd {
             Self::Dropped => Some(CutCause::Drop),
             Self::Error(_) => Some(CutCause::InBand),
             Self::TimedOut => Some(CutCause::Idle),
-            Self::Finished(_) | Self::Rejected { .. } | Self::PrefillRejected(_) | Self::Overloaded => None,
+            Self::Finished(_) | Self::Rejected { .. } | Self::PrefillRejected(_) | Self::Overloaded | Self::Stopped => {
+                None
+            }
         }
     }
 }

@@ -13,8 +13,10 @@ use crate::splice::{Seam, Splice, SpliceError};
 impl Session {
     /// The open call has ended.
     pub(super) fn end(&mut self, now: Duration, end: &CallEnd) {
-        if *end == CallEnd::Overloaded {
-            return self.give_up_unasked();
+        match end {
+            CallEnd::Overloaded => return self.give_up_unasked(StopReason::Overload),
+            CallEnd::Stopped => return self.give_up_unasked(StopReason::Stopped),
+            _ => {}
         }
         self.end_of_part(now);
         self.count_tokens();
@@ -77,11 +79,11 @@ impl Session {
     }
 
     /// Gives up, since the call that was asked for was not made.
-    fn give_up_unasked(&mut self) {
+    fn give_up_unasked(&mut self, reason: StopReason) {
         if !self.is_done() {
             self.tally.continuations = self.tally.continuations.saturating_sub(1);
             self.tally.tokens.truncate(self.tally.tokens.len().saturating_sub(1).max(1));
-            self.give_up(StopReason::Overload, None);
+            self.give_up(reason, None);
         }
     }
 
@@ -127,7 +129,7 @@ impl Session {
             return self.failed(now, FailureReason::Schema(path), end);
         }
         match splice.seam() {
-            Some(seam) if !is_reported => self.joined(now, seam.clone()),
+            Some(seam) if !is_reported => self.joined(now, seam.clone(), splice.candidates().to_vec()),
             // An ellipsis in place of the last elements comes long after the seam.
             Some(seam) => self.tally.early_end = self.tally.early_end.saturating_add(u32::from(seam.early_end)),
             None => {}

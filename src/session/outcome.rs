@@ -178,6 +178,8 @@ pub enum StopReason {
     /// Most calls to the upstream fail, so no further call was made:
     /// [`ContinuationLimits::overload_window`](crate::ContinuationLimits::overload_window).
     Overload,
+    /// The operator has stopped the answer.
+    Stopped,
     /// The reader left before the stream's end.
     Abandoned,
 }
@@ -196,6 +198,7 @@ impl StopReason {
             Self::Finish => "finish",
             Self::Text => "text",
             Self::Overload => "overload",
+            Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
         }
     }

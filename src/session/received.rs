@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{ContinuationMode, Output, Part, Phase, Session, SessionEvent};
 use crate::context;
 use crate::json::repair::Repair;
+use crate::splice::candidate::Candidate;
 use crate::splice::{Expect, Seam, Splice, SpliceRequest};
 
 impl Session {
@@ -79,7 +80,8 @@ impl Session {
         }
         if let Some(seam) = open.splice.seam().filter(|_| !open.is_reported).cloned() {
             open.is_reported = true;
-            self.joined(now, seam);
+            let candidates = open.splice.candidates().to_vec();
+            self.joined(now, seam, candidates);
         }
         self.give_out(before);
     }
@@ -104,11 +106,11 @@ impl Session {
         self.outputs.push_back(Output::Event(event));
     }
 
-    pub(super) fn joined(&mut self, now: Duration, seam: Seam) {
+    pub(super) fn joined(&mut self, now: Duration, seam: Seam, candidates: Vec<Candidate>) {
         self.tally.ambiguous = self.tally.ambiguous.saturating_add(u32::from(seam.ambiguous));
         self.tally.early_end = self.tally.early_end.saturating_add(u32::from(seam.early_end));
         let (call, elapsed) = (self.tally.continuations, now.saturating_sub(self.clock.cut_at));
-        self.event(SessionEvent::Joined { call, seam, elapsed });
+        self.event(SessionEvent::Joined { call, seam, elapsed, candidates });
     }
 
     /// Gives out the text that was added to the document after `before`.

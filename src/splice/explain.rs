@@ -55,6 +55,12 @@ pub(super) struct Candidates {
     is_crowded: bool,
 }
 
+impl Candidates {
+    pub(super) fn as_slice(&self) -> &[Candidate] {
+        &self.list
+    }
+}
+
 /// The candidates with what became of them, the winner first.
 pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candidates {
     let won = winner.and_then(|winner| deciding.attempts.get(winner));

@@ -124,6 +124,11 @@ impl Splice {
         self.request.expect
     }
 
+    /// Returns the places that were tried, once it is decided, the one that won first. Empty where nothing was delivered.
+    pub(crate) fn candidates(&self) -> &[Candidate] {
+        self.candidates.as_slice()
+    }
+
     /// Returns the anchor that the fragment is expected to repeat; `None` where nothing was delivered.
     pub fn anchor(&self) -> Option<&Anchor> {
         self.anchor.as_ref()

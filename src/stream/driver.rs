@@ -78,6 +78,8 @@ pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) outcome: Option<Outcome>,
     /// Whether the engine has been told that the first call is open.
     started: bool,
+    /// No further call is made.
+    is_stopped: bool,
     /// When the adapter was created.
     origin: Instant,
     timer: Option<Pin<Box<Sleep>>>,
@@ -108,6 +110,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             error: None,
             outcome: None,
             started: false,
+            is_stopped: false,
             origin: Instant::now(),
             timer: None,
         }
@@ -125,7 +128,12 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 return Poll::Ready(None);
             }
             let now = self.origin.elapsed();
-            if let Some((request, _)) = self.call.take_if(|(_, at)| *at <= now) {
+            let is_stopped = self.is_stopped;
+            if let Some((request, _)) = self.call.take_if(|(_, at)| is_stopped || *at <= now) {
+                if is_stopped {
+                    self.engine.rejected(now, CallEnd::Stopped);
+                    continue;
+                }
                 let retry = Retry::new(request, Arc::clone(&self.capability)).with_dialect(self.dialect);
                 self.is_prefill = retry.is_prefill();
                 self.opening = Some((self.reopen)(retry));
@@ -134,6 +142,18 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 continue;
             }
             return Poll::Pending;
+        }
+    }
+
+    /// Ends the open call as a lost connection, and makes no further one. The answer ends with the next polls.
+    #[cfg(feature = "proxy")]
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+        let now = self.origin.elapsed();
+        if self.opening.take().is_some() {
+            self.engine.rejected(now, CallEnd::Stopped);
+        } else if self.upstream.take().is_some() {
+            self.engine.transport_end(now, TransportEnd::Dropped);
         }
     }
 

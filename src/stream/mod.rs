@@ -111,6 +111,11 @@ impl<'a, E> Stitch<'a, E> {
     pub(crate) fn observe_all(self, observer: impl FnMut(&relay::Output) + Send + 'a) -> Self {
         self.observe_outputs(observer)
     }
+
+    /// Gives the answer up: ends the open call, and makes no further one. The next items are the end of the answer.
+    pub(crate) fn stop(&mut self) {
+        self.0.stop();
+    }
 }
 
 impl Engine for Relay {

@@ -628,6 +628,7 @@ mod commands {
             ("RESTITCH_LOG", "debug"),
             ("RESTITCH_LISTEN", "127.0.0.1:5"),
             ("RESTITCH_ADMIN", "127.0.0.1:6"),
+            ("RESTITCH_PAGE_ANSWERS", "20"),
             ("RESTITCH_ON_GIVE_UP", "close"),
             ("RESTITCH_REPAIR", "syntax"),
         ];
@@ -647,6 +648,8 @@ mod commands {
         assert_eq!(flag.proxy.listen, Some("127.0.0.1:5".parse().unwrap()));
         assert_eq!((file.proxy.admin, flag.proxy.admin), (None, Some("127.0.0.1:6".parse().unwrap())));
         assert_eq!(show(&["--admin", "[::1]:7"], &variables).proxy.admin, Some("[::1]:7".parse().unwrap()));
+        assert_eq!((file.proxy.page_answers, flag.proxy.page_answers), (Some(0), Some(20)));
+        assert_eq!(show(&["--page-answers", "0"], &variables).proxy.page_answers, Some(0));
         assert_eq!(show(&["--adapt"], &[]).proxy.adapt, Some(true));
         let trust =
             [("RESTITCH_TOKEN_VARIABLE", "A"), ("RESTITCH_CA_FILE", "ca.pem"), ("RESTITCH_CLIENT_CERT", "c.pem")];

@@ -269,8 +269,8 @@ async fn the_listener_answers_what_it_has() {
         ("GET", "/healthz", "200 OK", "ok\n"),
         ("HEAD", "/healthz", "200 OK", ""),
         ("GET", "/readyz", "200 OK", "ready\n"),
-        ("GET", "/", "404 Not Found", "there is /metrics, /healthz, /readyz and /reload\n"),
-        ("POST", "/v1/chat/completions", "404 Not Found", "there is /metrics, /healthz, /readyz and /reload\n"),
+        ("GET", "/page", "404 Not Found", "there is /, /metrics, /healthz, /readyz and /reload\n"),
+        ("POST", "/v1/chat/completions", "404 Not Found", "there is /, /metrics, /healthz, /readyz and /reload\n"),
         ("POST", "/metrics", "405 Method Not Allowed", "allowed: GET, HEAD\n"),
         ("DELETE", "/readyz?x", "405 Method Not Allowed", "allowed: GET, HEAD\n"),
     ] {
@@ -373,8 +373,8 @@ fn the_command_shows_where_its_listener_is() {
     command.args(args).env_remove("RESTITCH_CORPUS").stdin(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut words = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let told =
-        words.find_map(|line| line.split_once("metrics and readiness on http://").map(|(_, addr)| addr.to_owned()));
+    let told = words
+        .find_map(|line| line.split_once("page, metrics and readiness on http://").map(|(_, addr)| addr.to_owned()));
     let mut socket = std::net::TcpStream::connect(told.unwrap()).unwrap();
     socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
     write!(socket, "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").unwrap();

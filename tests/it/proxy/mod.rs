@@ -6,6 +6,7 @@ mod clients;
 mod encoded;
 mod limits;
 mod listeners;
+mod page;
 mod passthrough;
 mod raw;
 mod reload;

@@ -1,0 +1,165 @@
+//! The answers that the operator's page shows: those under way, and the last ones that have ended.
+//!
+//! Facts are kept of all of them, text only where the operator wants it. Whoever answers a request appends here and never waits
+//! for a reader: no lock is held for longer than a copy takes.
+
+mod answer;
+mod step;
+mod stop;
+mod text;
+mod watched;
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+pub(super) use answer::{Answer, Asked, End};
+pub(super) use stop::Stopped;
+pub(super) use text::{Added, Cursor};
+pub(super) use watched::{Stoppable, Watched};
+
+use super::upstream::random_name;
+use crate::ServerLimits;
+
+/// All answers of a proxy that are known. Its threads share them.
+#[derive(Debug)]
+pub(super) struct Answers {
+    /// The answers that keep their text.
+    keeps: usize,
+    most: Most,
+    known: Mutex<Known>,
+    /// Bytes of text that are kept, of all answers together.
+    kept: AtomicUsize,
+}
+
+/// The most bytes of text that are kept.
+#[derive(Clone, Copy, Debug)]
+struct Most {
+    of_answer: usize,
+    of_all: usize,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Answers so far.
+    count: u64,
+    /// The names of all that follow.
+    names: HashSet<String>,
+    running: BTreeMap<u64, Arc<Answer>>,
+    /// The oldest one first.
+    ended: VecDeque<Arc<Answer>>,
+    /// Those that keep their text, the oldest one first.
+    with_text: VecDeque<Weak<Answer>>,
+}
+
+impl Answers {
+    /// Creates a list without answers. `keeps`: how many of the last answers keep their text.
+    pub(super) fn new(keeps: usize, limits: &ServerLimits) -> Self {
+        let most = Most { of_answer: limits.max_page_answer_bytes, of_all: limits.max_page_bytes };
+        Self { keeps, most, known: Mutex::default(), kept: AtomicUsize::new(0) }
+    }
+
+    /// Returns how many of the last answers keep their text.
+    pub(super) fn keeps(&self) -> usize {
+        self.keeps
+    }
+
+    /// Adds an answer that begins. The request's id is its name, if no other has that name.
+    pub(super) fn begin(self: &Arc<Self>, asked: Asked) -> Arc<Answer> {
+        let mut known = self.known();
+        let number = known.count;
+        known.count += 1;
+        // A browser takes a path with a dot segment for another path.
+        let name = &asked.request_id;
+        let id = if name.starts_with('.') || known.names.contains(name) { random_name() } else { name.clone() };
+        known.names.insert(id.clone());
+        let answer = Arc::new(Answer::new(number, id, asked, self));
+        known.running.insert(number, Arc::clone(&answer));
+        if self.keeps > 0 {
+            known.with_text.push_back(Arc::downgrade(&answer));
+            if known.with_text.len() > self.keeps {
+                drop_oldest_text(known);
+            }
+        }
+        answer
+    }
+
+    /// Moves an answer to those that have ended.
+    fn end(&self, answer: &Answer) {
+        let mut known = self.known();
+        let Some(answer) = known.running.remove(&answer.number) else { return };
+        known.ended.push_back(answer);
+        let oldest = if known.ended.len() > MOST_ENDED { known.ended.pop_front() } else { None };
+        if let Some(oldest) = &oldest {
+            known.names.remove(&oldest.id);
+        }
+        // What it holds is freed without the lock.
+        drop(known);
+        drop(oldest);
+    }
+
+    /// Returns an answer by its name.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Answer>> {
+        self.known().find(id).cloned()
+    }
+
+    /// Returns the answers, the newest one first: of those under way at most [`MOST_LISTED`], and all others. The second
+    /// number is how many are under way.
+    pub(super) fn list(&self) -> (Vec<Arc<Answer>>, usize) {
+        let known = self.known();
+        let running = known.running.values().rev().take(MOST_LISTED);
+        let mut list: Vec<_> = running.chain(known.ended.iter()).cloned().collect();
+        let count = known.running.len();
+        drop(known);
+        list.sort_unstable_by_key(|answer| std::cmp::Reverse(answer.number));
+        (list, count)
+    }
+
+    /// Makes room for bytes of an answer's text, which is not locked. The oldest texts of others are dropped for them. Returns
+    /// whether there is room.
+    fn reserve(&self, bytes: usize, answer: &Answer) -> bool {
+        loop {
+            let kept = self.kept.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+            if kept <= self.most.of_all {
+                return true;
+            }
+            self.release(bytes);
+            let known = self.known();
+            match known.with_text.front().map(Weak::upgrade) {
+                None => return false,
+                Some(Some(oldest)) if oldest.number == answer.number => return false,
+                Some(_) => drop_oldest_text(known),
+            }
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        self.kept.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A panic elsewhere leaves the lists valid, since each change to them is one call.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn find(&self, id: &str) -> Option<&Arc<Answer>> {
+        let ended = self.ended.iter().rev().find(|answer| answer.id == id);
+        ended.or_else(|| self.running.values().rev().find(|answer| answer.id == id))
+    }
+}
+
+/// Drops the text that was kept first. It is freed without the lock.
+fn drop_oldest_text(mut known: MutexGuard<'_, Known>) {
+    let oldest = known.with_text.pop_front().as_ref().and_then(Weak::upgrade);
+    drop(known);
+    if let Some(oldest) = oldest {
+        oldest.drop_text();
+    }
+}
+
+/// Answers that have ended and are still shown: some minutes of a busy proxy.
+const MOST_ENDED: usize = 200;
+/// Answers under way that are listed: more than people read.
+const MOST_LISTED: usize = 500;

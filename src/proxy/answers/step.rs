@@ -1,0 +1,97 @@
+//! The steps of an answer's loop as JSON.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::session::{ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent};
+use crate::splice::candidate::{AttemptStatus, Candidate};
+
+/// Returns a step as JSON. `shows`: with what quotes a document or an upstream. `None`: it says nothing that others do not.
+pub(super) fn of(event: &SessionEvent, shows: bool) -> Option<Value> {
+    Some(match event {
+        SessionEvent::Cut { call, end, offset, path } => json!({
+            "step": "cut", "call": call, "end": end_name(end.as_str()), "cause": end.cause().map(CutCause::as_str),
+            "offset": offset, "path": shows.then(|| shortened(path)),
+        }),
+        SessionEvent::Requested { call, mode, anchor, at: _ } => json!({
+            "step": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
+        }),
+        SessionEvent::Joined { call, seam, elapsed, candidates } => json!({
+            "step": "joined", "call": call, "offset": seam.offset, "path": shows.then(|| shortened(&seam.path)),
+            "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "pending": seam.pending,
+            "posterior": seam.posterior, "ambiguous": seam.ambiguous, "early_end": seam.early_end,
+            "gap_ms": milliseconds(*elapsed),
+            "candidates": candidates.iter().take(MOST_CANDIDATES).map(candidate).collect::<Vec<_>>(),
+            "unlisted_candidates": candidates.len().saturating_sub(MOST_CANDIDATES),
+        }),
+        SessionEvent::Repaired { call, repair } => json!({
+            "step": "repaired", "call": call, "rule": repair.rule, "path": shows.then(|| shortened(&repair.path)),
+        }),
+        SessionEvent::Failed { call, reason, in_a_row } => json!({
+            "step": "failed", "call": call, "reason": kind(reason), "in_a_row": in_a_row,
+            "message": shows.then(|| shortened(&reason.to_string())),
+        }),
+        SessionEvent::Progress { call, percentage, .. } => {
+            json!({"step": "progress", "call": call, "percentage": percentage})
+        }
+        SessionEvent::Fallback { stop, offset, .. } => {
+            json!({"step": "given_up", "stop": stop.as_str(), "offset": offset})
+        }
+        SessionEvent::Done(outcome) => json!({"step": "done", "status": outcome.status().as_str()}),
+    })
+}
+
+/// Returns the report of an answer. `shows`: with the paths in it.
+pub(super) fn report_of(outcome: &Outcome, shows: bool) -> Value {
+    let mut report: Value = serde_json::from_str(&outcome.report()).unwrap_or_default();
+    if let Some(members) = report.as_object_mut().filter(|_| !shows) {
+        ["synthesized", "filled", "schema_path"].into_iter().for_each(|name| drop(members.remove(name)));
+    }
+    report
+}
+
+fn candidate(candidate: &Candidate) -> Value {
+    let evidence = &candidate.evidence;
+    json!({
+        "alignment": candidate.alignment.as_str(), "start": candidate.start.as_str(), "from": candidate.from,
+        "overlap": candidate.overlap, "at": candidate.at, "score": evidence.score(), "prior": evidence.prior,
+        "surprise": evidence.surprise, "misfit": evidence.misfit, "posterior": candidate.posterior,
+        "status": candidate.status.as_str(),
+        "reason": match candidate.status {
+            AttemptStatus::Rejected { reason, .. } => Some(reason.to_string()),
+            _ => None,
+        },
+    })
+}
+
+/// A finish reason that is not known is the upstream's own word.
+fn end_name(name: &str) -> String {
+    shortened(name)
+}
+
+/// Returns why a call failed, in one word.
+fn kind(reason: &FailureReason) -> &'static str {
+    match reason {
+        FailureReason::Nothing(_) => "nothing",
+        FailureReason::Merge(_) => "merge",
+        FailureReason::Schema(_) => "schema",
+        FailureReason::Rejected(_) => "rejected",
+    }
+}
+
+pub(super) fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// Candidates of a seam that are kept. Hundreds may be tried; the one that won is the first.
+const MOST_CANDIDATES: usize = 12;
+/// Characters of a path or a message that are kept.
+const LONGEST: usize = 300;

@@ -1,0 +1,63 @@
+//! The operator's wish that an answer ends.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::watch;
+
+/// Whether an answer is to end.
+#[derive(Debug)]
+pub(super) struct Stop(watch::Sender<bool>);
+
+impl Stop {
+    pub(super) fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    /// Tells whoever answers to end.
+    pub(super) fn ask(&self) {
+        self.0.send_replace(true);
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    pub(super) fn asked(&self) -> Stopped {
+        let mut asked = self.0.subscribe();
+        Stopped(Some(Box::pin(async move {
+            if asked.wait_for(|is_asked| *is_asked).await.is_err() {
+                // Nobody is left who could ask.
+                pending::<()>().await;
+            }
+        })))
+    }
+}
+
+/// Is ready, once, when the operator has stopped the answer.
+pub(in super::super) struct Stopped(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Stopped {
+    /// Returns what is never ready: the answer can't be stopped.
+    pub(in super::super) fn never() -> Self {
+        Self(None)
+    }
+
+    /// Returns whether the answer was stopped. Says so once.
+    pub(super) fn poll_once(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_asked = self.0.as_mut().is_some_and(|asked| asked.as_mut().poll(cx).is_ready());
+        if is_asked {
+            self.0 = None;
+        }
+        is_asked
+    }
+}
+
+impl Future for Stopped {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.get_mut().poll_once(cx) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}

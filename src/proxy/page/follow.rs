@@ -1,0 +1,101 @@
+//! Streams of events that follow an answer. A reader looks for news a few times a second, so an answer never waits for a
+//! reader, and does not even know of it.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+
+use crate::client::Body;
+use crate::sse::Encoder;
+
+/// What a reader follows.
+pub(super) trait Source: Send {
+    /// Adds the events that are new. Returns whether there is more already.
+    fn news(&mut self, out: &mut Events) -> Next;
+}
+
+/// What a source does after its news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// There is more already.
+    More,
+    /// There may be more later.
+    Wait,
+    /// Nothing follows.
+    End,
+}
+
+/// Events on their way to a reader.
+#[derive(Debug, Default)]
+pub(super) struct Events(Vec<u8>);
+
+impl Events {
+    pub(super) fn push(&mut self, name: &str, data: &Value) {
+        Encoder::event(&mut self.0, Some(name), None, &data.to_string());
+    }
+}
+
+/// Marks a response that may take longer than others.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct IsFollowed;
+
+/// Returns a response that brings a source's events. `permit` is given back with its end.
+pub(super) fn response(source: Box<dyn Source>, permit: OwnedSemaphorePermit) -> Response<Body> {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let followed = Followed { source, ticks, said: Instant::now(), next: Next::More, _permit: permit };
+    let mut response = Response::new(Body::stream(followed));
+    *response.status_mut() = StatusCode::OK;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response.extensions_mut().insert(IsFollowed);
+    response
+}
+
+struct Followed {
+    source: Box<dyn Source>,
+    ticks: Interval,
+    /// When the reader got something last.
+    said: Instant,
+    next: Next,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Stream for Followed {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            match this.next {
+                Next::End => return Poll::Ready(None),
+                Next::More => {}
+                Next::Wait => drop(ready!(this.ticks.poll_tick(cx))),
+            }
+            let mut events = Events::default();
+            this.next = this.source.news(&mut events);
+            if events.0.is_empty() && this.said.elapsed() >= KEEP_ALIVE {
+                events.0.extend_from_slice(b": \n\n");
+            }
+            if !events.0.is_empty() {
+                this.said = Instant::now();
+                return Poll::Ready(Some(Ok(events.0.into())));
+            }
+        }
+    }
+}
+
+/// Bytes of text that are read at a time.
+pub(super) const BATCH: usize = 64 << 10;
+/// How often a reader looks for news: more often than people notice.
+const TICK: Duration = Duration::from_millis(100);
+/// Silence after which a comment shows that the stream lives, and finds readers that have left.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -1,0 +1,273 @@
+//! The operator's page on the admin listener, and what it reads: the answers as JSON, as text, and as they grow.
+//!
+//! Answers are hostile, and other sites may send requests to an address of this machine. So nothing here is HTML but the page
+//! itself, which shows text as text; a request has to name this listener as its host, so that no page whose name was made to
+//! point here (DNS rebinding) reads an answer; and what changes something needs a header that no other site may send.
+
+mod follow;
+mod guard;
+mod live;
+mod patch;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::answers::{Answer, Answers};
+use crate::Document;
+use crate::client::Body;
+use crate::limits::ParserLimits;
+
+pub(super) use follow::IsFollowed;
+use guard::Guard;
+
+/// The routes of the page.
+pub(super) struct Page {
+    answers: Arc<Answers>,
+    /// The address of the listener.
+    bound: SocketAddr,
+    /// Readers that may follow an answer at a time.
+    followers: Arc<Semaphore>,
+}
+
+impl Page {
+    pub(super) fn new(answers: Arc<Answers>, bound: SocketAddr) -> Self {
+        Self { answers, bound, followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)) }
+    }
+
+    /// Answers a request for the page. `hosts`: the operator's other names of the listener, with or without a port. `None`: the
+    /// path is none of the page's.
+    pub(super) fn respond<B>(&self, request: &Request<B>, hosts: &[String]) -> Option<Response<Body>> {
+        let route = Route::of(request.uri().path())?;
+        let guard = Guard { bound: self.bound, hosts };
+        let mut response = match guard.admit(request).and_then(|()| route.check_method(request)) {
+            Ok(()) => self.route(&route, request),
+            Err(refused) => refused.into(),
+        };
+        let headers = response.headers_mut();
+        for (name, value) in HEADERS {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Some(response)
+    }
+
+    fn route<B>(&self, route: &Route<'_>, request: &Request<B>) -> Response<Body> {
+        match *route {
+            Route::File(media_type, text) => with_type(StatusCode::OK, media_type, text),
+            Route::List => self.list(),
+            Route::Answer(id) => match self.answers.find(id) {
+                Some(answer) => self.view(&answer, request.uri().query().unwrap_or_default()),
+                None => UNKNOWN.into(),
+            },
+            Route::Stop(id) => match self.answers.find(id) {
+                Some(answer) => stop(&answer),
+                None => UNKNOWN.into(),
+            },
+        }
+    }
+
+    fn list(&self) -> Response<Body> {
+        let (answers, running) = self.answers.list();
+        let answers: Vec<_> = answers.iter().map(|answer| answer.summary()).collect();
+        json(StatusCode::OK, &json!({"keeps_text": self.answers.keeps(), "running": running, "answers": answers}))
+    }
+
+    fn view(&self, answer: &Arc<Answer>, query: &str) -> Response<Body> {
+        let (mut view, mut slot) = ("report", 0);
+        for (name, value) in query.split('&').filter_map(|member| member.split_once('=')) {
+            match (name, value.parse()) {
+                ("view", _) => view = value,
+                ("slot", Ok(number)) => slot = number,
+                ("slot", Err(_)) => return BAD_SLOT.into(),
+                _ => {}
+            }
+        }
+        match view {
+            "report" => json(StatusCode::OK, &answer.report()),
+            "text" => {
+                self.text(answer, slot, |text| Some(with_type(StatusCode::OK, "text/plain; charset=utf-8", text)))
+            }
+            "closed" => self.text(answer, slot, |text| closed(&text).map(|text| with_type(StatusCode::OK, JSON, text))),
+            "patch" => self.follow(answer, |answer| Box::new(patch::Patches::new(answer, slot))),
+            "live" => self.follow(answer, |answer| Box::new(live::Live::new(answer))),
+            _ => BAD_VIEW.into(),
+        }
+    }
+
+    /// Answers with what a slot's text is made to. `None`: it has no JSON.
+    fn text(
+        &self,
+        answer: &Answer,
+        slot: usize,
+        made: impl FnOnce(String) -> Option<Response<Body>>,
+    ) -> Response<Body> {
+        match answer.text(slot) {
+            None if !answer.keeps_text() => NOT_KEPT.into(),
+            None => NO_TEXT.into(),
+            Some((text, missing)) => {
+                let mut response = made(text).unwrap_or_else(|| NO_JSON.into());
+                if let Some(limit) = missing {
+                    response.headers_mut().insert("x-restitch-limit", HeaderValue::from_static(limit));
+                }
+                response
+            }
+        }
+    }
+
+    /// Answers with a stream of events.
+    fn follow(
+        &self,
+        answer: &Arc<Answer>,
+        source: impl FnOnce(Arc<Answer>) -> Box<dyn follow::Source>,
+    ) -> Response<Body> {
+        if !answer.keeps_text() {
+            return NOT_KEPT.into();
+        }
+        match Arc::clone(&self.followers).try_acquire_owned() {
+            Ok(permit) => follow::response(source(Arc::clone(answer)), permit),
+            Err(_) => TOO_MANY_FOLLOW.into(),
+        }
+    }
+}
+
+/// What a path of the page names.
+enum Route<'p> {
+    /// A file of the page: its media type and its text.
+    File(&'static str, &'static str),
+    List,
+    Answer(&'p str),
+    Stop(&'p str),
+}
+
+impl<'p> Route<'p> {
+    fn of(path: &'p str) -> Option<Self> {
+        Some(match path {
+            "/" => Self::File("text/html; charset=utf-8", include_str!("page.html")),
+            "/page.css" => Self::File("text/css; charset=utf-8", include_str!("page.css")),
+            "/page.js" => Self::File("text/javascript; charset=utf-8", include_str!("page.js")),
+            "/answers" => Self::List,
+            _ => {
+                let id = path.strip_prefix("/answers/")?;
+                match id.split_once('/') {
+                    None => Self::Answer(id),
+                    Some((id, "stop")) => Self::Stop(id),
+                    Some(_) => return None,
+                }
+            }
+        })
+    }
+
+    fn check_method<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+        let (takes, allow) = match self {
+            Self::Stop(_) => (request.method() == Method::POST, "POST"),
+            _ => (matches!(*request.method(), Method::GET | Method::HEAD), "GET, HEAD"),
+        };
+        let refused = || {
+            let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method", "the path takes other methods");
+            Refused { allow: Some(allow), ..refused }
+        };
+        if takes { Ok(()) } else { Err(refused()) }
+    }
+}
+
+/// Ends an answer.
+fn stop(answer: &Answer) -> Response<Body> {
+    if answer.has_ended() {
+        return HAS_ENDED.into();
+    }
+    tracing::info!(id = %answer.id, "the operator has stopped an answer");
+    answer.stop();
+    json(StatusCode::ACCEPTED, &json!({"stopped": true}))
+}
+
+/// Returns the complete part of the JSON in a text.
+fn closed(text: &str) -> Option<String> {
+    let mut document = document();
+    // What precedes a deviation is there.
+    let _ = document.push(text);
+    document.complete()
+}
+
+/// Returns an empty document that takes what the proxy takes by default.
+fn document() -> Document {
+    Document::new(ParserLimits::default().max_depth)
+}
+
+/// Why a request of the page is not answered.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    status: StatusCode,
+    /// One word for programs.
+    code: &'static str,
+    message: &'static str,
+    /// The methods that the path takes.
+    allow: Option<&'static str>,
+}
+
+impl Refused {
+    const fn new(status: StatusCode, code: &'static str, message: &'static str) -> Self {
+        Self { status, code, message, allow: None }
+    }
+}
+
+impl From<Refused> for Response<Body> {
+    fn from(refused: Refused) -> Self {
+        let Refused { status, code, message, allow } = refused;
+        let mut response = json(status, &json!({"error": {"code": code, "message": message}}));
+        if let Some(allow) = allow {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        response
+    }
+}
+
+const UNKNOWN: Refused =
+    Refused::new(StatusCode::NOT_FOUND, "unknown", "no answer has this name, or it is no longer known");
+const NOT_KEPT: Refused = Refused::new(
+    StatusCode::NOT_FOUND,
+    "page_answers",
+    "texts are not kept: start the proxy with `--page-answers N` to keep those of the last N answers",
+);
+const NO_TEXT: Refused = Refused::new(StatusCode::NOT_FOUND, "no_text", "there is no text of this slot");
+const NO_JSON: Refused = Refused::new(StatusCode::NOT_FOUND, "no_json", "the text has no JSON so far");
+const BAD_SLOT: Refused = Refused::new(StatusCode::BAD_REQUEST, "slot", "`slot` is no number");
+const BAD_VIEW: Refused =
+    Refused::new(StatusCode::BAD_REQUEST, "view", "`view` is report, text, closed, patch or live");
+const HAS_ENDED: Refused = Refused::new(StatusCode::CONFLICT, "ended", "the answer has ended");
+const TOO_MANY_FOLLOW: Refused = Refused::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "max_followers",
+    "too many readers follow answers: close another page",
+);
+
+fn json(status: StatusCode, value: &Value) -> Response<Body> {
+    with_type(status, JSON, value.to_string())
+}
+
+fn with_type(status: StatusCode, media_type: &'static str, text: impl Into<bytes::Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::full(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+const JSON: &str = "application/json";
+
+/// Nothing but the page's own files runs, and nothing else is asked for. No other page may show it in a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
+const HEADERS: [(&str, &str); 4] = [
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+];
+
+/// Readers that may follow an answer at a time: half of the connections of the listener, so that metrics are still read.
+const MOST_FOLLOWERS: usize = 8;

@@ -1,0 +1,184 @@
+//! An answer's JSON as it grows, as JSON Patch ([RFC 6902](https://www.rfc-editor.org/rfc/rfc6902)) with one operation more,
+//! `append`, which adds text at the end of a string. Each change costs what it adds, whatever the size of the document.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::document;
+use super::follow::{Events, Next, Source};
+use crate::Document;
+use crate::json::{Event, Kind, Live, Scalar, Sink};
+use crate::proxy::answers::{Added, Answer, Cursor};
+
+/// Follows the JSON of one slot.
+pub(super) struct Patches {
+    answer: Arc<Answer>,
+    slot: usize,
+    cursor: Cursor,
+    document: Document,
+}
+
+impl Patches {
+    pub(super) fn new(answer: Arc<Answer>, slot: usize) -> Self {
+        Self { answer, slot, cursor: Cursor::default(), document: document() }
+    }
+}
+
+impl Source for Patches {
+    fn news(&mut self, out: &mut Events) -> Next {
+        let has_ended = self.answer.has_ended();
+        let news = self.answer.news(&mut self.cursor, BATCH);
+        if news.restarts {
+            // The next root replaces the document.
+            self.document = document();
+        }
+        let mut patch = Patch::default();
+        for added in &news.added {
+            if let Added::Text { slot, text, .. } = added
+                && *slot == self.slot
+            {
+                // What precedes a deviation is there, and nothing follows it.
+                let _ = self.document.push_with(text, &mut patch);
+            }
+        }
+        if !patch.operations.is_empty() {
+            out.push("patch", &patch.operations.into());
+        }
+        let end = |missing: Option<&str>| json!({"complete": self.document.is_complete(), "missing": missing});
+        match (news.is_empty(), has_ended) {
+            _ if patch.is_too_deep => {
+                out.push("end", &end(Some("path")));
+                Next::End
+            }
+            (false, _) => Next::More,
+            (true, false) => Next::Wait,
+            (true, true) => {
+                out.push("end", &end(self.cursor.missing()));
+                Next::End
+            }
+        }
+    }
+}
+
+/// The operations of a push.
+#[derive(Debug, Default)]
+struct Patch {
+    operations: Vec<Value>,
+    /// A path is longer than [`LONGEST_PATH`], and nothing follows it.
+    is_too_deep: bool,
+}
+
+impl Patch {
+    fn path(&mut self, live: &Live<'_>) -> Option<String> {
+        let mut path = Bounded(String::new());
+        self.is_too_deep |= write!(path, "{}", live.path()).is_err();
+        (!self.is_too_deep).then_some(path.0)
+    }
+
+    fn add(&mut self, live: &Live<'_>, value: &Value) {
+        if let Some(path) = self.path(live) {
+            self.operations.push(json!({"op": "add", "path": path, "value": value}));
+        }
+    }
+
+    fn append(&mut self, live: &Live<'_>, text: &str) {
+        let Some(path) = self.path(live) else { return };
+        // A string whose beginning, or a part of it, is in the same push.
+        let last = self.operations.last_mut().filter(|last| last["path"] == path.as_str());
+        match last.and_then(|last| last.get_mut("value")) {
+            Some(Value::String(value)) => value.push_str(text),
+            _ => self.operations.push(json!({"op": "append", "path": path, "value": text})),
+        }
+    }
+}
+
+impl Sink for Patch {
+    fn event(&mut self, event: Event, live: &Live<'_>) {
+        match event {
+            Event::Begin { kind: Kind::Object, .. } => self.add(live, &json!({})),
+            Event::Begin { kind: Kind::Array, .. } => self.add(live, &json!([])),
+            Event::StringBegin(_) => self.add(live, &json!("")),
+            Event::Fragment(span) => self.append(live, &live.decoded(span)),
+            Event::Scalar { kind, span } => self.add(live, &scalar(kind, span.of(live.text))),
+            Event::End { .. } | Event::Key(_) | Event::StringEnd(_) => {}
+        }
+    }
+}
+
+/// Returns the value of a scalar. A number beyond `f64` is its text.
+fn scalar(kind: Scalar, written: &str) -> Value {
+    match kind {
+        Scalar::True => true.into(),
+        Scalar::False => false.into(),
+        Scalar::Null => Value::Null,
+        Scalar::Number => serde_json::from_str(written).unwrap_or_else(|_| written.into()),
+    }
+}
+
+/// A text of at most [`LONGEST_PATH`] bytes.
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len().saturating_add(text.len()) > LONGEST_PATH {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// Bytes of text that become operations at a time. Each operation has its path, which may be much longer than its value.
+const BATCH: usize = 4 << 10;
+/// Bytes of the longest path. A document may have small values below long keys, and each would be sent with all of them.
+const LONGEST_PATH: usize = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the operations of each push.
+    fn patches(pushes: &[&str]) -> Vec<Value> {
+        let mut document = document();
+        let operations = |text: &&str| {
+            let mut patch = Patch::default();
+            document.push_with(text, &mut patch).unwrap();
+            Value::from(patch.operations)
+        };
+        pushes.iter().map(operations).collect()
+    }
+
+    #[test]
+    fn each_push_costs_what_it_adds() {
+        let pushes = ["{\"a/b\": [1, ", "2.50", ", true], \"t\": \"x", "\\u00", "e9", "\"}"];
+        let expected = [
+            json!([
+                {"op": "add", "path": "", "value": {}},
+                {"op": "add", "path": "/a~1b", "value": []},
+                {"op": "add", "path": "/a~1b/0", "value": 1},
+            ]),
+            json!([]),
+            json!([
+                {"op": "add", "path": "/a~1b/1", "value": 2.5},
+                {"op": "add", "path": "/a~1b/2", "value": true},
+                {"op": "add", "path": "/t", "value": "x"},
+            ]),
+            json!([]),
+            json!([{"op": "append", "path": "/t", "value": "é"}]),
+            json!([]),
+        ];
+        assert_eq!(patches(&pushes), expected);
+    }
+
+    #[test]
+    fn a_long_path_ends_the_patches() {
+        let mut patch = Patch::default();
+        let text = format!("{{\"{}\": {{\"b\": 1, \"c\": 2}}}}", "a".repeat(LONGEST_PATH - 1));
+        document().push_with(&text, &mut patch).unwrap();
+        assert!(patch.is_too_deep);
+        // The root, and the object at the longest path.
+        assert_eq!(patch.operations.len(), 2);
+    }
+}
