@@ -136,6 +136,7 @@ fn fixed(start: &config::Proxy, now: &config::Proxy) -> Vec<&'static str> {
         ("tls_key", start.tls_key != now.tls_key),
         ("log", start.log != now.log),
         ("log_format", start.log_format != now.log_format),
+        ("log_content", start.log_content != now.log_content),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
@@ -281,6 +282,7 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .adapt(config.proxy.adapt.unwrap_or_default())
         .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
         .admin(config.proxy.admin)
+        .log_content(config.proxy.log_content.unwrap_or_default())
         .page_answers(config.proxy.page_answers.unwrap_or_default())
         .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
         .repair(config.proxy.repair.unwrap_or_default())

@@ -59,12 +59,16 @@ pub(super) struct Settings {
     #[arg(long, value_name = "LEVEL", env = "RESTITCH_REPAIR", value_parser = repair::level())]
     repair: Option<RepairLevel>,
     /// The log on standard error: off, error, warn, info, debug or trace, or a list of them by module, such as
-    /// `warn,restitch::access=info`. It has neither text nor keys. -v and -q win over it. [default: info]
+    /// `warn,restitch::access=info`. It has neither keys nor, without --log-content, text. -v and -q win over it. [default: info]
     #[arg(long, value_name = "FILTER", env = "RESTITCH_LOG", value_parser = log_filter)]
     log: Option<String>,
     /// The form of its lines: text, or one JSON object per line. [default: text]
     #[arg(long, value_name = "FORMAT", env = "RESTITCH_LOG_FORMAT")]
     log_format: Option<LogFormat>,
+    /// For development: log the text of requests and answers, too. It holds what users and models write. [default: false]
+    #[arg(long, value_name = "BOOL", env = "RESTITCH_LOG_CONTENT", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    log_content: Option<bool>,
     #[command(flatten)]
     trust: Trust,
 }
@@ -197,6 +201,7 @@ impl Settings {
         proxy.repair = self.repair.or(proxy.repair);
         proxy.log = self.log.clone().or(proxy.log.take());
         proxy.log_format = self.log_format.or(proxy.log_format);
+        proxy.log_content = self.log_content.or(proxy.log_content);
         let (trust, access, tls) = (&self.trust, &mut config.access, &mut config.tls);
         access.token_variable = trust.token_variable.clone().or(access.token_variable.take());
         tls.ca_file = trust.ca_file.clone().or(tls.ca_file.take());

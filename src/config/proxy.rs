@@ -59,6 +59,9 @@ pub struct Proxy {
     /// The form of its lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
+    /// Whether it has the text of requests and answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_content: Option<bool>,
 }
 
 /// The form of the lines of the log.
@@ -111,6 +114,7 @@ impl Proxy {
             repair: self.repair.or(Some(RepairLevel::Strict)),
             log: self.log.clone().or(Some("info".to_owned())),
             log_format: self.log_format.or(Some(LogFormat::default())),
+            log_content: self.log_content.or(Some(false)),
         }
     }
 }

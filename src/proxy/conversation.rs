@@ -13,6 +13,7 @@ use http_body_util::BodyStream;
 use super::Proxy;
 use super::answers::{Answer, Stoppable, Watched};
 use super::body::Punctual;
+use super::content::Content;
 use super::encoding::{self, DecodedBody};
 use super::exchange::Exchange;
 use super::frames::{BrokenOff, Frames};
@@ -54,6 +55,8 @@ pub(super) struct Conversation {
     /// The members and headers of the request that the proxy has changed.
     pub(super) adapted: BTreeSet<&'static str>,
     pub(super) exchange: Arc<Exchange>,
+    /// Set where the log has the text of requests and answers.
+    pub(super) content: Option<Content>,
 }
 
 /// Why a further call brought no stream.
@@ -97,6 +100,7 @@ impl Conversation {
             limits.continuation.limit_total_tokens(own.saturating_mul(request.n.max(1)));
         }
         let head = head.uncompressed().copied();
+        let content = proxy.shared.logs_content.then(|| Content::new(&head, proxy.access.token.as_deref()));
         let (expects_json, adds_json_mode) = (false, false);
         let adapted = BTreeSet::new();
         Box::new(Self {
@@ -113,21 +117,24 @@ impl Conversation {
             adds_json_mode,
             adapted,
             exchange,
+            content,
         })
     }
 
-    /// Shows a request to the tap.
+    /// Shows a request to the tap, and to the log where that has texts.
     pub(super) fn show_request(&self, number: u32, body: &[u8]) {
         if let Some(tap) = &self.proxy.shared.tap {
             tap.request(number, body);
         }
+        self.content.iter().for_each(|content| content.log("request", number, body));
     }
 
-    /// Shows a refusal to the tap.
+    /// Shows a refusal to the tap, and to the log where that has texts.
     pub(super) fn show_refusal(&self, body: &[u8]) {
         if let Some(tap) = &self.proxy.shared.tap {
             tap.response(body);
         }
+        self.content.iter().for_each(|content| content.log("refusal", 0, body));
     }
 
     /// Returns what the model can be asked for.
@@ -199,6 +206,7 @@ impl Conversation {
         let (proxy, exchange) = (Arc::clone(&self.proxy), Arc::clone(&self.exchange));
         let (dialect, relay, answer) = (self.dialect, self.relay(framing), self.exchange.answer());
         let limits = self.proxy.limits.clone();
+        let content = self.content.as_ref().map(Content::answer);
         let kept = self.kept_stream().map(StopOnDrop);
         let conversation: Arc<Self> = Arc::from(self);
         let reopen = move |retry: Retry| {
@@ -212,7 +220,7 @@ impl Conversation {
             }
             proxy.observed(output, &exchange);
         });
-        let stream = Watched::new(stitch, answer, (dialect, framing), &limits);
+        let stream = Watched::new(stitch, (answer, content), (dialect, framing), &limits);
         Response::from_parts(parts, Body::stream(BrokenOff { stream, is_lost, _kept: kept }))
     }
 

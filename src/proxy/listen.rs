@@ -17,6 +17,7 @@ use super::Proxy;
 use super::admin::Admin;
 use super::answers::Answers;
 use super::connections::Connections;
+use super::content;
 use super::gate::{Gate, Peer, Permit};
 use super::listener::{Accepted, Listener};
 use super::metrics::Metrics;
@@ -130,6 +131,9 @@ async fn start(
     let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
     for address in &addresses {
         proxy.access.warn_if_open(address, mode);
+    }
+    if proxy.shared.logs_content {
+        content::warn();
     }
     let urls = addresses.iter().map(|address| url(address, tls.is_some())).collect();
     let (stop, stopped) = watch::channel(false);

@@ -14,6 +14,7 @@ mod answers;
 mod body;
 mod breaker;
 mod connections;
+mod content;
 mod conversation;
 mod encoding;
 mod exchange;
@@ -27,6 +28,7 @@ mod listener;
 mod measured;
 mod metrics;
 mod page;
+mod redactor;
 mod refusal;
 mod reload;
 mod route;
@@ -49,6 +51,8 @@ pub use access::Access;
 pub(crate) use conversation::{is_stream, is_transient, retry_after};
 use exchange::Exchange;
 pub use listen::{Listen, Listening, Server};
+#[cfg(feature = "cli")]
+pub(crate) use redactor::Redactor;
 #[cfg(feature = "cli")]
 pub(crate) use refusal::OwnError;
 pub use reload::{Loaded, Loader, ReloadError, Reloader};
@@ -193,6 +197,13 @@ impl Proxy {
     #[must_use]
     pub fn page_answers(mut self, most: usize) -> Self {
         self.page_answers = most;
+        self
+    }
+
+    /// Sets whether the log has the text of requests and answers, for development. Default: it has none.
+    #[must_use]
+    pub fn log_content(mut self, logs: bool) -> Self {
+        self.shared.logs_content = logs;
         self
     }
 

@@ -31,6 +31,8 @@ pub(super) struct Shared {
     pub(super) metrics: Option<Arc<Metrics>>,
     /// Set where the admin listener has a page of them.
     pub(super) answers: Option<Arc<Answers>>,
+    /// The log has the text of requests and answers.
+    pub(super) logs_content: bool,
 }
 
 impl Shared {
@@ -44,13 +46,14 @@ impl Shared {
             unfinished: Unfinished::new(limits.server.max_unfinished_bytes),
             metrics: None,
             answers: None,
+            logs_content: false,
         }
     }
 
     /// Sets the limits. What was recorded is forgotten.
     pub(super) fn limit(&mut self, limits: &Limits) {
-        let Self { observer, tap, metrics, answers, .. } = self.clone();
-        *self = Self { observer, tap, metrics, answers, ..Self::new(limits) };
+        let Self { observer, tap, metrics, answers, logs_content, .. } = self.clone();
+        *self = Self { observer, tap, metrics, answers, logs_content, ..Self::new(limits) };
     }
 
     /// Corrects what the table says about a model at a host by what refusals have said.

@@ -68,6 +68,15 @@ impl Head {
         Self(parts)
     }
 
+    /// Returns what may be a key: what the sensitive headers have, and the values of the query.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let sensitive = self.0.headers.values().filter(|value| value.is_sensitive());
+        let words = sensitive.filter_map(|value| value.to_str().ok()).flat_map(str::split_ascii_whitespace);
+        let query = self.0.uri.query().unwrap_or_default();
+        let values = query.split('&').filter_map(|member| Some(member.split_once('=')?.1));
+        words.chain(values).filter(|word| word.len() >= SHORTEST_KEY).map(str::to_owned).collect()
+    }
+
     /// Returns the request's path, without its query.
     pub(super) fn path(&self) -> &str {
         self.0.uri.path()
@@ -166,6 +175,9 @@ pub(super) fn random_name() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", random(), random())
 }
+
+/// Bytes of the shortest word that may be a key: shorter ones, such as `Bearer`, are words of texts, too.
+const SHORTEST_KEY: usize = 8;
 
 /// The header that names a stream which the server is to keep (llama.cpp).
 pub(super) const CONVERSATION: &str = "x-conversation-id";

@@ -82,6 +82,7 @@ impl Conversation {
                     if let Some(answer) = self.exchange.answer() {
                         answer.add_body(&String::from_utf8_lossy(&body));
                     }
+                    self.content.iter().for_each(|content| content.log("answer", 0, &body));
                     answer = body;
                 }
                 Output::Done { outcome, .. } => {

@@ -629,6 +629,7 @@ mod commands {
             ("RESTITCH_LISTEN", "127.0.0.1:5"),
             ("RESTITCH_ADMIN", "127.0.0.1:6"),
             ("RESTITCH_PAGE_ANSWERS", "20"),
+            ("RESTITCH_LOG_CONTENT", "true"),
             ("RESTITCH_ON_GIVE_UP", "close"),
             ("RESTITCH_REPAIR", "syntax"),
         ];
@@ -649,6 +650,9 @@ mod commands {
         assert_eq!((file.proxy.admin, flag.proxy.admin), (None, Some("127.0.0.1:6".parse().unwrap())));
         assert_eq!(show(&["--admin", "[::1]:7"], &variables).proxy.admin, Some("[::1]:7".parse().unwrap()));
         assert_eq!((file.proxy.page_answers, flag.proxy.page_answers), (Some(0), Some(20)));
+        assert_eq!((file.proxy.log_content, flag.proxy.log_content), (Some(false), Some(true)));
+        assert_eq!(show(&["--log-content=false"], &variables).proxy.log_content, Some(false));
+        assert_eq!(show(&["--log-content"], &[]).proxy.log_content, Some(true));
         assert_eq!(show(&["--page-answers", "0"], &variables).proxy.page_answers, Some(0));
         assert_eq!(show(&["--adapt"], &[]).proxy.adapt, Some(true));
         let trust =

@@ -14,8 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::key::Redactor;
-use crate::proxy::Tap;
+use crate::proxy::{Redactor, Tap};
 
 /// Writes calls to a folder.
 #[derive(Debug)]

@@ -226,7 +226,7 @@ impl TextReader {
 
 /// Changes of an answer's texts, in their order. They are read before the texts are locked.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(in super::super) struct Changes {
     list: Vec<Change>,
     /// The text of all of them.
     text: String,
@@ -268,6 +268,27 @@ impl Changes {
 
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// Forgets all changes.
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+        self.text.clear();
+    }
+
+    /// Calls `on` for each text with its slot, and with `None` where the answer begins again.
+    pub(in super::super) fn each(&self, mut on: impl FnMut(Option<(Slot, &str)>)) {
+        let mut start = 0;
+        for change in &self.list {
+            match change {
+                Change::Text { slot, end, .. } => {
+                    on(Some((*slot, self.text.get(start..*end).unwrap_or_default())));
+                    start = *end;
+                }
+                Change::Restart => on(None),
+                Change::Unread => {}
+            }
+        }
     }
 
     /// Returns the bytes of all text.

@@ -16,6 +16,7 @@ use crate::Limits;
 use crate::client::BodyError;
 use crate::provider::Dialect;
 use crate::provider::wire::Framing;
+use crate::proxy::content::AnswerLog;
 use crate::stream::Stitch;
 
 /// A stream that is made whole.
@@ -27,23 +28,44 @@ pub(in super::super) struct Watched<'a, E> {
 
 struct Watch {
     stopped: Stopped,
-    /// Set where the text is kept.
-    reading: Option<(Arc<Answer>, TextReader, Changes)>,
+    /// Set where the text is read.
+    reading: Option<Reading>,
+}
+
+/// Reads the text for the page, for the log, or for both.
+struct Reading {
+    reader: TextReader,
+    changes: Changes,
+    page: Option<Arc<Answer>>,
+    log: Option<AnswerLog>,
+}
+
+impl Reading {
+    fn read(&mut self, bytes: &[u8]) {
+        self.reader.read(bytes, &mut self.changes);
+        self.log.iter_mut().for_each(|log| log.add(&self.changes));
+        match &self.page {
+            Some(page) => page.add(&mut self.changes),
+            None => self.changes.clear(),
+        }
+    }
 }
 
 impl<'a, E> Watched<'a, E> {
     pub(in super::super) fn new(
         stream: Stitch<'a, E>,
-        answer: Option<Arc<Answer>>,
+        (answer, log): (Option<Arc<Answer>>, Option<AnswerLog>),
         (dialect, framing): (Dialect, Framing),
         limits: &Limits,
     ) -> Self {
-        let watch = answer.map(|answer| Watch {
-            stopped: answer.stopped(),
-            reading: answer
-                .keeps_text()
-                .then(|| (answer, TextReader::new(dialect, framing, limits), Changes::default())),
+        let stopped = answer.as_ref().map(|answer| answer.stopped());
+        let page = answer.filter(|answer| answer.keeps_text());
+        let reading = (page.is_some() || log.is_some()).then(|| {
+            let reader = TextReader::new(dialect, framing, limits);
+            Reading { reader, changes: Changes::default(), page, log }
         });
+        let is_watched = stopped.is_some() || reading.is_some();
+        let watch = is_watched.then(|| Watch { stopped: stopped.unwrap_or_else(Stopped::never), reading });
         Self { stream, watch }
     }
 }
@@ -58,9 +80,8 @@ impl<E> Stream for Watched<'_, E> {
             stream.stop();
         }
         let next = Pin::new(stream).poll_next(cx);
-        if let (Poll::Ready(Some(Ok(bytes))), Some((answer, reader, changes))) = (&next, &mut watch.reading) {
-            reader.read(bytes, changes);
-            answer.add(changes);
+        if let (Poll::Ready(Some(Ok(bytes))), Some(reading)) = (&next, &mut watch.reading) {
+            reading.read(bytes);
         }
         next
     }

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod clients;
+mod content;
 mod encoded;
 mod limits;
 mod listeners;

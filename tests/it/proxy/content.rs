@@ -1,0 +1,84 @@
+//! The text of requests and answers in the log, where the operator asks for it, and never a key.
+
+use restitch::Limits;
+use restitch::internal::proxy::Access;
+use tokio::io::AsyncWriteExt;
+
+use super::passthrough::{Log, listen};
+use super::raw::*;
+
+/// Returns the lines of the log that have text of requests and answers.
+fn lines(log: &Log) -> Vec<String> {
+    let log = log.0.lock().unwrap();
+    log.split("message=").filter(|line| line.contains(" from=")).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn texts_are_logged_when_that_is_wanted_and_keys_are_not() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let raw = Raw::new(vec![
+        stream(&(chunk("[\"said sk-se") + &chunk("cret-1\", 2") + &finish("length"))),
+        vec![send("HTTP/1.1 404 x\r\ncontent-length: 17\r\nconnection: close\r\n\r\nno key sk-secret-")],
+        stream(&(chunk("[\"said sk-secret-1\", 20]") + &finish("stop"))),
+        vec![send(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 66\r\nconnection: close\r\n\r\n\
+             {\"choices\":[{\"index\":0,\"message\":{\"content\":\"[1]\"},\"x\":\"token-2\"}]}",
+        )],
+    ])
+    .await;
+    let access = Access { token: Some("proxy-token-2".to_owned()), ..Access::default() };
+    let proxy = raw.unbound(Limits::default()).access(access).log_content(true);
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    assert!(log.0.lock().unwrap().contains("message=log_content: the log has the text of requests and answers"));
+    let keys = "host: h\r\nx-request-id: mine\r\nx-restitch-token: proxy-token-2\r\nauthorization: Bearer sk-secret-1";
+    for body in [ASK, ASK_WHOLE] {
+        let body = body.replace("\"x\"", "\"asked \\u0073k-secret-1 proxy-token-2\"");
+        exchange(proxy.addr(), &post(&body).replace("host: h", keys)).await;
+    }
+    let seen = lines(&log);
+    let all = seen.join("\n");
+    assert!(!all.contains("secret-1") && !all.contains("proxy-token"), "{all}");
+    assert!(all.contains("request call=0 from=0 text=\"{\\\"model\\\":\\\"m\\\""), "{all}");
+    assert!(all.contains("asked [key] [key]"), "{all}");
+    // The text is that which the client got, in as few lines as it fits in.
+    assert!(all.contains("answer slot=text 0 from=0 text=\"[\\\"said [key]\\\", 20]\""), "{all}");
+    assert!(all.contains("answer call=0 from=0 text=\"{\\\"choices\\\""), "{all}");
+}
+
+#[tokio::test]
+async fn lines_of_texts_are_bounded() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let long = format!("[\"x{}\"]", "é".repeat(50_000));
+    let raw = Raw::new(vec![stream(&(chunk(&long) + &finish("stop")))]).await;
+    let proxy = raw.unbound(Limits::default()).log_content(true).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    exchange(proxy.addr(), &post(ASK)).await;
+    let seen = lines(&log);
+    assert!(seen.iter().all(|line| line.len() < 5_000), "{:?}", seen.iter().map(String::len).collect::<Vec<_>>());
+    // 64 KiB of 100,005 bytes, in lines of 4 KiB that end at a character, and what the request says.
+    let left_out: Vec<_> = seen.iter().filter(|line| line.contains("left_out=34469")).collect();
+    assert!(left_out.len() == 1 && seen.last() == left_out.first().copied(), "{left_out:?}");
+    assert_eq!(seen.len(), 1 + 17 + 1);
+}
+
+/// What a client has got is logged, also if it leaves.
+#[tokio::test]
+async fn the_text_of_a_client_that_leaves_is_logged() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold]]).await;
+    let proxy = raw.unbound(Limits::default()).log_content(true).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    read_until(&mut client, "[1, 2").await;
+    drop(client);
+    raw.wait(|state| state.left == 1).await;
+    for _ in 0..1000 {
+        if lines(&log).iter().any(|line| line.contains("text=\"[1, 2\"")) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{:?}", lines(&log));
+}
