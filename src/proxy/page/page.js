@@ -433,7 +433,7 @@ function drawScores(step, key, open) {
   details.append(make("summary", "", count === 1 ? "1 candidate" : count + " candidates"));
   const table = make("table");
   const head = make("tr");
-  for (const name of ["Place", "Alignment", "Repeats", "Score", "Prior", "Surprise", "Misfit", "Share", ""]) {
+  for (const name of ["Place", "", "Alignment", "Repeats", "Share", "Score", "Prior", "Surprise", "Misfit"]) {
     const cell = make("th", "", name);
     cell.scope = "col";
     head.append(cell);
@@ -444,8 +444,8 @@ function drawScores(step, key, open) {
   for (const one of step.candidates) {
     const row = make("tr", one.status);
     const bits = (value) => value.toFixed(1);
-    for (const text of [one.start, one.alignment, one.overlap + " B", bits(one.score), bits(one.prior), bits(one.surprise),
-      bits(one.misfit), percent(one.posterior), one.reason || one.status]) row.append(make("td", "", text));
+    for (const text of [one.start, one.reason || one.status, one.alignment, one.overlap + " B", percent(one.posterior),
+      bits(one.score), bits(one.prior), bits(one.surprise), bits(one.misfit)]) row.append(make("td", "", text));
     body.append(row);
   }
   table.append(thead, body);
