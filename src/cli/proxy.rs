@@ -11,6 +11,8 @@ use super::{Console, Exit, epilogue, interrupted};
 use crate::ServerLimits;
 use crate::client::{Client, Error, TlsFiles, Upstream};
 use crate::config::{self, Config};
+#[cfg(feature = "otlp")]
+use crate::proxy::Otlp;
 use crate::proxy::{Access, Listen, Loaded, Loader, Proxy, Reloader, ServerTls};
 
 /// Arguments of `restitch proxy`.
@@ -76,6 +78,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         // A signal may arrive as soon as the address is shown.
         let first = interrupted()?;
         let hangups = Hangups::new()?;
+        #[cfg(feature = "otlp")]
+        let (proxy, otlp) = {
+            let otlp = Otlp::from_environment().map_err(io::Error::other)?;
+            (proxy.otlp(otlp.clone()), otlp)
+        };
         let server = proxy.listen(&listen).await?;
         hangups.reload(server.reloader(), has_file);
         console.note(format_args!("listening on {}, upstream {}", server.urls().join(" and "), upstream));
@@ -85,10 +92,15 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         first.await;
         let again = interrupted()?;
         console.note("draining: a second signal ends at once");
-        tokio::select! {
-            has_ended = server.shutdown() => Ok(has_ended),
-            () = again => Ok(false),
+        let has_ended = tokio::select! {
+            has_ended = server.shutdown() => has_ended,
+            () = again => return Ok(false),
+        };
+        #[cfg(feature = "otlp")]
+        if let Some(otlp) = otlp {
+            otlp.finish().await;
         }
+        Ok(has_ended)
     });
     match served {
         Ok(true) => {}

@@ -15,10 +15,11 @@ use tracing::field::{Empty, display};
 use super::answers::{self, Answer, Answers, Asked, Stopped};
 use super::measured::{AnswerEnd, LEFT, Measured, Way};
 use super::metrics::Metrics;
+use super::otlp::Parent;
 use super::route::Route;
 use super::shared::Shared;
 use super::upstream::random_name;
-use crate::client::Error;
+use crate::client::{Error, Upstream};
 use crate::provider::Dialect;
 use crate::route::RouteConfig;
 use crate::session::relay::Output;
@@ -39,6 +40,8 @@ pub(super) struct Exchange {
     metrics: Option<Arc<Metrics>>,
     /// `None`: there is no page.
     answers: Option<Arc<Answers>>,
+    /// The client's span, if spans are pushed.
+    parent: Option<Parent>,
 }
 
 /// What is known of the answer.
@@ -80,6 +83,7 @@ impl Exchange {
             facts: Mutex::default(),
             metrics: shared.metrics.clone(),
             answers: shared.answers.clone(),
+            parent: shared.otlp.as_ref().map(|otlp| otlp.parent(headers)),
         }
     }
 
@@ -98,7 +102,8 @@ impl Exchange {
     /// Notes the API of the request, the upstream's host, the model that it names, and whether it asks for a stream.
     pub(super) fn note_request(&self, dialect: Dialect, host: &str, model: &str, is_stream: bool) {
         let metrics = self.metrics.clone();
-        let measured = metrics.map(|metrics| Measured::new(metrics, dialect, host, model, is_stream));
+        let measured =
+            metrics.map(|metrics| Measured::new(metrics, dialect, host, (model, is_stream), self.parent.as_ref()));
         let model = shortened(model);
         let asked = || Asked { request_id: self.id.clone(), dialect, model: model.clone(), is_stream };
         let answer = self.answers.as_ref().map(|answers| answers.begin(asked()));
@@ -122,10 +127,12 @@ impl Exchange {
         self.metrics.is_some()
     }
 
-    /// Notes that an upstream call is made.
-    pub(super) fn note_call(&self, way: Way) {
-        self.measure(|measured| measured.begin_call(way));
+    /// Notes that an upstream call is made. Returns the headers that name its span, if spans are pushed.
+    pub(super) fn note_call(&self, way: Way, upstream: &Upstream) -> Option<HeaderMap> {
+        self.measure(|measured| measured.begin_call(way, upstream));
         self.answer().iter().for_each(|answer| answer.note_call(way.as_str()));
+        self.parent.as_ref()?;
+        self.facts().measured.as_ref().and_then(Measured::trace)
     }
 
     /// Notes what answers the upstream call: the head of a response, or an error.

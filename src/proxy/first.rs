@@ -70,12 +70,10 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
 async fn send(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     conversation.show_request(0, &conversation.body);
     let body = Body::full(conversation.body.clone());
-    conversation.exchange.note_call(Way::First);
     let sent = tokio::select! {
-        sent = upstream::send(&conversation.route.client, &conversation.head, body, conversation.patience()) => sent,
+        sent = conversation.make_call(Way::First, &conversation.head, body) => sent,
         () = conversation.exchange.stopped() => return Err(STOPPED.answer(Some(conversation.dialect))),
     };
-    conversation.exchange.note_head(&sent);
     let status = sent.as_ref().ok().map(Response::status);
     status.into_iter().for_each(|status| conversation.exchange.note_upstream(status));
     conversation.count(status);

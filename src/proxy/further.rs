@@ -10,7 +10,7 @@ use super::body::Collected;
 use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_transient, retry_after};
 use super::encoding::{self, DecodedBody};
 use super::measured::Way;
-use super::upstream;
+use super::upstream::{self, Head};
 use crate::client::{Body, Error, Received};
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
@@ -77,9 +77,7 @@ impl Conversation {
             _ => head,
         };
         self.show_request(request.number, &body);
-        self.exchange.note_call(Way::of(request));
-        let response = upstream::send(&self.route.client, &head, Body::full(body), self.patience()).await;
-        self.exchange.note_head(&response);
+        let response = self.make_call(Way::of(request), &head, Body::full(body)).await;
         self.count(response.as_ref().ok().map(Response::status));
         response.map_err(lost)
     }
@@ -92,14 +90,21 @@ impl Conversation {
             false => self.head.resuming(query),
         };
         let head = head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
-        self.exchange.note_call(Way::Reattach);
-        let response = upstream::send(&self.route.client, &head, Body::full(""), self.patience()).await;
-        self.exchange.note_head(&response);
+        let response = self.make_call(Way::Reattach, &head, Body::full("")).await;
         let response = response.map_err(|error| refused(error.to_string()))?;
         if response.status() != StatusCode::OK {
             return Err(refused(format!("the upstream answered {}", response.status())));
         }
         encoding::decoded(response).map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
+    }
+
+    /// Makes an upstream call, whose span the upstream is told.
+    pub(super) async fn make_call(&self, way: Way, head: &Head, body: Body) -> Result<Response<Received>, Error> {
+        let client = &self.route.client;
+        let traced = self.exchange.note_call(way, client.upstream()).map(|trace| head.with(trace));
+        let response = upstream::send(client, traced.as_ref().unwrap_or(head), body, self.patience()).await;
+        self.exchange.note_head(&response);
+        response
     }
 
     /// Returns how long the head of a response may take.

@@ -138,12 +138,14 @@ async fn start(
     let urls = addresses.iter().map(|address| url(address, tls.is_some())).collect();
     let (stop, stopped) = watch::channel(false);
     let (mut admin, mut admin_addr) = (JoinSet::new(), None);
+    if proxy.admin.is_some() || proxy.shared.otlp.is_some() {
+        let metrics = Metrics::new(proxy.limits.server.max_metric_models, proxy.shared.otlp.as_ref());
+        proxy.shared.metrics = Some(Arc::new(metrics));
+    }
     let mut bound = None;
     if let Some(addr) = proxy.admin {
         let listener = bound.insert(Admin::bind(addr).await?);
         admin_addr = Some(listener.addr);
-        let metrics = Metrics::new(proxy.limits.server.max_metric_models);
-        proxy.shared.metrics = Some(Arc::new(metrics));
         proxy.shared.answers = Some(Arc::new(Answers::new(proxy.page_answers, &proxy.limits.server)));
     }
     let threads: Vec<_> = (0..proxy.threads).map(|_| Current::new(proxy.apart())).collect();

@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
 use super::metrics::{
     Cut, Ended, EndedAnswer, FurtherCall, Joined, Metrics, OTHER, Operation, TokenUse, Usage, provider_name,
 };
+use super::otlp::{AnswerSpan, CallSpan, Otlp, Parent};
+use crate::client::Upstream;
 use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
 use crate::session::relay::Output;
@@ -32,6 +34,8 @@ pub(super) struct Measured {
     tokens: Option<u64>,
     /// What the slot holds that ended worst.
     slot: Option<SlotKind>,
+    /// Set where spans are pushed.
+    span: Option<AnswerSpan>,
 }
 
 /// How an answer ended for the client.
@@ -93,21 +97,33 @@ struct Call {
     has_failed: bool,
     /// Why it ended early.
     error: Option<&'static str>,
+    span: Option<CallSpan>,
 }
 
 impl Measured {
-    /// `host`: the upstream's.
-    pub(super) fn new(metrics: Arc<Metrics>, dialect: Dialect, host: &str, model: &str, is_stream: bool) -> Self {
+    /// `host`: the upstream's. `parent`: the span of the client, if spans are pushed.
+    pub(super) fn new(
+        metrics: Arc<Metrics>,
+        dialect: Dialect,
+        host: &str,
+        (model, is_stream): (&str, bool),
+        parent: Option<&Parent>,
+    ) -> Self {
         let provider = Arc::from(provider_name(host));
         let name = metrics.models.named(model);
         let model = metrics.models.label(&name);
         metrics.answers.running.inc();
-        Self { metrics, dialect, is_stream, provider, name, model, call: None, tokens: Some(0), slot: None }
+        let (otlp, call, tokens, slot) = (metrics.otlp.clone(), None, Some(0), None);
+        let mut measured = Self { metrics, dialect, is_stream, provider, name, model, call, tokens, slot, span: None };
+        let begin = |(otlp, parent): (Otlp, _)| otlp.begin_answer(parent, &measured.asked(), dialect.as_str());
+        measured.span = otlp.zip(parent).map(begin);
+        measured
     }
 
     /// Begins a call. A call that is still open was refused, and is made in another form.
-    pub(super) fn begin_call(&mut self, way: Way) {
+    pub(super) fn begin_call(&mut self, way: Way, upstream: &Upstream) {
         self.end_call();
+        let span = self.span.as_ref().map(|span| span.begin_call(&self.asked(), way.as_str(), upstream));
         self.call = Some(Call {
             way,
             began: Instant::now(),
@@ -116,7 +132,13 @@ impl Measured {
             has_joined: false,
             has_failed: false,
             error: None,
+            span,
         });
+    }
+
+    /// Returns the headers that name the span of the open call to its upstream.
+    pub(super) fn trace(&self) -> Option<HeaderMap> {
+        self.call.as_ref()?.span.as_ref().map(CallSpan::headers)
     }
 
     /// Notes the head of the open call's answer, or why there is none.
@@ -136,20 +158,24 @@ impl Measured {
     /// Notes the first bytes of the open call's stream.
     pub(super) fn note_first_chunk(&self) {
         let Some(call) = &self.call else { return };
-        self.metrics.calls.first_chunk.get_or_create(&self.operation()).observe(call.began.elapsed().as_secs_f64());
+        self.metrics.calls.first_chunk.observe(&self.operation(), call.began.elapsed().as_secs_f64());
     }
 
     /// Notes what an answer goes through.
     pub(super) fn note_output(&mut self, output: &Output) {
+        if let Output::Event(event) = output {
+            self.span.iter_mut().for_each(|span| span.note(event));
+            self.call.iter_mut().filter_map(|call| call.span.as_mut()).for_each(|span| span.note(event));
+        }
         match output {
             Output::Event(SessionEvent::Cut { end, .. }) => {
                 let cause = end.cause().map_or(OTHER, CutCause::as_str);
-                self.metrics.seams.cuts.get_or_create(&Cut { model: Arc::clone(&self.model), cause }).inc();
+                self.metrics.seams.cuts.add(&Cut { model: Arc::clone(&self.model), cause }, 1);
                 self.note_error(end);
             }
             Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => {
                 let seams = &self.metrics.seams;
-                seams.joined.get_or_create(&Joined { kind: seam.alignment.as_str() }).inc();
+                seams.joined.add(&Joined { kind: seam.alignment.as_str() }, 1);
                 seams.gap.observe(elapsed.as_secs_f64());
                 seams.pending.observe(seam.pending as f64);
                 self.call.iter_mut().for_each(|call| call.has_joined = true);
@@ -188,23 +214,26 @@ impl Measured {
         for (gen_ai_token_type, tokens) in [("input", input), ("output", output)] {
             if let Some(tokens) = tokens {
                 let labels = Usage { operation: self.operation(), gen_ai_token_type };
-                self.metrics.calls.usage.get_or_create(&labels).observe(tokens as f64);
+                self.metrics.calls.usage.observe(&labels, tokens as f64);
+                let span = self.call.as_mut().and_then(|call| call.span.as_mut());
+                span.into_iter().for_each(|span| span.note_tokens(gen_ai_token_type, tokens));
             }
         }
         let Some(call) = &mut self.call else { return };
         call.tokens = output;
         let is_kept = matches!(call.way, Way::First | Way::Reattach);
         let labels = TokenUse { r#use: if is_kept { "kept" } else { "regenerated" } };
-        self.metrics.calls.tokens.get_or_create(&labels).inc_by(output.unwrap_or_default());
+        self.metrics.calls.tokens.add(&labels, output.unwrap_or_default());
     }
 
     fn end_call(&mut self) {
-        let Some(call) = self.call.take() else { return };
+        let Some(mut call) = self.call.take() else { return };
+        call.span.take().into_iter().for_each(|span| span.end(call.status, &call.error_type()));
         let labels = Ended { operation: self.operation(), error_type: call.error_type() };
-        self.metrics.calls.duration.get_or_create(&labels).observe(call.began.elapsed().as_secs_f64());
+        self.metrics.calls.duration.observe(&labels, call.began.elapsed().as_secs_f64());
         if call.way != Way::First {
             let labels = FurtherCall { way: call.way.as_str(), outcome: call.outcome() };
-            self.metrics.calls.further.get_or_create(&labels).inc();
+            self.metrics.calls.further.add(&labels, 1);
         }
         if call.status == Some(StatusCode::OK) {
             self.tokens = self.tokens.zip(call.tokens).map(|(sum, tokens)| sum.saturating_add(tokens));
@@ -219,13 +248,14 @@ impl Measured {
         let answers = &self.metrics.answers;
         let error_type = end.error_type();
         let is_healthy = error_type.is_empty();
+        self.span.take().into_iter().for_each(|span| span.end(end.name(), end.status, &error_type));
         let labels = Ended { operation: self.operation(), error_type };
-        answers.duration.get_or_create(&labels).observe(end.duration.as_secs_f64());
+        answers.duration.observe(&labels, end.duration.as_secs_f64());
         if let Some(first) = end.first_byte.filter(|_| is_healthy && self.is_stream) {
-            answers.first_token.get_or_create(&labels.operation).observe(first.as_secs_f64());
+            answers.first_token.observe(&labels.operation, first.as_secs_f64());
             if let Some(further) = self.tokens.and_then(|tokens| tokens.checked_sub(1)).filter(|more| *more > 0) {
                 let per_token = end.last_byte.saturating_sub(first).as_secs_f64() / further as f64;
-                answers.per_token.get_or_create(&labels.operation).observe(per_token);
+                answers.per_token.observe(&labels.operation, per_token);
             }
         }
         let slot = match self.slot {
@@ -234,7 +264,12 @@ impl Measured {
             None => "unread",
         };
         let labels = EndedAnswer { wire: self.dialect.as_str(), slot, status: end.name() };
-        answers.ended.get_or_create(&labels).inc();
+        answers.ended.add(&labels, 1);
+    }
+
+    /// Returns what the request asks for, with the model that it names: spans may have any.
+    fn asked(&self) -> Operation {
+        Operation { gen_ai_request_model: Arc::clone(&self.name), ..self.operation() }
     }
 
     fn operation(&self) -> Operation {

@@ -11,11 +11,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
+
+use super::otlp::Otlp;
+use super::recorded::{Counters, Histograms, Labels, Level, Name, One, Scale, Sinks};
 
 /// All metrics of a proxy. Its threads share them.
 #[derive(Debug)]
@@ -26,19 +26,19 @@ pub(super) struct Metrics {
     pub(super) answers: Answers,
     pub(super) seams: Seams,
     pub(super) requests: Requests,
+    /// Where spans are pushed, too.
+    pub(super) otlp: Option<Otlp>,
 }
 
 impl Metrics {
     /// Creates metrics without a sample. `max_models`: see
     /// [`max_metric_models`](crate::ServerLimits::max_metric_models).
-    pub(super) fn new(max_models: usize) -> Self {
+    pub(super) fn new(max_models: usize, otlp: Option<&Otlp>) -> Self {
         let mut registry = Registry::default();
-        let (calls, answers) = (Calls::new(&mut registry), Answers::new(&mut registry));
-        calls.register(&mut registry);
-        answers.register(&mut registry);
-        let seams = Seams::new(&mut registry);
-        let requests = Requests::new(&mut registry);
-        Self { requests, registry, models: Models::new(max_models), calls, answers, seams }
+        let mut sinks = Sinks { registry: &mut registry, otlp };
+        let (calls, answers) = (Calls::new(&mut sinks), Answers::new(&mut sinks));
+        let (seams, requests) = (Seams::new(&mut sinks), Requests::new(&mut sinks));
+        Self { requests, registry, models: Models::new(max_models), calls, answers, seams, otlp: otlp.cloned() }
     }
 
     /// Returns all samples as text.
@@ -49,47 +49,55 @@ impl Metrics {
     }
 }
 
-/// A histogram for each set of labels.
-type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
-
 /// What is measured of each upstream call.
 #[derive(Debug)]
 pub(super) struct Calls {
     pub(super) duration: Histograms<Ended>,
     pub(super) first_chunk: Histograms<Operation>,
     pub(super) usage: Histograms<Usage>,
-    pub(super) further: Family<FurtherCall, Counter>,
-    pub(super) tokens: Family<TokenUse, Counter>,
+    pub(super) further: Counters<FurtherCall>,
+    pub(super) tokens: Counters<TokenUse>,
 }
 
 impl Calls {
-    fn new(conventions: &mut Registry) -> Self {
-        let calls = Self {
-            duration: Family::new_with_constructor(seconds),
-            first_chunk: Family::new_with_constructor(seconds),
-            usage: Family::new_with_constructor(|| Histogram::new(TOKENS)),
-            further: Family::default(),
-            tokens: Family::default(),
+    fn new(sinks: &mut Sinks<'_>) -> Self {
+        let duration = Name {
+            prometheus: "gen_ai_client_operation_duration",
+            otlp: "gen_ai.client.operation.duration",
+            unit: Scale::Seconds,
+            help: "Time of an upstream call, from its request to the end of its answer",
         };
-        let help = "Time of an upstream call, from its request to the end of its answer";
-        conventions.register_with_unit("gen_ai_client_operation_duration", help, Unit::Seconds, calls.duration.clone());
-        let (name, help) = (
-            "gen_ai_client_operation_time_to_first_chunk",
-            "Time from the request of an upstream call to the first bytes of its stream",
-        );
-        conventions.register_with_unit(name, help, Unit::Seconds, calls.first_chunk.clone());
-        let help = "Tokens of an upstream call, as its usage tells them";
-        conventions.register("gen_ai_client_token_usage", help, calls.usage.clone());
-        calls
-    }
-
-    fn register(&self, registry: &mut Registry) {
-        registry.register("restitch_calls", "Calls after the first one of an answer", self.further.clone());
-        registry.register(
-            "restitch_tokens",
-            "Tokens of answers, as the usage of calls tells them",
-            self.tokens.clone(),
-        );
+        let first_chunk = Name {
+            prometheus: "gen_ai_client_operation_time_to_first_chunk",
+            otlp: "gen_ai.client.operation.time_to_first_chunk",
+            unit: Scale::Seconds,
+            help: "Time from the request of an upstream call to the first bytes of its stream",
+        };
+        let usage = Name {
+            prometheus: "gen_ai_client_token_usage",
+            otlp: "gen_ai.client.token.usage",
+            unit: Scale::Of("{token}"),
+            help: "Tokens of an upstream call, as its usage tells them",
+        };
+        let further = Name {
+            prometheus: "restitch_calls",
+            otlp: "restitch.calls",
+            unit: Scale::Of("{call}"),
+            help: "Calls after the first one of an answer",
+        };
+        let tokens = Name {
+            prometheus: "restitch_tokens",
+            otlp: "restitch.tokens",
+            unit: Scale::Of("{token}"),
+            help: "Tokens of answers, as the usage of calls tells them",
+        };
+        Self {
+            duration: sinks.histograms(duration, &SECONDS, seconds),
+            first_chunk: sinks.histograms(first_chunk, &SECONDS, seconds),
+            usage: sinks.histograms(usage, &TOKENS, || Histogram::new(TOKENS)),
+            further: sinks.counters(further),
+            tokens: sinks.counters(tokens),
+        }
     }
 }
 
@@ -99,80 +107,108 @@ pub(super) struct Answers {
     pub(super) duration: Histograms<Ended>,
     pub(super) first_token: Histograms<Operation>,
     pub(super) per_token: Histograms<Operation>,
-    pub(super) ended: Family<EndedAnswer, Counter>,
-    pub(super) running: Gauge,
+    pub(super) ended: Counters<EndedAnswer>,
+    pub(super) running: Level,
 }
 
 impl Answers {
-    fn new(conventions: &mut Registry) -> Self {
-        let answers = Self {
-            duration: Family::new_with_constructor(seconds),
-            first_token: Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN)),
-            per_token: Family::new_with_constructor(|| Histogram::new(PER_TOKEN)),
-            ended: Family::default(),
-            running: Gauge::default(),
+    fn new(sinks: &mut Sinks<'_>) -> Self {
+        let duration = Name {
+            prometheus: "gen_ai_server_request_duration",
+            otlp: "gen_ai.server.request.duration",
+            unit: Scale::Seconds,
+            help: "Time of an answer, from its request to its last byte",
         };
-        let help = "Time of an answer, from its request to its last byte";
-        conventions.register_with_unit("gen_ai_server_request_duration", help, Unit::Seconds, answers.duration.clone());
-        let help = "Time from a request to the first bytes of its streamed answer";
-        conventions.register_with_unit(
-            "gen_ai_server_time_to_first_token",
-            help,
-            Unit::Seconds,
-            answers.first_token.clone(),
-        );
-        let help = "Time per output token of a streamed answer, after its first bytes";
-        conventions.register_with_unit(
-            "gen_ai_server_time_per_output_token",
-            help,
-            Unit::Seconds,
-            answers.per_token.clone(),
-        );
-        answers
-    }
-
-    fn register(&self, registry: &mut Registry) {
-        registry.register("restitch_answers", "Answers to requests of an API", self.ended.clone());
-        registry.register("restitch_running", "Requests of an API that are being answered", self.running.clone());
+        let first_token = Name {
+            prometheus: "gen_ai_server_time_to_first_token",
+            otlp: "gen_ai.server.time_to_first_token",
+            unit: Scale::Seconds,
+            help: "Time from a request to the first bytes of its streamed answer",
+        };
+        let per_token = Name {
+            prometheus: "gen_ai_server_time_per_output_token",
+            otlp: "gen_ai.server.time_per_output_token",
+            unit: Scale::Seconds,
+            help: "Time per output token of a streamed answer, after its first bytes",
+        };
+        let ended = Name {
+            prometheus: "restitch_answers",
+            otlp: "restitch.answers",
+            unit: Scale::Of("{answer}"),
+            help: "Answers to requests of an API",
+        };
+        let running = Name {
+            prometheus: "restitch_running",
+            otlp: "restitch.running",
+            unit: Scale::Of("{request}"),
+            help: "Requests of an API that are being answered",
+        };
+        Self {
+            duration: sinks.histograms(duration, &SECONDS, seconds),
+            first_token: sinks.histograms(first_token, &FIRST_TOKEN, || Histogram::new(FIRST_TOKEN)),
+            per_token: sinks.histograms(per_token, &PER_TOKEN, || Histogram::new(PER_TOKEN)),
+            ended: sinks.counters(ended),
+            running: sinks.level(running),
+        }
     }
 }
 
 /// What is measured of cuts, and of continuations that were joined.
 #[derive(Debug)]
 pub(super) struct Seams {
-    pub(super) cuts: Family<Cut, Counter>,
-    pub(super) joined: Family<Joined, Counter>,
-    pub(super) gap: Histogram,
-    pub(super) pending: Histogram,
+    pub(super) cuts: Counters<Cut>,
+    pub(super) joined: Counters<Joined>,
+    pub(super) gap: One,
+    pub(super) pending: One,
 }
 
 impl Seams {
-    fn new(registry: &mut Registry) -> Self {
-        let seams = Self {
-            cuts: Family::default(),
-            joined: Family::default(),
-            gap: seconds(),
-            pending: Histogram::new(PENDING),
+    fn new(sinks: &mut Sinks<'_>) -> Self {
+        let cuts = Name {
+            prometheus: "restitch_cuts",
+            otlp: "restitch.cuts",
+            unit: Scale::Of("{cut}"),
+            help: "Calls that ended before the document was whole",
         };
-        registry.register("restitch_cuts", "Calls that ended before the document was whole", seams.cuts.clone());
-        registry.register("restitch_seams", "Continuations that were joined", seams.joined.clone());
-        let help = "Time from a cut to the first text of the continuation that was joined";
-        registry.register_with_unit("restitch_gap", help, Unit::Seconds, seams.gap.clone());
-        let help = "Bytes of a continuation that waited until its place was decided";
-        registry.register_with_unit("restitch_pending", help, Unit::Bytes, seams.pending.clone());
-        seams
+        let joined = Name {
+            prometheus: "restitch_seams",
+            otlp: "restitch.seams",
+            unit: Scale::Of("{seam}"),
+            help: "Continuations that were joined",
+        };
+        let gap = Name {
+            prometheus: "restitch_gap",
+            otlp: "restitch.gap",
+            unit: Scale::Seconds,
+            help: "Time from a cut to the first text of the continuation that was joined",
+        };
+        let pending = Name {
+            prometheus: "restitch_pending",
+            otlp: "restitch.pending",
+            unit: Scale::Bytes,
+            help: "Bytes of a continuation that waited until its place was decided",
+        };
+        Self {
+            cuts: sinks.counters(cuts),
+            joined: sinks.counters(joined),
+            gap: sinks.histogram(gap, &SECONDS),
+            pending: sinks.histogram(pending, &PENDING),
+        }
     }
 }
 
 /// All requests, those that pass included. The operator's routes and upstreams are the only labels of a client's choosing.
 #[derive(Debug)]
-pub(super) struct Requests(Family<Routed, Counter>);
+pub(super) struct Requests(Counters<Routed>);
 
 impl Requests {
-    fn new(registry: &mut Registry) -> Self {
-        let requests = Family::default();
-        registry.register("restitch_requests", "Requests by the route that answered them", requests.clone());
-        Self(requests)
+    fn new(sinks: &mut Sinks<'_>) -> Self {
+        Self(sinks.counters(Name {
+            prometheus: "restitch_requests",
+            otlp: "restitch.requests",
+            unit: Scale::Of("{request}"),
+            help: "Requests by the route that answered them",
+        }))
     }
 
     /// Counts a request that has ended. `route`: `None` where it was refused before it had one.
@@ -181,7 +217,7 @@ impl Requests {
         // A server may send any status.
         let known = status.filter(|status| status.canonical_reason().is_some());
         let status = known.map_or_else(|| OTHER.to_owned(), |status| status.as_str().to_owned());
-        self.0.get_or_create(&Routed { route: text(route), upstream: text(upstream), status }).inc();
+        self.0.add(&Routed { route: text(route), upstream: text(upstream), status }, 1);
     }
 }
 
@@ -193,12 +229,28 @@ pub(super) struct Routed {
     status: String,
 }
 
+impl Labels for Routed {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("route", &self.route);
+        on("upstream", &self.upstream);
+        on("status", &self.status);
+    }
+}
+
 /// What a request asks a model for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Operation {
     pub(super) gen_ai_provider_name: Arc<str>,
     pub(super) gen_ai_operation_name: &'static str,
     pub(super) gen_ai_request_model: Arc<str>,
+}
+
+impl Labels for Operation {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("gen_ai.provider.name", &self.gen_ai_provider_name);
+        on("gen_ai.operation.name", self.gen_ai_operation_name);
+        on("gen_ai.request.model", &self.gen_ai_request_model);
+    }
 }
 
 /// How a call or an answer ended. Empty: without an error.
@@ -209,12 +261,29 @@ pub(super) struct Ended {
     pub(super) error_type: Cow<'static, str>,
 }
 
+impl Labels for Ended {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.operation.each(on);
+        // The conventions have no such attribute where there is no error.
+        if !self.error_type.is_empty() {
+            on("error.type", &self.error_type);
+        }
+    }
+}
+
 /// Which tokens of a call were counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Usage {
     #[prometheus(flatten)]
     pub(super) operation: Operation,
     pub(super) gen_ai_token_type: &'static str,
+}
+
+impl Labels for Usage {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.operation.each(on);
+        on("gen_ai.token.type", self.gen_ai_token_type);
+    }
 }
 
 /// How a further call was made, and what it brought.
@@ -224,10 +293,23 @@ pub(super) struct FurtherCall {
     pub(super) outcome: &'static str,
 }
 
+impl Labels for FurtherCall {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("way", self.way);
+        on("outcome", self.outcome);
+    }
+}
+
 /// What tokens were used for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct TokenUse {
     pub(super) r#use: &'static str,
+}
+
+impl Labels for TokenUse {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("use", self.r#use);
+    }
 }
 
 /// How an answer ended.
@@ -238,6 +320,14 @@ pub(super) struct EndedAnswer {
     pub(super) status: &'static str,
 }
 
+impl Labels for EndedAnswer {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("wire", self.wire);
+        on("slot", self.slot);
+        on("status", self.status);
+    }
+}
+
 /// Whose answer was cut, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Cut {
@@ -245,10 +335,23 @@ pub(super) struct Cut {
     pub(super) cause: &'static str,
 }
 
+impl Labels for Cut {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("model", &self.model);
+        on("cause", self.cause);
+    }
+}
+
 /// How a continuation was joined.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Joined {
     pub(super) kind: &'static str,
+}
+
+impl Labels for Joined {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("kind", self.kind);
+    }
 }
 
 /// The models that have labels of their own. Clients choose the names, so a name is admitted when the upstream has answered a

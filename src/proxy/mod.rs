@@ -27,7 +27,10 @@ mod listen;
 mod listener;
 mod measured;
 mod metrics;
+#[cfg_attr(not(feature = "otlp"), path = "otlp_off.rs")]
+mod otlp;
 mod page;
+mod recorded;
 mod redactor;
 mod refusal;
 mod reload;
@@ -51,6 +54,8 @@ pub use access::Access;
 pub(crate) use conversation::{is_stream, is_transient, retry_after};
 use exchange::Exchange;
 pub use listen::{Listen, Listening, Server};
+#[cfg(feature = "otlp")]
+pub use otlp::Otlp;
 #[cfg(feature = "cli")]
 pub(crate) use redactor::Redactor;
 #[cfg(feature = "cli")]
@@ -197,6 +202,14 @@ impl Proxy {
     #[must_use]
     pub fn page_answers(mut self, most: usize) -> Self {
         self.page_answers = most;
+        self
+    }
+
+    /// Pushes spans and metrics to a collector. Default: to none.
+    #[cfg(feature = "otlp")]
+    #[must_use]
+    pub fn otlp(mut self, otlp: Option<Otlp>) -> Self {
+        self.shared.otlp = otlp;
         self
     }
 

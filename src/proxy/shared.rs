@@ -10,6 +10,7 @@ use super::answers::Answers;
 use super::breaker::Breaker;
 use super::gate::Unfinished;
 use super::metrics::Metrics;
+use super::otlp::Otlp;
 use super::{Observer, Tap, conversation};
 use crate::Limits;
 use crate::provider::capability::cache::CapabilityCache;
@@ -33,6 +34,8 @@ pub(super) struct Shared {
     pub(super) answers: Option<Arc<Answers>>,
     /// The log has the text of requests and answers.
     pub(super) logs_content: bool,
+    /// Where spans and metrics are pushed.
+    pub(super) otlp: Option<Otlp>,
 }
 
 impl Shared {
@@ -47,13 +50,14 @@ impl Shared {
             metrics: None,
             answers: None,
             logs_content: false,
+            otlp: None,
         }
     }
 
     /// Sets the limits. What was recorded is forgotten.
     pub(super) fn limit(&mut self, limits: &Limits) {
-        let Self { observer, tap, metrics, answers, logs_content, .. } = self.clone();
-        *self = Self { observer, tap, metrics, answers, logs_content, ..Self::new(limits) };
+        let Self { observer, tap, metrics, answers, logs_content, otlp, .. } = self.clone();
+        *self = Self { observer, tap, metrics, answers, logs_content, otlp, ..Self::new(limits) };
     }
 
     /// Corrects what the table says about a model at a host by what refusals have said.

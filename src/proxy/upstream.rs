@@ -68,6 +68,13 @@ impl Head {
         Self(parts)
     }
 
+    /// Returns the same with other headers in place of those of their names.
+    pub(super) fn with(&self, headers: HeaderMap) -> Self {
+        let mut with = self.clone();
+        with.0.headers.extend(headers);
+        with
+    }
+
     /// Returns what may be a key: what the sensitive headers have, and the values of the query.
     pub(super) fn keys(&self) -> Vec<String> {
         let sensitive = self.0.headers.values().filter(|value| value.is_sensitive());

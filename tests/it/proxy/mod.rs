@@ -7,6 +7,8 @@ mod content;
 mod encoded;
 mod limits;
 mod listeners;
+#[cfg(all(feature = "otlp", feature = "cli"))]
+mod otlp;
 mod page;
 mod passthrough;
 mod raw;

@@ -1,0 +1,178 @@
+//! Metrics that are shown to Prometheus and, where there is a collector, pushed to it.
+
+use std::fmt;
+use std::hash::Hash;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::otlp::{self, Otlp};
+
+/// A set of labels, with the names that they have in the conventions of OpenTelemetry.
+pub(super) trait Labels {
+    #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "what is pushed alone has these names"))]
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str));
+}
+
+impl Labels for () {
+    fn each(&self, _: &mut dyn FnMut(&'static str, &str)) {}
+}
+
+/// A set of labels that Prometheus takes.
+pub(super) trait LabelSet:
+    Labels + EncodeLabelSet + Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static
+{
+}
+
+impl<L: Labels + EncodeLabelSet + Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static> LabelSet for L {}
+
+/// What a metric is called, in both forms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name {
+    /// Without the unit, and without `_total`.
+    pub(super) prometheus: &'static str,
+    pub(super) otlp: &'static str,
+    pub(super) unit: Scale,
+    pub(super) help: &'static str,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Scale {
+    Seconds,
+    Bytes,
+    /// So many of them, in braces.
+    Of(&'static str),
+}
+
+impl Scale {
+    /// Returns the unit that stands in the name, if one does.
+    fn prometheus(self) -> Option<Unit> {
+        match self {
+            Self::Seconds => Some(Unit::Seconds),
+            Self::Bytes => Some(Unit::Bytes),
+            Self::Of(_) => None,
+        }
+    }
+
+    fn otlp(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Bytes => "By",
+            Self::Of(annotation) => annotation,
+        }
+    }
+}
+
+/// Where metrics are registered.
+pub(super) struct Sinks<'a> {
+    pub(super) registry: &'a mut Registry,
+    pub(super) otlp: Option<&'a Otlp>,
+}
+
+impl Sinks<'_> {
+    fn register(&mut self, name: Name, metric: impl prometheus_client::registry::Metric) {
+        match name.unit.prometheus() {
+            Some(unit) => self.registry.register_with_unit(name.prometheus, name.help, unit, metric),
+            None => self.registry.register(name.prometheus, name.help, metric),
+        }
+    }
+
+    pub(super) fn histograms<L: LabelSet>(
+        &mut self,
+        name: Name,
+        boundaries: &'static [f64],
+        new: fn() -> Histogram,
+    ) -> Histograms<L> {
+        let family = Family::new_with_constructor(new);
+        self.register(name, family.clone());
+        let pushed = self.otlp.map(|otlp| otlp.histogram(name.otlp, name.unit.otlp(), name.help, boundaries));
+        Histograms { family, pushed }
+    }
+
+    pub(super) fn counters<L: LabelSet>(&mut self, name: Name) -> Counters<L> {
+        let family = Family::default();
+        self.register(name, family.clone());
+        let pushed = self.otlp.map(|otlp| otlp.counter(name.otlp, name.unit.otlp(), name.help));
+        Counters { family, pushed }
+    }
+
+    pub(super) fn histogram(&mut self, name: Name, boundaries: &'static [f64]) -> One {
+        let histogram = Histogram::new(boundaries.iter().copied());
+        self.register(name, histogram.clone());
+        let pushed = self.otlp.map(|otlp| otlp.histogram(name.otlp, name.unit.otlp(), name.help, boundaries));
+        One { histogram, pushed }
+    }
+
+    pub(super) fn level(&mut self, name: Name) -> Level {
+        let gauge = Gauge::default();
+        self.register(name, gauge.clone());
+        let pushed = self.otlp.map(|otlp| otlp.up_down_counter(name.otlp, name.unit.otlp(), name.help));
+        Level { gauge, pushed }
+    }
+}
+
+/// A histogram for each set of labels.
+#[derive(Debug)]
+pub(super) struct Histograms<L> {
+    family: Family<L, Histogram, fn() -> Histogram>,
+    pushed: Option<otlp::Histogram>,
+}
+
+impl<L: LabelSet> Histograms<L> {
+    pub(super) fn observe(&self, labels: &L, value: f64) {
+        self.family.get_or_create(labels).observe(value);
+        self.pushed.iter().for_each(|pushed| pushed.record(labels, value));
+    }
+}
+
+/// A counter for each set of labels.
+#[derive(Debug)]
+pub(super) struct Counters<L> {
+    family: Family<L, Counter>,
+    pushed: Option<otlp::Counter>,
+}
+
+impl<L: LabelSet> Counters<L> {
+    pub(super) fn add(&self, labels: &L, count: u64) {
+        self.family.get_or_create(labels).inc_by(count);
+        self.pushed.iter().for_each(|pushed| pushed.add(labels, count));
+    }
+}
+
+/// A histogram without labels.
+#[derive(Debug)]
+pub(super) struct One {
+    histogram: Histogram,
+    pushed: Option<otlp::Histogram>,
+}
+
+impl One {
+    pub(super) fn observe(&self, value: f64) {
+        self.histogram.observe(value);
+        self.pushed.iter().for_each(|pushed| pushed.record(&(), value));
+    }
+}
+
+/// A number that rises and falls.
+#[derive(Debug)]
+pub(super) struct Level {
+    gauge: Gauge,
+    pushed: Option<otlp::UpDownCounter>,
+}
+
+impl Level {
+    pub(super) fn inc(&self) {
+        self.gauge.inc();
+        self.pushed.iter().for_each(|pushed| pushed.add(1));
+    }
+
+    pub(super) fn dec(&self) {
+        self.gauge.dec();
+        self.pushed.iter().for_each(|pushed| pushed.add(-1));
+    }
+}
