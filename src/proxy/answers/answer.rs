@@ -312,6 +312,12 @@ impl Answer {
     }
 }
 
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.drop_text();
+    }
+}
+
 impl Facts {
     fn add(&mut self, at: Duration, mut step: Value) {
         if self.steps.len() >= MOST_STEPS {

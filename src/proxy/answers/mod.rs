@@ -89,7 +89,7 @@ impl Answers {
         let mut known = self.known();
         let Some(answer) = known.running.remove(&answer.number) else { return };
         known.ended.push_back(answer);
-        let oldest = if known.ended.len() > MOST_ENDED { known.ended.pop_front() } else { None };
+        let oldest = if known.ended.len() > MOST_ENDED.max(self.keeps) { known.ended.pop_front() } else { None };
         if let Some(oldest) = &oldest {
             known.names.remove(&oldest.id);
         }
@@ -159,7 +159,38 @@ fn drop_oldest_text(mut known: MutexGuard<'_, Known>) {
     }
 }
 
-/// Answers that have ended and are still shown: some minutes of a busy proxy.
+/// Answers that have ended and are still shown, unless more keep their text: some minutes of a busy proxy.
 const MOST_ENDED: usize = 200;
 /// Answers under way that are listed: more than people read.
 const MOST_LISTED: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Dialect;
+
+    #[test]
+    fn bytes_are_counted_as_long_as_they_are_kept() {
+        let answers = Arc::new(Answers::new(2, &ServerLimits::default()));
+        let begin = || {
+            let (request_id, model) = ("id".to_owned(), "m".to_owned());
+            let answer = answers.begin(Asked { request_id, dialect: Dialect::Chat, model, is_stream: false });
+            answer.add_body(r#"{"choices":[{"index":0,"message":{"content":"[1]"}}]}"#);
+            answer
+        };
+        let kept = || answers.kept.load(Ordering::Relaxed);
+        let (first, second) = (begin(), begin());
+        assert_eq!(kept(), 6);
+        // A third one, for which the text of the first is dropped.
+        let third = begin();
+        assert_eq!((kept(), first.text(0), second.text(0)), (6, None, Some(("[1]".to_owned(), None))));
+        for answer in [first, second, third] {
+            let (status, how, bytes, duration) = (None, "whole", 3, std::time::Duration::ZERO);
+            answer.end(End { status, how, bytes, duration });
+        }
+        assert_eq!((kept(), answers.list().1), (6, 0));
+        // Nobody can look at it any more.
+        answers.known().ended.clear();
+        assert_eq!(kept(), 0);
+    }
+}
