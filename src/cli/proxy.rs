@@ -13,7 +13,8 @@ use crate::client::{Client, Error, TlsFiles, Upstream};
 use crate::config::{self, Config};
 #[cfg(feature = "otlp")]
 use crate::proxy::Otlp;
-use crate::proxy::{Access, Listen, Loaded, Loader, Proxy, Reloader, ServerTls};
+use crate::proxy::{Access, Fallback, Listen, Loaded, Loader, Proxy, Reloader, ServerTls};
+use crate::route::RouteConfig;
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
@@ -191,7 +192,7 @@ const OTHER_FILES: u64 = 64;
 
 /// Returns who may use the proxy, with the token from the environment.
 fn access(config: &config::Access) -> Result<Access, (Exit, String)> {
-    let token = config.token_variable.as_deref().map(token).transpose();
+    let token = config.token_variable.as_deref().map(|variable| secret("--token-variable", variable)).transpose();
     Ok(Access {
         token: token.map_err(|mistake| (Exit::Usage, mistake))?,
         hosts: config.allow_hosts.clone(),
@@ -201,16 +202,16 @@ fn access(config: &config::Access) -> Result<Access, (Exit, String)> {
     })
 }
 
-/// Reads the token. A proxy whose token is missing must not start without one.
+/// Reads a token or a key. A proxy that lacks one must not start without it. `user`: what needs it.
 #[expect(clippy::disallowed_methods, reason = "a command does I/O: keys come from the environment")]
-fn token(variable: &str) -> Result<String, String> {
+fn secret(user: &str, variable: &str) -> Result<String, String> {
     match std::env::var(variable) {
         // A header can carry it.
         Ok(token) if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(token),
         Ok(token) if !token.is_empty() => {
-            Err(format!("--token-variable: {variable} has characters that are no visible ASCII, such as a line end"))
+            Err(format!("{user}: {variable} has characters that are no visible ASCII, such as a line end"))
         }
-        _ => Err(format!("--token-variable: the environment has no {variable}, or nothing in it")),
+        _ => Err(format!("{user}: the environment has no {variable}, or nothing in it")),
     }
 }
 
@@ -257,22 +258,28 @@ impl Hangups {
 /// Adds the routes of a configuration. Routes to one upstream share their connections.
 fn routed(proxy: Proxy, config: &Config) -> Result<Proxy, (Exit, String)> {
     let mut clients: Vec<Client> = Vec::new();
+    let mut client_of = |route: &RouteConfig, address: &str| {
+        // The address is not repeated, since it may have a password.
+        let wrong = |error| (Exit::Usage, format!("route `{}`: {error}", route.name));
+        let upstream = Upstream::parse(address).map_err(wrong)?;
+        let known = clients.iter().find(|client| *client.upstream() == upstream).cloned();
+        let made = |error: Error| (Exit::Io, format!("route `{}`: {error}", route.name));
+        let client = known.map_or_else(|| client(upstream, config), Ok).map_err(made)?;
+        clients.push(client.clone());
+        Ok(client)
+    };
     let mut proxy = proxy;
     for route in &config.routes {
-        let own = match &route.upstream {
-            None => None,
-            Some(address) => {
-                // The address is not repeated, since it may have a password.
-                let wrong = |error| (Exit::Usage, format!("route `{}`: {error}", route.name));
-                let upstream = Upstream::parse(address).map_err(wrong)?;
-                let known = clients.iter().find(|client| *client.upstream() == upstream).cloned();
-                let made = |error: Error| (Exit::Io, format!("route `{}`: {error}", route.name));
-                let client = known.map_or_else(|| client(upstream, config), Ok).map_err(made)?;
-                clients.push(client.clone());
-                Some(client)
-            }
-        };
-        proxy = proxy.route(route.clone(), own);
+        let own = route.upstream.as_deref().map(|upstream| client_of(route, upstream)).transpose()?;
+        let mut fallbacks = Vec::new();
+        for fallback in &route.fallback {
+            let key =
+                fallback.key_variable.as_deref().map(|variable| secret(&format!("route `{}`", route.name), variable));
+            let key = key.transpose().map_err(|mistake| (Exit::Usage, mistake))?;
+            let client = client_of(route, &fallback.upstream)?;
+            fallbacks.push(Fallback { client, model: fallback.model.clone(), wire: fallback.wire, key });
+        }
+        proxy = proxy.route(route.clone(), own, fallbacks);
     }
     Ok(proxy)
 }

@@ -165,6 +165,7 @@ impl Config {
         if !self.routes.is_empty() {
             let without_password = |route: &RouteConfig| RouteConfig {
                 upstream: route.upstream.as_deref().map(proxy::without_password),
+                fallback: route::without_passwords(&route.fallback),
                 ..route.clone()
             };
             text += &format!("\n{}", written(&Routes { route: self.routes.iter().map(without_password).collect() }));

@@ -8,9 +8,10 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::ConfigError;
+use super::proxy::without_password;
 #[cfg(feature = "cli")]
-use super::{Config, proxy::without_password, written};
-use crate::route::{DEFAULT, RouteConfig};
+use super::{Config, written};
+use crate::route::{DEFAULT, FallbackConfig, RouteConfig};
 
 /// Returns the routes, each with a name.
 pub(super) fn checked(text: &str, routes: Vec<Spanned<RouteConfig>>) -> Result<Vec<RouteConfig>, ConfigError> {
@@ -53,6 +54,9 @@ impl Config {
         }
         (route.path, route.model, route.response_format, route.header) = (None, None, None, BTreeMap::new());
         route.upstream = route.upstream.or(proxy.upstream).as_deref().map(without_password);
+        route.fallback = without_passwords(&route.fallback);
+        let silence = self.limits.transport.longest_silence().as_secs_f64();
+        route.first_byte_timeout = route.first_byte_timeout.or(Some(silence));
         route.max_risk = route.max_risk.or(Some(limits.max_risk));
         route.repair = route.repair.or(proxy.repair);
         route.on_give_up = route.on_give_up.or(proxy.on_give_up);
@@ -69,6 +73,15 @@ impl Config {
     }
 }
 
+/// Returns fallbacks with `***` in place of passwords.
+pub(super) fn without_passwords(fallbacks: &[FallbackConfig]) -> Vec<FallbackConfig> {
+    let without = |fallback: &FallbackConfig| FallbackConfig {
+        upstream: without_password(&fallback.upstream),
+        ..fallback.clone()
+    };
+    fallbacks.iter().map(without).collect()
+}
+
 fn mistake_of_name(name: &str) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if name.len() > LONGEST_NAME || !name.bytes().all(is_plain) {
@@ -83,7 +96,8 @@ fn mistake_of_name(name: &str) -> Option<String> {
 #[cfg(feature = "client")]
 pub(super) fn check_upstreams(text: &str) -> Result<(), ConfigError> {
     let places = Places::of(text);
-    let routes = places.route.iter().filter_map(|route| route.upstream.as_ref());
+    let routes = places.route.iter().flat_map(|route| std::iter::once(route).chain(&route.fallback));
+    let routes = routes.filter_map(|place| place.upstream.as_ref());
     for upstream in places.proxy.upstream.iter().chain(routes) {
         crate::client::Upstream::parse(upstream.get_ref())
             .map_err(|error| ConfigError::at(text, upstream.span().start, &error.to_string()))?;
@@ -104,6 +118,7 @@ struct Places {
 struct Place {
     name: Option<Spanned<IgnoredAny>>,
     upstream: Option<Spanned<String>>,
+    fallback: Vec<Place>,
 }
 
 impl Places {

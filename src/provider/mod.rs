@@ -20,6 +20,7 @@ mod ollama;
 mod request;
 mod responses;
 pub(crate) mod transcript;
+pub(crate) mod translate;
 pub(crate) mod usage;
 pub(crate) mod wire;
 

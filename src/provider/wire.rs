@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use super::translate::PlainMessage;
 use super::{Delta, Finish, Kind, SlotId};
 use crate::json::string::quoted;
 use crate::provider::capability::{PrefillForm, Switch};
@@ -114,6 +115,25 @@ pub trait Wire: fmt::Debug + Send + Sync {
 
     /// Returns a request for a new, streamed answer to a prompt.
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest;
+
+    /// Returns the messages of a request, if they have text alone. Other members of the request are not among them. `None`
+    /// where the API has no messages.
+    fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
+        let _ = body;
+        None
+    }
+
+    /// Returns the path of a request like one of another path, for another model, where a path says more than the API. It
+    /// follows the address that the provider's clients have.
+    fn path_like(&self, path: &str, model: &str) -> Option<String> {
+        let _ = (path, model);
+        None
+    }
+
+    /// Returns what the address that the provider's clients have ends with: `/v1`. Empty where they have a bare host.
+    fn version(&self) -> &'static str {
+        ""
+    }
 
     /// Returns the request for the rest of an answer, or the original request with changes. `None` if
     /// [`parse`](Self::parse) returns it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -54,6 +54,10 @@ pub(super) struct Conversation {
     pub(super) adds_json_mode: bool,
     /// The members and headers of the request that the proxy has changed.
     pub(super) adapted: BTreeSet<&'static str>,
+    /// Which upstream is asked: the route's own is 0, its fallbacks follow.
+    pub(super) at: Arc<AtomicUsize>,
+    /// Which one was asked last.
+    pub(super) last_called: Arc<AtomicUsize>,
     pub(super) exchange: Arc<Exchange>,
     /// Set where the log has the text of requests and answers.
     pub(super) content: Option<Content>,
@@ -116,6 +120,8 @@ impl Conversation {
             expects_json,
             adds_json_mode,
             adapted,
+            at: Arc::default(),
+            last_called: Arc::default(),
             exchange,
             content,
         })
@@ -139,26 +145,26 @@ impl Conversation {
 
     /// Returns what the model can be asked for.
     pub(super) fn capability(&self) -> Capability {
-        self.proxy.capability(&self.route, &self.request.model)
+        self.proxy.capability(&self.route, self.host(), self.model())
     }
 
     /// Records what a refusal says about the model.
     pub(super) fn record(&self, hint: CapabilityHint) {
-        self.proxy.shared.record(self.host(), &self.request.model, hint);
+        self.proxy.shared.record(self.host(), self.model(), hint);
     }
 
     /// Counts a call that has ended with a status, or without one.
     pub(super) fn count(&self, status: Option<StatusCode>) {
-        self.proxy.shared.count(self.host(), &self.request.model, status);
+        self.proxy.shared.count(self.host(), self.model(), status);
     }
 
     /// Returns whether most calls of the model fail.
     pub(super) fn is_overloaded(&self) -> bool {
-        self.proxy.shared.is_overloaded(self.host(), &self.request.model)
+        self.proxy.shared.is_overloaded(self.host(), self.model())
     }
 
-    fn host(&self) -> &str {
-        self.route.client.upstream().host()
+    pub(super) fn host(&self) -> &str {
+        self.client().upstream().host()
     }
 
     fn frames(&self, body: DecodedBody) -> Frames {
@@ -177,7 +183,7 @@ impl Conversation {
         );
         let media_type = media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
         let framing = media_type.and_then(|media_type| self.framing(media_type));
-        if framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
+        if !self.route.continues() || framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
             return stoppable(response, self.exchange.answer(), &self.limits.transport);
         }
         let (exchange, limits) = (Arc::clone(&self.exchange), self.limits.transport.clone());
@@ -227,7 +233,7 @@ impl Conversation {
     /// Returns how a stream of a media type is divided into events. `None`: no stream was asked for, or the API has none of
     /// this type.
     fn framing(&self, media_type: &str) -> Option<Framing> {
-        let wire = self.dialect.wire();
+        let wire = self.asked_by().wire();
         let framing = framing_of(media_type);
         let is_known = framing == wire.framing() || framing == Framing::Array && wire.array_writer().is_some();
         (self.request.stream && is_known).then_some(framing)
@@ -236,6 +242,8 @@ impl Conversation {
     /// Makes a further call and checks that a stream answers it.
     async fn reopen(&self, request: &Request, framing: Framing) -> Result<Frames, CallError> {
         let response = self.call(request).await.map_err(CallError)?;
+        let wire = self.asked_by();
+        let framing = if wire == self.dialect { framing } else { wire.wire().framing() };
         match media_type(response.headers()) {
             Some(found) if self.framing(found) == Some(framing) => Ok(self.frames(response.into_body())),
             other => {
@@ -245,11 +253,12 @@ impl Conversation {
     }
 
     fn relay(&self, framing: Framing) -> Relay {
-        let is_kept = self.head.stream_name().is_some() && self.may_keep_stream();
+        let is_kept = self.head.stream_name().is_some() && self.may_keep_stream() && self.fallback().is_none();
         let reattach = if is_kept { Reattach::NextByte } else { Reattach::NextEvent };
         let relay = Relay::new(self.limits.clone()).dialect(self.dialect).framed(framing).reattaching(reattach);
         let relay = relay.request(self.request.tools.clone(), self.request.n);
         let relay = relay.strategy(self.strategy()).give_up(self.give_up).repair(self.repair);
+        let relay = self.fallback().is_some().then(|| self.host()).into_iter().fold(relay, Relay::answered_by);
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 
@@ -261,7 +270,7 @@ impl Conversation {
 
     /// Returns the stream that the server keeps because the proxy has given it a name.
     pub(super) fn kept_stream(&self) -> Option<KeptStream> {
-        let head = self.head.stopping().filter(|_| self.may_keep_stream())?;
+        let head = self.head.stopping().filter(|_| self.fallback().is_none() && self.may_keep_stream())?;
         Some(KeptStream { route: Arc::clone(&self.route), head })
     }
 
@@ -273,9 +282,10 @@ impl Conversation {
     }
 
     /// Returns how the model is asked for the rest.
-    fn strategy(&self) -> ContinuationStrategy {
+    pub(super) fn strategy(&self) -> ContinuationStrategy {
         let capability = self.capability();
-        let upstream = self.route.client.upstream().prefix();
+        let upstream = self.client().upstream().prefix();
+        let (wire, is_foreign) = (self.asked_by(), self.asked_by() != self.dialect);
         // The operator's own path can't be replaced by another one.
         let is_reachable = capability
             .prefill_path
@@ -285,10 +295,11 @@ impl Conversation {
         let is_of_wire = match capability.prefill {
             PrefillForm::None => false,
             PrefillForm::Turn => true,
-            _ => self.dialect == Dialect::Chat,
+            _ => wire == Dialect::Chat,
         };
-        let goes = is_of_wire && is_reachable && !self.request.wants_reasoning;
-        let goes = goes || self.dialect.wire().always_continues();
+        // A request in another API asks for no reasoning and no form.
+        let goes = is_of_wire && is_reachable && (is_foreign || !self.request.wants_reasoning);
+        let goes = goes || wire.wire().always_continues();
         let options = PrefillOptions {
             rejects_trailing_space: capability.rejects_trailing_space,
             returns_prefill: capability.returns_prefill,
@@ -297,7 +308,7 @@ impl Conversation {
         ContinuationStrategy {
             prompt: Arc::clone(&self.proxy.asking.prompt),
             prefill: goes.then_some(options),
-            keeps_json_mode: self.request.has_json_mode && capability.keeps_json_mode(),
+            keeps_json_mode: !is_foreign && self.request.has_json_mode && capability.keeps_json_mode(),
             reduce_reasoning: capability.reasoning_off.is_some() || raises,
         }
     }

@@ -49,8 +49,10 @@ pub(super) struct Exchange {
 struct Facts {
     /// `None`: the request was refused before it had a route.
     route: Option<Arc<RouteConfig>>,
-    /// The host that answers.
+    /// The host of the route's own upstream.
     upstream: Option<String>,
+    /// The hosts that have answered calls, in their order.
+    answered: Vec<String>,
     dialect: Option<Dialect>,
     model: Option<String>,
     status: Option<StatusCode>,
@@ -99,6 +101,13 @@ impl Exchange {
             (Some(Arc::clone(&route.config)), Some(route.client.upstream().host().to_owned()));
     }
 
+    /// Notes that a fallback is asked, for the whole answer or for its rest.
+    pub(super) fn note_fallback(&self, host: &str, part: &'static str) {
+        if let Some(metrics) = &self.metrics {
+            metrics.requests.count_fallback(self.facts().route.as_ref().map(|route| &*route.name), host, part);
+        }
+    }
+
     /// Notes the API of the request, the upstream's host, the model that it names, and whether it asks for a stream.
     pub(super) fn note_request(&self, dialect: Dialect, host: &str, model: &str, is_stream: bool) {
         let metrics = self.metrics.clone();
@@ -127,7 +136,7 @@ impl Exchange {
         self.metrics.is_some()
     }
 
-    /// Notes that an upstream call is made. Returns the headers that name its span, if spans are pushed.
+    /// Notes that a call to an upstream is made. Returns the headers that name its span, if spans are pushed.
     pub(super) fn note_call(&self, way: Way, upstream: &Upstream) -> Option<HeaderMap> {
         self.measure(|measured| measured.begin_call(way, upstream));
         self.answer().iter().for_each(|answer| answer.note_call(way.as_str()));
@@ -136,7 +145,13 @@ impl Exchange {
     }
 
     /// Notes what answers the upstream call: the head of a response, or an error.
-    pub(super) fn note_head<B>(&self, answer: &Result<Response<B>, Error>) {
+    pub(super) fn note_head<B>(&self, host: &str, answer: &Result<Response<B>, Error>) {
+        if answer.as_ref().is_ok_and(|response| response.status().is_success()) {
+            let mut facts = self.facts();
+            if facts.answered.last().is_none_or(|last| last != host) {
+                facts.answered.push(host.to_owned());
+            }
+        }
         let head = match answer {
             Ok(response) => Ok(response.status()),
             Err(Error::Late(_)) => Err("timeout"),
@@ -298,7 +313,7 @@ impl Drop for AccessLine {
         if let Some(metrics) = &self.exchange.metrics {
             metrics.requests.count(
                 facts.route.as_ref().map(|route| &*route.name),
-                facts.upstream.as_deref(),
+                facts.answered.first().or(facts.upstream.as_ref()).map(String::as_str),
                 facts.status,
             );
         }
@@ -313,13 +328,14 @@ impl Drop for AccessLine {
         let continued = tally.filter(|tally| tally.continuations > 0);
         let tokens = continued.and_then(|tally| tally.tokens.iter().copied().collect::<Option<Vec<_>>>());
         let causes = facts.causes.join(",");
+        let upstream = if facts.answered.is_empty() { facts.upstream.clone() } else { Some(facts.answered.join(",")) };
         let _entered = span.enter();
         tracing::info!(
             target: "restitch::access",
             %method,
             ?path,
             route = facts.route.as_ref().map(|route| route.name.as_str()),
-            upstream = facts.upstream.as_deref(),
+            upstream = upstream.map(debug),
             wire = facts.dialect.map(display),
             model = facts.model.as_ref().map(debug),
             status = facts.status.map(|status| status.as_u16()),

@@ -1,17 +1,21 @@
 //! Makes the first call, and adapts its request to the model if the operator wants that.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
+use tokio::time::sleep;
 
 use super::body::Collected;
 use super::conversation::{Conversation, REFUSAL, is_invalid_request};
+use super::fallback::{Part, Sent, has_failed, short_wait};
 use super::measured::Way;
 use super::refusal::{Refusal, unreachable};
 use super::upstream;
-use crate::client::{Body, Received};
+use crate::client::{Body, Error, PathError, Received};
 use crate::provider::capability::CapabilityHint;
 use crate::provider::wire::Adaptation;
 use crate::provider::{Dialect, chat};
@@ -27,7 +31,12 @@ pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body
         }
     }
     let mut adapted = BTreeSet::new();
+    let (at, route) = (Arc::clone(&conversation.at), Arc::clone(&conversation.route));
     let mut response = first_call(conversation, &mut adapted).await;
+    let fallback = at.load(Ordering::Relaxed).checked_sub(1).and_then(|at| route.fallbacks.get(at));
+    if let Some(host) = fallback.and_then(|fallback| HeaderValue::from_str(fallback.client.upstream().host()).ok()) {
+        response.headers_mut().insert(UPSTREAM, host);
+    }
     for member in adapted {
         response.headers_mut().append(ADAPTED, HeaderValue::from_static(member));
     }
@@ -67,18 +76,53 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
     }
 }
 
+/// Makes the first call. Where it fails, the fallbacks of the same API are asked in turn. If none of them can answer, the client
+/// gets what its own upstream said: an error of another one would be about a key that is not its.
 async fn send(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
-    conversation.show_request(0, &conversation.body);
-    let body = Body::full(conversation.body.clone());
-    let sent = tokio::select! {
-        sent = conversation.make_call(Way::First, &conversation.head, body) => sent,
-        () = conversation.exchange.stopped() => return Err(STOPPED.answer(Some(conversation.dialect))),
+    tokio::select! {
+        answer = first_answer(conversation) => answer.map_err(|cause| unreachable(Some(conversation.dialect), &cause)),
+        () = conversation.exchange.stopped() => Err(STOPPED.answer(Some(conversation.dialect))),
+    }
+}
+
+async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Error> {
+    let mut answer = send_once(conversation).await;
+    if !conversation.route.fallbacks.is_empty()
+        && let Some(wait) = short_wait(&answer)
+    {
+        tracing::info!(wait_ms = wait.as_millis() as u64, "the upstream asks for a short wait");
+        sleep(wait).await;
+        answer = send_once(conversation).await;
+    }
+    if !has_failed(&answer) {
+        return answer;
+    }
+    let place = conversation.place();
+    while conversation.move_on(Part::Whole) {
+        let other = send_once(conversation).await;
+        if other.as_ref().is_ok_and(|response| response.status().is_success()) {
+            return other;
+        }
+    }
+    conversation.move_back(place);
+    answer.iter().for_each(|response| conversation.exchange.note_upstream(response.status()));
+    answer
+}
+
+async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Error> {
+    let Some(Sent { head, body }) = conversation.sent() else {
+        return Err(Error::Path(PathError::TooLong));
     };
+    conversation.show_request(0, &body);
+    let sent = conversation.make_call(Way::First, &head, Body::full(body)).await;
     let status = sent.as_ref().ok().map(Response::status);
     status.into_iter().for_each(|status| conversation.exchange.note_upstream(status));
     conversation.count(status);
-    sent.map_err(|cause| unreachable(Some(conversation.dialect), &cause))
+    sent
 }
+
+/// The response header that names the host of a fallback that has answered the first call.
+const UPSTREAM: HeaderName = HeaderName::from_static("x-restitch-upstream");
 
 /// The response header that names a member of the request, or a header, that the proxy has changed.
 const ADAPTED: HeaderName = HeaderName::from_static("x-restitch-adapted");
@@ -108,7 +152,9 @@ impl Conversation {
         let model = suffix.map(|suffix| format!("{}{suffix}", self.request.model));
         // Hints are recorded for the name that was sent.
         let takes = capability.response_format
-            && model.as_ref().is_none_or(|model| self.proxy.capability(&self.route, model).response_format);
+            && model
+                .as_ref()
+                .is_none_or(|model| self.proxy.capability(&self.route, self.host(), model).response_format);
         let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
         let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
         if !refused && !adds_json_mode && model.is_none() {

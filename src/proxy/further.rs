@@ -9,6 +9,7 @@ use http::{Method, Response, StatusCode};
 use super::body::Collected;
 use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_transient, retry_after};
 use super::encoding::{self, DecodedBody};
+use super::fallback::Part;
 use super::measured::Way;
 use super::upstream::{self, Head};
 use crate::client::{Body, Error, Received};
@@ -17,11 +18,24 @@ use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::session::{CallEnd, Request, Retry};
 
 impl Conversation {
-    /// Makes a further call. Makes it again, without a member that this proxy has added, if that member is refused.
+    /// Makes a further call. Where it fails, the session is told to ask a fallback, as long as there is one.
     pub(super) async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
         if let Some(query) = &request.resume {
             return self.resume(query).await;
         }
+        let part = if request.turn.is_some() { Part::Rest } else { Part::Whole };
+        if self.has_failed_here(request) && self.move_on(part) {
+            return Err(self.redirected());
+        }
+        match self.call_here(request).await {
+            Err(end) if self.is_for_fallback(&end) && self.move_on(part) => Err(self.redirected()),
+            answer => answer,
+        }
+    }
+
+    /// Makes a further call to the upstream that is asked. Makes it again, without a member that this proxy has added, if that
+    /// member is refused.
+    async fn call_here(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
         if self.is_overloaded() {
             return Err(CallEnd::Overloaded);
         }
@@ -65,15 +79,18 @@ impl Conversation {
         capability: &Capability,
     ) -> Result<Response<Received>, CallEnd> {
         let is_prefix = retry.is_prefill();
-        if is_prefix && capability.prefill == PrefillForm::None && !self.dialect.wire().always_continues() {
+        if is_prefix && capability.prefill == PrefillForm::None && !self.asked_by().wire().always_continues() {
             return Err(CallEnd::PrefillRejected("another call has found that no prefix is continued".to_owned()));
         }
-        let body = std::str::from_utf8(&self.body).ok().and_then(|body| retry.try_body(body)).map(Bytes::from);
-        let body = body.ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
-        let head = self.head.for_further_call();
-        let is_chat = self.dialect == Dialect::Chat;
+        let sent = self.sent();
+        let body =
+            sent.as_ref().and_then(|sent| retry.try_body(std::str::from_utf8(&sent.body).ok()?)).map(Bytes::from);
+        let (sent, body) =
+            sent.zip(body).ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
+        let head = sent.head.for_further_call();
+        let is_chat = self.asked_by() == Dialect::Chat;
         let head = match capability.prefill_path.as_deref().filter(|_| is_prefix && is_chat) {
-            Some(path) if self.route.client.upstream().prefix().is_empty() => head.below(path),
+            Some(path) if self.client().upstream().prefix().is_empty() => head.below(path),
             _ => head,
         };
         self.show_request(request.number, &body);
@@ -85,6 +102,10 @@ impl Conversation {
     /// Attaches to the same answer again. A refusal says that the provider can't: the rest is asked for.
     async fn resume(&self, query: &str) -> Result<Response<DecodedBody>, CallEnd> {
         let refused = |reason: String| rejected(reason, false);
+        if self.fallback().is_some() {
+            // The request for it is the client's, with the client's key.
+            return Err(refused("the answer of a fallback is not attached to again".to_owned()));
+        }
         let head = match self.may_keep_stream() {
             true => self.head.of_kept_stream(Method::GET, query),
             false => self.head.resuming(query),
@@ -100,21 +121,21 @@ impl Conversation {
 
     /// Makes an upstream call, whose span the upstream is told.
     pub(super) async fn make_call(&self, way: Way, head: &Head, body: Body) -> Result<Response<Received>, Error> {
-        let client = &self.route.client;
+        let client = self.client();
         let traced = self.exchange.note_call(way, client.upstream()).map(|trace| head.with(trace));
         let response = upstream::send(client, traced.as_ref().unwrap_or(head), body, self.patience()).await;
-        self.exchange.note_head(&response);
+        self.exchange.note_head(self.host(), &response);
         response
     }
 
     /// Returns how long the head of a response may take.
     pub(super) fn patience(&self) -> Duration {
-        self.limits.transport.longest_silence()
+        self.route.patience
     }
 
     /// Returns a further call, with a higher limit on its tokens where the operator allows one.
     fn retry(&self, request: &Request, capability: &Capability) -> Retry {
-        let retry = Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.dialect);
+        let retry = Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.asked_by());
         match self.request.max_tokens.filter(|_| self.proxy.asking.token_factor > 1) {
             Some(cap) => {
                 let most = cap.saturating_mul(self.limits.continuation.max_extra_tokens.into());

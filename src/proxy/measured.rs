@@ -123,6 +123,9 @@ impl Measured {
     /// Begins a call. A call that is still open was refused, and is made in another form.
     pub(super) fn begin_call(&mut self, way: Way, upstream: &Upstream) {
         self.end_call();
+        if *self.provider != *provider_name(upstream.host()) {
+            self.provider = Arc::from(provider_name(upstream.host()));
+        }
         let span = self.span.as_ref().map(|span| span.begin_call(&self.asked(), way.as_str(), upstream));
         self.call = Some(Call {
             way,

@@ -199,16 +199,33 @@ impl Seams {
 
 /// All requests, those that pass included. The operator's routes and upstreams are the only labels of a client's choosing.
 #[derive(Debug)]
-pub(super) struct Requests(Counters<Routed>);
+pub(super) struct Requests {
+    routed: Counters<Routed>,
+    fallbacks: Counters<FallbackCall>,
+}
 
 impl Requests {
     fn new(sinks: &mut Sinks<'_>) -> Self {
-        Self(sinks.counters(Name {
-            prometheus: "restitch_requests",
-            otlp: "restitch.requests",
-            unit: Scale::Of("{request}"),
-            help: "Requests by the route that answered them",
-        }))
+        Self {
+            routed: sinks.counters(Name {
+                prometheus: "restitch_requests",
+                otlp: "restitch.requests",
+                unit: Scale::Of("{request}"),
+                help: "Requests by the route that answered them",
+            }),
+            fallbacks: sinks.counters(Name {
+                prometheus: "restitch_fallbacks",
+                otlp: "restitch.fallbacks",
+                unit: Scale::Of("{call}"),
+                help: "Times that a fallback was asked in place of another upstream",
+            }),
+        }
+    }
+
+    /// Counts that a fallback is asked.
+    pub(super) fn count_fallback(&self, route: Option<&str>, upstream: &str, part: &'static str) {
+        let (route, upstream) = (route.unwrap_or_default().to_owned(), upstream.to_owned());
+        self.fallbacks.add(&FallbackCall { route, upstream, part }, 1);
     }
 
     /// Counts a request that has ended. `route`: `None` where it was refused before it had one.
@@ -217,7 +234,23 @@ impl Requests {
         // A server may send any status.
         let known = status.filter(|status| status.canonical_reason().is_some());
         let status = known.map_or_else(|| OTHER.to_owned(), |status| status.as_str().to_owned());
-        self.0.add(&Routed { route: text(route), upstream: text(upstream), status }, 1);
+        self.routed.add(&Routed { route: text(route), upstream: text(upstream), status }, 1);
+    }
+}
+
+/// Which fallback was asked, and for what: `whole` or `rest`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct FallbackCall {
+    route: String,
+    upstream: String,
+    part: &'static str,
+}
+
+impl Labels for FallbackCall {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("route", &self.route);
+        on("upstream", &self.upstream);
+        on("part", self.part);
     }
 }
 

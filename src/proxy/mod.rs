@@ -18,6 +18,7 @@ mod content;
 mod conversation;
 mod encoding;
 mod exchange;
+mod fallback;
 mod first;
 mod frames;
 mod further;
@@ -53,6 +54,7 @@ pub use access::Access;
 #[cfg(feature = "cli")]
 pub(crate) use conversation::{is_stream, is_transient, retry_after};
 use exchange::Exchange;
+pub use fallback::Fallback;
 pub use listen::{Listen, Listening, Server};
 #[cfg(feature = "otlp")]
 pub use otlp::Otlp;
@@ -170,6 +172,7 @@ impl Proxy {
         self.shared.limit(&limits);
         let base = Arc::make_mut(&mut self.base);
         base.client = base.client.clone().keeping(limits.transport.max_idle_connections);
+        base.patience = limits.transport.longest_silence();
         base.limits = limits.clone();
         self.limits = limits;
         self
@@ -284,10 +287,10 @@ impl Proxy {
     }
 
     /// Adds a route, which is tried after those that were added before. What it does not set is as the proxy has it now.
-    /// `client`: that of its upstream; `None`: the proxy's.
+    /// `client`: that of its upstream; `None`: the proxy's. `fallbacks`: the upstreams that are asked where it fails.
     #[must_use]
-    pub fn route(mut self, config: RouteConfig, client: Option<Client>) -> Self {
-        self.routes.push(Arc::new(self.base.with(config, client)));
+    pub fn route(mut self, config: RouteConfig, client: Option<Client>, fallbacks: Vec<Fallback>) -> Self {
+        self.routes.push(Arc::new(self.base.with(config, client, fallbacks)));
         self
     }
 
@@ -336,17 +339,17 @@ impl Proxy {
         let mut apart = self.clone();
         let mut clients: Vec<Client> = Vec::new();
         for route in std::iter::once(&mut apart.base).chain(&mut apart.routes) {
-            let route = Arc::make_mut(route);
-            let known = clients.iter().find(|known| known.upstream() == route.client.upstream()).cloned();
-            route.client = known.unwrap_or_else(|| route.client.apart());
-            clients.push(route.client.clone());
+            for client in Arc::make_mut(route).clients() {
+                let known = clients.iter().find(|known| known.upstream() == client.upstream()).cloned();
+                *client = known.unwrap_or_else(|| client.apart());
+                clients.push(client.clone());
+            }
         }
         apart
     }
 
-    /// Returns what a model can be asked for on a route: the table, corrected by what refusals have said.
-    fn capability(&self, route: &Route, model: &str) -> Capability {
-        let host = route.client.upstream().host();
+    /// Returns what a model of a host can be asked for on a route: the table, corrected by what refusals have said.
+    fn capability(&self, route: &Route, host: &str, model: &str) -> Capability {
         self.shared.correct(host, model, route.direct(self.asking.capabilities.of(model, Some(host))))
     }
 

@@ -7,6 +7,7 @@ use http::HeaderMap;
 use http::request::Parts;
 
 use super::Proxy;
+use super::fallback::Fallback;
 use crate::Limits;
 use crate::client::Client;
 use crate::provider::capability::Capability;
@@ -27,17 +28,29 @@ pub(super) struct Route {
     pub(super) give_up: GiveUp,
     /// How much of the JSON in an answer may be changed, where the request does not say.
     pub(super) repair: RepairLevel,
+    /// The upstreams that are asked where the first one fails.
+    pub(super) fallbacks: Vec<Fallback>,
+    /// How long the head of a response may take.
+    pub(super) patience: Duration,
 }
 
 impl Route {
     /// Creates the route of the requests that no other one matches.
     pub(super) fn new(client: Client, limits: Limits) -> Self {
         let config = RouteConfig { name: DEFAULT.to_owned(), ..RouteConfig::default() };
-        Self { config: Arc::new(config), client, limits, give_up: GiveUp::Leave, repair: RepairLevel::Strict }
+        Self {
+            config: Arc::new(config),
+            client,
+            patience: limits.transport.longest_silence(),
+            limits,
+            give_up: GiveUp::Leave,
+            repair: RepairLevel::Strict,
+            fallbacks: Vec::new(),
+        }
     }
 
     /// Creates a route. What its configuration does not set is as here. `client`: that of its own upstream.
-    pub(super) fn with(&self, config: RouteConfig, client: Option<Client>) -> Self {
+    pub(super) fn with(&self, config: RouteConfig, client: Option<Client>, fallbacks: Vec<Fallback>) -> Self {
         let mut limits = self.limits.clone();
         let own = &mut limits.continuation;
         own.max_risk = config.max_risk.unwrap_or(own.max_risk);
@@ -45,21 +58,33 @@ impl Route {
         // In both, 0 lifts the limit of all requests.
         own.max_extra_share =
             config.max_extra_share.map_or(own.max_extra_share, |share| Some(share).filter(|share| *share > 0.0));
-        let time = config.max_total_time.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        let time = config.max_total_time.map(duration);
         own.max_total_time = time.map_or(own.max_total_time, |time| Some(time).filter(|time| !time.is_zero()));
         let client = client.map(|client| client.keeping(limits.transport.max_idle_connections));
         Self {
             client: client.unwrap_or_else(|| self.client.clone()),
+            patience: config.first_byte_timeout.map_or(limits.transport.longest_silence(), duration),
             limits,
+            fallbacks,
             give_up: config.on_give_up.unwrap_or(self.give_up),
             repair: config.repair.unwrap_or(self.repair),
             config: Arc::new(config),
         }
     }
 
+    /// Returns the clients of all its upstreams.
+    pub(super) fn clients(&mut self) -> impl Iterator<Item = &mut Client> {
+        std::iter::once(&mut self.client).chain(self.fallbacks.iter_mut().map(|fallback| &mut fallback.client))
+    }
+
     /// Returns whether answers are read.
     pub(super) fn continues(&self) -> bool {
         self.config.continuation != ContinueBy::Off
+    }
+
+    /// Returns whether requests are read, so that they can be sent again.
+    pub(super) fn is_asked(&self) -> bool {
+        self.continues() || !self.fallbacks.is_empty()
     }
 
     /// Changes what the table says about a model to how the operator wants the rest to be asked for. What a refusal has said
@@ -108,6 +133,11 @@ impl Candidates {
         let found = self.0.iter().find(|route| route.config.body_mismatch(asked.as_ref()).is_none());
         Arc::clone(found.unwrap_or(&proxy.base))
     }
+}
+
+/// Returns seconds as a file has them, which were checked when it was read.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 fn values(headers: &HeaderMap, name: &str) -> Vec<String> {

@@ -104,7 +104,7 @@ async fn dispatch(
     };
     let request = dialect.wire().parse(head.path(), &body);
     let route = candidates.choose(&proxy, request.as_ref());
-    let Some(request) = request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.continues())
+    let Some(request) = request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.is_asked())
     else {
         return pass(&route, &head, Body::full(body), of_path, exchange).await;
     };
@@ -136,7 +136,7 @@ pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<by
 
 async fn pass(route: &Route, head: &Head, body: Body, dialect: Option<Dialect>, exchange: &Exchange) -> Response<Body> {
     exchange.note_route(route);
-    match upstream::send(&route.client, head, body, route.limits.transport.longest_silence()).await {
+    match upstream::send(&route.client, head, body, route.patience).await {
         Ok(response) => {
             exchange.note_upstream(response.status());
             conversation::passed(response, &route.limits.transport)

@@ -84,6 +84,23 @@ impl Head {
         words.chain(values).filter(|word| word.len() >= SHORTEST_KEY).map(str::to_owned).collect()
     }
 
+    /// Returns a head of the proxy's own.
+    pub(super) fn of(parts: Parts) -> Self {
+        Self(parts)
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.0.headers
+    }
+
+    pub(super) fn headers_mut(&mut self) -> &mut HeaderMap {
+        &mut self.0.headers
+    }
+
+    pub(super) fn query(&self) -> Option<&str> {
+        self.0.uri.query()
+    }
+
     /// Returns the request's path, without its query.
     pub(super) fn path(&self) -> &str {
         self.0.uri.path()

@@ -11,6 +11,7 @@ pub(crate) use pattern::holds_secret;
 pub(crate) use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
 use serde::{Deserialize, Serialize};
 
+use crate::provider::Dialect;
 #[cfg(any(feature = "cli", feature = "proxy"))]
 use crate::provider::capability::PrefillForm;
 use crate::repair::RepairLevel;
@@ -56,9 +57,33 @@ pub struct RouteConfig {
     /// See [`max_total_time`](crate::ContinuationLimits::max_total_time), in seconds.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::seconds")]
     pub max_total_time: Option<f64>,
+    /// Seconds that the head of a response may take.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::positive_seconds")]
+    pub first_byte_timeout: Option<f64>,
+    /// The upstreams that are asked where the first one fails, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "written::fallbacks")]
+    pub fallback: Vec<FallbackConfig>,
     /// Condition: headers, and what the value of each is.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub header: BTreeMap<HeaderName, ValuePattern>,
+}
+
+/// An upstream that is asked where others fail, as a configuration file has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct FallbackConfig {
+    /// Its address.
+    pub upstream: String,
+    /// The model's name there. `None`: the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The environment variable that has its key. `None`: it needs none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_variable: Option<String>,
+    /// The API that it is asked by. `None`: that of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "written::wire")]
+    pub wire: Option<Dialect>,
 }
 
 /// What the body of a request asks for, as far as routes look at it.

@@ -3,6 +3,7 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
+use super::FallbackConfig;
 use crate::limits::is_probability;
 use crate::repair::RepairLevel;
 
@@ -46,6 +47,40 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
     number(deserializer, |seconds| (0.0..=YEAR).contains(&seconds), "seconds, from 0 to a year")
 }
 
+pub(super) fn positive_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    number(deserializer, |seconds| (0.001..=YEAR).contains(&seconds), "seconds, from 0.001 to a year")
+}
+
+pub(super) fn fallbacks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FallbackConfig>, D::Error> {
+    let fallbacks = Vec::deserialize(deserializer)?;
+    match fallbacks.len() <= MAX_FALLBACKS {
+        true => Ok(fallbacks),
+        false => Err(D::Error::custom(format!("a route can have {MAX_FALLBACKS} fallbacks"))),
+    }
+}
+
+/// Reads and writes an API by its name.
+pub(super) mod wire {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::provider::Dialect;
+
+    pub(in crate::route) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Dialect>, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        super::named(&Dialect::ALL, Dialect::as_str, &name).map(Some).map_err(D::Error::custom)
+    }
+
+    pub(in crate::route) fn serialize<S: Serializer>(wire: &Option<Dialect>, serializer: S) -> Result<S::Ok, S::Error> {
+        match wire {
+            Some(wire) => serializer.serialize_str(wire.as_str()),
+            None => serializer.serialize_none(),
+        }
+    }
+}
+
 fn number<'de, D: Deserializer<'de>>(
     deserializer: D,
     is_right: impl Fn(f64) -> bool,
@@ -63,5 +98,8 @@ pub(super) fn named<T: Copy>(all: &[T], as_str: fn(T) -> &'static str, name: &st
         format!("`{name}` is not one of {}", names.join(", "))
     })
 }
+
+/// Fallbacks of a route: a client waits for all of them in turn.
+const MAX_FALLBACKS: usize = 8;
 
 const YEAR: f64 = 365.0 * 24.0 * 60.0 * 60.0;

@@ -91,7 +91,8 @@ impl BodyRelay {
     pub fn handle_body(&mut self, now: Duration, body: impl Into<String>) {
         let body = body.into();
         let mut answer = EventSummary::default();
-        let known = self.slots.wire().read_body(&body, &mut |delta| answer.add(delta));
+        let wire = if self.slots.session().is_first() { self.slots.wire() } else { self.slots.further_wire() };
+        let known = wire.read_body(&body, &mut |delta| answer.add(delta));
         if answer.error.is_some() {
             self.last_error.clone_from(&answer.error);
         }
@@ -143,6 +144,10 @@ impl BodyRelay {
 
     /// A call has failed, or its body was cut off.
     pub fn handle_end(&mut self, now: Duration, end: CallEnd) {
+        if let CallEnd::Redirected(redirect) = &end {
+            self.slots.redirect(redirect);
+            return self.end_call(now, end);
+        }
         if self.slots.session().is_first() {
             return self.end_of_first(now, &Ends::default(), &end);
         }

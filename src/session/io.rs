@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::{CutCause, Outcome, Request, SessionEvent};
-use crate::provider::Finish;
+use super::{ContinuationStrategy, CutCause, Outcome, Request, SessionEvent};
+use crate::provider::wire::Framing;
+use crate::provider::{Dialect, Finish};
 use crate::splice::SpliceError;
 
 /// What happened.
@@ -49,12 +50,28 @@ pub enum CallEnd {
     /// re-prompt at once, and from now on. The call is no failure and does not count. A re-prompt that ends so is
     /// rejected.
     PrefillRejected(String),
+    /// The call was not made, since the next ones go to another upstream. The session asks at once, in that upstream's way. The
+    /// call is no failure and does not count.
+    #[doc(hidden)]
+    Redirected(Box<Redirect>),
     /// The call was not made, since most calls to the upstream fail. The session gives up:
     /// [`StopReason::Overload`](super::StopReason::Overload).
     Overloaded,
     /// The call was not made, since the operator has stopped the answer. The session gives up:
     /// [`StopReason::Stopped`](super::StopReason::Stopped).
     Stopped,
+}
+
+/// Another upstream, for the calls that follow.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// How it is asked for the rest.
+    pub(crate) strategy: ContinuationStrategy,
+    /// The API that it is asked by, and how its streams are divided, where they are not those of the first call.
+    pub(crate) foreign: Option<(Dialect, Framing)>,
+    /// Its name in reports.
+    pub(crate) upstream: String,
 }
 
 impl CallEnd {
@@ -67,6 +84,7 @@ impl CallEnd {
             Self::Error(_) => "error",
             Self::TimedOut => "silent",
             Self::Rejected { .. } | Self::PrefillRejected(_) => "rejected",
+            Self::Redirected(_) => "redirected",
             Self::Overloaded => "overloaded",
             Self::Stopped => "stopped",
         }
@@ -82,9 +100,12 @@ impl CallEnd {
             Self::Dropped => Some(CutCause::Drop),
             Self::Error(_) => Some(CutCause::InBand),
             Self::TimedOut => Some(CutCause::Idle),
-            Self::Finished(_) | Self::Rejected { .. } | Self::PrefillRejected(_) | Self::Overloaded | Self::Stopped => {
-                None
-            }
+            Self::Finished(_)
+            | Self::Rejected { .. }
+            | Self::PrefillRejected(_)
+            | Self::Redirected(_)
+            | Self::Overloaded
+            | Self::Stopped => None,
         }
     }
 }

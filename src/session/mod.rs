@@ -42,6 +42,8 @@ use std::time::Duration;
 
 pub use event::SessionEvent;
 pub use give_up::{GiveUp, GiveUpError};
+#[doc(hidden)]
+pub use io::Redirect;
 pub use io::{CallEnd, FailureReason, Input, Output};
 pub use outcome::{CutCause, LimitReached, Outcome, Status, StopReason, Tally};
 use part_repair::PartRepairer;
@@ -429,6 +431,12 @@ impl Session {
             None => self.clock.called_at?.saturating_add(transport.longest_silence()),
         };
         Some(heard.min(text))
+    }
+
+    /// Takes note of an upstream that is asked in place of the first one.
+    #[cfg(feature = "proxy")]
+    pub(super) fn note_upstream(&mut self, upstream: &str) {
+        self.tally.upstreams.push(upstream.to_owned());
     }
 
     /// Returns what the calls brought so far.

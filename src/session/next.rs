@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Attempts, Before, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, FirstAnswer, LastCut, Outcome,
-    Output, Phase, Request, SECTIONS, Session, SessionEvent, Spent, StopReason,
+    Output, Phase, Redirect, Request, SECTIONS, Session, SessionEvent, Spent, StopReason,
 };
 use crate::context::Sections;
 use crate::provider::Finish;
@@ -17,6 +17,9 @@ impl Session {
             CallEnd::Overloaded => return self.give_up_unasked(StopReason::Overload),
             CallEnd::Stopped => return self.give_up_unasked(StopReason::Stopped),
             _ => {}
+        }
+        if let CallEnd::Redirected(redirect) = end {
+            return self.redirect(now, redirect);
         }
         self.end_of_part(now);
         self.count_tokens();
@@ -35,6 +38,19 @@ impl Session {
             Phase::Done => {}
         }
         self.call.has_reasoning = false;
+    }
+
+    /// Makes the call that was asked for at another upstream.
+    fn redirect(&mut self, now: Duration, redirect: &Redirect) {
+        debug_assert!(self.tally.continuations > 0, "no further call was asked for");
+        if self.is_done() || self.tally.continuations == 0 {
+            return;
+        }
+        self.settings.strategy = redirect.strategy.clone();
+        self.tally.upstreams.push(redirect.upstream.clone());
+        self.tally.continuations -= 1;
+        self.tally.tokens.pop();
+        self.call(now, Duration::ZERO);
     }
 
     /// Counts the tokens of the call that has ended. Where the provider has not told them, they are estimated.

@@ -89,6 +89,9 @@ pub struct Tally {
     /// The JSON Pointer of the place where continued arguments violate their tool's schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_violation: Option<String>,
+    /// The upstreams that were asked in place of the first one, by their hosts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub upstreams: Vec<String>,
     /// The limit that an answer reached, and passed on unread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitReached>,
@@ -147,6 +150,11 @@ impl Tally {
         }
         self.calls_unknown |= other.calls_unknown;
         self.schema_violation = self.schema_violation.take().or_else(|| other.schema_violation.clone());
+        for upstream in &other.upstreams {
+            if !self.upstreams.contains(upstream) {
+                self.upstreams.push(upstream.clone());
+            }
+        }
         self.limit = self.limit.take().or_else(|| other.limit.clone());
         self.percentage = other.percentage.or(self.percentage);
     }
@@ -381,6 +389,9 @@ impl Outcome {
         if let Some(path) = &tally.schema_violation {
             report["schema"] = "violated".into();
             report["schema_path"] = path.as_str().into();
+        }
+        if !tally.upstreams.is_empty() {
+            report["upstreams"] = serde_json::json!(tally.upstreams);
         }
         if let Some(limit) = &tally.limit {
             report["limit"] = serde_json::json!(limit);

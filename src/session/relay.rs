@@ -76,6 +76,9 @@ pub struct Relay {
     /// What the event that is being read holds.
     event_summary: EventSummary,
     upstream: Upstream,
+    /// How the response is divided into events, and how the calls for its rest are.
+    framing: Framing,
+    further_framing: Option<Framing>,
     /// How lost connections are made again.
     reattach: Reattach,
     outputs: VecDeque<Output>,
@@ -106,6 +109,8 @@ impl Relay {
             writer: wire.writer(),
             event_summary: EventSummary::default(),
             upstream: Upstream::default(),
+            framing: wire.framing(),
+            further_framing: None,
             reattach: Reattach::Never,
             outputs: VecDeque::new(),
         }
@@ -122,6 +127,7 @@ impl Relay {
     /// Sets how the stream is divided into events, where its API has several ways.
     #[must_use]
     pub fn framed(mut self, framing: Framing) -> Self {
+        self.framing = framing;
         self.call = OpenCall { opened: true, ..OpenCall::new(self.slots.wire(), framing, &self.limits) };
         self.writer = self.new_writer();
         self
@@ -134,7 +140,7 @@ impl Relay {
     }
 
     fn framing(&self) -> Framing {
-        self.call.decoder.framing()
+        self.framing
     }
 
     /// Sets the tools that the request declares, and how many choices it asks for.
@@ -180,6 +186,13 @@ impl Relay {
     pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
         let options = options.into();
         self.slots.configure(|session| session.set_repair(options.clone()));
+        self
+    }
+
+    /// Takes note that another upstream than the first one has answered the first call.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn answered_by(mut self, upstream: &str) -> Self {
+        self.slots.configure(|session| session.note_upstream(upstream));
         self
     }
 

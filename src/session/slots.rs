@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::event_summary::{EventSummary, Piece};
 use super::wire::finish_reason;
-use super::{CallEnd, Input, LimitReached, Outcome, Session, Status, Tally};
+use super::{CallEnd, Input, LimitReached, Outcome, Redirect, Session, Status, Tally};
 use crate::provider::wire::{Slot, SlotKind, SlotText, Tool, Wire};
 use crate::provider::{FIRST, Finish, SlotId};
 
@@ -13,6 +13,8 @@ use crate::provider::{FIRST, Finish, SlotId};
 #[derive(Debug)]
 pub(super) struct Slots {
     wire: &'static dyn Wire,
+    /// The API of the calls for the rest, where it is another one.
+    further: Option<&'static dyn Wire>,
     /// A session before its first input.
     blank: Session,
     /// The tools that the request declares.
@@ -87,6 +89,7 @@ impl Slots {
         let list = vec![Entry::new(blank.clone())];
         Self {
             wire,
+            further: None,
             blank,
             tools: Vec::new(),
             list,
@@ -124,6 +127,22 @@ impl Slots {
     /// Sets the API of the response.
     pub(super) fn set_wire(&mut self, wire: &'static dyn Wire) {
         self.wire = wire;
+    }
+
+    /// Returns the API of the calls for the rest.
+    pub(super) fn further_wire(&self) -> &'static dyn Wire {
+        self.further.unwrap_or(self.wire)
+    }
+
+    /// Returns whether the calls for the rest have another API than the response.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.further.is_some()
+    }
+
+    /// Asks another upstream from now on. The session that has the open call is told in its own order.
+    pub(super) fn redirect(&mut self, redirect: &Redirect) {
+        self.further = redirect.foreign.map(|(dialect, _)| dialect.wire());
+        self.configure(|session| session.set_strategy(redirect.strategy.clone()));
     }
 
     /// Returns the session of the current slot.
@@ -184,7 +203,7 @@ impl Slots {
     pub(super) fn rest(&mut self, now: Duration, answer: &EventSummary) {
         let is_call = self.slot().kind == SlotKind::Arguments;
         for (piece, text) in answer.texts().filter(|(_, text)| !text.is_empty()) {
-            if is_call || piece.slot.kind == SlotKind::Text && self.wire.choice_of(piece.slot.id) == 0 {
+            if is_call || piece.slot.kind == SlotKind::Text && self.further_wire().choice_of(piece.slot.id) == 0 {
                 self.session_mut().handle_input(now, Input::Text(text));
             }
         }

@@ -33,15 +33,6 @@ impl Framed {
         }
     }
 
-    /// Returns how the stream is divided into events.
-    pub(crate) fn framing(&self) -> Framing {
-        match self {
-            Self::Events(_) => Framing::Events,
-            Self::Lines(_) => Framing::Lines,
-            Self::Array(_) => Framing::Array,
-        }
-    }
-
     /// Decodes the next event from the front of `input`; see [`Decoder::next_event`].
     pub(crate) fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
         match self {

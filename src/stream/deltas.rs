@@ -207,12 +207,12 @@ impl Engine for Deltas {
         }
         self.session.poll_output().map(|output| match output {
             session::Output::Text(text) => Step::Item(text),
-            session::Output::Event(event) => Step::Other(relay::Output::Event(event)),
+            session::Output::Event(event) => Step::Other(Box::new(relay::Output::Event(event))),
             session::Output::Call { request, at } => {
                 self.opened = false;
-                Step::Other(relay::Output::Call { request, at })
+                Step::Other(Box::new(relay::Output::Call { request, at }))
             }
-            session::Output::Done(outcome) => Step::Other(self.done(outcome)),
+            session::Output::Done(outcome) => Step::Other(Box::new(self.done(outcome))),
         })
     }
 }

@@ -40,7 +40,7 @@ pub(super) trait Engine {
 /// An output of an engine: an item for the reader, or something that the adapter acts on.
 pub(super) enum Step<T> {
     Item(T),
-    Other(Output),
+    Other(Box<Output>),
 }
 
 /// A call's answer.
@@ -162,7 +162,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         while let Some(step) = self.engine.step() {
             let output = match step {
                 Step::Item(item) => return Some(Ok(item)),
-                Step::Other(output) => output,
+                Step::Other(output) => *output,
             };
             if let Some(observer) = &mut self.observer {
                 observer(&output);

@@ -155,7 +155,7 @@ impl Engine for Relay {
     fn step(&mut self) -> Option<Step<Bytes>> {
         self.poll_output().map(|output| match output {
             relay::Output::Bytes(bytes) => Step::Item(bytes),
-            other => Step::Other(other),
+            other => Step::Other(Box::new(other)),
         })
     }
 }

@@ -22,7 +22,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 #[test]
 fn every_example_of_the_page_is_right() {
     let examples = blocks("toml");
-    assert_eq!(examples.len(), 7);
+    assert_eq!(examples.len(), 8);
     // Each example is valid alone, and all of them are valid as one file.
     for example in &examples {
         assert_ne!(parse(example), Config::default(), "it says nothing: {example}");
@@ -40,7 +40,8 @@ fn every_example_of_the_page_is_right() {
         .with_max_verbatim_context(65_536);
     assert_eq!(config.limits, limits);
     let names: Vec<_> = config.routes.iter().map(|route| route.name.as_str()).collect();
-    assert_eq!(names, ["claude", "batch", "route-3"]);
+    assert_eq!(names, ["claude", "batch", "route-3", "answers"]);
+    assert_eq!(config.routes[3].fallback[1].model.as_deref(), Some("claude-sonnet-4-5"));
     assert_eq!(config.prompt.template(Part::CutOffElement), None);
     assert_eq!(config.prompt.template(Part::Progress).unwrap().as_str(), Part::Progress.template());
     assert!(config.prompt.template(Part::Instruction).unwrap().as_str().starts_with("Die Verbindung ist abgerissen"));
@@ -206,6 +207,10 @@ fn what_is_wrong_is_told_with_its_line() {
         ("[[route]]\npath = \"/v1?x\"\n", 2, 8, "`/v1?x` is no pattern of paths"),
         ("[[route]]\nresponse_format = \"xml\"\n", 2, 19, "`xml` is not one of `text`, `json`, `json_object`"),
         ("[[route]]\ncontinuation = \"maybe\"\n", 2, 16, "`maybe` is not one of `auto`, `off`, `prefill`"),
+        ("[[route]]\nfirst_byte_timeout = 0\n", 2, 22, "`0` is not seconds"),
+        ("[[route]]\nfallback = [{ model = \"a\" }]\n", 2, 13, "missing field `upstream`"),
+        ("[[route]]\nfallback = [{ upstream = \"a\", key = \"a\" }]\n", 2, 31, "unknown field `key`"),
+        ("[[route]]\nfallback = [{ upstream = \"a\", wire = \"b\" }]\n", 2, 38, "`b` is not one of `openai-chat`"),
         ("[[route]]\nmax_risk = 2\n", 2, 12, "`2` is not a number from 0 to 1"),
         ("[[route]]\nmax_extra_share = -1\n", 2, 19, "`-1` is not a number from 0 to 1000"),
         ("[[route]]\nmax_total_time = -1\n", 2, 18, "`-1` is not seconds"),
@@ -244,7 +249,8 @@ const OWN: &str = "[proxy]\nupstream = \"http://a\"\nadapt = false\non_give_up =
     [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\nprefill_path = \"\"\ndrops_json_mode = false\n\
     [[route]]\npath = \"/v1/*\"\nmodel = \"b*\"\nresponse_format = \"json\"\nupstream = \"http://b\"\nmax_risk = 0.5\n\
     repair = \"guess\"\non_give_up = \"leave\"\nmax_continuations = 3\nmax_extra_share = 0.25\nmax_total_time = 9\n\
-    header = { X-A = \"1 2\", b = \"*\" }\n[[route]]\nname = \"c\"\ncontinuation = \"reprompt\"\n";
+    first_byte_timeout = 2.5\nheader = { X-A = \"1 2\", b = \"*\" }\n\
+    fallback = [{ upstream = \"http://c\", model = \"d\", key_variable = \"E\", wire = \"gemini\" }, { upstream = \"http://f\" }]\n[[route]]\nname = \"c\"\ncontinuation = \"reprompt\"\n";
 
 /// Only a route that takes no request of its own is refused.
 #[test]
@@ -267,6 +273,7 @@ fn upstreams_are_checked_with_their_lines() {
     for (text, line, column) in [
         ("[proxy]\nadapt = true\nupstream = \"ftp://secret\"\n", 3, 12),
         ("[[route]]\nmodel = \"a\"\n[[route]]\nupstream = \"http://u:secret@a\"\n", 4, 12),
+        ("[[route]]\nfallback = [{ upstream = \"http://a\" },\n { upstream = \"secret\" }]\n", 3, 15),
     ] {
         let error = Config::parse_checked(text).unwrap_err();
         assert_eq!((error.line, error.column), (line, column), "{error}");
@@ -377,7 +384,7 @@ mod commands {
         let ran = explain(&["--model", "claude-sonnet-4-5", "--header", "X-Team: other"]);
         let expected = "# a: no, the header `x-team` is not `batch`\n# route-2: yes\nname = \"route-2\"\nupstream = \"http://b\"\n\
             continuation = \"auto\"\nmax_risk = 0.5\nrepair = \"strict\"\non_give_up = \"leave\"\nmax_continuations = 8\n\
-            max_extra_share = 0.0\nmax_total_time = 0.0\n# A request of openai-chat; the rest of a cut answer is asked for by a \
+            max_extra_share = 0.0\nmax_total_time = 0.0\nfirst_byte_timeout = 300.0\n# A request of openai-chat; the rest of a cut answer is asked for by a \
             prefill (`turn`), and by a re-prompt where that is refused.\n";
         assert_eq!((ran.out.as_str(), ran.code), (expected, 0), "{}", ran.err);
         let ran = explain(&["--header", "x-team:batch"]);
@@ -704,6 +711,12 @@ mod commands {
             assert!(ran.code == 2 && ran.err.contains(words), "{}", ran.err);
         }
         assert!(run(&folder, &args, b"").err.contains("the environment has no THE_TOKEN"));
+        // Nor without the key of a fallback.
+        let text = "[proxy]\nupstream = \"http://127.0.0.1:9\"\n[[route]]\nname = \"r\"\n\
+            fallback = [{ upstream = \"http://127.0.0.1:9\", key_variable = \"THE_KEY\" }]\n";
+        std::fs::write(folder.join("key.toml"), text).unwrap();
+        let ran = run(&folder, &["proxy", "--config", "key.toml"], b"");
+        assert!(ran.code == 2 && ran.err.contains("route `r`: the environment has no THE_KEY"), "{}", ran.err);
     }
 
     #[cfg(feature = "proxy")]

@@ -1,10 +1,11 @@
 //! The row of Chat Completions in the table of wires.
 
 use super::{ask, parse, write_body};
+use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
 };
-use crate::provider::{Delta, Kind, SlotId, fields};
+use crate::provider::{Delta, Kind, SlotId, fields, translate};
 
 /// OpenAI's Chat Completions.
 #[derive(Debug)]
@@ -47,6 +48,15 @@ impl Wire for Chat {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         parse(body)
+    }
+
+    fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
+        let (_, messages) = fields::object_with(body, "messages")?;
+        translate::messages_of(messages)
+    }
+
+    fn version(&self) -> &'static str {
+        "/v1"
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

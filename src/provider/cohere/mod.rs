@@ -10,10 +10,11 @@ mod request;
 mod writer;
 
 use crate::json::string::quoted;
+use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
 };
-use crate::provider::{Delta, Finish, fields};
+use crate::provider::{Delta, Finish, fields, translate};
 use reader::Reader;
 use writer::Writer;
 
@@ -55,6 +56,11 @@ impl Wire for Cohere {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         request::parse(std::str::from_utf8(body).ok()?)
+    }
+
+    fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
+        let (_, messages) = fields::object_with(body, "messages")?;
+        translate::messages_of(messages)
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

@@ -73,6 +73,10 @@ impl Wire for Completions {
         request::parse(std::str::from_utf8(body).ok()?)
     }
 
+    fn version(&self) -> &'static str {
+        "/v1"
+    }
+
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {
         request::new(prompt)
     }

@@ -11,6 +11,7 @@ mod request;
 mod writer;
 
 use crate::json::string::quoted;
+use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
 };
@@ -59,6 +60,18 @@ impl Wire for Gemini {
 
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request> {
         request::parse(path, std::str::from_utf8(body).ok()?)
+    }
+
+    fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
+        request::plain_messages(body)
+    }
+
+    fn path_like(&self, path: &str, model: &str) -> Option<String> {
+        request::path_like(path, model)
+    }
+
+    fn version(&self) -> &'static str {
+        "/v1beta"
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

@@ -6,6 +6,7 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
 use crate::provider::fields;
 use crate::provider::request::turns;
+use crate::provider::translate::{PlainMessage, Role};
 use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Returns the method that a path ends with, and the path before it.
@@ -39,16 +40,52 @@ pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
 
 /// Returns a request for a new answer. The model's name is in the path: `NAME`, `models/NAME` or `tunedModels/NAME`.
 pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
-    let (kind, name) = match prompt.model.split_once('/') {
-        Some((kind @ ("models" | "tunedModels"), name)) => (kind, name),
-        _ => ("models", prompt.model),
-    };
     let system = prompt.system.map(|system| format!(r#""systemInstruction":{{{}}},"#, parts(system)));
     let config = prompt.max_tokens.map(|limit| format!(r#","{}":{{"{}":{limit}}}"#, CONFIG[0], LIMIT[0]));
     let (system, config) = (system.unwrap_or_default(), config.unwrap_or_default());
     let body = format!(r#"{{{system}"contents":[{}]{config}}}"#, content("user", prompt.text));
-    let path = format!("/{kind}/{}:{STREAM}?alt=sse", path_segment(name));
+    let path = format!("{}:{STREAM}?alt=sse", path_of_model(prompt.model));
     NewRequest { key_header: ("x-goog-api-key", ""), ..NewRequest::new(path, body) }
+}
+
+/// Returns the messages of a request. Their text is in `parts`.
+pub(super) fn plain_messages(body: &str) -> Option<Vec<PlainMessage>> {
+    let (root, contents) = fields::object_with(body, "contents")?;
+    let of_content = |content: Raw<'_>| {
+        let role = match fields::word(content.member("role")).as_deref() {
+            None | Some("user") => Role::User,
+            Some("model") => Role::Assistant,
+            Some(_) => return None,
+        };
+        Some(PlainMessage { role, text: text_of_parts(content)? })
+    };
+    let messages = contents.elements().map(of_content);
+    let system = fields::either(root, ["systemInstruction", "system_instruction"]);
+    let system = system.map(|(_, system)| Some(PlainMessage { role: Role::System, text: text_of_parts(system)? }));
+    system.into_iter().chain(messages).collect()
+}
+
+/// Returns the text of an object with `parts`, which have text alone.
+fn text_of_parts(content: Raw<'_>) -> Option<String> {
+    let of_part = |part: Raw<'_>| {
+        let is_only = part.members().count() == 1;
+        fields::text(part.member("text")).filter(|_| is_only).map(std::borrow::Cow::into_owned)
+    };
+    content.member("parts")?.elements().map(of_part).collect::<Option<Vec<_>>>().map(|texts| texts.concat())
+}
+
+/// Returns the path of a request like one of another path, for another model.
+pub(super) fn path_like(path: &str, model: &str) -> Option<String> {
+    method(path).map(|(_, method)| format!("{}:{method}", path_of_model(model)))
+}
+
+/// Returns the path of a model, which its methods follow.
+fn path_of_model(model: &str) -> String {
+    let (kind, name) = match model.split_once('/') {
+        Some((kind @ ("models" | "tunedModels"), name)) => (kind, name),
+        _ => ("models", model),
+    };
+    format!("/{kind}/{}", path_segment(name))
 }
 
 /// Returns a model's name as a segment of a path: every byte but RFC 3986's unreserved ones is percent-encoded.

@@ -12,7 +12,8 @@ mod writer;
 use reader::Reader;
 use writer::Writer;
 
-use super::fields::{members_of, object};
+use super::fields::{self, members_of, object};
+use super::translate::{self, PlainMessage};
 use super::wire::{self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire};
 use super::{Delta, Finish};
 use crate::json::string::quoted;
@@ -56,6 +57,11 @@ impl Wire for Messages {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         request::parse(body)
+    }
+
+    fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
+        let (root, messages) = fields::object_with(body, "messages")?;
+        translate::with_system(root.member("system"), translate::messages_of(messages)?)
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

@@ -10,10 +10,11 @@ mod writer;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
+use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, Framing, NewRequest, PlainPrompt, Request, Rest, SlotKind, SlotText, Wire,
 };
-use crate::provider::{Finish, fields};
+use crate::provider::{Finish, fields, translate};
 use reader::Reader;
 use writer::Writer;
 
@@ -65,6 +66,15 @@ impl Wire for Ollama {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         request::parse(std::str::from_utf8(body).ok()?)
+    }
+
+    fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
+        let (_, messages) = fields::object_with(body, "messages")?;
+        translate::messages_of(messages)
+    }
+
+    fn path_like(&self, path: &str, _model: &str) -> Option<String> {
+        path.ends_with("/api/generate").then(|| "/api/generate".to_owned())
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

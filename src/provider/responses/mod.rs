@@ -16,6 +16,7 @@ use reader::Reader;
 use writer::Writer;
 
 use super::fields::{members_of, object, word};
+use super::translate::PlainMessage;
 use super::wire::{self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire};
 use super::{Delta, Finish};
 use crate::json::walk::Raw;
@@ -56,6 +57,14 @@ impl Wire for Responses {
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
         request::parse(body)
+    }
+
+    fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
+        request::plain_messages(body)
+    }
+
+    fn version(&self) -> &'static str {
+        "/v1"
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

@@ -4,8 +4,9 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
-use crate::provider::fields::{is_true, members_of, object, word};
+use crate::provider::fields::{is_true, members_of, object, present, word};
 use crate::provider::request::{message, remove_format, turn_reasoning_off};
+use crate::provider::translate::{self, PlainMessage, Role};
 use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a string or an array. A
@@ -38,6 +39,19 @@ pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
     let limit = prompt.max_tokens.map(|limit| format!(r#","{CAP}":{limit}"#)).unwrap_or_default();
     let (model, input) = (quoted(prompt.model), quoted(prompt.text));
     NewRequest::new("/responses", format!(r#"{{"model":{model},"stream":true{system},"input":{input}{limit}}}"#))
+}
+
+/// Returns the messages of a request. What the provider keeps of a conversation is not known.
+pub(super) fn plain_messages(body: &str) -> Option<Vec<PlainMessage>> {
+    let (root, input) = request(body)?;
+    if present(root.member("previous_response_id")).is_some() {
+        return None;
+    }
+    let messages = match input.kind() {
+        ValueKind::Array => translate::messages_of(input)?,
+        _ => vec![PlainMessage { role: Role::User, text: translate::text_of(input)? }],
+    };
+    translate::with_system(root.member("instructions"), messages)
 }
 
 fn tool(tool: Raw<'_>) -> Option<Tool> {

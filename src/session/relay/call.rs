@@ -105,10 +105,18 @@ impl Relay {
             if let Some(tokens) = answer_tokens(&usage) {
                 self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
             }
-            add_usage(&mut self.upstream.usages, &usage);
+            // Usages of two APIs have no common sum.
+            if self.session().is_first() || !self.slots.is_foreign() {
+                add_usage(&mut self.upstream.usages, &usage);
+            }
             self.outputs.push_back(Output::Usage(usage));
         }
         self.call.end = None;
+        if let CallEnd::Redirected(redirect) = &end {
+            self.further_framing = redirect.foreign.map(|(_, framing)| framing);
+            self.slots.redirect(redirect);
+        }
+        let is_redirected = matches!(end, CallEnd::Redirected(_));
         let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
         let mut end = match self.end_of_lost() {
             Some(lost) if self.is_first_open() && self.passes(&lost) => {
@@ -118,7 +126,7 @@ impl Relay {
             None if self.reattach(now, &end) => return,
             None => end,
         };
-        if self.session().is_first() {
+        if self.session().is_first() && !is_redirected {
             if self.is_forwarding() {
                 self.withhold(now);
             }
@@ -145,7 +153,8 @@ impl Relay {
                 session::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 session::Output::Call { request, at } => {
                     let usage_apart = self.call.usage_apart;
-                    let call = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
+                    let framing = self.further_framing.unwrap_or(self.framing());
+                    let call = OpenCall::new(self.slots.further_wire(), framing, &self.limits);
                     self.call = OpenCall { usage_apart, ..call };
                     self.phase = Phase::Open;
                     if self.session().is_first() {

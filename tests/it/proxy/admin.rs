@@ -9,8 +9,10 @@ use std::time::Duration;
 use exposition::Exposition;
 use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
-use restitch::internal::proxy::{Proxy, Server};
+use restitch::internal::config::Config;
+use restitch::internal::proxy::{Fallback, Proxy, Server};
 use restitch::provider::capability::{PrefillForm, Row, Table};
+use restitch::sim::Sim;
 use tokio::io::AsyncWriteExt;
 
 use super::passthrough::{Log, listen};
@@ -219,8 +221,14 @@ async fn models_have_labels_up_to_a_limit() {
 
 #[tokio::test]
 async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
-    let setup = measured("answer@100 | anchor", 100).await;
-    setup.stream().await;
+    let sim = Sim::new(DOCUMENT, "answer@100 | 500~0 anchor".parse().unwrap()).bind(LOOPBACK).await.unwrap();
+    let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
+    let route = Config::parse("[[route]]\n").unwrap().routes.remove(0);
+    let fallback = Fallback { client: client.clone(), model: None, wire: None, key: None };
+    let proxy =
+        Proxy::new(client).route(route, None, vec![fallback]).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+    let setup = Setup { sim, proxy };
+    setup.stream().await.assert_seamless(DOCUMENT, "by a fallback");
     let seen = metrics(&setup.proxy, 1).await;
     let (mut metrics, labels) = seen.names();
     metrics.sort_unstable();

@@ -5,6 +5,7 @@ mod admin;
 mod clients;
 mod content;
 mod encoded;
+mod fallbacks;
 mod limits;
 mod listeners;
 #[cfg(all(feature = "otlp", feature = "cli"))]

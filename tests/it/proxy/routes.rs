@@ -3,7 +3,7 @@
 use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
 use restitch::internal::config::Config;
-use restitch::internal::proxy::{Proxy, Server};
+use restitch::internal::proxy::{Fallback, Proxy, Server};
 
 use super::passthrough::{Log, listen};
 use super::raw::*;
@@ -20,11 +20,18 @@ pub(super) fn with_routes(proxy: Proxy, others: &[&Raw], routes: &str) -> Proxy 
     let config = Config::parse_checked(&text).unwrap();
     config.routes.into_iter().fold(proxy, |proxy, route| {
         let upstream = route.upstream.as_deref().map(|upstream| Upstream::parse(upstream).unwrap());
-        proxy.route(route, upstream.map(|upstream| Client::new(upstream).unwrap()))
+        let fallbacks = route.fallback.iter().map(|fallback| Fallback {
+            client: Client::new(Upstream::parse(&fallback.upstream).unwrap()).unwrap(),
+            model: fallback.model.clone(),
+            wire: fallback.wire,
+            key: fallback.key_variable.as_ref().map(|variable| format!("key-of-{variable}")),
+        });
+        let fallbacks = fallbacks.collect();
+        proxy.route(route, upstream.map(|upstream| Client::new(upstream).unwrap()), fallbacks)
     })
 }
 
-fn plain(body: &str) -> Vec<Piece> {
+pub(super) fn plain(body: &str) -> Vec<Piece> {
     vec![send(format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()

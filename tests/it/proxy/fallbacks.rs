@@ -1,0 +1,286 @@
+//! Fallbacks: when another upstream is asked, what it is sent, and what it never gets.
+
+use restitch::Limits;
+
+use super::passthrough::{Log, listen};
+use super::raw::*;
+use super::routes::{plain, with_routes};
+
+/// Stands wherever a client may have a secret.
+const CANARY: &str = "canary-4711";
+
+async fn proxy_of(base: &Raw, others: &[&Raw], routes: &str) -> restitch::internal::proxy::Server {
+    let proxy = with_routes(base.unbound(Limits::default()), others, routes);
+    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+}
+
+/// Returns a request that has a secret in every place that is not its body.
+fn secretive(path: &str, body: &str) -> String {
+    let headers = [
+        "authorization: Bearer",
+        "x-api-key:",
+        "api-key:",
+        "x-goog-api-key:",
+        "cookie: session=",
+        "proxy-authorization: Basic",
+        "x-company-token:",
+        "x-anything:",
+        "openai-organization:",
+        "user-agent:",
+        "forwarded: for=",
+        "anthropic-beta-key:",
+        "referer: https://a/?key=",
+        "x-conversation-id:",
+        "idempotency-key:",
+    ];
+    let headers = headers.map(|header| format!("{header} {CANARY}\r\n")).concat();
+    let path = format!("{path}?key={CANARY}&api-version=1&access_token={CANARY}");
+    post(body)
+        .replace("/v1/chat/completions", &path)
+        .replace("host: h\r\n", &format!("host: h\r\n{headers}x-request-id: r-1\r\n"))
+}
+
+fn refused(status: &str, more: &str) -> Vec<Piece> {
+    vec![send(format!("HTTP/1.1 {status}\r\n{more}connection: close\r\ncontent-length: 7\r\n\r\nprimary"))]
+}
+
+fn whole(text: &str) -> Vec<Piece> {
+    whole_with(text, "stop")
+}
+
+fn whole_with(text: &str, finish: &str) -> Vec<Piece> {
+    let body = serde_json::json!({"id": "b", "choices": [{"index": 0, "message": {"role": "assistant", "content": text},
+        "finish_reason": finish}]});
+    let body = body.to_string();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    vec![send(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))]
+}
+
+const ONE: &str = "[[route]]\nname = \"r\"\nfirst_byte_timeout = 0.05\n\
+    fallback = [{ upstream = \"{0}\", model = \"other\", key_variable = \"K\" }]\n";
+
+#[tokio::test]
+async fn a_fallback_answers_what_its_upstream_can_not() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    for (name, pieces, calls) in [
+        ("500", refused("500 Internal Server Error", ""), 1),
+        ("503", refused("503 Service Unavailable", "retry-after: 30\r\n"), 1),
+        ("429", refused("429 Too Many Requests", ""), 1),
+        ("no answer", vec![], 1),
+        ("a reset", vec![Piece::Reset], 1),
+        ("silence", vec![Piece::Hold], 1),
+    ] {
+        let base = Raw::new(vec![pieces]).await;
+        let other = Raw::new(vec![whole("[1]")]).await;
+        let proxy = proxy_of(&base, &[&other], ONE).await;
+        let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK_WHOLE)).await;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"), "{name}: {answer}");
+        assert!(answer.contains("x-restitch-upstream: 127.0.0.1\r\n"), "{name}: {answer}");
+        assert_eq!(base.requests.lock().unwrap().len(), calls, "{name}");
+        assert!(base.request(0).contains(&format!("authorization: Bearer {CANARY}")), "{name}");
+        let sent = other.request(0);
+        assert!(sent.starts_with("POST /v1/chat/completions?api-version=1 HTTP/1.1\r\n"), "{name}: {sent}");
+        assert!(
+            sent.contains("authorization: Bearer key-of-K\r\n") && sent.contains("x-request-id: r-1\r\n"),
+            "{sent}"
+        );
+        assert!(sent.contains("\"model\":\"other\""), "{name}: {sent}");
+        assert!(!sent.contains(CANARY), "{name}: {sent}");
+    }
+    let told = log.0.lock().unwrap().clone();
+    assert!(told.contains("the next calls go to a fallback"), "{told}");
+    assert!(!told.contains(CANARY) && !told.contains("key-of-K"), "{told}");
+}
+
+#[tokio::test]
+async fn nobody_listens_at_the_first_upstream() {
+    let base = Raw::new(vec![]).await;
+    let other = Raw::new(vec![whole("[1]")]).await;
+    // A port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let routes = format!("[[route]]\nupstream = \"http://{free}\"\nfallback = [{{ upstream = \"{{0}}\" }}]\n");
+    let proxy = proxy_of(&base, &[&other], &routes).await;
+    let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK_WHOLE)).await;
+    assert!(answer.contains("[1]"), "{answer}");
+    let sent = other.request(0);
+    assert!(sent.contains("\"model\":\"m\"") && !sent.contains("authorization") && !sent.contains(CANARY), "{sent}");
+}
+
+#[tokio::test]
+async fn what_is_the_clients_own_mistake_goes_nowhere_else() {
+    for status in ["400 Bad Request", "401 Unauthorized", "404 Not Found", "413 Content Too Large"] {
+        let base = Raw::new(vec![refused(status, "")]).await;
+        let other = Raw::new(vec![whole("[1]")]).await;
+        let proxy = proxy_of(&base, &[&other], ONE).await;
+        let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")) && answer.ends_with("primary"), "{answer}");
+        assert_eq!(other.requests.lock().unwrap().len(), 0);
+    }
+}
+
+/// A client whose upstream fails must not read of a key that is not its own.
+#[tokio::test]
+async fn if_all_fail_the_first_one_has_said_it() {
+    let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
+    let (a, b) = (Raw::new(vec![refused("401 Unauthorized", "")]).await, Raw::new(vec![]).await);
+    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\" }, { upstream = \"{1}\" }]\n";
+    let proxy = proxy_of(&base, &[&a, &b], routes).await;
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("primary"), "{answer}");
+    assert!(!answer.contains("x-restitch-upstream"), "{answer}");
+    assert_eq!((a.requests.lock().unwrap().len(), b.requests.lock().unwrap().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_short_wait_is_waited_for() {
+    let base = Raw::new(vec![refused("429 Too Many Requests", "retry-after: 0\r\n"), whole("[2]")]).await;
+    let other = Raw::new(vec![whole("[1]")]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    assert!(answer.contains("[2]"), "{answer}");
+    assert_eq!(other.requests.lock().unwrap().len(), 0);
+}
+
+/// A stream of Messages.
+fn messages(text: &str, stop: &str) -> Vec<Piece> {
+    let event = |name: &str, data: serde_json::Value| format!("event: {name}\ndata: {data}\n\n");
+    let body = [
+        event(
+            "message_start",
+            serde_json::json!({"type": "message_start", "message": {"id": "x", "type": "message",
+            "role": "assistant", "model": "claude", "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}}),
+        ),
+        event(
+            "content_block_start",
+            serde_json::json!({"type": "content_block_start", "index": 0,
+            "content_block": {"type": "text", "text": ""}}),
+        ),
+        event(
+            "content_block_delta",
+            serde_json::json!({"type": "content_block_delta", "index": 0,
+            "delta": {"type": "text_delta", "text": text}}),
+        ),
+        event("content_block_stop", serde_json::json!({"type": "content_block_stop", "index": 0})),
+        event(
+            "message_delta",
+            serde_json::json!({"type": "message_delta", "delta": {"stop_reason": stop},
+            "usage": {"output_tokens": 7}}),
+        ),
+        event("message_stop", serde_json::json!({"type": "message_stop"})),
+    ];
+    stream(&body.concat())
+}
+
+fn claude(model: &str) -> String {
+    format!(
+        "[[route]]\nfallback = [{{ upstream = \"{{0}}\", model = \"{model}\", key_variable = \"K\", wire = \"anthropic\" }}]\n"
+    )
+}
+
+const TURNS: &str = r#"{"model":"m","stream":true,"response_format":{"type":"json_object"},"messages":[{"role":"system","content":"S"},{"role":"user","content":"x"}]}"#;
+
+#[tokio::test]
+async fn a_cut_answer_is_continued_in_another_api() {
+    for (model, rest, is_prefill) in
+        [("claude-sonnet-4-5", ", 3]}", true), ("claude-opus-4-6", "{\"a\": [1, 2, 3]}", false)]
+    {
+        let base = Raw::new(vec![stream(&chunk("{\"a\": [1, 2")), refused("503 Service Unavailable", "")]).await;
+        let other = Raw::new(vec![messages(rest, "end_turn")]).await;
+        let proxy = proxy_of(&base, &[&other], &claude(model)).await;
+        let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", TURNS)).await;
+        let (body, is_whole) = body_of(&answer);
+        assert!(is_whole && body.ends_with("data: [DONE]\n\n"), "{model}: {answer}");
+        let text = body
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line.strip_prefix("data: ")?).ok())
+            .filter_map(|chunk| Some(chunk.pointer("/choices/0/delta/content")?.as_str()?.to_owned()))
+            .collect::<String>();
+        assert_eq!(text, "{\"a\": [1, 2, 3]}", "{model}: {answer}");
+        // The client reads one answer of Chat Completions.
+        assert!(!body.contains("content_block") && !body.contains("message_stop"), "{body}");
+        assert!(body.contains("\"status\":\"complete\"") && body.contains("\"upstreams\":[\"127.0.0.1\"]"), "{body}");
+        assert!(body.contains("\"failures\":0"), "another upstream is no failure: {body}");
+        let sent = other.request(0);
+        assert!(sent.starts_with("POST /v1/messages HTTP/1.1\r\n"), "{sent}");
+        assert!(
+            sent.contains("x-api-key: key-of-K\r\n") && sent.contains("anthropic-version: 2023-06-01\r\n"),
+            "{sent}"
+        );
+        assert!(!sent.contains(CANARY) && !sent.contains("response_format"), "{sent}");
+        assert!(sent.contains(&format!("\"model\":\"{model}\"")) && sent.contains("\"system\":\"S\""), "{sent}");
+        assert_eq!(sent.ends_with(r#"{"role":"assistant","content":"{\"a\": [1, 2"}]}"#), is_prefill, "{sent}");
+        assert_eq!(sent.contains("overlap_context"), !is_prefill, "{sent}");
+    }
+}
+
+/// After a refusal of the prefill, and after a cut of its own, the fallback goes on.
+#[tokio::test]
+async fn a_fallback_is_asked_until_the_answer_is_whole() {
+    let body = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
+    let no_prefill = vec![send(format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ))];
+    let base = Raw::new(vec![stream(&chunk("[1, 2")), vec![]]).await;
+    let other =
+        Raw::new(vec![no_prefill, messages("[1, 2, 3, 4", "max_tokens"), messages("[1, 2, 3, 4, 5]", "end_turn")])
+            .await;
+    let proxy = proxy_of(&base, &[&other], &claude("claude-sonnet-4-5")).await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    // Once used, it is asked for all that follows.
+    assert_eq!((base.requests.lock().unwrap().len(), other.requests.lock().unwrap().len()), (2, 3), "{answer}");
+}
+
+#[tokio::test]
+async fn an_answer_of_which_nothing_came_is_asked_for_elsewhere() {
+    let base = Raw::new(vec![stream("")]).await;
+    let other = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK)).await;
+    assert!(answer.contains("[1]") && answer.contains("data: [DONE]"), "{answer}");
+    assert_eq!(base.requests.lock().unwrap().len(), 1, "{answer}");
+    assert!(!other.request(0).contains(CANARY), "{}", other.request(0));
+}
+
+/// What answers the first call has the request's API, since its bytes pass.
+#[tokio::test]
+async fn another_api_answers_no_first_call_and_no_whole_body() {
+    let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
+    let other = Raw::new(vec![messages("[1]", "end_turn")]).await;
+    let proxy = proxy_of(&base, &[&other], &claude("claude-sonnet-4-5")).await;
+    assert!(exchange(proxy.addr(), &post(ASK)).await.starts_with("HTTP/1.1 503 "));
+    let base = Raw::new(vec![whole_with("[1, 2", "length"), refused("503 Service Unavailable", "")]).await;
+    let same = Raw::new(vec![whole("[1, 2, 3]")]).await;
+    let routes =
+        format!("{}, {{ upstream = \"{{1}}\" }}]\n", claude("claude-sonnet-4-5").trim_end().trim_end_matches(']'));
+    let proxy = proxy_of(&base, &[&other, &same], &routes).await;
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    assert!(answer.contains("[1, 2, 3]") && answer.contains("x-restitch-status: complete"), "{answer}");
+    assert_eq!(other.requests.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_route_that_continues_nothing_has_fallbacks_all_the_same() {
+    let base = Raw::new(vec![refused("502 Bad Gateway", ""), stream(&chunk("[1, 2"))]).await;
+    let other = Raw::new(vec![plain("b")]).await;
+    let routes = "[[route]]\ncontinuation = \"off\"\nfallback = [{ upstream = \"{0}\" }]\n";
+    let proxy = proxy_of(&base, &[&other], routes).await;
+    assert_eq!(body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await).0, "b");
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("[1, 2") && !answer.contains("restitch"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_metrics_say_who_has_answered() {
+    let base = Raw::new(vec![stream(&chunk("[1, 2")), refused("503 Service Unavailable", "")]).await;
+    let other = Raw::new(vec![stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
+    let proxy = with_routes(base.unbound(Limits::default()), &[&other], ONE).admin(Some(([127, 0, 0, 1], 0).into()));
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    let seen = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    let wanted = "restitch_fallbacks_total{route=\"r\",upstream=\"127.0.0.1\",part=\"rest\"} 1\n";
+    assert!(seen.contains(wanted), "{seen}");
+}
