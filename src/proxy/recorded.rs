@@ -14,7 +14,6 @@ use super::otlp::{self, Otlp};
 
 /// A set of labels, with the names that they have in the conventions of OpenTelemetry.
 pub(super) trait Labels {
-    #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "what is pushed alone has these names"))]
     fn each(&self, on: &mut dyn FnMut(&'static str, &str));
 }
 

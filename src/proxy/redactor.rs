@@ -14,6 +14,7 @@ impl Redactor {
     }
 
     /// Returns one for another text.
+    #[cfg(feature = "cli")]
     pub(crate) fn another(&self) -> Self {
         Self::new(&self.key)
     }
@@ -31,6 +32,7 @@ impl Redactor {
         std::mem::take(&mut self.pending)
     }
 
+    #[cfg(any(test, feature = "cli"))]
     pub(crate) fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut whole = self.push(bytes);
         whole.append(&mut self.finish());

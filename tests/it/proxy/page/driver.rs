@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -146,7 +147,13 @@ impl Drop for Browser {
     }
 }
 
+/// Returns whether there is a browser with its driver. The first test that asks installs them: two at a time would fail.
 fn is_installed() -> bool {
+    static IS_INSTALLED: LazyLock<bool> = LazyLock::new(install);
+    *IS_INSTALLED
+}
+
+fn install() -> bool {
     let is_there = || Path::new("/usr/bin/chromium").exists() && Path::new("/usr/bin/chromedriver").exists();
     let install = "apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver";
     is_there() || {
