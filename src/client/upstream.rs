@@ -117,7 +117,7 @@ impl Upstream {
     }
 
     /// Returns the host, with the port if the address names one.
-    pub(super) fn authority(&self) -> &str {
+    pub(crate) fn authority(&self) -> &str {
         self.authority.as_str()
     }
 

@@ -145,26 +145,27 @@ impl Conversation {
 
     /// Returns what the model can be asked for.
     pub(super) fn capability(&self) -> Capability {
-        self.proxy.capability(&self.route, self.host(), self.model())
+        self.proxy.capability(&self.route, self.client().upstream(), self.model())
     }
 
     /// Records what a refusal says about the model.
     pub(super) fn record(&self, hint: CapabilityHint) {
-        self.proxy.shared.record(self.host(), self.model(), hint);
+        self.proxy.shared.record(self.address(), self.model(), hint);
     }
 
     /// Counts a call that has ended with a status, or without one.
     pub(super) fn count(&self, status: Option<StatusCode>) {
-        self.proxy.shared.count(self.host(), self.model(), status);
+        self.proxy.shared.count(self.address(), self.model(), status);
     }
 
     /// Returns whether most calls of the model fail.
     pub(super) fn is_overloaded(&self) -> bool {
-        self.proxy.shared.is_overloaded(self.host(), self.model())
+        self.proxy.shared.is_overloaded(self.address(), self.model())
     }
 
-    pub(super) fn host(&self) -> &str {
-        self.client().upstream().host()
+    /// Returns the host of the upstream that is asked, with its port if the configuration names one.
+    pub(super) fn address(&self) -> &str {
+        self.client().upstream().authority()
     }
 
     fn frames(&self, body: DecodedBody) -> Frames {
@@ -258,7 +259,7 @@ impl Conversation {
         let relay = Relay::new(self.limits.clone()).dialect(self.dialect).framed(framing).reattaching(reattach);
         let relay = relay.request(self.request.tools.clone(), self.request.n);
         let relay = relay.strategy(self.strategy()).give_up(self.give_up).repair(self.repair);
-        let relay = self.fallback().is_some().then(|| self.host()).into_iter().fold(relay, Relay::answered_by);
+        let relay = self.fallback().is_some().then(|| self.address()).into_iter().fold(relay, Relay::answered_by);
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 

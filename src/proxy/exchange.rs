@@ -49,9 +49,9 @@ pub(super) struct Exchange {
 struct Facts {
     /// `None`: the request was refused before it had a route.
     route: Option<Arc<RouteConfig>>,
-    /// The host of the route's own upstream.
+    /// The route's own upstream: its host, with the port if there is one.
     upstream: Option<String>,
-    /// The hosts that have answered calls, in their order.
+    /// The upstreams that have answered calls, in their order.
     answered: Vec<String>,
     dialect: Option<Dialect>,
     model: Option<String>,
@@ -98,7 +98,7 @@ impl Exchange {
     pub(super) fn note_route(&self, route: &Route) {
         let mut facts = self.facts();
         (facts.route, facts.upstream) =
-            (Some(Arc::clone(&route.config)), Some(route.client.upstream().host().to_owned()));
+            (Some(Arc::clone(&route.config)), Some(route.client.upstream().authority().to_owned()));
     }
 
     /// Notes that a fallback is asked, for the whole answer or for its rest.

@@ -101,7 +101,7 @@ impl Conversation {
         let next = self.route.fallbacks.iter().enumerate().skip(at).find(|(_, fallback)| can_take(fallback));
         let Some((number, fallback)) = next else { return false };
         self.at.store(number + 1, Ordering::Relaxed);
-        let upstream = fallback.client.upstream().host();
+        let upstream = fallback.client.upstream().authority();
         tracing::warn!(upstream, part = part.as_str(), "the next calls go to a fallback");
         self.exchange.note_fallback(upstream, part.as_str());
         true
@@ -120,7 +120,7 @@ impl Conversation {
     pub(super) fn redirected(&self) -> CallEnd {
         let wire = self.asked_by();
         let foreign = (wire != self.dialect).then(|| (wire, wire.wire().framing()));
-        let upstream = self.client().upstream().host().to_owned();
+        let upstream = self.address().to_owned();
         CallEnd::Redirected(Box::new(Redirect { strategy: self.strategy(), foreign, upstream }))
     }
 

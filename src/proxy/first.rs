@@ -34,7 +34,8 @@ pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body
     let (at, route) = (Arc::clone(&conversation.at), Arc::clone(&conversation.route));
     let mut response = first_call(conversation, &mut adapted).await;
     let fallback = at.load(Ordering::Relaxed).checked_sub(1).and_then(|at| route.fallbacks.get(at));
-    if let Some(host) = fallback.and_then(|fallback| HeaderValue::from_str(fallback.client.upstream().host()).ok()) {
+    if let Some(host) = fallback.and_then(|fallback| HeaderValue::from_str(fallback.client.upstream().authority()).ok())
+    {
         response.headers_mut().insert(UPSTREAM, host);
     }
     for member in adapted {
@@ -152,9 +153,9 @@ impl Conversation {
         let model = suffix.map(|suffix| format!("{}{suffix}", self.request.model));
         // Hints are recorded for the name that was sent.
         let takes = capability.response_format
-            && model
-                .as_ref()
-                .is_none_or(|model| self.proxy.capability(&self.route, self.host(), model).response_format);
+            && model.as_ref().is_none_or(|model| {
+                self.proxy.capability(&self.route, self.client().upstream(), model).response_format
+            });
         let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
         let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
         if !refused && !adds_json_mode && model.is_none() {

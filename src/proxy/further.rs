@@ -124,7 +124,7 @@ impl Conversation {
         let client = self.client();
         let traced = self.exchange.note_call(way, client.upstream()).map(|trace| head.with(trace));
         let response = upstream::send(client, traced.as_ref().unwrap_or(head), body, self.patience()).await;
-        self.exchange.note_head(self.host(), &response);
+        self.exchange.note_head(self.address(), &response);
         response
     }
 

@@ -70,7 +70,7 @@ use route::Route;
 use shared::Shared;
 
 use crate::Limits;
-use crate::client::Client;
+use crate::client::{Client, Upstream};
 use crate::provider::capability::{Capability, Table};
 use crate::repair::RepairLevel;
 use crate::route::RouteConfig;
@@ -348,9 +348,10 @@ impl Proxy {
         apart
     }
 
-    /// Returns what a model of a host can be asked for on a route: the table, corrected by what refusals have said.
-    fn capability(&self, route: &Route, host: &str, model: &str) -> Capability {
-        self.shared.correct(host, model, route.direct(self.asking.capabilities.of(model, Some(host))))
+    /// Returns what a model of an upstream can be asked for on a route: the table, corrected by what refusals have said.
+    fn capability(&self, route: &Route, upstream: &Upstream, model: &str) -> Capability {
+        let known = route.direct(self.asking.capabilities.of(model, Some(upstream.host())));
+        self.shared.correct(upstream.authority(), model, known)
     }
 
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.

@@ -19,9 +19,9 @@ use crate::provider::capability::{Capability, CapabilityHint};
 /// What all routes and all threads of a proxy share. Clones are the same.
 #[derive(Clone)]
 pub(super) struct Shared {
-    /// What refusals have said about models, by host and model.
+    /// What refusals have said about models, by upstream and model.
     cache: Arc<Mutex<CapabilityCache>>,
-    /// How the calls of the last seconds have ended, by host and model.
+    /// How the calls of the last seconds have ended, by upstream and model.
     breaker: Arc<Mutex<Breaker>>,
     /// The moment that the times of both count from.
     origin: Instant,
@@ -60,38 +60,38 @@ impl Shared {
         *self = Self { observer, tap, metrics, answers, logs_content, otlp, ..Self::new(limits) };
     }
 
-    /// Corrects what the table says about a model at a host by what refusals have said.
-    pub(super) fn correct(&self, host: &str, model: &str, capability: Capability) -> Capability {
-        self.cache().correct(&key(host, model), capability, self.now())
+    /// Corrects what the table says about a model at an upstream by what refusals have said.
+    pub(super) fn correct(&self, upstream: &str, model: &str, capability: Capability) -> Capability {
+        self.cache().correct(&key(upstream, model), capability, self.now())
     }
 
-    /// Records what a refusal says about a model at a host.
-    pub(super) fn record(&self, host: &str, model: &str, hint: CapabilityHint) {
+    /// Records what a refusal says about a model at an upstream.
+    pub(super) fn record(&self, upstream: &str, model: &str, hint: CapabilityHint) {
         let mut cache = self.cache();
-        if cache.record(&key(host, model), hint, self.now()) {
+        if cache.record(&key(upstream, model), hint, self.now()) {
             let recorded = cache.recorded();
             drop(cache);
-            tracing::info!(host, ?model, ?hint, recorded, "recorded what a refusal says about a model");
+            tracing::info!(upstream, ?model, ?hint, recorded, "recorded what a refusal says about a model");
         }
     }
 
-    /// Counts a call of a model at a host that has ended with a status, or without one.
-    pub(super) fn count(&self, host: &str, model: &str, status: Option<StatusCode>) {
+    /// Counts a call of a model at an upstream that has ended with a status, or without one.
+    pub(super) fn count(&self, upstream: &str, model: &str, status: Option<StatusCode>) {
         let failed = status.is_none_or(conversation::is_transient);
-        let changed = self.breaker().count(&key(host, model), self.now(), failed);
+        let changed = self.breaker().count(&key(upstream, model), self.now(), failed);
         match changed {
             Some((true, calls)) => {
                 let (calls, failed) = (calls.made, calls.failed);
-                tracing::warn!(host, ?model, calls, failed, "most calls fail: no continuations are asked for");
+                tracing::warn!(upstream, ?model, calls, failed, "most calls fail: no continuations are asked for");
             }
-            Some((false, _)) => tracing::info!(host, ?model, "continuations are asked for again"),
+            Some((false, _)) => tracing::info!(upstream, ?model, "continuations are asked for again"),
             None => {}
         }
     }
 
-    /// Returns whether most calls of a model at a host fail.
-    pub(super) fn is_overloaded(&self, host: &str, model: &str) -> bool {
-        self.breaker().is_open(&key(host, model), self.now())
+    /// Returns whether most calls of a model at an upstream fail.
+    pub(super) fn is_overloaded(&self, upstream: &str, model: &str) -> bool {
+        self.breaker().is_open(&key(upstream, model), self.now())
     }
 
     fn now(&self) -> Duration {
@@ -109,7 +109,7 @@ impl Shared {
     }
 }
 
-/// Two upstreams may have different models of one name. A host has no space.
-fn key(host: &str, model: &str) -> String {
-    format!("{host} {model}")
+/// Two upstreams, also at two ports of one host, may have different models of one name. A host has no space.
+fn key(upstream: &str, model: &str) -> String {
+    format!("{upstream} {model}")
 }

@@ -113,14 +113,14 @@ fn path(text: &str) -> Result<String, String> {
     let is_path = text.starts_with(['/', '*']) && text.len() <= LONGEST;
     match is_path && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#')) {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is no pattern of paths like `/v1/messages` or `/v1/*`")),
+        false => Err(format!("`{}` is no pattern of paths like `/v1/messages` or `/v1/*`", shown(text))),
     }
 }
 
 fn model(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.len() <= LONGEST && !text.contains(char::is_control) {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is no pattern of models like `gpt-5-mini` or `claude-*`")),
+        false => Err(format!("`{}` is no pattern of models like `gpt-5-mini` or `claude-*`", shown(text))),
     }
 }
 
@@ -128,7 +128,7 @@ fn header(text: &str) -> Result<String, String> {
     let name = text.to_ascii_lowercase();
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || name.len() > LONGEST || !name.bytes().all(is_token) {
-        return Err(format!("`{text}` is no name of a header"));
+        return Err(format!("`{}` is no name of a header", shown(text)));
     }
     match holds_secret(&name) {
         false => Ok(name),
@@ -141,8 +141,14 @@ fn header(text: &str) -> Result<String, String> {
 fn value(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.len() <= LONGEST && text.trim() == text && !text.contains(char::is_control) {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is no pattern of a header's value like `batch` or `batch-*`")),
+        false => Err(format!("`{}` is no pattern of a header's value like `batch` or `batch-*`", shown(text))),
     }
+}
+
+/// Returns the beginning of a text, for an error about it.
+fn shown(text: &str) -> String {
+    let start: String = text.chars().take(SHOWN).collect();
+    if start.len() < text.len() { start + "…" } else { start }
 }
 
 /// Returns whether a header may hold a secret, by its name in lower case.
@@ -156,3 +162,6 @@ const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"]
 /// Bytes of the longest pattern and of the longest model that is compared with one. The time of a comparison grows with their
 /// product.
 const LONGEST: usize = 256;
+
+/// Characters of a wrong text that an error shows.
+const SHOWN: usize = 60;

@@ -263,6 +263,8 @@ fn routes_that_are_reached_are_right() {
     ] {
         assert!(parse(text).routes.iter().enumerate().all(|(n, route)| route.name == format!("route-{}", n + 1)));
     }
+    let (_, _, message) = wrong(&format!("[[route]]\nmodel = \"{}\"\n", "é".repeat(1_000_000)));
+    assert!(message.starts_with(&format!("`{}…` is no pattern of models", "é".repeat(60))), "{} bytes", message.len());
     let (line, _, message) = wrong(&(0..101).map(|n| format!("[[route]]\nmodel = \"{n}\"\n")).collect::<String>());
     assert_eq!((line, message.as_str()), (201, "there can be 100 routes"));
 }
