@@ -21,9 +21,9 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// `token`: that of the proxy.
-    pub(super) fn new(head: &Head, token: Option<&str>) -> Self {
-        let keys = head.keys().into_iter().chain(token.map(str::to_owned)).collect();
+    /// `own`: the operator's keys, of which the request has none.
+    pub(super) fn new<'a>(head: &Head, own: impl Iterator<Item = &'a str>) -> Self {
+        let keys = head.keys().into_iter().chain(own.map(str::to_owned)).collect();
         Self { keys }
     }
 

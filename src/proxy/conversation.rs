@@ -104,7 +104,9 @@ impl Conversation {
             limits.continuation.limit_total_tokens(own.saturating_mul(request.n.max(1)));
         }
         let head = head.uncompressed().copied();
-        let content = proxy.shared.logs_content.then(|| Content::new(&head, proxy.access.token.as_deref()));
+        let fallbacks = || route.fallbacks.iter().filter_map(|fallback| fallback.key.as_deref());
+        let own_keys = || fallbacks().chain(proxy.access.token.as_deref());
+        let content = proxy.shared.logs_content.then(|| Content::new(&head, own_keys()));
         let (expects_json, adds_json_mode) = (false, false);
         let adapted = BTreeSet::new();
         Box::new(Self {

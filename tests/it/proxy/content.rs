@@ -82,3 +82,20 @@ async fn the_text_of_a_client_that_leaves_is_logged() {
     }
     panic!("{:?}", lines(&log));
 }
+
+/// The operator's keys are no request's, and an upstream may quote them.
+#[tokio::test]
+async fn keys_of_fallbacks_are_not_logged() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let failed = "HTTP/1.1 500 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let base = Raw::new(vec![vec![send(failed)]]).await;
+    let other = Raw::new(vec![stream(&(chunk("[\"key-of-K\"]") + &finish("stop")))]).await;
+    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\", key_variable = \"K\" }]\n";
+    let proxy = super::routes::with_routes(base.unbound(Limits::default()).log_content(true), &[&other], routes);
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("key-of-K"), "{answer}");
+    let all = log.0.lock().unwrap().clone();
+    assert!(all.contains("text=\"[\\\"[key]\\\"]\"") && !all.contains("key-of-K"), "{all}");
+}

@@ -70,7 +70,7 @@ async fn a_hostile_answer_stays_text() {
     let Some(browser) = Browser::start().await else { return };
     let quoted = serde_json::to_string(HOSTILE).unwrap();
     let deep = "[".repeat(1000);
-    let long = "y".repeat(700_000);
+    let long = "y".repeat(1_000_000);
     let document = format!("{{{quoted}: {quoted}, \"long\": \"{long}\", \"deep\": {deep}");
     let mut events = String::new();
     for piece in document.as_bytes().chunks(1 << 16) {
