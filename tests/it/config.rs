@@ -54,6 +54,14 @@ fn every_example_of_the_page_is_right() {
     assert!(!config.table().of("my-finetune:2", None).response_format);
 }
 
+#[test]
+fn the_example_in_contrib_is_right() {
+    let config = parse(include_str!("../../contrib/restitch.toml"));
+    let names: Vec<_> = config.routes.iter().map(|route| route.name.as_str()).collect();
+    assert_eq!(names, ["batch", "claude", "answers", "embeddings"]);
+    assert!(PAGE.contains("contrib/restitch.toml"));
+}
+
 /// The page names every key, and its tables have the defaults.
 #[test]
 fn the_page_has_every_key_and_default() {

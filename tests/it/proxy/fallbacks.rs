@@ -287,3 +287,20 @@ async fn the_metrics_say_who_has_answered() {
     let wanted = format!("restitch_fallbacks_total{{route=\"r\",upstream=\"{}\",part=\"rest\"}} 1\n", other.addr);
     assert!(seen.contains(&wanted), "{seen}");
 }
+
+#[tokio::test]
+async fn the_text_of_an_error_gives_no_key_of_a_fallback_away() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let quoting = refused("400 Bad Request", "").remove(0);
+    let Piece::Send(quoting) = quoting else { panic!() };
+    let quoting = String::from_utf8(quoting).unwrap().replace("primary", "key-of-K and more").replace(": 7", ": 17");
+    let base = Raw::new(vec![stream(&chunk("[1, 2")), refused("503 Service Unavailable", "")]).await;
+    let other = Raw::new(vec![vec![send(quoting)]; 9]).await;
+    let proxy = with_routes(base.unbound(Limits::default()).log_content(true), &[&other], ONE);
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"status\":\"incomplete\"") && !answer.contains("key-of-K"), "{answer}");
+    let told = log.0.lock().unwrap().clone();
+    assert!(told.contains("[key] and more") && !told.contains("key-of-K"), "{told}");
+}
