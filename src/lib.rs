@@ -85,6 +85,8 @@ pub mod live;
 mod route;
 #[cfg(any(feature = "proxy", feature = "sim"))]
 mod socket;
+#[cfg(feature = "proxy")]
+mod store;
 #[cfg(feature = "stream")]
 pub mod stream;
 // Layer 7
@@ -102,7 +104,7 @@ pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_e
 pub use envelope::AllowedRoots;
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
 pub use json::repair;
-pub use limits::{ContinuationLimits, Limits, ParserLimits, ServerLimits, TransportLimits};
+pub use limits::{ContinuationLimits, KeepLimits, Limits, ParserLimits, ServerLimits, TransportLimits};
 pub use session::{Message, Outcome, Retry};
 #[cfg(feature = "stream")]
 pub use stream::{Stitch, StitchText, Stitcher, TextDelta};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The caps of one answer and of the proxy, in four groups. Reaching one is a named outcome, never a silent loss.
+/// The caps of one answer and of the proxy, in five groups. Reaching one is a named outcome, never a silent loss.
 ///
 /// ```
 /// let limits = restitch::Limits::default().with_max_continuations(2);
@@ -19,6 +19,8 @@ pub struct Limits {
     pub transport: TransportLimits,
     /// Caps on the clients of the proxy: how many, how much of them is kept, and how long it waits for them.
     pub server: ServerLimits,
+    /// Caps on the answers that the proxy keeps for clients that lose their connection.
+    pub keep: KeepLimits,
 }
 
 /// Caps on what is read: bytes and containers.
@@ -267,6 +269,43 @@ impl Default for ServerLimits {
             max_page_answer_bytes: 1 << 20,
             max_page_bytes: 64 << 20,
         }
+    }
+}
+
+/// Caps on the answers that the proxy keeps for clients that lose their connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeepLimits {
+    /// The longest time for which a client may ask that its answer be kept after it was read last. Default 0: none is kept, so
+    /// that a client which leaves ends its call.
+    pub max_keep_time: Duration,
+    /// Answers that are kept at a time, those that are still running among them. Default 1,024. A further one is answered
+    /// without being kept.
+    pub max_kept_answers: usize,
+    /// Bytes of one answer that are kept. Default 16 MiB: 50,000 events. Of a longer one the first events are dropped.
+    pub max_kept_answer_bytes: usize,
+    /// Bytes of all answers together that are kept. Default 256 MiB. Where they are reached, an answer that grows drops its
+    /// first events.
+    pub max_kept_bytes: usize,
+}
+
+impl Default for KeepLimits {
+    fn default() -> Self {
+        Self {
+            max_keep_time: Duration::ZERO,
+            max_kept_answers: 1024,
+            max_kept_answer_bytes: 16 << 20,
+            max_kept_bytes: 256 << 20,
+        }
+    }
+}
+
+impl KeepLimits {
+    /// Returns the limit that an answer has reached with so many bytes, of `all` that are kept.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn reached(&self, answer: usize, all: usize) -> Option<&'static str> {
+        let of_answer = (answer > self.max_kept_answer_bytes).then_some("max_kept_answer_bytes");
+        of_answer.or((all > self.max_kept_bytes).then_some("max_kept_bytes"))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -303,6 +304,8 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .admin(config.proxy.admin)
         .log_content(config.proxy.log_content.unwrap_or_default())
         .page_answers(config.proxy.page_answers.unwrap_or_default())
+        .store(config.proxy.store.clone().unwrap_or_default())
+        .keep_answers(Duration::from_secs(config.proxy.keep.unwrap_or_default().into()))
         .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
         .repair(config.proxy.repair.unwrap_or_default())
 }

@@ -11,7 +11,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use super::console::is_stdin;
 use super::{Console, Exit, repair};
 use crate::address::{ListenAddress, SocketMode};
-use crate::config::{Config, ConfigError, LogFormat, Proxy, log_filter};
+use crate::config::{Config, ConfigError, LogFormat, Proxy, log_filter, store_address};
 use crate::limits::is_probability;
 use crate::repair::RepairLevel;
 use crate::session::GiveUp;
@@ -58,6 +58,8 @@ pub(super) struct Settings {
     /// guess: also what is a guess; up to 4 KiB of a stream are held back. [default: strict]
     #[arg(long, value_name = "LEVEL", env = "RESTITCH_REPAIR", value_parser = repair::level())]
     repair: Option<RepairLevel>,
+    #[command(flatten)]
+    keeping: Keeping,
     /// The log on standard error: off, error, warn, info, debug or trace, or a list of them by module, such as
     /// `warn,restitch::access=info`. It has neither keys nor, without --log-content, text. -v and -q win over it. [default: info]
     #[arg(long, value_name = "FILTER", env = "RESTITCH_LOG", value_parser = log_filter)]
@@ -98,6 +100,21 @@ struct Listening {
     page_answers: Option<usize>,
 }
 
+/// For how long answers are kept for clients that lose their connection.
+#[derive(Clone, Debug, clap::Args)]
+struct Keeping {
+    /// Seconds for which each streamed answer is kept for a client that loses its connection, and goes on without it. A request
+    /// says otherwise in the header `x-restitch-keep`. [default: 0]
+    #[arg(long, value_name = "SECONDS", env = "RESTITCH_KEEP", value_parser = seconds())]
+    keep: Option<u32>,
+    /// The most seconds for which a request may ask that its answer be kept. [default: 0, none may]
+    #[arg(long, value_name = "SECONDS", env = "RESTITCH_MAX_KEEP", value_parser = seconds())]
+    max_keep: Option<u32>,
+    /// Where kept answers are: memory, or the address of a Redis or Valkey server that several proxies share. [default: memory]
+    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_STORE", value_parser = store_address, hide_env_values = true)]
+    store: Option<String>,
+}
+
 /// Who is trusted: clients by their token, the upstream by its certificate.
 #[derive(Clone, Debug, clap::Args)]
 struct Trust {
@@ -125,6 +142,11 @@ fn give_up() -> impl TypedValueParser<Value = GiveUp> {
 fn threads() -> impl TypedValueParser<Value = usize> {
     let most = i64::try_from(Proxy::MOST_THREADS).unwrap_or(i64::MAX);
     clap::value_parser!(u32).range(1..=most).map(|threads| threads as usize)
+}
+
+/// Parses seconds up to a year.
+fn seconds() -> impl TypedValueParser<Value = u32> {
+    clap::value_parser!(u32).range(0..=YEAR.cast_signed())
 }
 
 /// Parses a probability from 0 to 1.
@@ -199,6 +221,10 @@ impl Settings {
         proxy.adapt = self.adapt.or(proxy.adapt);
         proxy.on_give_up = self.on_give_up.or(proxy.on_give_up);
         proxy.repair = self.repair.or(proxy.repair);
+        proxy.keep = self.keeping.keep.or(proxy.keep);
+        proxy.store = self.keeping.store.clone().or(proxy.store.take());
+        let max_keep = self.keeping.max_keep.map(|seconds| Duration::from_secs(seconds.into()));
+        limits.keep.max_keep_time = max_keep.unwrap_or(limits.keep.max_keep_time);
         proxy.log = self.log.clone().or(proxy.log.take());
         proxy.log_format = self.log_format.or(proxy.log_format);
         proxy.log_content = self.log_content.or(proxy.log_content);

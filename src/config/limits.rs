@@ -93,6 +93,12 @@ limits! {
         max_page_answer_bytes: usize,
         max_page_bytes: usize,
     }
+    keep: KeepLimits {
+        max_keep_time: Seconds,
+        max_kept_answers: usize,
+        max_kept_answer_bytes: Positive,
+        max_kept_bytes: Positive,
+    }
 }
 
 /// A number that must not be 0.

@@ -40,9 +40,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use access::Access;
-#[cfg(feature = "cli")]
-pub(crate) use proxy::log_filter;
 pub use proxy::{LogFormat, Proxy};
+#[cfg(feature = "cli")]
+pub(crate) use proxy::{log_filter, store_address};
 pub use tls::Tls;
 
 use crate::Limits;
@@ -148,6 +148,7 @@ impl Config {
     fn show_own(&self) -> String {
         let mut proxy = self.proxy.filled();
         proxy.upstream = proxy.upstream.as_deref().map(proxy::without_password);
+        proxy.store = proxy.store.as_deref().map(proxy::without_password);
         let mut text = format!("[proxy]\n{}", written(&proxy));
         if proxy.upstream.is_none() {
             text.push_str(NO_UPSTREAM);

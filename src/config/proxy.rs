@@ -52,6 +52,12 @@ pub struct Proxy {
     /// How much of the JSON in an answer may be changed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::repair")]
     pub repair: Option<RepairLevel>,
+    /// Seconds for which answers are kept for clients that lose their connection, where the request does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u32>,
+    /// Where kept answers are: `memory`, or the address of a Redis or Valkey server.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "store")]
+    pub store: Option<String>,
     /// What is logged on standard error: one of [`LEVELS`](Self::LEVELS), or a list of `module=level` with commas between, in
     /// which a level alone is that of all other modules.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "log")]
@@ -112,6 +118,8 @@ impl Proxy {
             raise_max_tokens: self.raise_max_tokens.or(Some(1)),
             on_give_up: self.on_give_up.or(Some(Self::ON_GIVE_UP)),
             repair: self.repair.or(Some(RepairLevel::Strict)),
+            keep: self.keep.or(Some(0)),
+            store: self.store.clone().or(Some("memory".to_owned())),
             log: self.log.clone().or(Some("info".to_owned())),
             log_format: self.log_format.or(Some(LogFormat::default())),
             log_content: self.log_content.or(Some(false)),
@@ -140,6 +148,19 @@ pub(super) fn without_password(upstream: &str) -> String {
 
 fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     log_filter(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+}
+
+fn store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    store_address(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+}
+
+/// Checks the address of a store. It is not repeated, since it may have a password.
+pub(crate) fn store_address(address: &str) -> Result<String, &'static str> {
+    let is_known = address == "memory"
+        || ["redis://", "redis+unix://", "valkey://", "unix://"].iter().any(|s| address.starts_with(s));
+    is_known
+        .then(|| address.to_owned())
+        .ok_or("a store is `memory`, `redis://host:port` or `redis+unix:///path/to.sock`")
 }
 
 /// Checks a filter of the log. A word that is no level would be taken for a module of which all is logged.

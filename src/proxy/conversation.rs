@@ -16,9 +16,10 @@ use super::body::Punctual;
 use super::content::Content;
 use super::encoding::{self, DecodedBody};
 use super::exchange::Exchange;
-use super::frames::{BrokenOff, Frames};
+use super::frames::{Answering, BrokenOff, Frames, Source};
 use super::further::rejected;
 use super::kept::{KeptStream, StopOnDrop};
+use super::resume::Keep;
 use super::route::Route;
 use super::upstream::Head;
 use crate::client::{Body, BodyError, Received};
@@ -61,6 +62,8 @@ pub(super) struct Conversation {
     pub(super) exchange: Arc<Exchange>,
     /// Set where the log has the text of requests and answers.
     pub(super) content: Option<Content>,
+    /// `None`: the answer ends with its client.
+    pub(super) keep: Option<Keep>,
 }
 
 /// Why a further call brought no stream.
@@ -126,6 +129,7 @@ impl Conversation {
             last_called: Arc::default(),
             exchange,
             content,
+            keep: None,
         })
     }
 
@@ -173,7 +177,7 @@ impl Conversation {
     fn frames(&self, body: DecodedBody) -> Frames {
         let waiting = self.exchange.is_measured().then(|| Arc::clone(&self.exchange));
         let body = punctual(body, &self.limits.transport);
-        Frames { body: BodyStream::new(body), tap: self.proxy.shared.tap.clone(), waiting }
+        Frames { source: Source::Body(BodyStream::new(body)), tap: self.proxy.shared.tap.clone(), waiting }
     }
 
     /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.
@@ -192,7 +196,7 @@ impl Conversation {
         let (exchange, limits) = (Arc::clone(&self.exchange), self.limits.transport.clone());
         match encoding::decoded(response) {
             Ok(response) => match framing {
-                Some(framing) => self.stream(response, framing),
+                Some(framing) => self.stream(response, framing).await,
                 None => Box::pin(self.whole(response)).await,
             },
             Err(unknown) => {
@@ -205,11 +209,29 @@ impl Conversation {
         }
     }
 
-    fn stream(self: Box<Self>, response: Response<DecodedBody>, framing: Framing) -> Response<Body> {
+    async fn stream(mut self: Box<Self>, response: Response<DecodedBody>, framing: Framing) -> Response<Body> {
         let (mut parts, first) = response.into_parts();
         let first = self.frames(first);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
+        let dialect = self.dialect;
+        let keep = self.keep.take().filter(|_| framing == Framing::Events);
+        let stream = self.stitched(first, framing);
+        let body = match keep {
+            Some(keep) => Box::pin(keep.start(stream, dialect, &mut parts.headers)).await,
+            None => Body::stream(stream),
+        };
+        Response::from_parts(parts, body)
+    }
+
+    /// Goes on with an answer of which these events are known, and nothing more.
+    pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> impl Answering {
+        let log = Frames { source: Source::Log(events.into_iter()), tap: None, waiting: None };
+        self.stitched(log, Framing::Events)
+    }
+
+    /// Reads the first call's stream, and makes the calls for the rest.
+    fn stitched(self: Box<Self>, first: Frames, framing: Framing) -> impl Answering {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (proxy, exchange) = (Arc::clone(&self.proxy), Arc::clone(&self.exchange));
@@ -230,7 +252,7 @@ impl Conversation {
             proxy.observed(output, &exchange);
         });
         let stream = Watched::new(stitch, (answer, content), (dialect, framing), &limits);
-        Response::from_parts(parts, Body::stream(BrokenOff { stream, is_lost, _kept: kept }))
+        BrokenOff { stream, is_lost, _kept: kept }
     }
 
     /// Returns how a stream of a media type is divided into events. `None`: no stream was asked for, or the API has none of

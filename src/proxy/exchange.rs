@@ -16,6 +16,7 @@ use super::answers::{self, Answer, Answers, Asked, Stopped};
 use super::measured::{AnswerEnd, LEFT, Measured, Way};
 use super::metrics::Metrics;
 use super::otlp::Parent;
+use super::resume::logged;
 use super::route::Route;
 use super::shared::Shared;
 use super::upstream::random_name;
@@ -81,7 +82,7 @@ impl Exchange {
             span,
             began: Instant::now(),
             method: request.method().clone(),
-            path: shortened(request.uri().path()),
+            path: shortened(logged(request.uri().path())),
             facts: Mutex::default(),
             metrics: shared.metrics.clone(),
             answers: shared.answers.clone(),

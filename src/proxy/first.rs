@@ -143,7 +143,7 @@ impl Conversation {
     /// Removes or adds `response_format`, and adds the suffix to the model's name with which it searches the web. In other
     /// APIs than Chat Completions: asks for the arguments of tools as they are written. A body that fits its model stays as
     /// it is, to the byte.
-    fn adapt(&mut self) {
+    pub(super) fn adapt(&mut self) {
         if self.dialect != Dialect::Chat {
             return self.stream_arguments();
         }

@@ -17,6 +17,11 @@ use super::exchange::Exchange;
 use super::kept::StopOnDrop;
 use crate::session::CallEnd;
 
+/// The bytes of an answer on their way to the client.
+pub(super) trait Answering: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static {}
+
+impl<S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static> Answering for S {}
+
 /// A stream that ends with an error if its answer ends as a lost connection does, so that the client's connection is
 /// lost, too. The call that ended last may have ended well: it brought nothing.
 pub(super) struct BrokenOff<S> {
@@ -40,9 +45,18 @@ where
     }
 }
 
+/// Where the bytes of a call come from.
+#[expect(clippy::large_enum_variant, reason = "nearly all are bodies, which need no box so")]
+pub(super) enum Source {
+    /// The body of a response.
+    Body(BodyStream<Punctual<DecodedBody>>),
+    /// The events of an answer whose process has ended. After them the connection counts as lost.
+    Log(std::vec::IntoIter<Bytes>),
+}
+
 /// A response's body as a stream of its bytes.
 pub(super) struct Frames {
-    pub(super) body: BodyStream<Punctual<DecodedBody>>,
+    pub(super) source: Source,
     pub(super) tap: Option<Arc<dyn Tap>>,
     /// Is told of the first bytes, if that is measured.
     pub(super) waiting: Option<Arc<Exchange>>,
@@ -53,7 +67,11 @@ impl Stream for Frames {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            return match Pin::new(&mut self.body).poll_next(cx) {
+            let body = match &mut self.source {
+                Source::Body(body) => body,
+                Source::Log(events) => return Poll::Ready(Some(events.next().ok_or(CallError(CallEnd::Dropped)))),
+            };
+            return match Pin::new(body).poll_next(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => {
                         if let Some(exchange) = self.waiting.take() {

@@ -23,6 +23,7 @@ use super::listener::{Accepted, Listener};
 use super::metrics::Metrics;
 use super::refusal::Refusal;
 use super::reload::{Current, Reloader};
+use super::resume;
 use super::tls::ServerTls;
 use super::worker::Worker;
 use crate::address::{ListenAddress, SocketMode};
@@ -148,6 +149,12 @@ async fn start(
         admin_addr = Some(listener.addr);
         proxy.shared.answers = Some(Arc::new(Answers::new(proxy.page_answers, &proxy.limits.server)));
     }
+    let mut sweeper = JoinSet::new();
+    proxy.shared.kept =
+        resume::Answers::open(&proxy.limits, (proxy.keep, &proxy.store), proxy.shared.metrics.clone()).await?;
+    if let Some(answers) = &proxy.shared.kept {
+        sweeper.spawn(Arc::clone(answers).sweep());
+    }
     let threads: Vec<_> = (0..proxy.threads).map(|_| Current::new(proxy.apart())).collect();
     let loader = proxy.loader.clone();
     let current = Current::new(proxy);
@@ -165,6 +172,7 @@ async fn start(
         connections: Connections::new(current.clone(), tls),
         current,
         _admin: admin,
+        _sweeper: sweeper,
     };
     let accept = tokio::spawn(acceptor.run(listeners, stopped));
     Ok(Listening { urls, admin: admin_addr, reloader, stop, accept })
@@ -190,6 +198,8 @@ struct Acceptor {
     refused: JoinSet<()>,
     /// The admin listener's task, which ends with the last answer.
     _admin: JoinSet<()>,
+    /// The task that removes expired answers.
+    _sweeper: JoinSet<()>,
     /// Clients are told without TLS.
     is_plain: bool,
 }
@@ -218,6 +228,9 @@ impl Acceptor {
         let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
         for worker in workers {
             has_ended &= worker.await.unwrap_or_default();
+        }
+        if let Some(answers) = &self.current.get().shared.kept {
+            answers.stop();
         }
         has_ended
     }

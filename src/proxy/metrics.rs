@@ -28,6 +28,7 @@ pub(super) struct Metrics {
     pub(super) requests: Requests,
     /// Where spans are pushed, too.
     pub(super) otlp: Option<Otlp>,
+    pub(super) resumes: Counters<Resume>,
 }
 
 impl Metrics {
@@ -38,7 +39,14 @@ impl Metrics {
         let mut sinks = Sinks { registry: &mut registry, otlp };
         let (calls, answers) = (Calls::new(&mut sinks), Answers::new(&mut sinks));
         let (seams, requests) = (Seams::new(&mut sinks), Requests::new(&mut sinks));
-        Self { requests, registry, models: Models::new(max_models), calls, answers, seams, otlp: otlp.cloned() }
+        let resumes = sinks.counters(Name {
+            prometheus: "restitch_resumes",
+            otlp: "restitch.resumes",
+            unit: Scale::Of("{request}"),
+            help: "Requests for the rest of a kept answer",
+        });
+        let (models, otlp) = (Models::new(max_models), otlp.cloned());
+        Self { requests, registry, models, calls, answers, seams, resumes, otlp }
     }
 
     /// Returns all samples as text.
@@ -372,6 +380,18 @@ impl Labels for Cut {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
         on("model", &self.model);
         on("cause", self.cause);
+    }
+}
+
+/// What became of a request for the rest of a kept answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Resume {
+    pub(super) outcome: &'static str,
+}
+
+impl Labels for Resume {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("outcome", self.outcome);
     }
 }
 

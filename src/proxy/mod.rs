@@ -35,6 +35,7 @@ mod recorded;
 mod redactor;
 mod refusal;
 mod reload;
+mod resume;
 mod route;
 mod serve;
 mod shared;
@@ -49,6 +50,7 @@ mod worker;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use access::Access;
 #[cfg(feature = "cli")]
@@ -110,6 +112,10 @@ pub struct Proxy {
     loader: Option<Loader>,
     /// How many of the last answers keep their text for its page.
     page_answers: usize,
+    /// How long answers are kept whose request does not say.
+    keep: Duration,
+    /// The address of the store that they are kept in.
+    store: String,
 }
 
 /// How requests are adapted to their models, and how the rest of an answer is asked for.
@@ -156,6 +162,8 @@ impl Proxy {
             admin: None,
             loader: None,
             page_answers: 0,
+            keep: Duration::ZERO,
+            store: String::new(),
         }
     }
 
@@ -220,6 +228,22 @@ impl Proxy {
     #[must_use]
     pub fn log_content(mut self, logs: bool) -> Self {
         self.shared.logs_content = logs;
+        self
+    }
+
+    /// Sets how long answers are kept for clients that lose their connection, where the request does not say, up to
+    /// [`max_keep_time`](crate::KeepLimits::max_keep_time). Default: zero, they end with their client.
+    #[must_use]
+    pub fn keep_answers(mut self, keep: Duration) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Sets the store that answers are kept in: `memory`, or the address of a Redis or Valkey server. Default: the memory of the
+    /// process.
+    #[must_use]
+    pub fn store(mut self, store: impl Into<String>) -> Self {
+        self.store = store.into();
         self
     }
 

@@ -101,8 +101,10 @@ impl Proxy {
     fn keep(&mut self, old: &Self) {
         self.shared = old.shared.clone();
         (self.threads, self.admin, self.page_answers) = (old.threads, old.admin, old.page_answers);
+        (self.keep, self.store) = (old.keep, old.store.clone());
         // What is not set by it is compared with the next one.
         let (own, old) = (&mut self.limits, &old.limits);
+        own.keep = old.keep.clone();
         own.server.max_unfinished_bytes = old.server.max_unfinished_bytes;
         own.server.max_page_answer_bytes = old.server.max_page_answer_bytes;
         own.server.max_page_bytes = old.server.max_page_bytes;
@@ -118,6 +120,12 @@ impl Proxy {
         let differs = [
             ("threads", self.threads != other.threads),
             ("admin", self.admin != other.admin),
+            ("keep", self.keep != other.keep),
+            ("store", self.store != other.store),
+            ("max_keep_time", own.keep.max_keep_time != others.keep.max_keep_time),
+            ("max_kept_answers", own.keep.max_kept_answers != others.keep.max_kept_answers),
+            ("max_kept_answer_bytes", own.keep.max_kept_answer_bytes != others.keep.max_kept_answer_bytes),
+            ("max_kept_bytes", own.keep.max_kept_bytes != others.keep.max_kept_bytes),
             ("max_unfinished_bytes", own.server.max_unfinished_bytes != others.server.max_unfinished_bytes),
             ("page_answers", self.page_answers != other.page_answers),
             ("max_page_answer_bytes", own.server.max_page_answer_bytes != others.server.max_page_answer_bytes),

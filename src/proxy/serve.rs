@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -12,11 +13,13 @@ use super::conversation::{self, Conversation};
 use super::exchange::Exchange;
 use super::first;
 use super::refusal::{Refusal, unreachable};
+use super::resume::{self, Asked, Repeat, own_headers};
 use super::route::Route;
 use super::upstream::{self, Head, RequestDirectives};
 use super::whole::passed_unread;
 use crate::client::Body;
 use crate::provider::Dialect;
+use crate::provider::wire;
 
 /// The path that answers while the proxy runs.
 pub(super) const HEALTH: &str = "/healthz";
@@ -35,6 +38,11 @@ pub(super) async fn respond(
     let is_passed_on = || if asks_for_websocket(request.headers()) { Err(NO_WEBSOCKET) } else { Ok(()) };
     if let Err(refusal) = admitted.and_then(|()| is_passed_on()) {
         return refusal.answer(dialect);
+    }
+    if let Some(asked) = proxy.shared.kept.as_ref().and_then(|answers| Asked::of(&proxy, answers, &request))
+        && let Some(response) = Box::pin(asked.answer()).await
+    {
+        return response;
     }
     let mut response = dispatch(proxy, request, dialect, exchange).await;
     // Each connection has its own version and its own framing.
@@ -76,6 +84,8 @@ async fn dispatch(
     let directives = RequestDirectives::read(&parts.headers);
     // Headers that are for the proxy may be conditions, too.
     let candidates = proxy.candidates(&parts);
+    let repeat = proxy.shared.kept.as_ref().and_then(|_| Repeat::of(&parts.headers));
+    let asked = proxy.shared.kept.as_ref().map(|_| own_headers(&parts.headers));
     let head = Head::new(parts);
     let body = Punctual::new(body, "body_timeout", proxy.limits.server.body_timeout);
     let directives = match directives {
@@ -102,27 +112,51 @@ async fn dispatch(
         Err(ReadError::TimedOut) => return BODY_STOPPED.answer(Some(dialect)),
         Err(ReadError::NoRoom) => return TOO_MANY_BODIES.answer(Some(dialect)),
     };
+    if let Some((repeat, answers)) = repeat.zip(proxy.shared.kept.as_ref()) {
+        return Box::pin(repeat.answer(&proxy, answers, &head, &body, dialect)).await;
+    }
     let request = dialect.wire().parse(head.path(), &body);
     let route = candidates.choose(&proxy, request.as_ref());
     let Some(request) = request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.is_asked())
     else {
         return pass(&route, &head, Body::full(body), of_path, exchange).await;
     };
-    let expects_json = match directives.stage.as_deref().map(|stage| proxy.expects_json(stage)).transpose() {
-        Ok(expects_json) => expects_json.unwrap_or_default(),
-        Err(mistake) => return Refusal::of_mistake(mistake).answer(Some(dialect)),
+    let answers = proxy.shared.kept.as_ref().filter(|_| request.stream);
+    let keep = answers.and_then(|answers| answers.wanted(directives.keep, &asked.unwrap_or_default(), &head, &body));
+    let is_off = proxy.shared.kept.is_none();
+    let asked = (route, head, body, dialect, request);
+    let mut conversation = match conversation(proxy, asked, &directives, exchange) {
+        Ok(conversation) => conversation,
+        Err(refusal) => return refusal.answer(Some(dialect)),
     };
+    conversation.keep = keep;
+    let mut response = first::answer(conversation).await;
+    if directives.keep.is_some() {
+        resume::note_not_kept(response.headers_mut(), is_off);
+    }
+    response
+}
+
+/// Returns a request with what its headers say of its answer.
+pub(super) fn conversation(
+    proxy: Arc<Proxy>,
+    (route, head, body, dialect, request): (Arc<Route>, Head, Bytes, Dialect, wire::Request),
+    directives: &RequestDirectives,
+    exchange: &Arc<Exchange>,
+) -> Result<Box<Conversation>, Refusal> {
+    let expects_json = directives.stage.as_deref().map(|stage| proxy.expects_json(stage)).transpose();
+    let expects_json = expects_json.map_err(Refusal::of_mistake)?.unwrap_or_default();
     let mut conversation = Conversation::new(proxy, route, head, body, dialect, request, Arc::clone(exchange));
     directives.lower(&mut conversation.limits.continuation);
     conversation.give_up = directives.give_up.unwrap_or(conversation.give_up);
     conversation.repair = directives.repair.unwrap_or(conversation.repair);
     conversation.expects_json = expects_json;
-    first::answer(conversation).await
+    Ok(conversation)
 }
 
 /// Answers a request that did not come over a connection.
 #[cfg(feature = "cli")]
-pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<bytes::Bytes>) -> Response<Body> {
+pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<Bytes>) -> Response<Body> {
     let route = Arc::clone(&proxy.base);
     let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
     let (parts, body) = request.into_parts();

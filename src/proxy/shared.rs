@@ -11,6 +11,7 @@ use super::breaker::Breaker;
 use super::gate::Unfinished;
 use super::metrics::Metrics;
 use super::otlp::Otlp;
+use super::resume;
 use super::{Observer, Tap, conversation};
 use crate::Limits;
 use crate::provider::capability::cache::CapabilityCache;
@@ -36,6 +37,8 @@ pub(super) struct Shared {
     pub(super) logs_content: bool,
     /// Where spans and metrics are pushed.
     pub(super) otlp: Option<Otlp>,
+    /// The answers that are kept. Set where the proxy listens, if the limits allow that any is kept.
+    pub(super) kept: Option<Arc<resume::Answers>>,
 }
 
 impl Shared {
@@ -49,6 +52,7 @@ impl Shared {
             unfinished: Unfinished::new(limits.server.max_unfinished_bytes),
             metrics: None,
             answers: None,
+            kept: None,
             logs_content: false,
             otlp: None,
         }
@@ -56,8 +60,8 @@ impl Shared {
 
     /// Sets the limits. What was recorded is forgotten.
     pub(super) fn limit(&mut self, limits: &Limits) {
-        let Self { observer, tap, metrics, answers, logs_content, otlp, .. } = self.clone();
-        *self = Self { observer, tap, metrics, answers, logs_content, otlp, ..Self::new(limits) };
+        let Self { observer, tap, metrics, answers, kept, logs_content, otlp, .. } = self.clone();
+        *self = Self { observer, tap, metrics, answers, kept, logs_content, otlp, ..Self::new(limits) };
     }
 
     /// Corrects what the table says about a model at an upstream by what refusals have said.

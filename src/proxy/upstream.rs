@@ -56,8 +56,7 @@ impl Head {
         for name in [HOST, CONTENT_LENGTH, EXPECT] {
             parts.headers.remove(name);
         }
-        let ours: Vec<_> =
-            parts.headers.keys().filter(|name| name.as_str().starts_with(OWN_HEADERS)).cloned().collect();
+        let ours: Vec<_> = parts.headers.keys().filter(|name| is_own(name)).cloned().collect();
         for name in ours {
             parts.headers.remove(name);
         }
@@ -209,6 +208,11 @@ pub(super) const CONVERSATION: &str = "x-conversation-id";
 /// The start of the names of streams that have theirs from the proxy.
 const OWN_STREAMS: &str = "restitch-";
 
+/// Returns whether a header is for the proxy.
+pub(super) fn is_own(name: &HeaderName) -> bool {
+    name.as_str().starts_with(OWN_HEADERS)
+}
+
 /// The start of the names of headers that are for the proxy and are not sent on.
 const OWN_HEADERS: &str = "x-restitch";
 
@@ -228,6 +232,8 @@ pub(super) struct RequestDirectives {
     pub(super) repair: Option<RepairLevel>,
     /// `x-restitch-stage`: the shape that the answer is to have.
     pub(super) stage: Option<String>,
+    /// `x-restitch-keep`: how long the answer is to be kept after it was read last.
+    pub(super) keep: Option<Duration>,
 }
 
 impl RequestDirectives {
@@ -249,6 +255,8 @@ impl RequestDirectives {
         let give_up = give_up.map_err(|error: GiveUpError| format!("`x-restitch-give-up`: {error}"))?;
         let repair = text("x-restitch-repair").map(RepairLevel::named).transpose();
         let repair = repair.map_err(|error| format!("`x-restitch-repair`: {error}"))?;
+        let keep = text("x-restitch-keep").map(str::parse).transpose();
+        let keep = keep.map_err(|_| "`x-restitch-keep` is no number of seconds".to_owned())?;
         Ok(Self {
             off: text(OWN_HEADERS).is_some_and(|value| value.eq_ignore_ascii_case("off")),
             continuations,
@@ -256,6 +264,7 @@ impl RequestDirectives {
             give_up,
             repair,
             stage: text("x-restitch-stage").map(str::to_owned),
+            keep: keep.map(Duration::from_secs),
         })
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of a module, by the first name below the crate's root.
-const NUMBERS: [(&str, u32); 26] = [
+const NUMBERS: [(&str, u32); 27] = [
     ("error", 0),
     ("limits", 0),
     ("sse", 1),
@@ -26,6 +26,7 @@ const NUMBERS: [(&str, u32); 26] = [
     ("client", 6),
     ("socket", 6),
     ("route", 6),
+    ("store", 6),
     ("config", 7),
     ("proxy", 7),
     ("sim", 7),

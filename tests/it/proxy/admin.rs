@@ -25,6 +25,7 @@ const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4
 async fn measured(script: &str, max_models: usize) -> Setup {
     let mut limits = Limits::default();
     limits.server.max_metric_models = max_models;
+    limits.keep.max_keep_time = Duration::from_secs(1);
     Setup::of(script, |proxy| proxy.limits(limits).threads(2).admin(Some(LOOPBACK))).await
 }
 
@@ -221,14 +222,22 @@ async fn models_have_labels_up_to_a_limit() {
 
 #[tokio::test]
 async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
+    let mut limits = Limits::default();
+    limits.keep.max_keep_time = Duration::from_secs(1);
     let sim = Sim::new(DOCUMENT, "answer@100 | 500~0 anchor".parse().unwrap()).bind(LOOPBACK).await.unwrap();
     let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
     let route = Config::parse("[[route]]\n").unwrap().routes.remove(0);
     let fallback = Fallback { client: client.clone(), model: None, wire: None, key: None };
-    let proxy =
-        Proxy::new(client).route(route, None, vec![fallback]).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+    let proxy = Proxy::new(client)
+        .limits(limits)
+        .route(route, None, vec![fallback])
+        .admin(Some(LOOPBACK))
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     let setup = Setup { sim, proxy };
     setup.stream().await.assert_seamless(DOCUMENT, "by a fallback");
+    exchange(setup.proxy.addr(), "GET /streams/x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
     let seen = metrics(&setup.proxy, 1).await;
     let (mut metrics, labels) = seen.names();
     metrics.sort_unstable();

@@ -15,6 +15,7 @@ mod passthrough;
 mod raw;
 mod reload;
 mod requests;
+mod resume;
 mod routes;
 mod sdks;
 mod seams;

@@ -109,6 +109,7 @@ const PYTHON: &[Api] = &[
     ("chat_body", Shows::BodyCall, "tool_calls", Finish("length")),
     ("completions", Shows::RawText, "stop", Silent),
     ("responses", Shows::Text, "completed", Finish("max_output_tokens")),
+    ("responses_resumed", Shows::Text, "completed", Finish("max_output_tokens")),
     ("responses_tools", Shows::Call, "completed", Finish("max_output_tokens")),
     ("messages", Shows::Text, "end_turn", Finish("max_tokens")),
     ("messages_tools", Shows::Call, "tool_use", Finish("max_tokens")),
@@ -241,9 +242,22 @@ fn plain(value: &Value) -> String {
 
 /// Lets a script ask all questions of the cases, and checks what it saw.
 async fn check(command: &mut Command, folder: &Path, cases: &[Case]) {
-    let limits = Limits::default().with_keep_alive_interval(Duration::from_millis(200));
-    let setup = Setup::with("answer", limits).await;
-    let question = |(n, case): (usize, &Case)| {
+    let mut limits = Limits::default().with_keep_alive_interval(Duration::from_millis(200));
+    limits.keep.max_keep_time = Duration::from_secs(60);
+    // Once as they are, and once with an id on every event.
+    let first_of_each: Vec<_> = cases
+        .iter()
+        .enumerate()
+        .filter(|(n, case)| cases[..*n].iter().all(|c| c.api != case.api))
+        .map(|(_, case)| case)
+        .collect();
+    check_with(command, folder, &cases.iter().collect::<Vec<_>>(), limits.clone(), Duration::ZERO).await;
+    check_with(command, folder, &first_of_each, limits, Duration::from_secs(60)).await;
+}
+
+async fn check_with(command: &mut Command, folder: &Path, cases: &[&Case], limits: Limits, keep: Duration) {
+    let setup = Setup::of("answer", |proxy| proxy.limits(limits).keep_answers(keep)).await;
+    let question = |(n, case): (usize, &&Case)| {
         let prompt = format!("{n} [[script: {}]]", case.script);
         json!({"api": case.api, "prompt": prompt, "timeout": case.timeout, "url": setup.proxy.url(), "tools": ["save"]})
     };

@@ -1,0 +1,137 @@
+//! Divides the bytes of an answer into the events that are kept.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr2;
+
+use crate::Limits;
+use crate::sse::{DecodeError, Decoder};
+
+/// Divides an event stream into its events, however the bytes are chunked.
+///
+/// An event is given as its lines, without the blank line that ends it, so that the id can be written as the last line.
+/// Comments are left out: they say that the stream lives, and each reader is told that at its own times. So are blocks
+/// without data, which do nothing to a client.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    decoder: Decoder,
+    /// The bytes since the last event, of earlier chunks.
+    raw: BytesMut,
+    /// How many bytes have come.
+    offset: u64,
+}
+
+impl Blocks {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self { decoder: Decoder::new(limits), raw: BytesMut::new(), offset: 0 }
+    }
+
+    /// Returns the events that end in a chunk. Those that lie within it are slices.
+    ///
+    /// # Errors
+    /// A line or an event is over its limit.
+    pub(super) fn push(&mut self, chunk: &Bytes) -> Result<Vec<Bytes>, DecodeError> {
+        let start = self.offset;
+        self.offset += chunk.len() as u64;
+        let within = |offset: u64| usize::try_from(offset.saturating_sub(start)).unwrap_or(usize::MAX).min(chunk.len());
+        let (mut events, mut input, mut taken) = (Vec::new(), &chunk[..], 0);
+        while let Some(event) = self.decoder.next_event(&mut input)? {
+            let end = within(event.range.end);
+            let rest = chunk.slice(taken..end);
+            taken = end;
+            let raw = if self.raw.is_empty() {
+                rest
+            } else {
+                self.raw.extend_from_slice(&rest);
+                self.raw.split().freeze()
+            };
+            events.push(lines(&raw));
+        }
+        self.raw.extend_from_slice(&chunk[taken..]);
+        Ok(events)
+    }
+
+    /// Returns the event that the end of the stream has ended. Several servers send no blank line after the last one.
+    pub(super) fn finish(mut self) -> Option<Bytes> {
+        let has_event = matches!(self.decoder.finish(), Ok(Some(_)));
+        has_event.then(|| {
+            self.raw.extend_from_slice(b"\n");
+            lines(&self.raw.freeze())
+        })
+    }
+}
+
+/// Returns the lines of the last block of `raw` without its comments, each with its end.
+fn lines(raw: &Bytes) -> Bytes {
+    // The bytes that are kept, as one range, and lines before it that a comment has parted from it.
+    let (mut kept, mut parted) = (0..0, BytesMut::new());
+    let mut at = if raw.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    // An LF after the CR of the blank line before.
+    at += usize::from(raw.first() == Some(&b'\n'));
+    while let Some(length) = memchr2(b'\n', b'\r', &raw[at..]) {
+        let line = at..at + length;
+        let is_pair = raw[line.end..].starts_with(b"\r\n");
+        at = line.end + if is_pair { 2 } else { 1 };
+        let is_last = at >= raw.len();
+        if line.is_empty() && !is_last {
+            (kept, parted) = (at..at, BytesMut::new());
+        } else if raw.get(line.start) == Some(&b':') {
+            parted.extend_from_slice(&raw[kept]);
+            kept = at..at;
+        } else if !line.is_empty() {
+            kept = if kept.is_empty() { line.start..at } else { kept.start..at };
+        }
+    }
+    if parted.is_empty() {
+        return raw.slice(kept);
+    }
+    parted.extend_from_slice(&raw[kept]);
+    parted.freeze()
+}
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(chunks: &[&[u8]]) -> Vec<String> {
+        let mut blocks = Blocks::new(&Limits::default());
+        let mut events = Vec::new();
+        for chunk in chunks {
+            events.extend(blocks.push(&Bytes::copy_from_slice(chunk)).unwrap());
+        }
+        events.extend(blocks.finish());
+        events.iter().map(|event| String::from_utf8_lossy(event).into_owned()).collect()
+    }
+
+    #[test]
+    fn events_are_the_same_however_they_are_chunked() {
+        for (stream, expected) in [
+            ("data: a\n\ndata: b\n\n", vec!["data: a\n", "data: b\n"]),
+            ("event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", vec!["event: x\r\ndata: a\r\n", "data: b\r\n"]),
+            ("data: a\r\rdata: b\r\r", vec!["data: a\r", "data: b\r"]),
+            (": hello\n\ndata: a\n\n: ping\n\n: ping\n\ndata: b\n\n: end\n\n", vec!["data: a\n", "data: b\n"]),
+            ("event: ping\n\ndata: a\n\nid: 7\n\ndata: b\n\n", vec!["data: a\n", "data: b\n"]),
+            ("data: a\n:x\ndata: b\n:y\nid: 1\n\n", vec!["data: a\ndata: b\nid: 1\n"]),
+            ("\u{feff}data: a\n\n\n\ndata\n\n", vec!["data: a\n", "data\n"]),
+            ("data: a\n\ndata: [DONE]", vec!["data: a\n", "data: [DONE]\n"]),
+            ("data: a\n\ndata: b\n", vec!["data: a\n", "data: b\n"]),
+            ("", vec![]),
+        ] {
+            let bytes = stream.as_bytes();
+            assert_eq!(events(&[bytes]), expected, "{stream:?}");
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(events(&single), expected, "{stream:?}");
+            for at in 0..bytes.len() {
+                assert_eq!(events(&[&bytes[..at], &bytes[at..]]), expected, "{stream:?} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_within_a_chunk_is_a_slice_of_it() {
+        let chunk = Bytes::from_static(b"data: a\n\ndata: b\n\n");
+        let events = Blocks::new(&Limits::default()).push(&chunk).unwrap();
+        assert_eq!(events[1].as_ptr(), chunk[9..].as_ptr());
+    }
+}

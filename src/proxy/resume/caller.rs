@@ -1,0 +1,123 @@
+//! Who asks: digests that bind a kept answer to the credential of its caller.
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderName};
+use ring::digest::{Context, SHA256};
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::store::{AnswerId, Name};
+
+/// The credential of a request: the headers and the query parameter in which clients send the key of an API. The proxy's own
+/// token is not part of it.
+#[derive(Clone)]
+pub(super) struct Credential(Vec<u8>);
+
+impl Credential {
+    pub(super) fn of(headers: &HeaderMap, query: Option<&str>) -> Self {
+        let mut parts = Vec::new();
+        let mut add = |name: &str, value: &[u8]| {
+            parts.extend_from_slice(name.as_bytes());
+            parts.extend_from_slice(&value.len().to_be_bytes());
+            parts.extend_from_slice(value);
+        };
+        for name in &HEADERS {
+            for value in headers.get_all(name) {
+                add(name.as_str(), value.as_bytes());
+            }
+        }
+        for key in query.into_iter().flat_map(keys) {
+            add(KEY, key.as_bytes());
+        }
+        Self(parts)
+    }
+
+    /// Returns a digest of the credential that is of use for one answer alone.
+    pub(super) fn digest(&self, id: AnswerId) -> [u8; 32] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &id.0);
+        let mut digest = [0; 32];
+        digest.copy_from_slice(hmac::sign(&key, &self.0).as_ref());
+        digest
+    }
+
+    /// Returns whether a digest is that of this credential. Takes as long whatever it is.
+    pub(super) fn is_of(&self, id: AnswerId, digest: &[u8; 32]) -> bool {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &id.0);
+        hmac::verify(&key, &self.0, digest).is_ok()
+    }
+
+    /// Returns a name that only this caller finds an answer by.
+    pub(super) fn name(&self, parts: &[&[u8]]) -> Name {
+        let mut context = Context::new(&SHA256);
+        for part in [&self.0[..]].iter().chain(parts) {
+            context.update(&part.len().to_be_bytes());
+            context.update(part);
+        }
+        let mut name = [0; 32];
+        name.copy_from_slice(context.finish().as_ref());
+        Name(name)
+    }
+}
+
+/// Returns a new id. `None`: the system has no random bits.
+pub(super) fn new_id() -> Option<AnswerId> {
+    let mut id = [0; 16];
+    SystemRandom::new().fill(&mut id).ok()?;
+    Some(AnswerId(id))
+}
+
+/// Returns the values of the parameter of a query that holds a key.
+pub(super) fn keys(query: &str) -> impl Iterator<Item = &str> {
+    query
+        .split('&')
+        .filter_map(|parameter| parameter.split_once('='))
+        .filter(|(name, _)| *name == KEY)
+        .map(|(_, key)| key)
+}
+
+/// The headers in which clients send the key of an API.
+const HEADERS: [HeaderName; 4] = [
+    AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+    HeaderName::from_static("api-key"),
+];
+/// The same in a query (Gemini).
+pub(super) const KEY: &str = "key";
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn credential(name: &'static str, value: &'static str, query: Option<&str>) -> Credential {
+        let headers = [(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect();
+        Credential::of(&headers, query)
+    }
+
+    #[test]
+    fn a_digest_is_of_one_credential_and_one_answer() {
+        let (a, b) = (AnswerId([1; 16]), AnswerId([2; 16]));
+        let own = credential("authorization", "Bearer sk-1", None);
+        let digest = own.digest(a);
+        assert!(own.is_of(a, &digest));
+        assert!(!own.is_of(b, &digest));
+        for other in [
+            credential("authorization", "Bearer sk-2", None),
+            credential("x-api-key", "Bearer sk-1", None),
+            credential("authorization", "Bearer sk-1", Some("a=1&key=2")),
+            credential("x-none", "", None),
+        ] {
+            assert!(!other.is_of(a, &digest));
+            assert_ne!(other.name(&[b"x"]), own.name(&[b"x"]));
+        }
+        assert!(credential("authorization", "Bearer sk-1", Some("a=1&offset=2")).is_of(a, &digest));
+        assert_ne!(own.name(&[b"ab", b"c"]), own.name(&[b"a", b"bc"]));
+    }
+
+    #[test]
+    fn ids_differ() {
+        assert_ne!(new_id().unwrap(), new_id().unwrap());
+    }
+}

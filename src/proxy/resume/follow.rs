@@ -1,0 +1,172 @@
+//! Follows a kept answer, and writes its events with their ids.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_core::Stream;
+
+use super::restore::Heir;
+use crate::client::BodyError;
+use crate::store::{AnswerId, Batch, End, Entry, Pending, Position, Store, StoreError};
+
+/// The events of a kept answer after a position, as the bytes of an event stream: those that are there, then those that come.
+/// Ends as the answer does.
+pub(super) struct Follow {
+    store: Arc<dyn Store>,
+    id: AnswerId,
+    after: Position,
+    /// Events up to this `sequence_number` are left out.
+    starting_after: Option<u64>,
+    /// How long to wait for events before a comment says that the stream lives.
+    wait: Duration,
+    /// Whether comments are written.
+    has_comments: bool,
+    /// Who goes on with the answer if its process ends.
+    heir: Option<Arc<Heir>>,
+    state: State,
+}
+
+enum State {
+    Start,
+    Reading(Pending<'static, Batch>),
+    /// The answer is being taken over.
+    Inheriting(Pending<'static, ()>),
+    /// How the answer has ended. `None`: it is no longer kept.
+    Ended(Option<End>),
+    Over,
+}
+
+impl Follow {
+    /// Creates a reader. `silence`: after how much of it a comment is written; zero: none is. `keep`: how long the answer is
+    /// kept after it was read.
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        id: AnswerId,
+        after: Position,
+        (silence, keep): (Duration, Duration),
+    ) -> Self {
+        let has_comments = !silence.is_zero();
+        let wait = if has_comments { silence } else { DEFAULT_WAIT };
+        // Reading keeps the answer.
+        let wait = wait.min(keep / 2);
+        Self { store, id, after, starting_after: None, wait, has_comments, heir: None, state: State::Start }
+    }
+
+    /// Goes on with the answer if its process ends.
+    pub(super) fn with_heir(mut self, heir: Arc<Heir>) -> Self {
+        self.heir = Some(heir);
+        self
+    }
+
+    /// Leaves out events up to a `sequence_number`.
+    pub(super) fn starting_after(mut self, number: Option<u64>) -> Self {
+        self.starting_after = number;
+        self
+    }
+
+    fn read(&self) -> Pending<'static, Batch> {
+        let (store, id, after, wait) = (Arc::clone(&self.store), self.id, self.after, self.wait);
+        Box::pin(async move { store.read_after(id, after, wait).await })
+    }
+
+    /// Takes what has been read. Returns the bytes for the client.
+    fn take(&mut self, batch: &Batch) -> Bytes {
+        self.after = batch.entries.last().map_or(self.after, |entry| entry.at);
+        self.state = match batch.end {
+            Some(end) => State::Ended(Some(end)),
+            None => State::Reading(self.read()),
+        };
+        if batch.entries.is_empty() && batch.end.is_none() && self.has_comments {
+            return Bytes::from_static(KEEP_ALIVE);
+        }
+        let mut bytes = BytesMut::with_capacity(batch.entries.iter().map(|entry| entry.bytes.len() + LONGEST_ID).sum());
+        for entry in &batch.entries {
+            if let Some(number) = self.starting_after {
+                if sequence_number(&entry.bytes).is_none_or(|own| own <= number) {
+                    continue;
+                }
+                self.starting_after = None;
+            }
+            write(entry, &mut bytes);
+        }
+        bytes.freeze()
+    }
+}
+
+impl Stream for Follow {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            match &mut this.state {
+                State::Start => this.state = State::Reading(this.read()),
+                State::Reading(reading) => match ready!(reading.as_mut().poll(cx)) {
+                    Ok(batch) => {
+                        let bytes = this.take(&batch);
+                        if !bytes.is_empty() {
+                            return Poll::Ready(Some(Ok(bytes)));
+                        }
+                    }
+                    Err(StoreError::Unwritten) if this.heir.is_some() => {
+                        let (heir, id) = (this.heir.clone(), this.id);
+                        this.state = State::Inheriting(Box::pin(async move {
+                            match heir {
+                                Some(heir) => heir.take_over(id).await,
+                                None => Err(StoreError::Unwritten),
+                            }
+                        }));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a kept answer cannot be followed to its end");
+                        this.state = State::Ended(None);
+                    }
+                },
+                State::Inheriting(inheriting) => match ready!(inheriting.as_mut().poll(cx)) {
+                    Ok(()) => this.state = State::Start,
+                    Err(error) => {
+                        tracing::warn!(%error, "a kept answer cannot be taken over");
+                        this.state = State::Ended(None);
+                    }
+                },
+                State::Ended(end) => {
+                    let is_whole = *end == Some(End::Whole);
+                    this.state = State::Over;
+                    return Poll::Ready((!is_whole).then(|| Err("the answer broke off".into())));
+                }
+                State::Over => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// Writes an event with its id. The id is the last line, so that it counts where the upstream has sent one, too.
+fn write(Entry { at, bytes }: &Entry, out: &mut BytesMut) {
+    out.put_slice(bytes);
+    out.put_slice(format!("id: {at}\n\n").as_bytes());
+}
+
+/// Returns the `sequence_number` of an event of the Responses API.
+fn sequence_number(event: &[u8]) -> Option<u64> {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        sequence_number: u64,
+    }
+    Some(data::<Numbered>(event)?.sequence_number)
+}
+
+/// Reads the data of an event that is one line of JSON.
+pub(super) fn data<T: serde::de::DeserializeOwned>(event: &[u8]) -> Option<T> {
+    let mut lines = event.split(|&byte| matches!(byte, b'\n' | b'\r'));
+    let data = lines.find_map(|line| line.strip_prefix(b"data:"))?;
+    serde_json::from_slice(data).ok()
+}
+
+const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+/// Bytes of the longest line with an id, and of a blank line.
+const LONGEST_ID: usize = 48;
+/// How long to wait for events where no comments are written.
+const DEFAULT_WAIT: Duration = Duration::from_secs(5);

@@ -1,0 +1,337 @@
+//! The requests for the rest of a kept answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, ORIGIN, VARY,
+};
+use http::{Method, Request, Response, StatusCode};
+
+use super::caller::Credential;
+use super::restore::Heir;
+use super::{Answers, KEEP, STREAM, STREAMS, request_name, response_name, set};
+use crate::client::Body;
+use crate::provider::Dialect;
+use crate::proxy::Proxy;
+use crate::proxy::refusal::Refusal;
+use crate::proxy::upstream::Head;
+use crate::store::{AnswerId, End, Found, Log, Name, NotAnId, Position, StoreError};
+
+/// A request for a kept answer.
+pub(in crate::proxy) struct Asked {
+    answers: Arc<Answers>,
+    credential: Credential,
+    heir: Arc<Heir>,
+    method: Method,
+    target: Target,
+    /// The last event that the client has.
+    last: Option<Vec<u8>>,
+    origin: Option<HeaderValue>,
+}
+
+/// How a request names an answer.
+enum Target {
+    /// By its id, if it is one.
+    Stream(Option<AnswerId>),
+    /// By the id that the Responses API gave it, and from which event on.
+    Response { id: String, starting_after: Option<u64> },
+}
+
+impl Asked {
+    /// Reads a request. `None`: it asks for no kept answer.
+    pub(in crate::proxy) fn of<B>(proxy: &Arc<Proxy>, answers: &Arc<Answers>, request: &Request<B>) -> Option<Self> {
+        let (path, query) = (request.uri().path(), request.uri().query());
+        let target = match path.strip_prefix(STREAMS) {
+            Some(id) => Target::Stream(id.parse().ok()),
+            None if request.method() == Method::GET => Target::of_response(path, query)?,
+            None => return None,
+        };
+        let headers = request.headers();
+        Some(Self {
+            answers: Arc::clone(answers),
+            credential: Credential::of(headers, query),
+            heir: Heir::new(proxy, answers, headers, query),
+            method: request.method().clone(),
+            target,
+            last: headers.get(LAST_EVENT_ID).map(|last| last.as_bytes().to_vec()),
+            origin: headers.get(ORIGIN).cloned(),
+        })
+    }
+
+    /// Answers the request. `None`: restitch has not issued the id, so the request passes.
+    pub(in crate::proxy) async fn answer(self) -> Option<Response<Body>> {
+        let mut response = match &self.target {
+            Target::Stream(id) => match self.of_stream(*id).await {
+                Ok(response) => response,
+                Err(refusal) => refusal.answer(None),
+            },
+            Target::Response { id, starting_after } => self.of_response(id, *starting_after).await?,
+        };
+        if let Some(origin) = self.origin {
+            // A page may ask only if its origin is allowed.
+            let headers = response.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers
+                .insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("x-restitch-stream, x-restitch-keep"));
+            headers.insert(VARY, HeaderValue::from_static("origin"));
+        }
+        Some(response)
+    }
+
+    async fn of_stream(&self, id: Option<AnswerId>) -> Result<Response<Body>, Refusal> {
+        if !matches!(self.method, Method::GET | Method::HEAD | Method::DELETE) {
+            return Err(METHOD.with_allow("GET, HEAD, DELETE".to_owned()));
+        }
+        let (id, found) = match id {
+            Some(id) => (id, self.answers.find(id, &self.credential).await?),
+            None => return Err(self.answers.refuse("unknown", UNKNOWN)),
+        };
+        let log = found.log.ok_or_else(|| self.answers.refuse("expired", EXPIRED))?;
+        match self.method {
+            Method::HEAD => Ok(described(id, &found, log)),
+            Method::DELETE => {
+                self.answers.delete(id).await?;
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                Ok(response)
+            }
+            _ => self.answers.rest(id, &found, (position(self.last.as_deref())?, None), &self.heir).await,
+        }
+    }
+
+    /// Answers for an id of the Responses API, if it is that of an answer of this caller.
+    async fn of_response(&self, id: &str, starting_after: Option<u64>) -> Option<Response<Body>> {
+        let name = response_name(&self.credential, id);
+        let (id, found) = self.answers.one_named(name, &self.credential).await.ok()??;
+        found.log?;
+        let rest = self.answers.rest(id, &found, (Position::START, starting_after), &self.heir).await;
+        Some(rest.unwrap_or_else(|refusal| refusal.answer(Some(Dialect::Responses))))
+    }
+}
+
+impl Target {
+    /// Reads `/v1/responses/{id}?stream=true&starting_after=N`, below any prefix.
+    fn of_response(path: &str, query: Option<&str>) -> Option<Self> {
+        let (before, id) = path.rsplit_once('/')?;
+        let has =
+            |wanted: &str| query.into_iter().flat_map(|query| query.split('&')).find_map(|p| p.strip_prefix(wanted));
+        let is_stream = before.ends_with("/responses") && !id.is_empty() && has("stream=") == Some("true");
+        let starting_after = has("starting_after=").map(str::parse).transpose().ok()?;
+        is_stream.then(|| Self::Response { id: id.to_owned(), starting_after })
+    }
+}
+
+/// A request that is sent again for the rest of its answer: its `Last-Event-ID` is one of ours.
+pub(in crate::proxy) struct Repeat {
+    last: Position,
+    /// `x-restitch-stream`, where the client names the answer.
+    stream: Option<Result<AnswerId, NotAnId>>,
+}
+
+impl Repeat {
+    /// Reads the headers of a request. `None`: it is sent for the first time.
+    pub(in crate::proxy) fn of(headers: &HeaderMap) -> Option<Self> {
+        let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+        let last = text(LAST_EVENT_ID)?.parse().ok()?;
+        Some(Self { last, stream: text(STREAM).map(str::parse) })
+    }
+
+    /// Answers with the rest.
+    pub(in crate::proxy) async fn answer(
+        self,
+        proxy: &Arc<Proxy>,
+        answers: &Arc<Answers>,
+        head: &Head,
+        body: &Bytes,
+        dialect: Dialect,
+    ) -> Response<Body> {
+        let heir = Heir::new(proxy, answers, head.headers(), head.query());
+        match self.rest(answers, head, body, &heir).await {
+            Ok(response) => response,
+            Err(refusal) => refusal.answer(Some(dialect)),
+        }
+    }
+
+    async fn rest(
+        self,
+        answers: &Arc<Answers>,
+        head: &Head,
+        body: &Bytes,
+        heir: &Arc<Heir>,
+    ) -> Result<Response<Body>, Refusal> {
+        let credential = head.credential();
+        let (id, found) = match self.stream {
+            Some(Ok(id)) => (id, answers.find(id, &credential).await?),
+            Some(Err(_)) => return Err(answers.refuse("unknown", UNKNOWN)),
+            None => {
+                let name = request_name(&credential, head, body);
+                answers.one_named(name, &credential).await?.ok_or_else(|| answers.refuse("unknown", UNKNOWN))?
+            }
+        };
+        found.log.ok_or_else(|| answers.refuse("expired", EXPIRED))?;
+        answers.rest(id, &found, (self.last, None), heir).await
+    }
+}
+
+impl Answers {
+    /// Returns what is known of an answer of this caller.
+    async fn find(&self, id: AnswerId, credential: &Credential) -> Result<Found, Refusal> {
+        match self.store.look_up(id).await {
+            Ok(found) if credential.is_of(id, &found.opening.caller) => Ok(found),
+            // Another caller learns as little as if there were none.
+            Ok(_) | Err(StoreError::Unknown) => Err(self.refuse("unknown", UNKNOWN)),
+            Err(error) => Err(self.refused(&error)),
+        }
+    }
+
+    /// Returns the answer with a name. One that is still kept counts before those that have expired.
+    async fn one_named(&self, name: Name, credential: &Credential) -> Result<Option<(AnswerId, Found)>, Refusal> {
+        let ids = self.store.named(name).await.map_err(|error| self.refused(&error))?;
+        let mut expired = None;
+        let mut kept = None;
+        for id in ids {
+            let Ok(found) = self.store.look_up(id).await else { continue };
+            if !credential.is_of(id, &found.opening.caller) {
+                continue;
+            }
+            match (found.log, &kept) {
+                (None, _) => expired = Some((id, found)),
+                (Some(_), None) => kept = Some((id, found)),
+                (Some(_), Some(_)) => return Err(self.refuse("refused", SEVERAL)),
+            }
+        }
+        Ok(kept.or(expired))
+    }
+
+    /// Returns the events after a position as a response.
+    async fn rest(
+        &self,
+        id: AnswerId,
+        found: &Found,
+        (after, starting_after): (Position, Option<u64>),
+        heir: &Arc<Heir>,
+    ) -> Result<Response<Body>, Refusal> {
+        if found.log.is_some_and(|log| log.end.is_none() && !log.is_written) {
+            heir.take_over(id).await.map_err(|error| self.refused(&error))?;
+        }
+        // Whether the position is one of this answer is told before the body.
+        if found.log.is_some_and(|log| after > log.last) {
+            return Err(self.refuse("refused", AHEAD));
+        }
+        match self.store.read_after(id, after, Duration::ZERO).await {
+            Ok(_) | Err(StoreError::Unwritten) => {}
+            Err(error) => return Err(self.refused(&error)),
+        }
+        self.count(if found.log.is_some_and(|log| log.end.is_some()) { "ended" } else { "running" });
+        let follow =
+            self.follow(id, found.opening.keep, after).starting_after(starting_after).with_heir(Arc::clone(heir));
+        let mut response = Response::new(Body::stream(follow));
+        let headers = response.headers_mut();
+        described_by(headers, id, found);
+        Ok(response)
+    }
+
+    /// Stops an answer and removes it.
+    async fn delete(&self, id: AnswerId) -> Result<(), Refusal> {
+        let task = self.running().get(&id).cloned();
+        task.inspect(tokio::task::AbortHandle::abort);
+        self.store.delete(id).await.map_err(|error| self.refused(&error))?;
+        tracing::info!("a kept answer was deleted");
+        Ok(())
+    }
+
+    fn refuse(&self, outcome: &'static str, refusal: Refusal) -> Refusal {
+        self.count(outcome);
+        refusal
+    }
+
+    /// Says why the store does not give an answer.
+    fn refused(&self, error: &StoreError) -> Refusal {
+        match error {
+            StoreError::Unknown => self.refuse("unknown", UNKNOWN),
+            StoreError::Expired => self.refuse("expired", EXPIRED),
+            StoreError::Dropped(limit) => self.refuse("expired", dropped(limit)),
+            StoreError::Ahead => self.refuse("refused", AHEAD),
+            StoreError::Full(_) | StoreError::Fenced | StoreError::Unwritten | StoreError::Failed(_) => {
+                tracing::warn!(%error, "the store of kept answers failed");
+                self.refuse("failed", UNREACHABLE)
+            }
+        }
+    }
+}
+
+/// Reads `Last-Event-ID`. A client that has no event yet sends none, or an empty one.
+fn position(last: Option<&[u8]>) -> Result<Position, Refusal> {
+    let Some(last) = last.map(<[u8]>::trim_ascii).filter(|last| !last.is_empty()) else { return Ok(Position::START) };
+    let last = std::str::from_utf8(last).ok().and_then(|last| last.parse().ok());
+    last.ok_or_else(|| Refusal::of_mistake("`Last-Event-ID` is no id of an event of this proxy".to_owned()))
+}
+
+/// Describes an answer without its events.
+fn described(id: AnswerId, found: &Found, log: Log) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    let headers = response.headers_mut();
+    described_by(headers, id, found);
+    set(headers, LAST_EVENT_ID, &log.last);
+    let state = match log.end {
+        None => "running",
+        Some(End::Whole) => "whole",
+        Some(End::Broken) => "broken",
+    };
+    headers.insert(STATE, HeaderValue::from_static(state));
+    response
+}
+
+fn described_by(headers: &mut HeaderMap, id: AnswerId, found: &Found) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    set(headers, STREAM, &id);
+    set(headers, KEEP, &found.opening.keep.as_secs());
+}
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Whether an answer is running, whole or broken.
+const STATE: HeaderName = HeaderName::from_static("x-restitch-state");
+
+const UNKNOWN: Refusal = Refusal::new(
+    StatusCode::NOT_FOUND,
+    "unknown_stream",
+    "this proxy keeps no such answer for you: send the credential that the request had, or ask again",
+);
+const EXPIRED: Refusal = Refusal::new(
+    StatusCode::GONE,
+    "expired_stream",
+    "the answer is no longer kept, since nobody has read it for too long: ask again",
+);
+const SEVERAL: Refusal = Refusal::new(
+    StatusCode::CONFLICT,
+    "several_streams",
+    "several answers to this request are kept: name one in the header `x-restitch-stream`",
+);
+const AHEAD: Refusal = Refusal::new(
+    StatusCode::BAD_REQUEST,
+    "unknown_event",
+    "the answer has no event with the id of `Last-Event-ID`: send the last one that came from this answer",
+);
+const METHOD: Refusal = Refusal::new(
+    StatusCode::METHOD_NOT_ALLOWED,
+    "method_refused",
+    "a kept answer can be read with GET, described with HEAD, and stopped with DELETE",
+);
+const UNREACHABLE: Refusal = Refusal::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "store",
+    "the store of kept answers does not answer: try again later",
+);
+
+/// Says which limit has dropped the events that a client asks for.
+fn dropped(limit: &'static str) -> Refusal {
+    Refusal::of_limit(
+        StatusCode::GONE,
+        limit,
+        format!("the events after this one are no longer kept, since the answer has reached `{limit}`: ask again"),
+    )
+}

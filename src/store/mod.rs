@@ -1,0 +1,242 @@
+//! Where the events of kept answers are, so that a client that has lost its connection gets the rest.
+//!
+//! An answer is a log: events with growing positions, then an end. Whoever writes the log appends before anything is sent, and
+//! whoever reads it follows. The module knows neither HTTP nor what an event says.
+
+mod memory;
+#[cfg(feature = "redis")]
+mod redis;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+pub(crate) use memory::Memory;
+#[cfg(feature = "redis")]
+pub(crate) use redis::Redis;
+
+/// A store of kept answers.
+///
+/// Reading an answer keeps it for as long again as its [`Opening`] says. One that nobody reads expires after that time.
+pub(crate) trait Store: Send + Sync + fmt::Debug {
+    /// Returns whether another process may go on with an answer of this one, so that its request is kept, too.
+    fn is_shared(&self) -> bool;
+    /// Begins an answer.
+    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, ()>;
+    /// Adds events to the end of an answer. Their positions grow.
+    fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()>;
+    /// Ends an answer. `at`: the position after its last event.
+    fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()>;
+    /// Returns events after a position. Where there are none and the answer has not ended, waits for them, and returns none
+    /// when the time is over.
+    fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch>;
+    /// Removes an answer.
+    fn delete(&self, id: AnswerId) -> Pending<'_, ()>;
+    /// Returns what is known of an answer, also of one that has expired lately.
+    fn look_up(&self, id: AnswerId) -> Pending<'_, Found>;
+    /// Adds a name under which an answer is found.
+    fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()>;
+    /// Returns the answers with a name, those that expired lately among them.
+    fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>>;
+    /// Says that an answer is still being written. Fails if it has expired, was removed, or is written by another process.
+    fn renew(&self, id: AnswerId) -> Pending<'_, ()>;
+    /// Begins to write an answer whose process has ended. `None`: a process writes it.
+    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>>;
+    /// Removes what has expired. Called every second.
+    fn sweep(&self);
+}
+
+/// An operation of a store.
+pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// The id of an answer: 128 random bits, which nobody guesses. Written as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AnswerId(pub(crate) [u8; 16]);
+
+impl fmt::Display for AnswerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl FromStr for AnswerId {
+    type Err = NotAnId;
+
+    /// Reads 32 lower-case digits, so that each id is written in one way.
+    fn from_str(written: &str) -> Result<Self, NotAnId> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let is_plain = written.len() == 32 && written.bytes().all(is_digit);
+        let number = is_plain.then(|| u128::from_str_radix(written, 16).ok()).flatten();
+        number.map(|number| Self(number.to_be_bytes())).ok_or(NotAnId)
+    }
+}
+
+/// The place of an event in its answer, written as `epoch-seq`: the epoch counts the processes that have written the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    pub(crate) epoch: u64,
+    pub(crate) seq: u64,
+}
+
+impl Position {
+    /// Before all events.
+    pub(crate) const START: Self = Self { epoch: 0, seq: 0 };
+
+    /// Returns the position of the next event of the same process.
+    pub(crate) fn next(self) -> Self {
+        Self { seq: self.seq.saturating_add(1), ..self }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.epoch, self.seq)
+    }
+}
+
+impl FromStr for Position {
+    type Err = NotAnId;
+
+    fn from_str(written: &str) -> Result<Self, NotAnId> {
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let (epoch, seq) = written.split_once('-').filter(|(a, b)| is_number(a) && is_number(b)).ok_or(NotAnId)?;
+        let (Ok(epoch), Ok(seq)) = (epoch.parse(), seq.parse()) else { return Err(NotAnId) };
+        Ok(Self { epoch, seq })
+    }
+}
+
+/// The error of a text that is neither an [`AnswerId`] nor a [`Position`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotAnId;
+
+/// A digest under which an answer is found, beside its id. Whoever makes it puts the caller into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Name(pub(crate) [u8; 32]);
+
+/// What is known of an answer from its beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Opening {
+    /// A digest of the credential of whoever asked.
+    pub(crate) caller: [u8; 32],
+    /// How long the answer is kept after it was read last.
+    pub(crate) keep: Duration,
+    /// What whoever goes on with the answer needs. Empty unless the store is shared.
+    pub(crate) request: Bytes,
+}
+
+/// An answer that another process has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// The epoch of this process.
+    pub(crate) epoch: u64,
+    pub(crate) opening: Opening,
+    /// The events that are in the log.
+    pub(crate) events: Vec<Bytes>,
+}
+
+/// An event and its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) at: Position,
+    pub(crate) bytes: Bytes,
+}
+
+/// How an answer has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// To the client as a body that is over.
+    Whole,
+    /// To the client as a lost connection.
+    Broken,
+}
+
+/// Events that follow each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) entries: Vec<Entry>,
+    /// Set where the answer has ended with the last of them.
+    pub(crate) end: Option<End>,
+}
+
+/// What a store knows of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) opening: Opening,
+    /// `None`: it has expired.
+    pub(crate) log: Option<Log>,
+}
+
+/// How far an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Log {
+    /// The position of the last event.
+    pub(crate) last: Position,
+    pub(crate) end: Option<End>,
+    /// Whether a process writes it.
+    pub(crate) is_written: bool,
+}
+
+/// Why a store does not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoreError {
+    /// There is no such answer, or it was removed.
+    Unknown,
+    /// It has expired.
+    Expired,
+    /// The events after the position have reached this limit and were dropped.
+    Dropped(&'static str),
+    /// The answer has no event at the position, and none after it.
+    Ahead,
+    /// This limit leaves no room.
+    Full(&'static str),
+    /// Another process has begun to write the answer.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "processes share no other store"))]
+    Fenced,
+    /// The answer has not ended, and no process writes it.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "processes share no other store"))]
+    Unwritten,
+    /// The store does not do what it should.
+    Failed(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("there is no such answer"),
+            Self::Expired => f.write_str("the answer is no longer kept"),
+            Self::Dropped(limit) => write!(f, "the events after this one were dropped ({limit})"),
+            Self::Ahead => f.write_str("the answer has no such event"),
+            Self::Full(limit) => write!(f, "no room for another answer ({limit})"),
+            Self::Fenced => f.write_str("another process has taken the answer over"),
+            Self::Unwritten => f.write_str("the process that wrote the answer has ended"),
+            Self::Failed(reason) => write!(f, "the store failed: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_positions_are_written_in_one_way() {
+        let id = AnswerId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
+        assert_eq!(id.to_string(), "000102030405060708090a0b0c0d0eff");
+        assert_eq!("000102030405060708090a0b0c0d0eff".parse(), Ok(id));
+        for wrong in ["", "0", "000102030405060708090A0B0C0D0EFF", "+00102030405060708090a0b0c0d0eff"] {
+            assert_eq!(wrong.parse::<AnswerId>(), Err(NotAnId), "{wrong}");
+        }
+        assert_eq!("1-20".parse(), Ok(Position { epoch: 1, seq: 20 }));
+        assert_eq!(Position { epoch: 3, seq: 0 }.to_string(), "3-0");
+        for wrong in ["", "1", "-", "1-", "-1", "1-+2", "1-2-3", " 1-2", "1-18446744073709551616"] {
+            assert_eq!(wrong.parse::<Position>(), Err(NotAnId), "{wrong}");
+        }
+        assert!(Position { epoch: 1, seq: 9 } < Position { epoch: 2, seq: 0 });
+    }
+}
