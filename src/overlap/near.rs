@@ -23,7 +23,8 @@ pub struct NearAnchor {
     last: [char; SURE],
     /// The number of folded characters that were compared.
     read: usize,
-    /// The distances of these to the beginnings of the anchor, from `read - bound` to `read + bound` characters.
+    /// The distances of these to the beginnings of the anchor, from `read - bound` to `read + bound` characters, and one
+    /// more that is always too large.
     band: Vec<usize>,
     /// Whether dots or quotes precede what was compared.
     has_lead: bool,
@@ -60,7 +61,7 @@ impl NearAnchor {
         let bound = self.bound();
         self.fold = Fold::default();
         (self.read, self.last, self.has_lead) = (0, ['\0'; SURE], false);
-        self.band = (0..=2 * bound).map(|at| at.checked_sub(bound).unwrap_or(bound + 1)).collect();
+        self.band = (0..=2 * bound).map(|at| at.checked_sub(bound).unwrap_or(bound + 1)).chain([bound + 1]).collect();
         self.wanted = Some(bound).filter(|_| !self.anchor.is_empty());
     }
 
@@ -99,10 +100,9 @@ impl NearAnchor {
     /// Returns the fewest edits with which the content may still become the anchor.
     pub(crate) fn fewest_edits(&self) -> Option<usize> {
         let (wanted, bound) = (self.wanted?, self.bound());
-        let unread = |at: usize| self.read + at < self.anchor.len() + bound;
-        let edits = |(_, &distance): (usize, &usize)| distance + usize::from(self.has_lead);
-        let band = self.band.iter().enumerate();
-        band.filter(|&(at, _)| unread(at)).map(edits).min().filter(|&edits| edits <= wanted)
+        let unread = (self.anchor.len() + bound).saturating_sub(self.read);
+        let fewest = self.band.iter().take(unread).min()? + usize::from(self.has_lead);
+        Some(fewest).filter(|&edits| edits <= wanted)
     }
 
     /// Returns the most edits.
@@ -133,22 +133,24 @@ impl NearAnchor {
         if self.read > self.anchor.len() + bound {
             return;
         }
-        // An entry's diagonal is its old value, and the entries next to it lack or add a character.
+        // The first entry that compares with a character of the anchor, and that character.
+        let begin = (bound + 1).saturating_sub(self.read);
+        let characters = self.anchor.get(self.read + begin - bound - 1..).unwrap_or_default();
+        // The entry before it compares with none, and those before that one with less.
         let mut added = far;
-        for at in 0..self.band.len() {
-            let lacking = self.band.get(at + 1).map_or(far, |&distance| distance + 1);
-            // The number of the anchor's characters that this entry compares with.
-            let distance = match (self.read + at).checked_sub(bound) {
-                Some(0) => lacking,
-                Some(length) if length <= self.anchor.len() => {
-                    let replaced = self.band[at] + edits(self.anchor[length - 1], c);
-                    replaced.min(lacking).min(added + 1)
-                }
-                _ => far,
-            };
-            added = distance.min(far);
-            self.band[at] = added;
+        if let Some(none) = begin.checked_sub(1) {
+            self.band[..none].fill(far);
+            added = far.min(self.band[begin] + 1);
+            self.band[none] = added;
         }
+        // An entry's diagonal is its old value, and the entries next to it lack or add a character.
+        let entries = &mut self.band[begin..];
+        for (at, &own) in characters.iter().enumerate().take(entries.len() - 1) {
+            let (replaced, lacking) = (entries[at] + edits(own, c), entries[at + 1] + 1);
+            added = replaced.min(lacking).min(added + 1).min(far);
+            entries[at] = added;
+        }
+        self.band.iter_mut().skip(begin + characters.len()).for_each(|distance| *distance = far);
     }
 }
 
