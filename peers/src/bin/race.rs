@@ -1,4 +1,4 @@
-//! The race of parsers: tables a to e, in Markdown. Letters as arguments choose tables; `--files` prints all files of
+//! The race of parsers: tables a to g, in Markdown. Letters as arguments choose tables; `--files` prints all files of
 //! table a.
 
 #![forbid(unsafe_code)]
@@ -13,11 +13,14 @@ use actson::options::JsonParserOptionsBuilder;
 use actson::{JsonEvent, JsonParser};
 use bufjson::lexical::Token;
 use bufjson::lexical::fixed::FixedAnalyzer;
+use bufjson::lexical::read::ReadAnalyzer;
+use bufjson::pointer::{Evaluator, Event as PointerEvent, Group, Pointer};
 use jiter::{JsonValue, PartialMode};
 use jsonmodem::{ParserOptions, StreamingParser};
 use restitch::Document;
 use restitch::internal::json::Machine;
 use restitch::json::{CloseOptions, Event, Live, PathSegment, Sink};
+use restitch::paths::Paths;
 use restitch_peers::input::{Input, corpus, generated, pieces, sections, streams};
 use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::{Party, median, race};
@@ -47,6 +50,12 @@ fn main() {
     }
     if wanted('e') {
         whole();
+    }
+    if wanted('f') {
+        paths(&text);
+    }
+    if wanted('g') {
+        kept();
     }
 }
 
@@ -518,4 +527,116 @@ fn whole_parties(text: &str) -> [Party<'_>; WHOLE.len()] {
             black_box(JsonValue::parse(black_box(bytes), false).expect("jiter accepts the input"));
         }),
     ]
+}
+
+/// Table f: values by their paths, while the text streams. The paths have no wildcards, since JSON Pointers have none.
+fn paths(text: &str) {
+    const PATHS: [&str; 3] = ["/title", "/sections/1000/content", "/sections/4000/id"];
+    /// A reader that returns a few bytes at a time.
+    struct Reads<'a>(&'a [u8], usize);
+    impl std::io::Read for Reads<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let length = self.1.min(buffer.len());
+            self.0.read(&mut buffer[..length])
+        }
+    }
+    let mut rows = vec![row(["values at three paths, 1 MiB of sections", "MiB/s", "÷ bufjson's time"])];
+    for (size, with_document, alone, peer) in [
+        (4, "`Document`, 4-byte pushes", "`Machine`, 4-byte pushes", "bufjson, 4-byte reads"),
+        (4096, "`Document`, pushes of 4 KiB", "`Machine`, pushes of 4 KiB", "bufjson, reads of 4 KiB"),
+    ] {
+        let deltas = pieces(text, size);
+        let matched = |paths: &mut Paths| {
+            let mut bytes = 0;
+            while let Some(found) = paths.poll_match() {
+                bytes += found.span.len();
+            }
+            bytes
+        };
+        let mut parties = [
+            Party::new(with_document, || {
+                let (mut document, mut paths) =
+                    (Document::new(DEPTH), Paths::completions(PATHS).expect("they are paths"));
+                let mut bytes = 0;
+                for push in &deltas {
+                    document.push_with(black_box(push), &mut paths).expect("restitch accepts the input");
+                    bytes += matched(&mut paths);
+                }
+                assert!(bytes > 0, "the values are found");
+            }),
+            Party::new(alone, || {
+                let (mut machine, mut paths) =
+                    (Machine::new(DEPTH), Paths::completions(PATHS).expect("they are paths"));
+                let (mut bytes, mut end) = (0, 0);
+                for push in &deltas {
+                    end += push.len();
+                    machine.feed_text(black_box(&text[..end]), &mut paths).expect("restitch accepts the input");
+                    bytes += matched(&mut paths);
+                }
+                assert!(bytes > 0, "the values are found");
+            }),
+            Party::new(peer, || {
+                let parser = ReadAnalyzer::new(Reads(black_box(text.as_bytes()), size)).into_parser();
+                let group = Group::from_pointers(PATHS.map(Pointer::from_static));
+                let (mut evaluator, mut bytes) = (Evaluator::new(parser, group, true), 0);
+                loop {
+                    match evaluator.next_meaningful() {
+                        PointerEvent::Match(..) => bytes += evaluator.content().literal().len(),
+                        event => match event.token() {
+                            Token::Eof => break,
+                            token => assert_ne!(token, Token::Err, "bufjson accepts the input"),
+                        },
+                    }
+                }
+                assert!(bytes > 0, "the values are found");
+            }),
+        ];
+        let times = race(&mut parties, ROUNDS);
+        for (n, party) in parties.iter().enumerate() {
+            let speed = text.len() as f64 / MIB as f64 / (times.median(n) / 1e9);
+            rows.push(row([party.name, &short(speed), &short(times.ratio(n, 2))]));
+        }
+    }
+    print("f. Values by their paths", &rows);
+}
+
+/// Table g: pushes whose text is kept.
+fn kept() {
+    let text = sections(MIB);
+    let deltas = pieces(&text, 4);
+    let count = deltas.len() as f64;
+    let mut parties = [
+        Party::new("`Machine`, bytes", || machine_pushes(&text, |_| ())),
+        Party::new("`Document`", || {
+            let mut document = Document::new(DEPTH);
+            deltas.iter().for_each(|push| document.push(black_box(push)).expect("restitch accepts the input"));
+        }),
+    ];
+    let times = race(&mut parties, ROUNDS);
+    let mut rows = vec![row(["1 MiB of sections, 4-byte pushes", "ns a push", "÷ the first"])];
+    for (n, party) in parties.iter().enumerate() {
+        rows.push(row([party.name, &short(times.median(n) / count), &short(times.ratio(n, 0))]));
+    }
+    print("g. What it costs to keep the text", &rows);
+
+    let text = sections(1 << 30);
+    let pushes: Vec<&str> = pieces(&text, 4096);
+    let mut parties = [
+        Party::new("a `String`, then `serde_json` into `IgnoredAny`", || {
+            let mut kept = String::new();
+            pushes.iter().for_each(|push| kept.push_str(black_box(push)));
+            black_box(serde_json::from_str::<IgnoredAny>(&kept).expect("it is JSON"));
+        }),
+        Party::new("`Document`", || {
+            let mut document = Document::new(DEPTH);
+            pushes.iter().for_each(|push| document.push(black_box(push)).expect("restitch accepts the input"));
+            assert!(document.is_complete(), "the input is one document");
+        }),
+    ];
+    let times = race(&mut parties, 5);
+    let mut rows = vec![row(["1 GiB of sections, pushes of 4 KiB, kept", "MiB/s", "time ÷ the first"])];
+    for (n, party) in parties.iter().enumerate() {
+        rows.push(row([party.name, &short(1024.0 / (times.median(n) / 1e9)), &short(times.ratio(n, 0))]));
+    }
+    print("g. 1 GiB", &rows);
 }
