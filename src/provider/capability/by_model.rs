@@ -33,7 +33,7 @@ impl<T: Default> ByModel<T> {
     }
 
     /// Returns how many models have a value.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "proxy"))]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
