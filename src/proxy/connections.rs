@@ -127,8 +127,11 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
         }
     });
     if let Err(error) = watcher.watch(builder.serve_connection(socket, service)).await {
-        // The socket has refused what is no HTTP, and has logged that.
-        tracing::debug!(%error, "a connection ended early");
+        // The socket logs what it tells a client whose bytes are no HTTP, but for bytes that came together with a request.
+        match error.is_parse() {
+            true => tracing::info!(%error, "the bytes of a connection are no HTTP"),
+            false => tracing::debug!(%error, "a connection ended early"),
+        }
     }
 }
 

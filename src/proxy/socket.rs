@@ -110,14 +110,14 @@ impl ClientSocket {
         }
     }
 
-    /// Returns whether an answer has ended since the last question.
-    fn has_ended(&mut self) -> bool {
-        let has_ended = self.activity.has_ended();
-        if has_ended {
+    /// Takes note that an answer has ended, if one has.
+    fn note_end(&mut self) {
+        if self.activity.has_ended() {
             // A short answer ends before its first byte is written.
             self.outgoing = Outgoing::Answer;
+            self.is_in_head = false;
+            self.silence.stop();
         }
-        has_ended
     }
 
     /// Replaces a refusal of hyper's. Returns whether these bytes are one.
@@ -162,10 +162,7 @@ impl ClientSocket {
             self.silence.stop();
             return Poll::Pending;
         }
-        if self.has_ended() {
-            self.is_in_head = false;
-            self.silence.stop();
-        }
+        self.note_end();
         let wait = if self.is_in_head { self.limits.head_timeout } else { self.limits.unused_timeout };
         if self.is_over || !self.silence.is_over(cx, wait) {
             return Poll::Pending;
@@ -227,8 +224,8 @@ impl Read for ClientSocket {
         if read.is_pending() {
             return this.poll_silence(cx);
         }
-        let is_next = this.has_ended() || !this.is_in_head;
-        if is_next && !this.activity.is_answering() {
+        this.note_end();
+        if !this.is_in_head && !this.activity.is_answering() {
             this.is_in_head = true;
             this.silence.stop();
         }
@@ -261,9 +258,12 @@ impl Write for ClientSocket {
             Poll::Ready(Ok(())) => Pin::new(&mut this.socket).poll_flush(cx),
             unfinished => unfinished,
         };
-        if flushed.is_ready() && this.activity.is_waiting() && matches!(this.outgoing, Outgoing::Answer) {
+        if flushed.is_ready() {
             // hyper flushes when it has written all that it has.
-            this.outgoing = Outgoing::Nothing;
+            this.note_end();
+            if this.activity.is_waiting() && matches!(this.outgoing, Outgoing::Answer) {
+                this.outgoing = Outgoing::Nothing;
+            }
         }
         this.poll_unread(cx, flushed)
     }

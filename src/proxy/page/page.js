@@ -153,6 +153,7 @@ function open(id) {
   for (const part of ["facts", "calls", "texts", "place", "views"]) byId(part).replaceChildren();
   byId("stop").hidden = true;
   byId("content").hidden = true;
+  unsure();
   readReport(opened);
   drawList();
 }
@@ -206,10 +207,14 @@ function follow(answer) {
     byId("texts").replaceChildren();
     byId("place").replaceChildren();
   };
-  source.addEventListener("open", restart);
+  source.addEventListener("open", () => {
+    note("");
+    restart();
+  });
   source.addEventListener("error", () => {
     if (answer !== opened || source.readyState !== EventSource.CLOSED) return;
     note("The text can't be followed now: too many pages follow answers, or the proxy has gone.");
+    answer.source = null;
     answer.timer = setTimeout(() => readReport(answer), LIST_EVERY);
   });
   on("restart", restart);
@@ -467,6 +472,7 @@ byId("stop").addEventListener("click", async () => {
     answer.sure = setTimeout(unsure, 4000);
     return;
   }
+  clearTimeout(answer.sure);
   unsure();
   const response = await fetch(address(answer) + "/stop", { method: "POST", headers: { "x-restitch-page": "1" } });
   if (answer === opened && !response.ok) note((await response.json()).error.message);

@@ -72,6 +72,9 @@ struct Patch {
 
 impl Patch {
     fn path(&mut self, live: &Live<'_>) -> Option<String> {
+        if self.is_too_deep {
+            return None;
+        }
         let mut path = Bounded(String::new());
         self.is_too_deep |= write!(path, "{}", live.path()).is_err();
         (!self.is_too_deep).then_some(path.0)
