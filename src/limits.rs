@@ -301,7 +301,7 @@ impl Default for KeepLimits {
 }
 
 impl KeepLimits {
-    /// Returns the limit that an answer has reached with so many bytes, of `all` that are kept.
+    /// Returns the limit that an answer has reached when it has this number of bytes, of `all` that are kept.
     #[cfg(feature = "proxy")]
     pub(crate) fn reached(&self, answer: usize, all: usize) -> Option<&'static str> {
         let of_answer = (answer > self.max_kept_answer_bytes).then_some("max_kept_answer_bytes");

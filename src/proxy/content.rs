@@ -129,7 +129,7 @@ struct Lines {
 #[derive(Clone, Copy, Debug)]
 enum Logged<'a> {
     Text(&'a [u8]),
-    /// So many bytes are not logged.
+    /// The number of bytes that are not logged.
     LeftOut(usize),
 }
 

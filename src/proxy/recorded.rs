@@ -44,7 +44,7 @@ pub(super) struct Name {
 pub(super) enum Scale {
     Seconds,
     Bytes,
-    /// So many of them, in braces.
+    /// A count; the text names what is counted, in braces.
     Of(&'static str),
 }
 

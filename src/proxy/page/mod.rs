@@ -40,7 +40,7 @@ impl Page {
     }
 
     /// Answers a request for the page. `hosts`: the operator's other names of the listener, with or without a port. `None`: the
-    /// path is none of the page's.
+    /// page has no such path.
     pub(super) fn respond<B>(&self, request: &Request<B>, hosts: &[String]) -> Option<Response<Body>> {
         let route = Route::of(request.uri().path())?;
         let guard = Guard { bound: self.bound, hosts };
