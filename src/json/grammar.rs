@@ -107,6 +107,11 @@ impl State {
         S::High.0 <= self.0 && self.0 <= S::HexHigh3.0
     }
 
+    /// Whether this state is inside an escape that takes some characters alone.
+    pub(super) const fn in_open_escape(self) -> bool {
+        S::High.0 < self.0 && self.0 <= S::HexHigh3.0
+    }
+
     pub(super) const fn in_number(self) -> bool {
         S::Integer.0 <= self.0 && self.0 <= S::ExponentSign.0
     }

@@ -533,7 +533,7 @@ impl Machine {
         let is_closer = matches!(byte, b'}' | b']');
         let kind = match self.state {
             State::Plain | State::High if byte < 0x20 => SyntaxErrorKind::ControlCharacter(byte),
-            state if state.in_escape() && state != State::High => SyntaxErrorKind::InvalidEscape(byte),
+            state if state.in_open_escape() => SyntaxErrorKind::InvalidEscape(byte),
             state if state.in_string() => SyntaxErrorKind::InvalidUtf8(byte),
             state if state.in_literal() => SyntaxErrorKind::InvalidLiteral(byte),
             state if state.number_may_end() && is_closer => SyntaxErrorKind::MismatchedCloser(byte),

@@ -90,7 +90,7 @@ pub(super) enum Comment {
 pub(super) fn recovery(place: &Place<'_>) -> Recovery {
     let Some(c) = place.rest.chars().next() else { return Recovery::Wait };
     match place.state {
-        state if state.in_escape() && state != State::High => escape(place, c),
+        state if state.in_open_escape() => escape(place, c),
         state if state.in_string() => control(c),
         state if state.in_literal() => literal(place),
         state if state.in_number() => Recovery::None,

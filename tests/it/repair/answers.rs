@@ -280,6 +280,32 @@ fn length() -> CallEnd {
     CallEnd::Finished(Finish::Length)
 }
 
+/// A quote within an unfinished escape ends no string: there is no recovery, wherever the pushes end.
+#[test]
+fn a_quote_in_an_open_escape_closes_nothing() {
+    for text in [
+        "{'\\u12'{",
+        "{'\\u12\"",
+        "{'a': '\\u1\\'b'",
+        "{\u{201c}\\u12\u{201d}: 1",
+        "{'\\ud83d'",
+        "{'\\ud83d\\'",
+        "{'\\ud83dx'",
+    ] {
+        for level in [RepairLevel::Syntax, RepairLevel::Guess] {
+            let whole = passed(level, &[text]);
+            assert!(!whole.0.ends_with('}'), "{}", whole.0);
+            assert_eq!(undo(&whole.0, &whole.1), text);
+            let chars: Vec<String> = text.chars().map(String::from).collect();
+            let chars: Vec<&str> = chars.iter().map(String::as_str).collect();
+            assert_eq!(passed(level, &chars), whole, "{text}");
+        }
+    }
+    // After half a pair of surrogates a string may end.
+    let repaired = repair_root("{'\\ud83d': '\\ud83d'}", &RepairOptions::new(RepairLevel::Syntax)).json;
+    assert_eq!(repaired, "{\"\\ud83d\": \"\\ud83d\"}");
+}
+
 /// Feeds a first answer and ends it without a cut; returns what the client has, and the repairs.
 fn passed(level: RepairLevel, pieces: &[&str]) -> (String, Vec<Repair>) {
     let mut session = Session::new(Limits::default());
