@@ -1,7 +1,9 @@
 //! Divides the bytes of an answer into the events that are kept.
 
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
-use memchr::memchr2;
+use memchr::{memchr2, memrchr2};
 
 use crate::Limits;
 use crate::sse::{DecodeError, Decoder};
@@ -14,15 +16,17 @@ use crate::sse::{DecodeError, Decoder};
 #[derive(Debug)]
 pub(super) struct Blocks {
     decoder: Decoder,
-    /// The bytes since the last event, of earlier chunks.
+    /// The bytes since the last event, of earlier chunks, without most of those that are not kept.
     raw: BytesMut,
+    /// How long `raw` becomes before they are taken out of it again.
+    most: usize,
     /// How many bytes have come.
     offset: u64,
 }
 
 impl Blocks {
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { decoder: Decoder::new(limits), raw: BytesMut::new(), offset: 0 }
+        Self { decoder: Decoder::new(limits), raw: BytesMut::new(), most: SHORTEST, offset: 0 }
     }
 
     /// Returns the events that end in a chunk. Those that lie within it are slices.
@@ -45,9 +49,28 @@ impl Blocks {
                 self.raw.split().freeze()
             };
             events.push(lines(&raw));
+            self.most = SHORTEST;
         }
         self.raw.extend_from_slice(&chunk[taken..]);
+        self.compact();
         Ok(events)
+    }
+
+    /// Takes out of the open bytes what is not kept, so that an upstream that only sends comments fills no memory: the decoder
+    /// limits lines and events, and nothing else. The next time is when there are twice as many bytes, so each byte is looked
+    /// at a few times at most.
+    fn compact(&mut self) {
+        if self.raw.len() < self.most {
+            return;
+        }
+        // The last line end stays: it may be half of a CR LF.
+        let half = if self.raw.ends_with(b"\r\n") { 2 } else { 1 };
+        let ends = memrchr2(b'\n', b'\r', &self.raw[..self.raw.len() - half]);
+        let whole = self.raw.split_to(ends.map_or(0, |at| at + 1)).freeze();
+        let open = self.raw.split();
+        self.raw = open_block(&whole);
+        self.raw.extend_from_slice(&open);
+        self.most = SHORTEST.max(2 * self.raw.len());
     }
 
     /// Returns the event that the end of the stream has ended. Several servers send no blank line after the last one.
@@ -62,7 +85,24 @@ impl Blocks {
 
 /// Returns the lines of the last block of `raw` without its comments, each with its end.
 fn lines(raw: &Bytes) -> Bytes {
-    // The bytes that are kept, as one range, and lines before it that a comment has parted from it.
+    let (kept, mut parted) = last_block(raw, true);
+    if parted.is_empty() {
+        return raw.slice(kept);
+    }
+    parted.extend_from_slice(&raw[kept]);
+    parted.freeze()
+}
+
+/// Returns the same of a block whose blank line has not come.
+fn open_block(raw: &Bytes) -> BytesMut {
+    let (kept, mut parted) = last_block(raw, false);
+    parted.extend_from_slice(&raw[kept]);
+    parted
+}
+
+/// Finds the last block of `raw`: a range of it, and lines before the range that a comment has parted from it. A blank line is
+/// the end of the block, and not the start of another one, if it is the last line and `raw` is one whole event.
+fn last_block(raw: &Bytes, is_whole: bool) -> (Range<usize>, BytesMut) {
     let (mut kept, mut parted) = (0..0, BytesMut::new());
     let mut at = if raw.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     // An LF after the CR of the blank line before.
@@ -71,8 +111,8 @@ fn lines(raw: &Bytes) -> Bytes {
         let line = at..at + length;
         let is_pair = raw[line.end..].starts_with(b"\r\n");
         at = line.end + if is_pair { 2 } else { 1 };
-        let is_last = at >= raw.len();
-        if line.is_empty() && !is_last {
+        let is_end = is_whole && at >= raw.len();
+        if line.is_empty() && !is_end {
             (kept, parted) = (at..at, BytesMut::new());
         } else if raw.get(line.start) == Some(&b':') {
             parted.extend_from_slice(&raw[kept]);
@@ -81,13 +121,11 @@ fn lines(raw: &Bytes) -> Bytes {
             kept = if kept.is_empty() { line.start..at } else { kept.start..at };
         }
     }
-    if parted.is_empty() {
-        return raw.slice(kept);
-    }
-    parted.extend_from_slice(&raw[kept]);
-    parted.freeze()
+    (kept, parted)
 }
 
+/// Open bytes from which on those that are not kept are taken out.
+const SHORTEST: usize = 4 << 10;
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 #[cfg(test)]
@@ -124,6 +162,29 @@ mod tests {
             assert_eq!(events(&single), expected, "{stream:?}");
             for at in 0..bytes.len() {
                 assert_eq!(events(&[&bytes[..at], &bytes[at..]]), expected, "{stream:?} at {at}");
+            }
+        }
+    }
+
+    /// Comments that fill no memory, and the event after them, however they are chunked.
+    #[test]
+    fn comments_before_an_event_are_not_collected() {
+        for end in ["\n", "\r", "\r\n"] {
+            let comments = format!(": ping{end}{end}event: none{end}{end}:{end}").repeat(1000);
+            let stream = format!(
+                "\u{feff}{comments}event: x{end}{comments_within}data: a{end}{end}",
+                comments_within = format!(":x{end}").repeat(5000)
+            );
+            for size in [1, 7, 1000, 5000] {
+                let mut blocks = Blocks::new(&Limits::default());
+                let (mut events, mut most) = (Vec::new(), 0);
+                for chunk in stream.as_bytes().chunks(size) {
+                    events.extend(blocks.push(&Bytes::copy_from_slice(chunk)).unwrap());
+                    most = most.max(blocks.raw.len());
+                }
+                events.extend(blocks.finish());
+                assert_eq!(events, [format!("event: x{end}data: a{end}")], "{end:?} {size}");
+                assert!(most <= SHORTEST + size, "{most} bytes are held: {end:?} {size}");
             }
         }
     }
