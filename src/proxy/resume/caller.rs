@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use crate::store::{AnswerId, Name};
 
 /// The credential of a request: the headers and the query parameter in which clients send the key of an API. The proxy's own
-/// token is not part of it.
+/// token is not part of it, and neither are cookies: they change from one request to the next, and some are no secret.
 #[derive(Clone)]
 pub(super) struct Credential(Vec<u8>);
 
@@ -22,11 +22,11 @@ impl Credential {
             parts.extend_from_slice(value);
         };
         for name in &HEADERS {
-            for value in headers.get_all(name) {
+            for value in headers.get_all(name).into_iter().filter(|value| holds_key(value.as_bytes())) {
                 add(name.as_str(), value.as_bytes());
             }
         }
-        for key in query.into_iter().flat_map(keys) {
+        for key in query.into_iter().flat_map(keys).filter(|key| !key.is_empty()) {
             add(KEY, key.as_bytes());
         }
         Self(parts)
@@ -46,8 +46,12 @@ impl Credential {
         hmac::verify(&key, &self.0, digest).is_ok()
     }
 
-    /// Returns a name that only this caller finds an answer by.
-    pub(super) fn name(&self, parts: &[&[u8]]) -> Name {
+    /// Returns a name that only this caller finds an answer by. `None`: the request has no credential, so nothing tells its
+    /// caller from others.
+    pub(super) fn name(&self, parts: &[&[u8]]) -> Option<Name> {
+        if self.0.is_empty() {
+            return None;
+        }
         let mut context = Context::new(&SHA256);
         for part in [&self.0[..]].iter().chain(parts) {
             context.update(&part.len().to_be_bytes());
@@ -55,7 +59,7 @@ impl Credential {
         }
         let mut name = [0; 32];
         name.copy_from_slice(context.finish().as_ref());
-        Name(name)
+        Some(Name(name))
     }
 }
 
@@ -73,6 +77,12 @@ pub(super) fn keys(query: &str) -> impl Iterator<Item = &str> {
         .filter_map(|parameter| parameter.split_once('='))
         .filter(|(name, _)| *name == KEY)
         .map(|(_, key)| key)
+}
+
+/// Returns whether a header's value is more than the name of a scheme: clients without a key send `Bearer`, or nothing.
+fn holds_key(value: &[u8]) -> bool {
+    let value = value.trim_ascii();
+    !value.is_empty() && !value.eq_ignore_ascii_case(b"bearer")
 }
 
 /// The headers in which clients send the key of an API.
@@ -114,6 +124,19 @@ mod tests {
         }
         assert!(credential("authorization", "Bearer sk-1", Some("a=1&offset=2")).is_of(a, &digest));
         assert_ne!(own.name(&[b"ab", b"c"]), own.name(&[b"a", b"bc"]));
+    }
+
+    #[test]
+    fn a_request_without_a_credential_has_no_name() {
+        for none in ["authorization", "x-api-key", "x-goog-api-key", "api-key"] {
+            for value in ["", " ", "Bearer", "bearer "] {
+                assert_eq!(credential(none, value, Some("key=&a=1")).name(&[b"x"]), None, "{none}: {value:?}");
+            }
+        }
+        for none in ["cookie", "proxy-authorization", "x-none"] {
+            assert_eq!(credential(none, "Bearer sk-1", None).name(&[b"x"]), None, "{none}");
+        }
+        assert_ne!(credential("x-none", "", Some("key=1")).name(&[b"x"]), None);
     }
 
     #[test]

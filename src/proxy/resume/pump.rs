@@ -153,7 +153,7 @@ impl Pump {
         }
         let credential = self.names.take()?;
         let Created { response } = data(event)?;
-        Some(response_name(&credential, &response.id))
+        response_name(&credential, &response.id)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Answers that are kept: clients that leave and come back.
 
+mod callers;
 mod shared;
+mod told;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,42 @@
+//! Who finds a kept answer by its request.
+
+use super::super::Setup;
+use super::super::raw::*;
+use super::*;
+
+/// A request without a credential is anybody's: whoever sends it again is not known to be the same caller.
+#[tokio::test]
+async fn without_a_credential_an_answer_is_found_by_its_id_alone() {
+    for none in
+        ["x-none: 1", "authorization: Bearer ", "x-api-key:", "cookie: session=1", "proxy-authorization: Basic eDp5"]
+    {
+        let (raw, proxy, go) = waiting(1, keeping()).await;
+        let id = ask_and_leave(&proxy, &with(&post(ASK), &format!("x-restitch-keep: 30\r\n{none}"))).await;
+        go.notify_one();
+        let again = |headers: &str| with(&post(ASK), &format!("{none}\r\nlast-event-id: 1-3{headers}"));
+        let response = exchange(proxy.addr(), &again("")).await;
+        assert_eq!(status(&response), "404 Not Found", "{none}: {response}");
+        assert!(!response.contains(&id) && response.contains("x-restitch-stream"), "{response}");
+        let rest = numbered(&five()[3..], 4);
+        let response = exchange(proxy.addr(), &again(&format!("\r\nx-restitch-stream: {id}"))).await;
+        assert_eq!(body_of(&response), (rest.clone(), true), "{none}");
+        let by_id = about("GET", &id, &after("1-3")).replace("authorization: Bearer sk-1", none);
+        assert_eq!(body_of(&exchange(proxy.addr(), &by_id).await), (rest, true), "{none}");
+        assert_eq!(raw.state.borrow().requests, 1);
+        proxy.shutdown().await;
+    }
+}
+
+/// The id of a response is the upstream's, and may be a number that somebody counts on.
+#[tokio::test]
+async fn without_a_credential_the_id_of_a_response_finds_nothing() {
+    let setup = Setup::of("answer", |proxy| proxy.limits(keeping())).await;
+    let ask = post(r#"{"model":"sim","stream":true,"input":"x"}"#).replace("/v1/chat/completions", "/v1/responses");
+    let response = exchange(setup.proxy.addr(), &with(&ask, "x-restitch-keep: 30")).await;
+    let (whole, _) = body_of(&response);
+    let id = whole.split("\"id\":\"resp").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let get = format!("GET /v1/responses/resp{id}?stream=true HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    let response = exchange(setup.proxy.addr(), &get).await;
+    assert!(!response.contains("x-restitch-stream"), "{response}");
+    setup.proxy.shutdown().await;
+}
