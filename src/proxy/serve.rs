@@ -13,7 +13,7 @@ use super::conversation::{self, Conversation};
 use super::exchange::Exchange;
 use super::first;
 use super::refusal::{Refusal, unreachable};
-use super::resume::{self, Asked, Repeat, own_headers};
+use super::resume::{Asked, NotKept, Repeat, own_headers};
 use super::route::Route;
 use super::upstream::{self, Head, RequestDirectives};
 use super::whole::passed_unread;
@@ -85,7 +85,7 @@ async fn dispatch(
     // Headers that are for the proxy may be conditions, too.
     let candidates = proxy.candidates(&parts);
     let repeat = proxy.shared.kept.as_ref().and_then(|_| Repeat::of(&parts.headers));
-    let asked = proxy.shared.kept.as_ref().map(|_| own_headers(&parts.headers));
+    let own = proxy.shared.kept.as_ref().map(|_| own_headers(&parts.headers)).unwrap_or_default();
     let head = Head::new(parts);
     let body = Punctual::new(body, "body_timeout", proxy.limits.server.body_timeout);
     let directives = match directives {
@@ -93,9 +93,11 @@ async fn dispatch(
         Err(mistake) if dialect.is_some() => return Refusal::of_mistake(mistake).answer(dialect),
         Err(_) => RequestDirectives::default(),
     };
+    let asks_keep = directives.keep.is_some() && dialect.is_some();
+    let unread = asks_keep.then(|| NotKept::of(&proxy, false));
     let Some(dialect) = dialect.filter(|_| !directives.off || candidates.need_body()) else {
         let route = candidates.choose(&proxy, None);
-        return pass(&route, &head, Body::wrap(body), of_path, exchange).await;
+        return NotKept::told(pass(&route, &head, Body::wrap(body), of_path, exchange).await, unread);
     };
     let mut share = proxy.shared.unfinished.begin();
     let collected =
@@ -106,7 +108,8 @@ async fn dispatch(
         Ok(Collected::Larger(body)) => {
             let route = candidates.choose(&proxy, None);
             let response = pass(&route, &head, body, of_path, exchange).await;
-            return passed_unread(response, "max_body_bytes", proxy.limits.transport.max_body_bytes);
+            let response = passed_unread(response, "max_body_bytes", proxy.limits.transport.max_body_bytes);
+            return NotKept::told(response, unread);
         }
         Err(ReadError::Dropped) => return BODY_BROKE_OFF.answer(Some(dialect)),
         Err(ReadError::TimedOut) => return BODY_STOPPED.answer(Some(dialect)),
@@ -119,22 +122,29 @@ async fn dispatch(
     let route = candidates.choose(&proxy, request.as_ref());
     let Some(request) = request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.is_asked())
     else {
-        return pass(&route, &head, Body::full(body), of_path, exchange).await;
+        return NotKept::told(pass(&route, &head, Body::full(body), of_path, exchange).await, unread);
     };
-    let answers = proxy.shared.kept.as_ref().filter(|_| request.stream);
-    let keep = answers.and_then(|answers| answers.wanted(directives.keep, &asked.unwrap_or_default(), &head, &body));
-    let is_off = proxy.shared.kept.is_none();
-    let asked = (route, head, body, dialect, request);
-    let mut conversation = match conversation(proxy, asked, &directives, exchange) {
+    converse(proxy, (route, head, body, dialect, request), (&directives, &own), exchange).await
+}
+
+/// Answers a request that is read, and keeps the answer if that is asked for.
+async fn converse(
+    proxy: Arc<Proxy>,
+    asked: (Arc<Route>, Head, Bytes, Dialect, wire::Request),
+    (directives, own): (&RequestDirectives, &HeaderMap),
+    exchange: &Arc<Exchange>,
+) -> Response<Body> {
+    let (route, head, body, dialect, request) = &asked;
+    let dialect = *dialect;
+    let not_kept = directives.keep.map(|_| NotKept::of(&proxy, route.continues()));
+    let answers = proxy.shared.kept.as_ref().filter(|_| request.stream && route.continues());
+    let keep = answers.and_then(|answers| answers.wanted(directives.keep, own, head, body));
+    let mut conversation = match conversation(proxy, asked, directives, exchange) {
         Ok(conversation) => conversation,
         Err(refusal) => return refusal.answer(Some(dialect)),
     };
     conversation.keep = keep;
-    let mut response = first::answer(conversation).await;
-    if directives.keep.is_some() {
-        resume::note_not_kept(response.headers_mut(), is_off);
-    }
-    response
+    NotKept::told(first::answer(conversation).await, not_kept)
 }
 
 /// Returns a request with what its headers say of its answer.

@@ -21,11 +21,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
+use http::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::Instrument;
 
+use super::Proxy;
 use super::conversation::CallError;
 use super::metrics::{Metrics, Resume};
 use super::upstream::Head;
@@ -152,7 +154,7 @@ pub(super) struct Keep {
     time: Duration,
     credential: Credential,
     /// The name that finds the answer when its request is repeated.
-    request: Name,
+    request: Option<Name>,
     /// The request for whoever goes on with the answer.
     stored: Bytes,
 }
@@ -192,7 +194,9 @@ impl Keep {
         let id = new_id().ok_or_else(|| StoreError::Failed("the system has no random bits".to_owned()))?;
         let opening = Opening { caller: self.credential.digest(id), keep: self.time, request: self.stored.clone() };
         self.answers.store.open(id, opening).await?;
-        self.answers.store.name(id, self.request).await?;
+        if let Some(name) = self.request {
+            self.answers.store.name(id, name).await?;
+        }
         Ok(id)
     }
 }
@@ -212,12 +216,12 @@ async fn open_store(address: &str, limits: &KeepLimits) -> Result<Arc<dyn Store>
 }
 
 /// Returns the name of an answer by its request.
-fn request_name(credential: &Credential, head: &Head, body: &[u8]) -> Name {
+fn request_name(credential: &Credential, head: &Head, body: &[u8]) -> Option<Name> {
     credential.name(&[b"request", head.path().as_bytes(), body])
 }
 
 /// Returns the name of an answer by the id that the Responses API gives it.
-fn response_name(credential: &Credential, id: &str) -> Name {
+fn response_name(credential: &Credential, id: &str) -> Option<Name> {
     credential.name(&[b"response", id.as_bytes()])
 }
 
@@ -229,11 +233,38 @@ fn not_kept(error: &StoreError) -> String {
     }
 }
 
-/// Tells a client that its answer is not kept although it asked for that, unless the answer is.
-pub(super) fn note_not_kept(headers: &mut HeaderMap, is_off: bool) {
-    if !headers.contains_key(KEEP) {
-        let reason = if is_off { "0; reason=\"off\"" } else { "0; reason=\"no_event_stream\"" };
-        headers.insert(KEEP, HeaderValue::from_static(reason));
+/// Why an answer is not kept although its request asks for that.
+#[derive(Clone, Copy)]
+pub(super) enum NotKept {
+    /// The operator allows none to be kept.
+    Off,
+    /// The request or its route is not one whose answer is read.
+    Unread,
+    /// The answer is no stream of events.
+    NoEventStream,
+}
+
+impl NotKept {
+    /// `is_read`: the answer is read, so it is kept if it is a stream of events.
+    pub(super) fn of(proxy: &Proxy, is_read: bool) -> Self {
+        match (&proxy.shared.kept, is_read) {
+            (None, _) => Self::Off,
+            (Some(_), false) => Self::Unread,
+            (Some(_), true) => Self::NoEventStream,
+        }
+    }
+
+    /// Tells a client why its answer is not kept, unless the answer is.
+    pub(super) fn told(mut response: Response<Body>, why: Option<Self>) -> Response<Body> {
+        if let Some(why) = why {
+            let reason = match why {
+                Self::Off => "0; reason=\"off\"",
+                Self::Unread => "0; reason=\"unread\"",
+                Self::NoEventStream => "0; reason=\"no_event_stream\"",
+            };
+            response.headers_mut().entry(KEEP).or_insert(HeaderValue::from_static(reason));
+        }
+        response
     }
 }
 

@@ -102,12 +102,16 @@ impl Asked {
         }
     }
 
-    /// Answers for an id of the Responses API, if it is that of an answer of this caller.
+    /// Answers for an id of the Responses API. `None`: it is that of no answer of this caller that is kept.
     async fn of_response(&self, id: &str, starting_after: Option<u64>) -> Option<Response<Body>> {
-        let name = response_name(&self.credential, id);
-        let (id, found) = self.answers.one_named(name, &self.credential).await.ok()??;
-        found.log?;
-        let rest = self.answers.rest(id, &found, (Position::START, starting_after), &self.heir).await;
+        let name = response_name(&self.credential, id)?;
+        let rest = match self.answers.one_named(name, &self.credential).await {
+            Ok(found) => {
+                let (id, found) = found.filter(|(_, found)| found.log.is_some())?;
+                self.answers.rest(id, &found, (Position::START, starting_after), &self.heir).await
+            }
+            Err(refusal) => Err(refusal),
+        };
         Some(rest.unwrap_or_else(|refusal| refusal.answer(Some(Dialect::Responses))))
     }
 }
@@ -168,6 +172,7 @@ impl Repeat {
             Some(Err(_)) => return Err(answers.refuse("unknown", UNKNOWN)),
             None => {
                 let name = request_name(&credential, head, body);
+                let name = name.ok_or_else(|| answers.refuse("unknown", NAMELESS))?;
                 answers.one_named(name, &credential).await?.ok_or_else(|| answers.refuse("unknown", UNKNOWN))?
             }
         };
@@ -193,7 +198,11 @@ impl Answers {
         let mut expired = None;
         let mut kept = None;
         for id in ids {
-            let Ok(found) = self.store.look_up(id).await else { continue };
+            let found = match self.store.look_up(id).await {
+                Ok(found) => found,
+                Err(StoreError::Unknown) => continue,
+                Err(error) => return Err(self.refused(&error)),
+            };
             if !credential.is_of(id, &found.opening.caller) {
                 continue;
             }
@@ -300,6 +309,11 @@ const UNKNOWN: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,
     "unknown_stream",
     "this proxy keeps no such answer for you: send the credential that the request had, or ask again",
+);
+const NAMELESS: Refusal = Refusal::new(
+    StatusCode::NOT_FOUND,
+    "unknown_stream",
+    "a request without a credential does not find its answer: name the answer in the header `x-restitch-stream`",
 );
 const EXPIRED: Refusal = Refusal::new(
     StatusCode::GONE,

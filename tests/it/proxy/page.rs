@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::raw::*;
 
-const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+pub(super) const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// Returns a proxy that keeps the texts of its last answers.
 async fn proxy(raw: &Raw, keeps: usize, limits: Limits) -> Server {
