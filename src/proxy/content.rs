@@ -29,58 +29,67 @@ impl Content {
 
     /// Logs a whole body.
     pub(super) fn log(&self, what: &'static str, call: u32, body: &[u8]) {
-        let mut lines = Lines::new(&self.keys);
-        lines.push(body, |from, text| write(what, Some(call), None, from, text));
+        let (mut lines, mut left) = (Lines::new(&self.keys), MOST);
+        lines.push(body, &mut left, |from, text| write(what, Some(call), None, from, text));
         lines.finish(|from, text| write(what, Some(call), None, from, text));
     }
 
     /// Returns a log of the answer's text as it comes.
     pub(super) fn answer(&self) -> AnswerLog {
-        AnswerLog { span: Span::current(), keys: self.keys.clone(), open: None, left: MOST }
+        AnswerLog { span: Span::current(), keys: self.keys.clone(), slots: Vec::new(), left: MOST, unlisted: 0 }
     }
 }
 
-/// Logs the text of an answer that is streamed.
+/// Logs the text of an answer that is streamed. Slots get their text in turn, a token each, so the text of each waits for its
+/// own lines: a key is found only in text that is together.
 #[derive(Debug)]
 pub(super) struct AnswerLog {
     /// That of the request.
     span: Span,
     keys: Vec<String>,
-    /// The slot that got text last.
-    open: Option<(Slot, Lines)>,
-    /// Bytes that may be logged of the slots to come.
+    slots: Vec<(Slot, Lines)>,
+    /// Bytes that may still be logged, of all slots together.
     left: usize,
+    /// Bytes of slots that are not logged.
+    unlisted: usize,
 }
 
 impl AnswerLog {
     pub(super) fn add(&mut self, changes: &Changes) {
         changes.each(|text| match text {
             Some((slot, text)) => self.text(slot, text),
-            None => self.end_slot(),
+            None => self.end(),
         });
     }
 
     fn text(&mut self, slot: Slot, text: &str) {
-        if self.open.as_ref().is_none_or(|(open, _)| *open != slot) {
-            self.end_slot();
-            self.open = Some((slot, Lines { most: self.left, ..Lines::new(&self.keys) }));
+        if !self.slots.iter().any(|(known, _)| *known == slot) {
+            if self.slots.len() >= MOST_SLOTS {
+                self.unlisted = self.unlisted.saturating_add(text.len());
+                return;
+            }
+            self.slots.push((slot, Lines::new(&self.keys)));
         }
-        if let Some((slot, lines)) = &mut self.open {
-            lines.push(text.as_bytes(), |from, text| write_slot(&self.span, *slot, from, text));
+        if let Some((slot, lines)) = self.slots.iter_mut().rfind(|(known, _)| *known == slot) {
+            lines.push(text.as_bytes(), &mut self.left, |from, text| write_slot(&self.span, *slot, from, text));
         }
     }
 
-    fn end_slot(&mut self) {
-        if let Some((slot, mut lines)) = self.open.take() {
+    /// Logs what waits: the answer has ended, or begins again.
+    fn end(&mut self) {
+        for (slot, mut lines) in self.slots.drain(..) {
             lines.finish(|from, text| write_slot(&self.span, slot, from, text));
-            self.left = self.left.saturating_sub(lines.taken);
+        }
+        let unlisted = std::mem::take(&mut self.unlisted);
+        if unlisted > 0 {
+            self.span.in_scope(|| write("answer", None, None, 0, Logged::LeftOut(unlisted)));
         }
     }
 }
 
 impl Drop for AnswerLog {
     fn drop(&mut self) {
-        self.end_slot();
+        self.end();
     }
 }
 
@@ -119,10 +128,8 @@ struct Lines {
     line: Vec<u8>,
     /// Bytes before the line.
     from: usize,
-    /// Bytes that came.
-    taken: usize,
-    /// The most bytes that are logged.
-    most: usize,
+    /// Bytes that are not logged.
+    left_out: usize,
 }
 
 /// What one line has.
@@ -136,17 +143,25 @@ enum Logged<'a> {
 impl Lines {
     fn new(keys: &[String]) -> Self {
         let redactors = keys.iter().map(|key| Redactor::new(key)).collect();
-        Self { redactors, line: Vec::new(), from: 0, taken: 0, most: MOST }
+        Self { redactors, line: Vec::new(), from: 0, left_out: 0 }
     }
 
-    fn push(&mut self, text: &[u8], mut write: impl FnMut(usize, Logged<'_>)) {
-        let room = self.most.saturating_sub(self.taken);
-        self.taken = self.taken.saturating_add(text.len());
-        let mut text = text.get(..room).unwrap_or(text).to_vec();
+    /// Takes text. `left`: bytes that may still be logged.
+    fn push(&mut self, text: &[u8], left: &mut usize, mut write: impl FnMut(usize, Logged<'_>)) {
+        let (mut logged, rest) = match text.split_at_checked(*left) {
+            Some((logged, rest)) => (logged.to_vec(), rest),
+            None => (text.to_vec(), Default::default()),
+        };
+        *left -= logged.len();
         for redactor in &mut self.redactors {
-            text = redactor.push(&text);
+            logged = redactor.push(&logged);
         }
-        self.line.extend_from_slice(&text);
+        self.line.extend_from_slice(&logged);
+        if !rest.is_empty() {
+            // What waits may be half of a key, and the other half is not looked at.
+            let waits = self.redactors.iter_mut().map(|redactor| redactor.finish().len()).sum::<usize>();
+            self.left_out = self.left_out.saturating_add(waits).saturating_add(rest.len());
+        }
         while self.line.len() > LINE {
             self.write(LINE, &mut write);
         }
@@ -162,8 +177,8 @@ impl Lines {
         while !self.line.is_empty() {
             self.write(LINE, &mut write);
         }
-        if let Some(left_out) = self.taken.checked_sub(self.most).filter(|bytes| *bytes > 0) {
-            write(self.from, Logged::LeftOut(left_out));
+        if self.left_out > 0 {
+            write(self.from, Logged::LeftOut(self.left_out));
         }
     }
 
@@ -184,3 +199,5 @@ impl Lines {
 const LINE: usize = 4 << 10;
 /// Bytes that are logged of one body, or of one answer.
 const MOST: usize = 64 << 10;
+/// Slots of an answer that are logged: parallel calls of tools seldom are more.
+const MOST_SLOTS: usize = 64;

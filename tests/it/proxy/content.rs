@@ -99,3 +99,43 @@ async fn keys_of_fallbacks_are_not_logged() {
     let all = log.0.lock().unwrap().clone();
     assert!(all.contains("text=\"[\\\"[key]\\\"]\"") && !all.contains("key-of-K"), "{all}");
 }
+
+/// Returns an event with text of one choice.
+fn chunk_of(choice: u32, text: &str) -> String {
+    let data = serde_json::json!({"id": "a", "choices": [{"index": choice, "delta": {"content": text}}]});
+    format!("data: {data}\n\n")
+}
+
+/// A model that echoes a key writes it token by token, and with several choices in turn.
+#[tokio::test]
+async fn keys_are_not_logged_in_pieces() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let tokens = ["[\"sk-", "secr", "et-1", "\"]"];
+    let choices = tokens.map(|token| chunk_of(0, token) + &chunk_of(1, token)).concat();
+    let raw = Raw::new(vec![stream(&(choices + "data: [DONE]\n\n"))]).await;
+    let proxy = raw.unbound(Limits::default()).log_content(true).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let asked = post(&ASK.replace("\"m\",", "\"m\",\"n\":2,"));
+    exchange(proxy.addr(), &asked.replace("host: h", "host: h\r\nauthorization: Bearer sk-secret-1")).await;
+    let all = lines(&log).join("\n");
+    for choice in [0, 1] {
+        assert!(all.contains(&format!("answer slot=text {choice} from=0 text=\"[\\\"[key]\\\"]\"")), "{all}");
+    }
+    assert!(!all.contains("secr") && !all.contains("et-1"), "{all}");
+}
+
+/// The most bytes that are logged may end in a key: half of it is left out, too, and counted.
+#[tokio::test]
+async fn half_a_key_is_not_logged_at_the_limit() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let text = format!("[\"{}sk-secret-1\"]", "x".repeat((64 << 10) - 2 - 7));
+    let raw = Raw::new(vec![stream(&(chunk(&text) + &finish("stop")))]).await;
+    let proxy = raw.unbound(Limits::default()).log_content(true).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let asked = post(ASK).replace("host: h", "host: h\r\nauthorization: Bearer sk-secret-1");
+    exchange(proxy.addr(), &asked).await;
+    let seen = lines(&log);
+    assert!(seen.iter().all(|line| !line.contains("sk-")), "{}", seen.last().unwrap());
+    // The key, a quote and a bracket.
+    assert!(seen.last().unwrap().contains("left_out=13"), "{}", seen.last().unwrap());
+}
