@@ -173,17 +173,22 @@ impl Answer {
     /// Adds changes of its texts.
     pub(super) fn add(&self, changes: &mut Changes) {
         let (false, Some(answers)) = (changes.is_empty(), self.answers.upgrade()) else { return };
+        let most = answers.most.of_answer;
+        let fits = self.texts().filter(|texts| texts.missing.is_none()).map(|texts| changes.fitting(texts.bytes, most));
+        // No room is made for text that is not kept.
+        let Some(fits) = fits else { return changes.clear() };
         let bytes = changes.bytes();
-        // Before the texts are locked: room is made by dropping those of other answers.
-        let has_room = answers.reserve(bytes, self);
-        let Some(mut texts) = self.texts() else { return answers.release(if has_room { bytes } else { 0 }) };
+        // Without the lock of its texts: room is made by dropping those of other answers.
+        let has_room = answers.reserve(fits, self);
+        let reserved = if has_room { fits } else { 0 };
+        let Some(mut texts) = self.texts() else { return answers.release(reserved) };
         if !has_room {
             texts.missing.get_or_insert("max_page_bytes");
         }
-        let freed = changes.apply(&mut texts, answers.most.of_answer);
+        let freed = changes.apply(&mut texts, most);
         drop(texts);
-        // What had no room was not counted.
-        answers.release(if has_room { freed } else { freed.saturating_sub(bytes) });
+        // What was not reserved was not counted.
+        answers.release(freed.saturating_sub(bytes - reserved));
     }
 
     /// Adds the texts of a whole body.

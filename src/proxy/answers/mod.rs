@@ -115,9 +115,12 @@ impl Answers {
         (list, count)
     }
 
-    /// Makes room for bytes of an answer's text, which is not locked. The oldest texts of others are dropped for them. Returns
-    /// whether there is room.
+    /// Makes room for bytes of an answer's text, which is not locked. The oldest texts of others are dropped for them, unless
+    /// there is not enough room for these bytes alone. Returns whether there is room.
     fn reserve(&self, bytes: usize, answer: &Answer) -> bool {
+        if bytes > self.most.of_all {
+            return false;
+        }
         loop {
             let kept = self.kept.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
             if kept <= self.most.of_all {

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::session::{ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent};
-use crate::splice::candidate::{AttemptStatus, Candidate};
+use crate::provider::Finish;
+use crate::proxy::metrics::OTHER;
+use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent};
+use crate::splice::candidate::{AttemptStatus, Candidate, RejectReason};
 
 /// Returns a step as JSON. `shows`: with what quotes a document or an upstream. `None`: it says nothing that others do not.
 pub(super) fn of(event: &SessionEvent, shows: bool) -> Option<Value> {
     Some(match event {
         SessionEvent::Cut { call, end, offset, path } => json!({
-            "step": "cut", "call": call, "end": end_name(end.as_str()), "cause": end.cause().map(CutCause::as_str),
+            "step": "cut", "call": call, "end": end_name(end, shows), "cause": end.cause().map(CutCause::as_str),
             "offset": offset, "path": shows.then(|| shortened(path)),
         }),
         SessionEvent::Requested { call, mode, anchor, at: _ } => json!({
@@ -22,7 +24,7 @@ pub(super) fn of(event: &SessionEvent, shows: bool) -> Option<Value> {
             "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "pending": seam.pending,
             "posterior": seam.posterior, "ambiguous": seam.ambiguous, "early_end": seam.early_end,
             "gap_ms": milliseconds(*elapsed),
-            "candidates": candidates.iter().take(MOST_CANDIDATES).map(candidate).collect::<Vec<_>>(),
+            "candidates": candidates.iter().take(MOST_CANDIDATES).map(|one| candidate(one, shows)).collect::<Vec<_>>(),
             "unlisted_candidates": candidates.len().saturating_sub(MOST_CANDIDATES),
         }),
         SessionEvent::Repaired { call, repair } => json!({
@@ -51,7 +53,7 @@ pub(super) fn report_of(outcome: &Outcome, shows: bool) -> Value {
     report
 }
 
-fn candidate(candidate: &Candidate) -> Value {
+fn candidate(candidate: &Candidate, shows: bool) -> Value {
     let evidence = &candidate.evidence;
     json!({
         "alignment": candidate.alignment.as_str(), "start": candidate.start.as_str(), "from": candidate.from,
@@ -59,15 +61,20 @@ fn candidate(candidate: &Candidate) -> Value {
         "surprise": evidence.surprise, "misfit": evidence.misfit, "posterior": candidate.posterior,
         "status": candidate.status.as_str(),
         "reason": match candidate.status {
+            // The grammar's reason has a byte of the text.
+            AttemptStatus::Rejected { reason: RejectReason::Grammar(_), .. } if !shows => Some("the grammar".to_owned()),
             AttemptStatus::Rejected { reason, .. } => Some(reason.to_string()),
             _ => None,
         },
     })
 }
 
-/// A finish reason that is not known is the upstream's own word.
-fn end_name(name: &str) -> String {
-    shortened(name)
+/// Returns how a call ended. A finish reason that is not known is the upstream's own text.
+fn end_name(end: &CallEnd, shows: bool) -> String {
+    match end {
+        CallEnd::Finished(Finish::Other(_)) if !shows => OTHER.to_owned(),
+        end => shortened(end.as_str()),
+    }
 }
 
 /// Returns why a call failed, in one word.

@@ -296,6 +296,25 @@ impl Changes {
         self.text.len()
     }
 
+    /// Returns how many bytes of text [`apply`](Self::apply) keeps at most of these, where `kept` bytes are kept already.
+    pub(super) fn fitting(&self, kept: usize, most: usize) -> usize {
+        let (mut kept, mut start, mut fitting) = (kept, 0, 0);
+        for change in &self.list {
+            match change {
+                Change::Text { end, .. } => {
+                    let bytes = end - start;
+                    if kept.saturating_add(bytes) > most {
+                        break;
+                    }
+                    (kept, start, fitting) = (kept + bytes, *end, fitting + bytes);
+                }
+                Change::Restart => kept = 0,
+                Change::Unread => break,
+            }
+        }
+        fitting
+    }
+
     /// Applies all changes and forgets them, with at most `most` bytes of text. Returns how many bytes fewer are kept than
     /// before and these together.
     pub(super) fn apply(&mut self, texts: &mut Texts, most: usize) -> usize {

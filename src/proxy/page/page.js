@@ -148,7 +148,7 @@ function open(id) {
   byId("answer").hidden = id === null;
   if (id === null) return drawList();
   opened = { id, facts: null, slots: [], source: null, timer: null, sure: null };
-  byId("name").textContent = id;
+  byId("name").textContent = visible(id);
   byId("note").hidden = true;
   for (const part of ["facts", "calls", "texts", "place", "views"]) byId(part).replaceChildren();
   byId("stop").hidden = true;
@@ -408,7 +408,7 @@ function say(step) {
       if (step.error) return ["no answer:", step.error];
       return step.status === 200 ? null : ["refused:", "status " + step.status];
     case "cut":
-      return ["cut:", (step.cause || step.end) + ", byte " + step.offset + at];
+      return ["cut:", (step.cause || visible(step.end)) + ", byte " + step.offset + at];
     case "joined":
       return ["joined", "by " + step.alignment + " at byte " + step.offset + at + ", " + percent(step.posterior) + " sure, after " +
         time(step.gap_ms) + (step.ambiguous ? ", ambiguous" : "") + (step.early_end ? ", may end early" : "")];
@@ -449,7 +449,7 @@ function drawScores(step, key, open) {
   for (const one of step.candidates) {
     const row = make("tr", one.status);
     const bits = (value) => value.toFixed(1);
-    for (const text of [one.start, one.reason || one.status, one.alignment, one.overlap + " B", percent(one.posterior),
+    for (const text of [one.start, visible(one.reason || one.status), one.alignment, one.overlap + " B", percent(one.posterior),
       bits(one.score), bits(one.prior), bits(one.surprise), bits(one.misfit)]) row.append(make("td", "", text));
     body.append(row);
   }

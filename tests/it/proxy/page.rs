@@ -98,6 +98,37 @@ async fn facts_are_shown_and_no_text_by_default() {
     }
 }
 
+/// What an upstream calls the end of an answer is its own text, and a byte that the grammar refuses is the model's.
+#[tokio::test]
+async fn words_of_an_upstream_are_no_facts() {
+    let calls = || {
+        vec![
+            stream(&(chunk("{\"a\": [1, 2") + &finish("length"))),
+            stream(&(chunk("§ no JSON §") + &finish("length"))),
+            stream(&(chunk("{\"a\": [1, 2, 3") + &finish("secret words"))),
+        ]
+    };
+    for keeps in [0, 1] {
+        let raw = Raw::new(calls()).await;
+        let proxy = proxy(&raw, keeps, Limits::default()).await;
+        exchange(proxy.addr(), &asked_as("mine", ASK)).await;
+        wait_for(&proxy, |answer| answer["phase"] == "ended").await;
+        let report = json_of(&proxy, "/answers/mine").await;
+        let steps = report["steps"].as_array().unwrap();
+        let last = steps.iter().rfind(|step| step["step"] == "cut").unwrap();
+        assert_eq!(last["end"], if keeps > 0 { "secret words" } else { "other" }, "{report}");
+        let reasons: Vec<_> = steps
+            .iter()
+            .filter_map(|step| step["candidates"].as_array())
+            .flatten()
+            .filter_map(|candidate| candidate["reason"].as_str())
+            .collect();
+        assert!(!reasons.is_empty(), "{report}");
+        let quotes = |reason: &str| reason.contains('`') || reason.contains("0x");
+        assert_eq!(reasons.iter().any(|reason| quotes(reason)), keeps > 0, "{reasons:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_text_is_shown_with_its_seams_and_scores() {
     let raw = cut_and_joined().await;
@@ -295,7 +326,10 @@ async fn an_answer_is_stopped_wherever_it_waits() {
 async fn texts_are_bounded() {
     let answer = |text: &str| stream(&(chunk(text) + &finish("stop")));
     let long = format!("[\"{}\"]", "x".repeat(60));
-    let raw = Raw::new([&long[..], "[1]", "[2]", "[3]", &long].map(answer).to_vec()).await;
+    let mut answers = [&long[..], "[1]", "[2]", "[3]"].map(answer).to_vec();
+    // More comes after the text is no longer kept.
+    answers.push(stream(&(chunk(&long) + &chunk("more") + &finish("stop"))));
+    let raw = Raw::new(answers).await;
     let mut limits = Limits::default();
     (limits.server.max_page_answer_bytes, limits.server.max_page_bytes) = (40, 6);
     let proxy = proxy(&raw, 3, limits).await;
@@ -309,8 +343,8 @@ async fn texts_are_bounded() {
         let limit = answer.lines().find_map(|line| line.strip_prefix("x-restitch-limit: ")).unwrap_or_default();
         kept.push((id, body_of(&answer).0.starts_with('['), limit.to_owned()));
     }
-    // The first is longer than may be kept. The other texts were dropped: for a fourth, for room, and in vain for the last.
-    let expected = [("long", false), ("one", false), ("two", false), ("three", false), ("long2", false)];
+    // Two are longer than may be kept, and take no room from others. One text was dropped for a fourth, and one for room.
+    let expected = [("long", false), ("one", false), ("two", true), ("three", true), ("long2", false)];
     assert_eq!(kept.iter().map(|(id, has, _)| (*id, *has)).collect::<Vec<_>>(), expected, "{kept:?}");
 }
 

@@ -103,6 +103,22 @@ async fn a_hostile_answer_stays_text() {
     browser.end().await;
 }
 
+/// An upstream names the end of its answer as it likes.
+#[tokio::test]
+async fn a_hostile_end_stays_text() {
+    let Some(browser) = Browser::start().await else { return };
+    let raw =
+        Raw::new(vec![stream(&(chunk("[1, 2") + &finish("length"))), stream(&(chunk("[1, 2, 3") + &finish(HOSTILE)))])
+            .await;
+    let proxy = proxy(&raw, 1, Limits::default()).await;
+    exchange(proxy.addr(), &asked_as("mine", ASK)).await;
+    browser.open(&format!("http://{}/#mine", proxy.admin_addr().unwrap())).await;
+    browser.wait("document.getElementById('calls').textContent.includes('<img src=x')").await;
+    let said = browser.run("return document.getElementById('calls').textContent").await;
+    assert!(said.as_str().unwrap().contains("⟦202E⟧⟦2066⟧⟦200B⟧⟦0000⟧⟦007F⟧&lt;"), "{said}");
+    browser.end().await;
+}
+
 /// Nothing of the page is wider than a phone, in both colors.
 #[tokio::test]
 async fn the_page_fits_a_phone() {
