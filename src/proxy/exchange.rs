@@ -86,7 +86,7 @@ impl Exchange {
             facts: Mutex::default(),
             metrics: shared.metrics.clone(),
             answers: shared.answers.clone(),
-            parent: shared.otlp.as_ref().map(|otlp| otlp.parent(headers)),
+            parent: shared.otlp.as_ref().and_then(|otlp| otlp.parent(headers)),
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::metrics::{
     Cut, Ended, EndedAnswer, FurtherCall, Joined, Metrics, OTHER, Operation, TokenUse, Usage, provider_name,
 };
-use super::otlp::{AnswerSpan, CallSpan, Otlp, Parent};
+use super::otlp::{AnswerSpan, CallSpan, Parent};
 use crate::client::Upstream;
 use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
@@ -113,10 +113,9 @@ impl Measured {
         let name = metrics.models.named(model);
         let model = metrics.models.label(&name);
         metrics.answers.running.inc();
-        let (otlp, call, tokens, slot) = (metrics.otlp.clone(), None, Some(0), None);
+        let (call, tokens, slot) = (None, Some(0), None);
         let mut measured = Self { metrics, dialect, is_stream, provider, name, model, call, tokens, slot, span: None };
-        let begin = |(otlp, parent): (Otlp, _)| otlp.begin_answer(parent, &measured.asked(), dialect.as_str());
-        measured.span = otlp.zip(parent).map(begin);
+        measured.span = parent.map(|parent| parent.begin_answer(&measured.asked(), dialect.as_str()));
         measured
     }
 

@@ -26,8 +26,6 @@ pub(super) struct Metrics {
     pub(super) answers: Answers,
     pub(super) seams: Seams,
     pub(super) requests: Requests,
-    /// Where spans are pushed, too.
-    pub(super) otlp: Option<Otlp>,
     pub(super) resumes: Counters<Resume>,
 }
 
@@ -45,8 +43,7 @@ impl Metrics {
             unit: Scale::Of("{request}"),
             help: "Requests for the rest of a kept answer",
         });
-        let (models, otlp) = (Models::new(max_models), otlp.cloned());
-        Self { requests, registry, models, calls, answers, seams, resumes, otlp }
+        Self { requests, registry, models: Models::new(max_models), calls, answers, seams, resumes }
     }
 
     /// Returns all samples as text.

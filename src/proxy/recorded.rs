@@ -89,28 +89,28 @@ impl Sinks<'_> {
     ) -> Histograms<L> {
         let family = Family::new_with_constructor(new);
         self.register(name, family.clone());
-        let pushed = self.otlp.map(|otlp| otlp.histogram(name.otlp, name.unit.otlp(), name.help, boundaries));
+        let pushed = self.otlp.and_then(|otlp| otlp.histogram(name.otlp, name.unit.otlp(), name.help, boundaries));
         Histograms { family, pushed }
     }
 
     pub(super) fn counters<L: LabelSet>(&mut self, name: Name) -> Counters<L> {
         let family = Family::default();
         self.register(name, family.clone());
-        let pushed = self.otlp.map(|otlp| otlp.counter(name.otlp, name.unit.otlp(), name.help));
+        let pushed = self.otlp.and_then(|otlp| otlp.counter(name.otlp, name.unit.otlp(), name.help));
         Counters { family, pushed }
     }
 
     pub(super) fn histogram(&mut self, name: Name, boundaries: &'static [f64]) -> One {
         let histogram = Histogram::new(boundaries.iter().copied());
         self.register(name, histogram.clone());
-        let pushed = self.otlp.map(|otlp| otlp.histogram(name.otlp, name.unit.otlp(), name.help, boundaries));
+        let pushed = self.otlp.and_then(|otlp| otlp.histogram(name.otlp, name.unit.otlp(), name.help, boundaries));
         One { histogram, pushed }
     }
 
     pub(super) fn level(&mut self, name: Name) -> Level {
         let gauge = Gauge::default();
         self.register(name, gauge.clone());
-        let pushed = self.otlp.map(|otlp| otlp.up_down_counter(name.otlp, name.unit.otlp(), name.help));
+        let pushed = self.otlp.and_then(|otlp| otlp.up_down_counter(name.otlp, name.unit.otlp(), name.help));
         Level { gauge, pushed }
     }
 }

@@ -15,19 +15,21 @@ use tokio::time::timeout;
 
 use crate::client::{Body, Client, Upstream};
 
-/// Sends requests from any thread, in the runtime in which it was made.
+/// Sends the requests of one signal from any thread, in the runtime in which it was made.
 #[derive(Clone)]
 pub(super) struct CollectorClient {
+    /// What the requests bring.
+    signal: &'static str,
     runtime: Handle,
-    /// A client for each origin: traces and metrics may have collectors of their own.
+    /// A client for each origin.
     clients: Arc<Mutex<HashMap<String, Client>>>,
     /// The last request has failed. Each outage is told once.
     is_failing: Arc<AtomicBool>,
 }
 
 impl CollectorClient {
-    pub(super) fn new() -> Self {
-        Self { runtime: Handle::current(), clients: Arc::default(), is_failing: Arc::default() }
+    pub(super) fn new(signal: &'static str) -> Self {
+        Self { signal, runtime: Handle::current(), clients: Arc::default(), is_failing: Arc::default() }
     }
 
     /// Tells the operator that the collector takes nothing, or that it does again.
@@ -38,9 +40,10 @@ impl CollectorClient {
             Err(error) => Some(error.to_string()),
         };
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
+        let signal = self.signal;
         match failure {
-            Some(error) if !was_failing => tracing::warn!(error, "the collector does not take spans or metrics"),
-            None if was_failing => tracing::info!("the collector takes spans and metrics again"),
+            Some(error) if !was_failing => tracing::warn!(error, "the collector does not take {signal}"),
+            None if was_failing => tracing::info!("the collector takes {signal} again"),
             _ => {}
         }
     }

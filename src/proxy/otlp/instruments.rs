@@ -35,6 +35,7 @@ impl UpDownCounter {
     }
 }
 
+/// Instruments. `None`: no metrics are pushed.
 impl Otlp {
     pub(in super::super) fn histogram(
         &self,
@@ -42,13 +43,18 @@ impl Otlp {
         unit: &'static str,
         help: &'static str,
         boundaries: &[f64],
-    ) -> Histogram {
-        let histogram = self.0.meter.f64_histogram(name).with_description(help).with_boundaries(boundaries.to_vec());
-        Histogram(histogram.with_unit(unit).build())
+    ) -> Option<Histogram> {
+        let histogram = self.meter()?.f64_histogram(name).with_description(help).with_boundaries(boundaries.to_vec());
+        Some(Histogram(histogram.with_unit(unit).build()))
     }
 
-    pub(in super::super) fn counter(&self, name: &'static str, unit: &'static str, help: &'static str) -> Counter {
-        Counter(self.0.meter.u64_counter(name).with_description(help).with_unit(unit).build())
+    pub(in super::super) fn counter(
+        &self,
+        name: &'static str,
+        unit: &'static str,
+        help: &'static str,
+    ) -> Option<Counter> {
+        Some(Counter(self.meter()?.u64_counter(name).with_description(help).with_unit(unit).build()))
     }
 
     pub(in super::super) fn up_down_counter(
@@ -56,8 +62,12 @@ impl Otlp {
         name: &'static str,
         unit: &'static str,
         help: &'static str,
-    ) -> UpDownCounter {
-        UpDownCounter(self.0.meter.i64_up_down_counter(name).with_description(help).with_unit(unit).build())
+    ) -> Option<UpDownCounter> {
+        Some(UpDownCounter(self.meter()?.i64_up_down_counter(name).with_description(help).with_unit(unit).build()))
+    }
+
+    fn meter(&self) -> Option<&metrics::Meter> {
+        self.0.metrics.as_ref().map(|metrics| &metrics.meter)
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use opentelemetry::InstrumentationScope;
 use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{MetricExporter, SpanExporter, WithHttpConfig};
+use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
@@ -24,54 +24,54 @@ pub(super) use span::{AnswerSpan, CallSpan, Parent};
 
 /// What is pushed to a collector. Clones push to the same.
 #[derive(Clone, Debug)]
-pub struct Otlp(Arc<Providers>);
+pub struct Otlp(Arc<Signals>);
+
+/// The signals whose collector is known.
+#[derive(Debug)]
+struct Signals {
+    traces: Option<Traces>,
+    metrics: Option<Metrics>,
+}
 
 #[derive(Debug)]
-struct Providers {
-    traces: SdkTracerProvider,
-    metrics: SdkMeterProvider,
+struct Traces {
+    provider: SdkTracerProvider,
     tracer: SdkTracer,
+}
+
+#[derive(Debug)]
+struct Metrics {
+    provider: SdkMeterProvider,
     meter: Meter,
 }
 
 impl Otlp {
-    /// Returns what pushes to the collector that the environment names: `OTEL_EXPORTER_OTLP_ENDPOINT`, or the variable of traces or
-    /// of metrics. `None`: it names none, or `OTEL_SDK_DISABLED` is `true`. Called inside of a runtime, which sends the requests.
+    /// Returns what pushes to the collector that the environment names: `OTEL_EXPORTER_OTLP_ENDPOINT` for traces and metrics, or
+    /// the variable of each for it alone. `None`: it names none, or `OTEL_SDK_DISABLED` is `true`. Called inside of a runtime,
+    /// which sends the requests.
     ///
     /// # Errors
     /// A variable has a value that is not valid.
-    #[expect(clippy::disallowed_methods, reason = "the variables of OpenTelemetry are those of the process")]
     pub fn from_environment() -> Result<Option<Self>, String> {
-        let is_set = |name: &&str| std::env::var(name).is_ok_and(|value| !value.is_empty());
-        let is_disabled = std::env::var("OTEL_SDK_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
-        if is_disabled || !ENDPOINTS.iter().any(is_set) {
-            return Ok(None);
-        }
-        let client = CollectorClient::new();
-        let spans = SpanExporter::builder().with_http().with_http_client(client.clone()).build();
-        let metrics = MetricExporter::builder().with_http().with_http_client(client).build();
-        let spans = spans.map_err(|error| error.to_string())?;
-        let metrics = metrics.map_err(|error| error.to_string())?;
-        let resource = Resource::builder().with_attributes(
-            std::env::var("OTEL_SERVICE_NAME")
-                .is_err()
-                .then(|| opentelemetry::KeyValue::new("service.name", env!("CARGO_PKG_NAME"))),
-        );
+        let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        // Without an address the exporter of a signal would push to this machine.
+        let is_named = |own: &str| !is_disabled && (variable(ENDPOINT).is_some() || variable(own).is_some());
+        let own_name = || opentelemetry::KeyValue::new("service.name", env!("CARGO_PKG_NAME"));
+        let resource = Resource::builder().with_attributes(variable("OTEL_SERVICE_NAME").is_none().then(own_name));
         let resource = resource.build();
-        let traces = SdkTracerProvider::builder().with_batch_exporter(spans).with_resource(resource.clone()).build();
-        let metrics = SdkMeterProvider::builder().with_periodic_exporter(metrics).with_resource(resource).build();
-        let scope =
-            InstrumentationScope::builder(env!("CARGO_PKG_NAME")).with_version(env!("CARGO_PKG_VERSION")).build();
-        let (tracer, meter) = (traces.tracer_with_scope(scope.clone()), metrics.meter_with_scope(scope));
-        Ok(Some(Self(Arc::new(Providers { traces, metrics, tracer, meter }))))
+        let traces = is_named(TRACES_ENDPOINT).then(|| Traces::new(&resource)).transpose()?;
+        let metrics = is_named(METRICS_ENDPOINT).then(|| Metrics::new(&resource)).transpose()?;
+        let is_off = traces.is_none() && metrics.is_none();
+        Ok((!is_off).then(|| Self(Arc::new(Signals { traces, metrics }))))
     }
 
     /// Sends what waits, for a limited time, and nothing afterwards.
     pub async fn finish(self) {
-        let Self(providers) = self;
+        let Self(signals) = self;
         let both = tokio::task::spawn_blocking(move || {
-            let traces = providers.traces.shutdown_with_timeout(FLUSH);
-            traces.and(providers.metrics.shutdown_with_timeout(FLUSH))
+            let traces = signals.traces.as_ref().map(|traces| traces.provider.shutdown_with_timeout(FLUSH));
+            let metrics = signals.metrics.as_ref().map(|metrics| metrics.provider.shutdown_with_timeout(FLUSH));
+            traces.unwrap_or(Ok(())).and(metrics.unwrap_or(Ok(())))
         });
         if let Ok(Err(error)) = both.await {
             tracing::warn!(%error, "not all spans and metrics have reached the collector");
@@ -79,8 +79,55 @@ impl Otlp {
     }
 }
 
-/// The variables that name a collector.
-const ENDPOINTS: [&str; 3] =
-    ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"];
+impl Traces {
+    fn new(resource: &Resource) -> Result<Self, String> {
+        let client = CollectorClient::new("spans");
+        let protocol = protocol("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")?;
+        let exporter = SpanExporter::builder().with_http().with_http_client(client).with_protocol(protocol).build();
+        let exporter = exporter.map_err(|error| error.to_string())?;
+        let provider =
+            SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.clone()).build();
+        let tracer = provider.tracer_with_scope(scope());
+        Ok(Self { provider, tracer })
+    }
+}
+
+impl Metrics {
+    fn new(resource: &Resource) -> Result<Self, String> {
+        let client = CollectorClient::new("metrics");
+        let protocol = protocol("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL")?;
+        let exporter = MetricExporter::builder().with_http().with_http_client(client).with_protocol(protocol).build();
+        let exporter = exporter.map_err(|error| error.to_string())?;
+        let provider =
+            SdkMeterProvider::builder().with_periodic_exporter(exporter).with_resource(resource.clone()).build();
+        let meter = provider.meter_with_scope(scope());
+        Ok(Self { provider, meter })
+    }
+}
+
+fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder(env!("CARGO_PKG_NAME")).with_version(env!("CARGO_PKG_VERSION")).build()
+}
+
+/// Returns how a signal is written. `own`: its variable. The SDK's default depends on its features, and is not the standard's.
+fn protocol(own: &str) -> Result<Protocol, String> {
+    let named = [own, "OTEL_EXPORTER_OTLP_PROTOCOL"].into_iter().find_map(|name| Some((name, variable(name)?)));
+    match named.as_ref().map(|(name, value)| (*name, value.as_str())) {
+        None | Some((_, "http/protobuf")) => Ok(Protocol::HttpBinary),
+        Some((_, "http/json")) => Ok(Protocol::HttpJson),
+        Some((name, other)) => Err(format!("{name}: `{other}` is neither `http/protobuf` nor `http/json`")),
+    }
+}
+
+/// Returns the value of a variable. An empty one is as if it were not set.
+#[expect(clippy::disallowed_methods, reason = "the variables of OpenTelemetry are those of the process")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The variables that name a collector: for both signals, and for one.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
 /// How long the last spans, and the last metrics, may take at the end.
 const FLUSH: Duration = Duration::from_secs(3);

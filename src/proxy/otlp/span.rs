@@ -6,41 +6,46 @@ use opentelemetry::trace::{Span as _, SpanBuilder, SpanKind, Status, TraceContex
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_http::{HeaderExtractor, HeaderInjector};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::Span;
+use opentelemetry_sdk::trace::{SdkTracer, Span};
 
 use super::Otlp;
 use crate::client::Upstream;
 use crate::proxy::metrics::Operation;
 use crate::session::SessionEvent;
 
-/// The context that a request names by `traceparent` and `tracestate` ([W3C Trace Context](https://www.w3.org/TR/trace-context/)).
+/// The context that a request names by `traceparent` and `tracestate` ([W3C Trace Context](https://www.w3.org/TR/trace-context/)),
+/// and what makes the spans below it.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Parent(Context);
+pub(in super::super) struct Parent {
+    context: Context,
+    tracer: SdkTracer,
+}
 
 impl Otlp {
-    pub(in super::super) fn parent(&self, headers: &HeaderMap) -> Parent {
-        Parent(TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(headers)))
+    /// Returns the context of a request. `None`: no spans are pushed.
+    pub(in super::super) fn parent(&self, headers: &HeaderMap) -> Option<Parent> {
+        let tracer = self.0.traces.as_ref()?.tracer.clone();
+        let extractor = HeaderExtractor(headers);
+        let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &extractor);
+        Some(Parent { context, tracer })
     }
+}
 
+impl Parent {
     /// Begins the span of an answer.
-    pub(in super::super) fn begin_answer(
-        &self,
-        parent: &Parent,
-        operation: &Operation,
-        wire: &'static str,
-    ) -> AnswerSpan {
+    pub(in super::super) fn begin_answer(&self, operation: &Operation, wire: &'static str) -> AnswerSpan {
         let attributes = of(operation).chain([KeyValue::new("restitch.wire", wire)]);
         let span = name(operation).with_kind(SpanKind::Server).with_attributes(attributes);
-        let span = span.start_with_context(&self.0.tracer, &parent.0);
+        let span = span.start_with_context(&self.tracer, &self.context);
         let context = Context::new().with_remote_span_context(span.span_context().clone());
-        AnswerSpan { otlp: self.clone(), span, context, cuts: 0, seams: 0 }
+        AnswerSpan { tracer: self.tracer.clone(), span, context, cuts: 0, seams: 0 }
     }
 }
 
 /// The span of an answer. It ends with the value.
 #[derive(Debug)]
 pub(in super::super) struct AnswerSpan {
-    otlp: Otlp,
+    tracer: SdkTracer,
     span: Span,
     /// That of the spans below it.
     context: Context,
@@ -59,7 +64,7 @@ impl AnswerSpan {
         let address = KeyValue::new("server.address", upstream.host().to_owned());
         let attributes = of(operation).chain([address, KeyValue::new("restitch.way", way)]);
         let span = name(operation).with_kind(SpanKind::Client).with_attributes(attributes);
-        CallSpan(span.start_with_context(&self.otlp.0.tracer, &self.context))
+        CallSpan(span.start_with_context(&self.tracer, &self.context))
     }
 
     /// Notes a step of the loop.

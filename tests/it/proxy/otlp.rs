@@ -190,6 +190,110 @@ async fn a_collector_that_is_down_breaks_no_answer() {
     }
 }
 
+/// A variable of one signal names no collector for the other.
+#[tokio::test]
+async fn one_signal_alone_is_pushed() {
+    for (variable, path) in
+        [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/spans"), ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/numbers")]
+    {
+        let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+        let collector = collector().await;
+        let endpoint = format!("http://{}{path}", collector.addr);
+        let proxy = Program::start(raw.addr, &[(variable, &endpoint)]).await;
+        exchange(proxy.addr, &ask()).await;
+        let (status, said) = proxy.end().await;
+        assert!(status.success() && !said.contains("WARN"), "{variable}: {said}");
+        let requests = collector.requests.lock().unwrap().clone();
+        let is_of_path = |request: &String| request.starts_with(&format!("POST {path} HTTP/1.1"));
+        assert!(!requests.is_empty() && requests.iter().all(is_of_path), "{variable}: {requests:?}");
+        // The upstream is told of a span only where spans are pushed.
+        let is_own = !raw.request(0).contains(&format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01"));
+        assert_eq!(is_own, path == "/spans", "{}", raw.request(0));
+    }
+}
+
+/// A collector that takes metrics does not make one whole that takes no spans.
+#[tokio::test]
+async fn each_signal_tells_its_own_outage() {
+    let no = "HTTP/1.1 503 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let (spans, metrics) = (Raw::new(vec![vec![send(no)]; 100]).await, collector().await);
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let (to_spans, to_metrics) = (format!("http://{}", spans.addr), format!("http://{}", metrics.addr));
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &to_spans[..]),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &to_metrics[..]),
+    ];
+    let proxy = Program::start(raw.addr, &variables).await;
+    exchange(proxy.addr, &ask()).await;
+    let (_, said) = proxy.end().await;
+    assert!(spans.state.borrow().requests > 0 && metrics.state.borrow().requests > 0, "{said}");
+    assert!(said.contains("the collector does not take spans"), "{said}");
+    assert!(!said.contains("again") && !said.contains("does not take metrics"), "{said}");
+}
+
+/// Returns the fields of a message of protobuf that have bytes, by their numbers
+/// (<https://protobuf.dev/programming-guides/encoding/>).
+fn fields(message: &[u8], number: u64) -> Vec<&[u8]> {
+    let (mut rest, mut found) = (message, Vec::new());
+    let varint = |rest: &mut &[u8]| {
+        let length = rest.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
+        let (bytes, after) = rest.split_at(length);
+        *rest = after;
+        bytes.iter().rev().fold(0_u64, |value, byte| value << 7 | u64::from(byte & 0x7f))
+    };
+    while !rest.is_empty() {
+        let key = varint(&mut rest);
+        let length = match key & 7 {
+            0 => {
+                varint(&mut rest);
+                continue;
+            }
+            1 => 8,
+            2 => varint(&mut rest) as usize,
+            5 => 4,
+            other => panic!("protobuf has no wire type {other}"),
+        };
+        let (bytes, after) = rest.split_at(length);
+        rest = after;
+        if (key >> 3, key & 7) == (number, 2) {
+            found.push(bytes);
+        }
+    }
+    found
+}
+
+/// Returns the names of spans or metrics in a request of OTLP: resources, scopes, and what they have.
+fn names(body: &[u8], name: u64) -> Vec<String> {
+    let scopes = fields(body, 1).into_iter().flat_map(|resource| fields(resource, 2));
+    let named = scopes.flat_map(|scope| fields(scope, 2)).flat_map(|one| fields(one, name));
+    named.map(|name| String::from_utf8(name.to_vec()).unwrap()).collect()
+}
+
+/// The default protocol, which collectors get.
+#[tokio::test]
+async fn what_is_pushed_is_protobuf() {
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let collector = collector().await;
+    let endpoint = format!("http://{}", collector.addr);
+    let proxy = Program::start(raw.addr, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).await;
+    exchange(proxy.addr, &ask()).await;
+    assert!(proxy.end().await.0.success());
+    let (mut spans, mut metrics) = (Vec::new(), Vec::new());
+    for request in collector.bytes.lock().unwrap().iter() {
+        let at = request.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+        let (head, body) = (String::from_utf8_lossy(&request[..at]), &request[at + 4..]);
+        assert!(head.contains("content-type: application/x-protobuf"), "{head}");
+        match head.split(' ').nth(1) {
+            Some("/v1/traces") => spans.extend(names(body, 5)),
+            Some("/v1/metrics") => metrics.extend(names(body, 1)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(spans, ["chat m"; 2]);
+    let has = |name: &str| metrics.iter().any(|metric| metric == name);
+    assert!(has("gen_ai.client.operation.duration") && has("restitch.answers"), "{metrics:?}");
+}
+
 #[tokio::test]
 async fn nothing_is_pushed_unless_a_collector_is_named() {
     let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;

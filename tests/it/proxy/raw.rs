@@ -36,6 +36,8 @@ pub(super) fn send(bytes: impl Into<Vec<u8>>) -> Piece {
 pub(super) struct Raw {
     pub(super) addr: SocketAddr,
     pub(super) requests: Arc<Mutex<Vec<String>>>,
+    /// The same requests, also where they are not UTF-8.
+    pub(super) bytes: Arc<Mutex<Vec<Vec<u8>>>>,
     /// Bytes written so far, requests received, connections that the peer has closed.
     pub(super) state: watch::Receiver<State>,
     task: JoinHandle<()>,
@@ -65,17 +67,18 @@ impl Raw {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (tell, state) = watch::channel(State::default());
         let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
-        let seen = Arc::clone(&requests);
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let seen = (Arc::clone(&requests), Arc::clone(&bytes));
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (answers, seen, tell) = (Arc::clone(&answers), Arc::clone(&seen), tell.clone());
+                let (answers, seen, tell) = (Arc::clone(&answers), seen.clone(), tell.clone());
                 connections.spawn(async move {
                     let _ = answer(stream, &answers, &seen, &tell).await;
                 });
             }
         });
-        Self { addr, requests, state, task }
+        Self { addr, requests, bytes, state, task }
     }
 
     pub(super) async fn proxy(&self, limits: Limits) -> proxy::Server {
@@ -101,7 +104,7 @@ impl Raw {
 async fn answer(
     mut stream: TcpStream,
     answers: &Mutex<VecDeque<Vec<Piece>>>,
-    seen: &Mutex<Vec<String>>,
+    (texts, requests): &(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Vec<u8>>>>),
     tell: &watch::Sender<State>,
 ) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
@@ -111,7 +114,8 @@ async fn answer(
             return Ok(());
         }
     }
-    seen.lock().unwrap().push(String::from_utf8_lossy(&bytes).into_owned());
+    texts.lock().unwrap().push(String::from_utf8_lossy(&bytes).into_owned());
+    requests.lock().unwrap().push(bytes);
     let pieces = answers.lock().unwrap().pop_front().unwrap_or_default();
     tell.send_modify(|state| state.requests += 1);
     for piece in pieces {
