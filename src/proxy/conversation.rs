@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyStream;
 
@@ -19,6 +19,7 @@ use super::exchange::Exchange;
 use super::frames::{Answering, BrokenOff, Frames, Source};
 use super::further::rejected;
 use super::kept::{KeptStream, StopOnDrop};
+use super::masked::{Mask, Masked, masked_body};
 use super::resume::Keep;
 use super::route::Route;
 use super::upstream::Head;
@@ -174,10 +175,23 @@ impl Conversation {
         self.client().upstream().authority()
     }
 
-    fn frames(&self, body: DecodedBody) -> Frames {
+    fn frames(&self, body: DecodedBody, framing: Framing) -> Frames {
         let waiting = self.exchange.is_measured().then(|| Arc::clone(&self.exchange));
-        let body = punctual(body, &self.limits.transport);
+        let body = Masked::new(punctual(body, &self.limits.transport), self.mask(framing));
         Frames { source: Source::Body(BodyStream::new(body)), tap: self.proxy.shared.tap.clone(), waiting }
+    }
+
+    /// Returns what takes the key of the fallback that is asked out of its errors.
+    fn mask(&self, framing: Framing) -> Option<Mask> {
+        Mask::new(self.fallback()?.key.as_deref()?, self.asked_by(), framing, &self.limits)
+    }
+
+    /// Returns a body without the key of the fallback that is asked, if it is an error.
+    pub(super) fn masked(&self, body: String) -> String {
+        match self.fallback().and_then(|fallback| fallback.key.as_deref()) {
+            Some(key) => masked_body(body, key, self.asked_by()),
+            None => body,
+        }
     }
 
     /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.
@@ -191,6 +205,14 @@ impl Conversation {
         let media_type = media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
         let framing = media_type.and_then(|media_type| self.framing(media_type));
         if !self.route.continues() || framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
+            // What is compressed hides a key as well.
+            let is_plain = !response.headers().contains_key(CONTENT_ENCODING);
+            let mask = framing.filter(|_| is_plain).and_then(|framing| self.mask(framing));
+            let mut response = response;
+            if mask.is_some() {
+                response.headers_mut().remove(CONTENT_LENGTH);
+            }
+            let response = response.map(|body| Masked::new(body, mask));
             return stoppable(response, self.exchange.answer(), &self.limits.transport);
         }
         let (exchange, limits) = (Arc::clone(&self.exchange), self.limits.transport.clone());
@@ -211,7 +233,7 @@ impl Conversation {
 
     async fn stream(mut self: Box<Self>, response: Response<DecodedBody>, framing: Framing) -> Response<Body> {
         let (mut parts, first) = response.into_parts();
-        let first = self.frames(first);
+        let first = self.frames(first, framing);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
         let dialect = self.dialect;
@@ -270,7 +292,7 @@ impl Conversation {
         let wire = self.asked_by();
         let framing = if wire == self.dialect { framing } else { wire.wire().framing() };
         match media_type(response.headers()) {
-            Some(found) if self.framing(found) == Some(framing) => Ok(self.frames(response.into_body())),
+            Some(found) if self.framing(found) == Some(framing) => Ok(self.frames(response.into_body(), framing)),
             other => {
                 Err(CallError(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
             }
@@ -345,7 +367,11 @@ pub(super) fn is_invalid_request(status: StatusCode) -> bool {
 }
 
 /// Passes a response on as it came, until the operator ends it.
-fn stoppable(response: Response<Received>, answer: Option<Arc<Answer>>, limits: &TransportLimits) -> Response<Body> {
+fn stoppable<B>(response: Response<B>, answer: Option<Arc<Answer>>, limits: &TransportLimits) -> Response<Body>
+where
+    B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BodyError>,
+{
     match answer {
         Some(answer) => response.map(|body| Body::wrap(Stoppable::new(punctual(body, limits), answer.stopped()))),
         None => passed(response, limits),
@@ -353,7 +379,11 @@ fn stoppable(response: Response<Received>, answer: Option<Arc<Answer>>, limits: 
 }
 
 /// Passes a response on as it came, unless its body is silent for too long.
-pub(super) fn passed(response: Response<Received>, limits: &TransportLimits) -> Response<Body> {
+pub(super) fn passed<B>(response: Response<B>, limits: &TransportLimits) -> Response<Body>
+where
+    B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BodyError>,
+{
     response.map(|body| Body::wrap(punctual(body, limits)))
 }
 

@@ -15,6 +15,7 @@ use super::conversation::CallError;
 use super::encoding::DecodedBody;
 use super::exchange::Exchange;
 use super::kept::StopOnDrop;
+use super::masked::Masked;
 use crate::session::CallEnd;
 
 /// The bytes of an answer on their way to the client.
@@ -49,7 +50,7 @@ where
 #[expect(clippy::large_enum_variant, reason = "nearly all are bodies, which need no box so")]
 pub(super) enum Source {
     /// The body of a response.
-    Body(BodyStream<Punctual<DecodedBody>>),
+    Body(BodyStream<Masked<Punctual<DecodedBody>>>),
     /// The events of an answer whose process has ended. After them the connection counts as lost.
     Log(std::vec::IntoIter<Bytes>),
 }

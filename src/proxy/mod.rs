@@ -26,6 +26,7 @@ mod gate;
 mod kept;
 mod listen;
 mod listener;
+mod masked;
 mod measured;
 mod metrics;
 #[cfg_attr(not(feature = "otlp"), path = "otlp_off.rs")]

@@ -32,7 +32,6 @@ impl Redactor {
         std::mem::take(&mut self.pending)
     }
 
-    #[cfg(any(test, feature = "cli"))]
     pub(crate) fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut whole = self.push(bytes);
         whole.append(&mut self.finish());

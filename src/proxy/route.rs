@@ -60,9 +60,11 @@ impl Route {
             config.max_extra_share.map_or(own.max_extra_share, |share| Some(share).filter(|share| *share > 0.0));
         let time = config.max_total_time.map(duration);
         own.max_total_time = time.map_or(own.max_total_time, |time| Some(time).filter(|time| !time.is_zero()));
-        let client = client.map(|client| client.keeping(limits.transport.max_idle_connections));
+        let keeping = |client: Client| client.keeping(limits.transport.max_idle_connections);
+        let fallbacks = fallbacks.into_iter();
+        let fallbacks = fallbacks.map(|fallback| Fallback { client: keeping(fallback.client), ..fallback }).collect();
         Self {
-            client: client.unwrap_or_else(|| self.client.clone()),
+            client: client.map_or_else(|| self.client.clone(), keeping),
             patience: config.first_byte_timeout.map_or(limits.transport.longest_silence(), duration),
             limits,
             fallbacks,

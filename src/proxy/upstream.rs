@@ -200,7 +200,7 @@ pub(super) fn random_name() -> String {
 }
 
 /// Bytes of the shortest word that may be a key: shorter ones, such as `Bearer`, are words of texts, too.
-const SHORTEST_KEY: usize = 8;
+pub(super) const SHORTEST_KEY: usize = 8;
 
 /// The header that names a stream which the server is to keep (llama.cpp).
 pub(super) const CONVERSATION: &str = "x-conversation-id";

@@ -32,7 +32,7 @@ impl Conversation {
         };
         match read {
             Ok(Collected::Whole(body)) => match String::from_utf8(body.into()) {
-                Ok(body) => whole.handle_body(origin.elapsed(), body),
+                Ok(body) => whole.handle_body(origin.elapsed(), self.masked(body)),
                 // This is not JSON, so there is nothing to continue, and every byte passes.
                 Err(error) => return Response::from_parts(parts, Body::full(error.into_bytes())),
             },
@@ -73,7 +73,7 @@ impl Conversation {
                     };
                     is_stopped = matches!(answered, Err(CallEnd::Stopped));
                     match answered {
-                        Ok(body) => whole.handle_body(origin.elapsed(), body),
+                        Ok(body) => whole.handle_body(origin.elapsed(), self.masked(body)),
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }
                 }

@@ -283,7 +283,7 @@ async fn the_metrics_say_who_has_answered() {
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let answer = exchange(proxy.addr(), &post(ASK)).await;
     assert!(answer.contains("\"status\":\"complete\""), "{answer}");
-    let seen = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    let seen = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     let wanted = format!("restitch_fallbacks_total{{route=\"r\",upstream=\"{}\",part=\"rest\"}} 1\n", other.addr);
     assert!(seen.contains(&wanted), "{seen}");
 }
@@ -303,4 +303,96 @@ async fn the_text_of_an_error_gives_no_key_of_a_fallback_away() {
     assert!(answer.contains("\"status\":\"incomplete\"") && !answer.contains("key-of-K"), "{answer}");
     let told = log.0.lock().unwrap().clone();
     assert!(told.contains("[key] and more") && !told.contains("key-of-K"), "{told}");
+}
+
+/// An error of a stream is as little the client's as one with a status, and its text passes where nothing else is left.
+#[tokio::test]
+async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let routes =
+        |more: &str| format!("[[route]]\n{more}\nfallback = [{{ upstream = \"{{0}}\", key_variable = \"LONGER\" }}]\n");
+    let error = "data: {\"error\":{\"message\":\"no such key: \\u006bey-of-LONGER, or key-of-LONGER\"}}\n\n";
+    let body = "{\"error\":{\"message\":\"no such key: key-of-LONGER\"}}";
+    let body = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let failed = || refused("503 Service Unavailable", "");
+    for (name, more, ask, first, answers) in [
+        ("a first answer", "", ASK, failed(), vec![stream(error); 9]),
+        ("text before", "", ASK, failed(), vec![stream(&(chunk("plain") + error)); 9]),
+        ("a rest", "", ASK, stream(&chunk("[1, 2")), vec![stream(&(chunk("[1, 2, 3") + error)); 9]),
+        ("an error at the end", "on_give_up = \"error\"", ASK, stream(&chunk("[1, 2")), vec![stream(error); 9]),
+        ("nothing is continued", "continuation = \"off\"", ASK, failed(), vec![stream(error); 9]),
+        ("a whole body", "", ASK_WHOLE, failed(), vec![vec![send(body.clone())]; 9]),
+    ] {
+        let base = Raw::new(vec![first, failed()]).await;
+        let other = Raw::new(answers).await;
+        let proxy = with_routes(base.unbound(Limits::default()).log_content(true), &[&other], &routes(more));
+        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let answer = exchange(proxy.addr(), &post(ask)).await;
+        assert!(other.state.borrow().requests > 0, "{name}: {answer}");
+        assert!(!answer.contains("ey-of-LONGER"), "{name}: {answer}");
+        assert!(answer.contains("no such key: [key]"), "{name}: {answer}");
+        assert!(body_of(&answer).1, "{name}: {answer}");
+    }
+    let told = log.0.lock().unwrap().clone();
+    assert!(!told.contains("ey-of-LONGER"), "{told}");
+}
+
+/// The key is the operator's, but what a model writes is the client's.
+#[tokio::test]
+async fn text_of_a_fallback_stays_as_it_is() {
+    let text = chunk("[\"key-of-LONGER\"]") + ": key-of-LONGER\n\n" + &finish("stop");
+    let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
+    let other = Raw::new(vec![stream(&text)]).await;
+    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\", key_variable = \"LONGER\" }]\n";
+    let proxy = proxy_of(&base, &[&other], routes).await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert_eq!(body_of(&answer).0, text);
+}
+
+/// Answers every request of a connection with an empty JSON object. Returns the address, and counts the connections.
+async fn lasting() -> (std::net::SocketAddr, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let count = std::sync::Arc::new(AtomicUsize::new(0));
+    let connections = std::sync::Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            connections.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(async move {
+                let mut read = Vec::new();
+                while stream.read_buf(&mut read).await.is_ok_and(|read| read > 0) {
+                    if read.ends_with(b"}]}") {
+                        read.clear();
+                        let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\n{}";
+                        stream.write_all(answer.as_bytes()).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    (addr, count)
+}
+
+/// `max_idle_connections` holds for the connections to fallbacks, too.
+#[tokio::test]
+async fn connections_to_fallbacks_are_kept_up_to_the_limit() {
+    for (most, connections) in [(0, 3), (2, 1)] {
+        let mut limits = Limits::default();
+        limits.transport.max_idle_connections = most;
+        let base = Raw::new(vec![refused("503 Service Unavailable", ""); 3]).await;
+        let (addr, count) = lasting().await;
+        let routes = format!("[[route]]\nfallback = [{{ upstream = \"http://{addr}\" }}]\n");
+        let proxy = with_routes(base.unbound(limits), &[], &routes).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        for _ in 0..3 {
+            let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+            assert!(answer.ends_with("{}"), "{answer}");
+        }
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), connections, "{most}");
+    }
 }

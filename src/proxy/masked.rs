@@ -1,0 +1,171 @@
+//! Takes the key of a fallback out of the errors that the fallback reports: the key is the operator's, and the error is read by
+//! a client. Text of the model stays as it is.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body, Frame, SizeHint};
+
+use super::redactor::Redactor;
+use super::upstream::SHORTEST_KEY;
+use crate::Limits;
+use crate::client::BodyError;
+use crate::provider::wire::Framing;
+use crate::provider::{Delta, Dialect};
+use crate::sse::framed::Framed;
+
+/// Returns a whole body without the key, if the body is an error.
+pub(super) fn masked_body(body: String, key: &str, dialect: Dialect) -> String {
+    if key.len() < SHORTEST_KEY {
+        return body;
+    }
+    let masked = Redactor::new(key).whole(body.as_bytes());
+    if masked == body.as_bytes() || !has_error(|on| dialect.wire().read_body(&body, on)) {
+        return body;
+    }
+    String::from_utf8(masked).unwrap_or(body)
+}
+
+/// Returns whether an error is among what `read` reads.
+fn has_error<R>(read: impl FnOnce(&mut dyn FnMut(Delta<'_>)) -> R) -> bool {
+    let mut found = false;
+    read(&mut |delta| found |= matches!(delta, Delta::Error { .. }));
+    found
+}
+
+/// Takes a key out of the errors in a stream. A block of it leaves when it is whole.
+pub(super) struct Mask {
+    redactor: Redactor,
+    dialect: Dialect,
+    decoder: Framed,
+    /// The most bytes that may wait.
+    most: usize,
+    /// What has not left: blocks that are not whole.
+    waiting: BytesMut,
+    /// Bytes that have left, as they came.
+    left: u64,
+    /// The stream can't be divided any further: the key is taken out wherever it is.
+    is_undecodable: bool,
+}
+
+impl Mask {
+    /// `None`: the key is too short to be a secret, and may be a word of any text.
+    pub(super) fn new(key: &str, dialect: Dialect, framing: Framing, limits: &Limits) -> Option<Self> {
+        (key.len() >= SHORTEST_KEY).then(|| Self {
+            redactor: Redactor::new(key),
+            dialect,
+            decoder: Framed::new(framing, limits),
+            most: limits.parser.max_event_bytes.saturating_mul(2),
+            waiting: BytesMut::new(),
+            left: 0,
+            is_undecodable: false,
+        })
+    }
+
+    /// Takes bytes, and returns the blocks that are whole.
+    fn push(&mut self, bytes: &[u8]) -> Bytes {
+        if self.is_undecodable {
+            return self.redactor.push(bytes).into();
+        }
+        self.waiting.extend_from_slice(bytes);
+        let (mut input, mut out) = (bytes, BytesMut::new());
+        loop {
+            match self.decoder.next_event(&mut input) {
+                Ok(Some(event)) => {
+                    let block = take(&mut self.waiting, &mut self.left, event.range.end);
+                    let masked = self.redactor.whole(&block);
+                    let reader = || self.dialect.wire().reader();
+                    let is_error = || has_error(|on| reader().read(&event.event, &event.data, on));
+                    out.extend_from_slice(if masked != block && is_error() { &masked } else { &block });
+                }
+                Ok(None) => {
+                    out.unsplit(take(&mut self.waiting, &mut self.left, self.decoder.boundary()));
+                    self.is_undecodable = self.waiting.len() > self.most;
+                    break;
+                }
+                Err(_) => {
+                    self.is_undecodable = true;
+                    break;
+                }
+            }
+        }
+        if self.is_undecodable {
+            let waiting = std::mem::take(&mut self.waiting);
+            out.extend_from_slice(&self.redactor.push(&waiting));
+        }
+        out.freeze()
+    }
+
+    /// Returns the rest. A block that is not whole is no event, and may be a part of an error.
+    fn finish(&mut self) -> Bytes {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.redactor.whole(&waiting).into()
+    }
+}
+
+/// Takes what waits up to an offset of the stream.
+fn take(waiting: &mut BytesMut, left: &mut u64, to: u64) -> BytesMut {
+    let length = usize::try_from(to.saturating_sub(*left)).map_or(waiting.len(), |length| length.min(waiting.len()));
+    *left += length as u64;
+    waiting.split_to(length)
+}
+
+/// A body without a key in its errors.
+pub(super) struct Masked<B> {
+    body: B,
+    /// `None`: nothing is taken out.
+    mask: Option<Mask>,
+    /// How the body has ended, once it has and its rest was given out.
+    end: Option<Option<BodyError>>,
+}
+
+impl<B> Masked<B> {
+    pub(super) fn new(body: B, mask: Option<Mask>) -> Self {
+        Self { body, mask, end: None }
+    }
+}
+
+impl<B> Body for Masked<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BodyError>,
+{
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(error) = this.end.as_mut().map(Option::take) {
+                return Poll::Ready(error.map(Err));
+            }
+            let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose().map_err(Into::into);
+            let Some(mask) = &mut this.mask else { return Poll::Ready(frame.transpose()) };
+            let bytes = match frame.map(|frame| frame.map(Frame::into_data)) {
+                Ok(Some(Ok(data))) => mask.push(&data),
+                Ok(Some(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Ok(None) => {
+                    this.end = Some(None);
+                    mask.finish()
+                }
+                Err(error) => {
+                    this.end = Some(Some(error));
+                    mask.finish()
+                }
+            };
+            if !bytes.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.mask.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // What is taken out changes the length.
+        if self.mask.is_some() { SizeHint::default() } else { self.body.size_hint() }
+    }
+}
