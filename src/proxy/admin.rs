@@ -14,15 +14,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::Proxy;
 use super::listen::ACCEPT_RETRY;
-use super::page::{IsFollowed, Page};
+use super::page::{Guard, IsFollowed, Page};
 use super::reload::{Current, ReloadError, Reloader};
 use super::serve::HEALTH;
-use crate::client::Body;
+use crate::client::{Body, Client};
 
 /// A listener that is bound. It serves in a task of its own, until the last answers of the proxy have ended.
 pub(super) struct Admin {
@@ -43,8 +44,9 @@ impl Admin {
 
     /// Serves for ever. `stopped`: set, or without a sender, once the proxy takes no more connections.
     pub(super) async fn serve(self, current: Current, reloader: Reloader, stopped: watch::Receiver<bool>) {
-        let page = current.get().shared.answers.clone().map(|answers| Page::new(answers, self.addr));
-        let state = Arc::new(State { current, page, reloader, stopped, reached: Mutex::default() });
+        let page = current.get().shared.answers.clone().map(Page::new);
+        let bound = self.addr;
+        let state = Arc::new(State { bound, current, page, reloader, stopped, reached: Mutex::default() });
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -63,11 +65,13 @@ impl Admin {
 
 /// What the answers are made from.
 struct State {
+    /// The address of the listener.
+    bound: SocketAddr,
     current: Current,
     page: Option<Page>,
     reloader: Reloader,
     stopped: watch::Receiver<bool>,
-    /// When the upstream was tried last, and why it was not reached.
+    /// When the upstreams were tried last, and which ones were not reached.
     reached: Mutex<Option<(Instant, Result<(), String>)>>,
 }
 
@@ -101,8 +105,10 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
 impl State {
     async fn respond<B>(&self, request: &Request<B>) -> Response<Body> {
         let path = request.uri().path();
+        let proxy = self.current.get();
+        let guard = Guard { bound: self.bound, hosts: &proxy.access.hosts };
         if let Some(page) = &self.page
-            && let Some(response) = page.respond(request, &self.current.get().access.hosts)
+            && let Some(response) = page.respond(request, guard)
         {
             return response;
         }
@@ -116,20 +122,15 @@ impl State {
             return wrong_method("GET, HEAD");
         }
         match path {
-            METRICS => self.metrics(),
+            METRICS => match guard.admit(request) {
+                Ok(()) => metrics(&proxy),
+                Err(refusal) => refusal.response(None),
+            },
             READY => match self.ready().await {
                 Ok(()) => plain(StatusCode::OK, "ready\n"),
                 Err(reason) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
             },
             _ => plain(StatusCode::OK, "ok\n"),
-        }
-    }
-
-    fn metrics(&self) -> Response<Body> {
-        let metrics = self.current.get().shared.metrics.clone();
-        match metrics.map_or_else(|| Ok(String::new()), |metrics| metrics.text()) {
-            Ok(text) => with_type(StatusCode::OK, OPEN_METRICS, text),
-            Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("the metrics cannot be written: {error}\n")),
         }
     }
 
@@ -164,16 +165,53 @@ impl State {
         match &*reached {
             Some((at, result)) if at.elapsed() < FRESH => result.clone(),
             _ => {
-                let client = self.current.get().base.client.clone();
-                let result = match timeout(REACH, client.reach()).await {
-                    Ok(result) => result.map_err(|error| format!("the upstream is not reached: {error}")),
-                    Err(_) => Err(format!("the upstream is not reached in {} s", REACH.as_secs())),
-                };
+                let result = reach(&self.current.get()).await;
                 *reached = Some((Instant::now(), result.clone()));
                 result
             }
         }
     }
+}
+
+fn metrics(proxy: &Proxy) -> Response<Body> {
+    match proxy.shared.metrics.as_ref().map_or_else(|| Ok(String::new()), |metrics| metrics.text()) {
+        Ok(text) => with_type(StatusCode::OK, OPEN_METRICS, text),
+        Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("the metrics cannot be written: {error}\n")),
+    }
+}
+
+/// Connects to the upstreams of all routes, each once. Returns which ones are not reached, a line for each. Fallbacks are not
+/// tried: they are asked only where others fail.
+async fn reach(proxy: &Proxy) -> Result<(), String> {
+    let mut clients: Vec<&Client> = Vec::new();
+    for route in std::iter::once(&proxy.base).chain(&proxy.routes) {
+        let origin = |client: &Client| (client.upstream().is_https(), client.upstream().authority().to_owned());
+        if !clients.iter().any(|known| origin(known) == origin(&route.client)) {
+            clients.push(&route.client);
+        }
+    }
+    let (places, due) = (Arc::new(Semaphore::new(MOST_REACHED)), Instant::now() + REACH);
+    let mut tries = JoinSet::new();
+    for (number, client) in clients.into_iter().cloned().enumerate() {
+        let places = Arc::clone(&places);
+        tries.spawn(async move {
+            let tried = async {
+                let _place = places.acquire().await;
+                client.reach().await
+            };
+            let reached = timeout_at(due, tried).await;
+            let why = match reached {
+                Ok(Ok(())) => return None,
+                Ok(Err(error)) => format!(": {error}"),
+                Err(_) => format!(" in {} s", REACH.as_secs()),
+            };
+            Some((number, format!("the upstream {} is not reached{why}", client.upstream().authority())))
+        });
+    }
+    let mut missing: Vec<_> = tries.join_all().await.into_iter().flatten().collect();
+    missing.sort_unstable();
+    let lines: Vec<_> = missing.into_iter().map(|(_, line)| line).collect();
+    if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
 }
 
 fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
@@ -206,7 +244,9 @@ const MOST_CONNECTIONS: usize = 16;
 const CONNECTION: Duration = Duration::from_secs(10);
 /// How long a reader may follow an answer. The page asks again then.
 const FOLLOWED: Duration = Duration::from_secs(600);
-/// How long a connection to the upstream may take.
+/// How long connections to the upstreams may take.
 const REACH: Duration = Duration::from_secs(2);
-/// How long it counts that the upstream was reached, or was not.
+/// Connections to upstreams that are made at a time.
+const MOST_REACHED: usize = 32;
+/// How long it counts that the upstreams were reached, or were not.
 const FRESH: Duration = Duration::from_secs(3);

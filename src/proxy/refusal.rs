@@ -57,7 +57,7 @@ impl Refusal {
     }
 
     /// Returns the answer in the form of the API; in OpenAI's, if the path belongs to no API.
-    fn response(self, dialect: Option<Dialect>) -> Response<Body> {
+    pub(super) fn response(self, dialect: Option<Dialect>) -> Response<Body> {
         let wire = dialect.unwrap_or_default().wire();
         let mut response =
             Response::new(Body::full(wire.own_error_body(self.status.as_u16(), self.reason, &self.message)));

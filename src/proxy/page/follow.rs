@@ -89,6 +89,11 @@ impl Stream for Followed {
                 this.said = Instant::now();
                 return Poll::Ready(Some(Ok(events.0.into())));
             }
+            if this.next == Next::More {
+                // News without an event: others run before the next of them is read.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
     }
 }
@@ -99,3 +104,37 @@ pub(super) const BATCH: usize = 64 << 10;
 const TICK: Duration = Duration::from_millis(100);
 /// Silence after which a comment shows that the stream lives, and finds readers that have left.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Has much, none of which is of the slot that is followed.
+    struct Silent(Arc<AtomicUsize>);
+
+    impl Source for Silent {
+        fn news(&mut self, _: &mut Events) -> Next {
+            if self.0.fetch_add(1, Ordering::Relaxed) < 1000 { Next::More } else { Next::End }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_backlog_is_read_a_batch_at_a_time() {
+        let read = Arc::new(AtomicUsize::new(0));
+        let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let (source, ticks, said) = (Box::new(Silent(Arc::clone(&read))), interval(TICK), Instant::now());
+        let mut followed = Followed { source, ticks, said, next: Next::More, _permit: permit };
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut followed).poll_next(&mut cx).is_pending());
+        assert_eq!(read.load(Ordering::Relaxed), 1);
+        // It is woken for the rest.
+        while std::future::poll_fn(|cx| Pin::new(&mut followed).poll_next(cx)).await.is_some() {}
+        assert_eq!(read.load(Ordering::Relaxed), 1001);
+    }
+}

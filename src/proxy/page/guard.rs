@@ -1,4 +1,4 @@
-//! Decides who may read the page: nobody whom another site sends.
+//! Decides who may read the page and the metrics: nobody whom another site sends.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,19 +6,19 @@ use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use http::uri::Authority;
 use http::{Method, Request, StatusCode};
 
-use super::Refused;
+use crate::proxy::refusal::Refusal;
 
-/// Checks the requests of the page.
+/// Checks requests of the admin listener.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Guard<'a> {
+pub(in super::super) struct Guard<'a> {
     /// The address of the listener.
-    pub(super) bound: SocketAddr,
+    pub(in super::super) bound: SocketAddr,
     /// The operator's other names of it, with or without a port.
-    pub(super) hosts: &'a [String],
+    pub(in super::super) hosts: &'a [String],
 }
 
 impl Guard<'_> {
-    pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+    pub(in super::super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let host = host(request.headers()).filter(|host| self.knows(host)).ok_or(HOST_REFUSED)?;
         if !is_own(request.headers(), &host) {
             return Err(SITE_REFUSED);
@@ -65,14 +65,14 @@ fn is_own(headers: &HeaderMap, host: &Authority) -> bool {
     headers.get_all(ORIGIN).iter().all(is_host) && headers.get_all(FETCH_SITE).iter().all(is_same)
 }
 
-const HOST_REFUSED: Refused = Refused::new(
+const HOST_REFUSED: Refusal = Refusal::new(
     StatusCode::FORBIDDEN,
     "host_refused",
-    "the page is shown at the listener's own address, at localhost, and at `allow_hosts` of the proxy",
+    "the page and the metrics are shown at the listener's own address, at localhost, and at `allow_hosts` of the proxy",
 );
-const SITE_REFUSED: Refused =
-    Refused::new(StatusCode::FORBIDDEN, "site_refused", "another site sends this request: open the page itself");
-const HEADER_MISSING: Refused = Refused::new(
+const SITE_REFUSED: Refusal =
+    Refusal::new(StatusCode::FORBIDDEN, "site_refused", "another site sends this request: open the page itself");
+const HEADER_MISSING: Refusal = Refusal::new(
     StatusCode::FORBIDDEN,
     "header_missing",
     "send the header `x-restitch-page: 1` with what changes something",

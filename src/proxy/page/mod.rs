@@ -9,44 +9,40 @@ mod guard;
 mod live;
 mod patch;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::answers::{Answer, Answers};
+use super::refusal::Refusal;
 use crate::Document;
 use crate::client::Body;
 use crate::limits::ParserLimits;
 
 pub(super) use follow::IsFollowed;
-use guard::Guard;
+pub(super) use guard::Guard;
 
 /// The routes of the page.
 pub(super) struct Page {
     answers: Arc<Answers>,
-    /// The address of the listener.
-    bound: SocketAddr,
     /// Readers that may follow an answer at a time.
     followers: Arc<Semaphore>,
 }
 
 impl Page {
-    pub(super) fn new(answers: Arc<Answers>, bound: SocketAddr) -> Self {
-        Self { answers, bound, followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)) }
+    pub(super) fn new(answers: Arc<Answers>) -> Self {
+        Self { answers, followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)) }
     }
 
-    /// Answers a request for the page. `hosts`: the operator's other names of the listener, with or without a port. `None`: the
-    /// page has no such path.
-    pub(super) fn respond<B>(&self, request: &Request<B>, hosts: &[String]) -> Option<Response<Body>> {
+    /// Answers a request for the page. `None`: the page has no such path.
+    pub(super) fn respond<B>(&self, request: &Request<B>, guard: Guard<'_>) -> Option<Response<Body>> {
         let route = Route::of(request.uri().path())?;
-        let guard = Guard { bound: self.bound, hosts };
         let mut response = match guard.admit(request).and_then(|()| route.check_method(request)) {
             Ok(()) => self.route(&route, request),
-            Err(refused) => refused.into(),
+            Err(refusal) => refusal.response(None),
         };
         let headers = response.headers_mut();
         for (name, value) in HEADERS {
@@ -63,11 +59,11 @@ impl Page {
             Route::List => self.list(),
             Route::Answer(id) => match self.answers.find(id) {
                 Some(answer) => self.view(&answer, request.uri().query().unwrap_or_default()),
-                None => UNKNOWN.into(),
+                None => UNKNOWN.response(None),
             },
             Route::Stop(id) => match self.answers.find(id) {
                 Some(answer) => stop(&answer),
-                None => UNKNOWN.into(),
+                None => UNKNOWN.response(None),
             },
         }
     }
@@ -84,7 +80,7 @@ impl Page {
             match (name, value.parse()) {
                 ("view", _) => view = value,
                 ("slot", Ok(number)) => slot = number,
-                ("slot", Err(_)) => return BAD_SLOT.into(),
+                ("slot", Err(_)) => return BAD_SLOT.response(None),
                 _ => {}
             }
         }
@@ -96,7 +92,7 @@ impl Page {
             "closed" => self.text(answer, slot, |text| closed(&text).map(|text| with_type(StatusCode::OK, JSON, text))),
             "patch" => self.follow(answer, |answer| Box::new(patch::Patches::new(answer, slot))),
             "live" => self.follow(answer, |answer| Box::new(live::Live::new(answer))),
-            _ => BAD_VIEW.into(),
+            _ => BAD_VIEW.response(None),
         }
     }
 
@@ -108,10 +104,10 @@ impl Page {
         made: impl FnOnce(String) -> Option<Response<Body>>,
     ) -> Response<Body> {
         match answer.text(slot) {
-            None if !answer.keeps_text() => NOT_KEPT.into(),
-            None => NO_TEXT.into(),
+            None if !answer.keeps_text() => NOT_KEPT.response(None),
+            None => NO_TEXT.response(None),
             Some((text, missing)) => {
-                let mut response = made(text).unwrap_or_else(|| NO_JSON.into());
+                let mut response = made(text).unwrap_or_else(|| NO_JSON.response(None));
                 if let Some(limit) = missing {
                     response.headers_mut().insert("x-restitch-limit", HeaderValue::from_static(limit));
                 }
@@ -127,11 +123,11 @@ impl Page {
         source: impl FnOnce(Arc<Answer>) -> Box<dyn follow::Source>,
     ) -> Response<Body> {
         if !answer.keeps_text() {
-            return NOT_KEPT.into();
+            return NOT_KEPT.response(None);
         }
         match Arc::clone(&self.followers).try_acquire_owned() {
             Ok(permit) => follow::response(source(Arc::clone(answer)), permit),
-            Err(_) => TOO_MANY_FOLLOW.into(),
+            Err(_) => TOO_MANY_FOLLOW.response(None),
         }
     }
 }
@@ -163,23 +159,19 @@ impl<'p> Route<'p> {
         })
     }
 
-    fn check_method<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+    fn check_method<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let (takes, allow) = match self {
             Self::Stop(_) => (request.method() == Method::POST, "POST"),
             _ => (matches!(*request.method(), Method::GET | Method::HEAD), "GET, HEAD"),
         };
-        let refused = || {
-            let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method", "the path takes other methods");
-            Refused { allow: Some(allow), ..refused }
-        };
-        if takes { Ok(()) } else { Err(refused()) }
+        if takes { Ok(()) } else { Err(WRONG_METHOD.with_allow(allow.to_owned())) }
     }
 }
 
 /// Ends an answer.
 fn stop(answer: &Answer) -> Response<Body> {
     if answer.has_ended() {
-        return HAS_ENDED.into();
+        return HAS_ENDED.response(None);
     }
     tracing::info!(id = %answer.id, "the operator has stopped an answer");
     answer.stop();
@@ -199,48 +191,21 @@ fn document() -> Document {
     Document::new(ParserLimits::default().max_depth)
 }
 
-/// Why a request of the page is not answered.
-#[derive(Clone, Copy, Debug)]
-struct Refused {
-    status: StatusCode,
-    /// One word for programs.
-    code: &'static str,
-    message: &'static str,
-    /// The methods that the path takes.
-    allow: Option<&'static str>,
-}
-
-impl Refused {
-    const fn new(status: StatusCode, code: &'static str, message: &'static str) -> Self {
-        Self { status, code, message, allow: None }
-    }
-}
-
-impl From<Refused> for Response<Body> {
-    fn from(refused: Refused) -> Self {
-        let Refused { status, code, message, allow } = refused;
-        let mut response = json(status, &json!({"error": {"code": code, "message": message}}));
-        if let Some(allow) = allow {
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-        }
-        response
-    }
-}
-
-const UNKNOWN: Refused =
-    Refused::new(StatusCode::NOT_FOUND, "unknown", "no answer has this name, or it is no longer known");
-const NOT_KEPT: Refused = Refused::new(
+const WRONG_METHOD: Refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", "the path takes other methods");
+const UNKNOWN: Refusal =
+    Refusal::new(StatusCode::NOT_FOUND, "unknown", "no answer has this name, or it is no longer known");
+const NOT_KEPT: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,
     "page_answers",
     "texts are not kept: start the proxy with `--page-answers N` to keep those of the last N answers",
 );
-const NO_TEXT: Refused = Refused::new(StatusCode::NOT_FOUND, "no_text", "there is no text of this slot");
-const NO_JSON: Refused = Refused::new(StatusCode::NOT_FOUND, "no_json", "the text has no JSON so far");
-const BAD_SLOT: Refused = Refused::new(StatusCode::BAD_REQUEST, "slot", "`slot` is no number");
-const BAD_VIEW: Refused =
-    Refused::new(StatusCode::BAD_REQUEST, "view", "`view` is report, text, closed, patch or live");
-const HAS_ENDED: Refused = Refused::new(StatusCode::CONFLICT, "ended", "the answer has ended");
-const TOO_MANY_FOLLOW: Refused = Refused::new(
+const NO_TEXT: Refusal = Refusal::new(StatusCode::NOT_FOUND, "no_text", "there is no text of this slot");
+const NO_JSON: Refusal = Refusal::new(StatusCode::NOT_FOUND, "no_json", "the text has no JSON so far");
+const BAD_SLOT: Refusal = Refusal::new(StatusCode::BAD_REQUEST, "slot", "`slot` is no number");
+const BAD_VIEW: Refusal =
+    Refusal::new(StatusCode::BAD_REQUEST, "view", "`view` is report, text, closed, patch or live");
+const HAS_ENDED: Refusal = Refusal::new(StatusCode::CONFLICT, "ended", "the answer has ended");
+const TOO_MANY_FOLLOW: Refusal = Refusal::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "max_followers",
     "too many readers follow answers: close another page",

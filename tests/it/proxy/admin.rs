@@ -31,7 +31,7 @@ async fn measured(script: &str, max_models: usize) -> Setup {
 
 /// Returns the answer of the admin listener to a request.
 async fn get(proxy: &Server, method: &str, path: &str) -> String {
-    exchange(proxy.admin_addr().unwrap(), &format!("{method} {path} HTTP/1.1\r\nhost: h\r\n\r\n")).await
+    exchange(proxy.admin_addr().unwrap(), &format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")).await
 }
 
 /// Reads the metrics, until nothing is being answered and so many answers have ended. What is measured of an answer is
@@ -339,7 +339,7 @@ async fn a_proxy_that_drains_is_not_ready() {
     };
     assert!(draining.starts_with("HTTP/1.1 503 Service Unavailable"), "{draining}");
     assert!(draining.ends_with("\r\n\r\ndraining: the proxy was told to stop\n"), "{draining}");
-    let metrics = exchange(admin, "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    let metrics = exchange(admin, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     assert!(metrics.contains("restitch_running 1\n"), "{metrics}");
     drop(client);
     assert!(stopping.await.unwrap());
@@ -354,8 +354,62 @@ async fn a_proxy_without_its_upstream_is_not_ready() {
     let proxy = Proxy::new(client).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
     let answer = get(&proxy, "GET", "/readyz").await;
     assert!(answer.starts_with("HTTP/1.1 503 Service Unavailable"), "{answer}");
-    assert!(answer.split_once("\r\n\r\n").unwrap().1.starts_with("the upstream is not reached: "), "{answer}");
+    let said = answer.split_once("\r\n\r\n").unwrap().1;
+    assert!(said.starts_with(&format!("the upstream {gone} is not reached: ")), "{answer}");
     assert!(get(&proxy, "GET", "/healthz").await.starts_with("HTTP/1.1 200 OK"));
+}
+
+/// Returns an address at which nobody listens: its port was given back.
+async fn nobody() -> SocketAddr {
+    tokio::net::TcpListener::bind(LOOPBACK).await.unwrap().local_addr().unwrap()
+}
+
+/// Requests of a route have its upstream. A fallback may be down: it is asked only where another one is.
+#[tokio::test]
+async fn a_proxy_without_the_upstream_of_a_route_is_not_ready() {
+    let raw = Raw::new(Vec::new()).await;
+    let (gone, other, fallback) = (nobody().await, nobody().await, nobody().await);
+    let route = |upstream: SocketAddr| format!("[[route]]\npath = \"/{{n}}\"\nupstream = \"http://{upstream}\"\n");
+    for (routes, missing) in [
+        (route(raw.addr) + &format!("fallback = [{{ upstream = \"http://{fallback}\" }}]\n"), vec![]),
+        (route(gone) + &route(raw.addr), vec![gone]),
+        // Each is tried and named once.
+        (route(gone) + &route(other) + &route(gone), vec![gone, other]),
+    ] {
+        let routes = (0..3).fold(routes, |routes, n| routes.replacen("{n}", &n.to_string(), 1));
+        let proxy = in_front_of(&raw, |proxy| super::routes::with_routes(proxy, &[], &routes)).await;
+        let answer = get(&proxy, "GET", "/readyz").await;
+        let said = answer.split_once("\r\n\r\n").unwrap().1;
+        let status = if missing.is_empty() { "HTTP/1.1 200 OK" } else { "HTTP/1.1 503 Service Unavailable" };
+        assert!(answer.starts_with(status), "{answer}");
+        assert_eq!(said.matches("is not reached").count(), missing.len(), "{answer}");
+        for missing in missing {
+            assert!(said.contains(&format!("the upstream {missing} is not reached: ")), "{answer}");
+        }
+    }
+}
+
+/// A page whose name was made to point here reads no metrics, which name models and upstreams.
+#[tokio::test]
+async fn metrics_are_shown_to_the_listeners_own_hosts() {
+    let raw = Raw::new(Vec::new()).await;
+    let access = restitch::internal::proxy::Access { hosts: vec!["ops.example".to_owned()], ..Default::default() };
+    let proxy = in_front_of(&raw, |proxy| proxy.access(access)).await;
+    let admin = proxy.admin_addr().unwrap();
+    for (headers, status) in [
+        ("host: rebound.example", 403),
+        ("host: 127.0.0.1\r\nsec-fetch-site: cross-site", 403),
+        ("host: 127.0.0.1\r\norigin: http://evil.example", 403),
+        ("host: 127.0.0.1", 200),
+        ("host: ops.example:9", 200),
+    ] {
+        let answer = exchange(admin, &format!("GET /metrics HTTP/1.1\r\n{headers}\r\n\r\n")).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{headers}: {answer}");
+        assert_eq!(answer.contains("restitch_running"), status == 200, "{headers}: {answer}");
+        // A probe names the pod as it likes, and learns nothing.
+        let answer = exchange(admin, &format!("GET /healthz HTTP/1.1\r\n{headers}\r\n\r\n")).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{headers}: {answer}");
+    }
 }
 
 /// An address that other machines reach is told.
@@ -394,7 +448,7 @@ fn the_command_shows_where_its_listener_is() {
         .find_map(|line| line.split_once("page, metrics and readiness on http://").map(|(_, addr)| addr.to_owned()));
     let mut socket = std::net::TcpStream::connect(told.unwrap()).unwrap();
     socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
-    write!(socket, "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").unwrap();
+    write!(socket, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
     child.kill().unwrap();

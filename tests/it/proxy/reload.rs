@@ -42,7 +42,7 @@ async fn started(base: &Arc<Raw>, other: &Arc<Raw>, file: &File) -> Server {
 }
 
 async fn admin(proxy: &Server, method: &str, path: &str, line: &str) -> String {
-    exchange(proxy.admin_addr().unwrap(), &format!("{method} {path} HTTP/1.1\r\nhost: h\r\n{line}\r\n")).await
+    exchange(proxy.admin_addr().unwrap(), &format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{line}\r\n")).await
 }
 
 async fn upstream_of(proxy: &Server) -> String {

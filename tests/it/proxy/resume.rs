@@ -452,7 +452,7 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     read_to_end(&mut reader).await;
     exchange(proxy.addr(), &about("GET", &id, "")).await;
     exchange(proxy.addr(), &about("GET", &id, "").replace("sk-1", "sk-2")).await;
-    let metrics = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    let metrics = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     for outcome in ["running", "ended", "unknown"] {
         let line = format!("restitch_resumes_total{{outcome=\"{outcome}\"}} 1");
         assert!(metrics.contains(&line), "{line}: {metrics}");
