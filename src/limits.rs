@@ -112,8 +112,8 @@ pub struct ContinuationLimits {
     /// limits may exceed the request's own by as many. Default 4: a client that limits its tokens limits its cost, and
     /// doubled eight times in a row, a limit of 100 would be 51,100 tokens.
     pub max_extra_tokens: u32,
-    /// Tokens of all calls after the first one together, as a share of the first one's: behind them no further call is made.
-    /// 0.5 is one half. A call whose tokens the provider does not tell counts by its text, a token for four bytes. Default: no
+    /// Tokens of all calls after the first one together, as a share of the first one's: behind them no further call is made,
+    /// and a call for the rest is ended whose text is longer than what is left. 0.5 is one half. A call whose tokens the provider does not tell counts by its text, a token for four bytes. Default: no
     /// such limit.
     pub max_extra_share: Option<f64>,
     /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.

@@ -133,16 +133,21 @@ impl Conversation {
         self.route.patience
     }
 
-    /// Returns a further call, with a higher limit on its tokens where the operator allows one.
+    /// Returns a further call. Where the request limits its tokens, the limit is higher if the operator allows that, and no
+    /// higher than what the answer's share leaves.
     fn retry(&self, request: &Request, capability: &Capability) -> Retry {
         let retry = Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.asked_by());
-        match self.request.max_tokens.filter(|_| self.proxy.asking.token_factor > 1) {
-            Some(cap) => {
-                let most = cap.saturating_mul(self.limits.continuation.max_extra_tokens.into());
-                retry.with_max_tokens(raised(cap, self.proxy.asking.token_factor, request.number, most))
-            }
-            None => retry,
-        }
+        let Some(own) = self.request.max_tokens else { return retry };
+        let most = own.saturating_mul(self.limits.continuation.max_extra_tokens.into());
+        let limit = match self.proxy.asking.token_factor {
+            factor @ 2.. => raised(own, factor, request.number, most),
+            _ => own,
+        };
+        // A request with a budget for reasoning has a limit above it.
+        let share = request.most_tokens.filter(|_| !self.request.wants_reasoning);
+        let least = if self.asked_by() == Dialect::Responses { LEAST_OF_RESPONSES } else { 1 };
+        let limit = share.map_or(limit, |share| limit.min(share.max(least)));
+        if limit == own { retry } else { retry.with_max_tokens(limit) }
     }
 
     /// Returns what a refusal says about the model.
@@ -158,6 +163,9 @@ impl Conversation {
         }
     }
 }
+
+/// The lowest `max_output_tokens` that the Responses API takes.
+const LEAST_OF_RESPONSES: u64 = 16;
 
 /// Returns the limit on the tokens of a further call: `factor` times that of the call before, as long as all of them together
 /// exceed the request's own limit by `most` at most. Then it is the request's own again.

@@ -208,6 +208,8 @@ struct OpenCall {
 struct Spent {
     /// Of the first call that brought any.
     first: u64,
+    /// Bytes of its text.
+    first_bytes: u64,
     /// Of all calls after it.
     extra: u64,
 }

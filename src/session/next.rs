@@ -55,10 +55,10 @@ impl Session {
 
     /// Counts the tokens of the call that has ended. Where the provider has not told them, they are estimated.
     fn count_tokens(&mut self) {
-        let estimate = std::mem::take(&mut self.call.text_bytes) / BYTES_PER_TOKEN;
-        let tokens = self.tally.tokens.last().copied().flatten().unwrap_or(estimate);
+        let bytes = std::mem::take(&mut self.call.text_bytes);
+        let tokens = self.tally.tokens.last().copied().flatten().unwrap_or(bytes / BYTES_PER_TOKEN);
         match self.spent.first {
-            0 => self.spent.first = tokens,
+            0 => (self.spent.first, self.spent.first_bytes) = (tokens, bytes),
             _ => self.spent.extra = self.spent.extra.saturating_add(tokens),
         }
     }
@@ -273,7 +273,8 @@ impl Session {
         let number = self.tally.continuations;
         self.event(SessionEvent::Requested { call: number, mode, anchor, at });
         self.streaks.has_reduced |= self.call.reduce_reasoning;
-        let request = Request { number, turn, reduce_reasoning: self.call.reduce_reasoning, resume: None };
+        let (reduce_reasoning, most_tokens) = (self.call.reduce_reasoning, self.share_left());
+        let request = Request { number, turn, reduce_reasoning, most_tokens, resume: None };
         self.outputs.push_back(Output::Call { request, at });
     }
 
@@ -308,6 +309,18 @@ impl Session {
         self.call(now, Duration::ZERO);
     }
 
+    /// Returns how many tokens the next call may have. `None`: there is no such limit, or nothing to measure it by.
+    fn share_left(&self) -> Option<u64> {
+        let share = self.settings.limits.continuation.max_extra_share?;
+        (self.spent.first > 0).then(|| self.spent.left(share))
+    }
+
+    /// Returns whether the open call for the rest has more text than its share leaves. Its tokens are told at its end alone.
+    pub(super) fn has_spent_share(&self) -> bool {
+        let most = self.share_left().map(|left| left.saturating_mul(self.spent.bytes_per_token()));
+        matches!(self.phase, Phase::Continuing(_)) && most.is_some_and(|most| self.call.text_bytes > most)
+    }
+
     /// Returns the cap that a call at this time would break.
     fn cap(&self, at: Duration) -> Option<StopReason> {
         let limits = &self.settings.limits;
@@ -334,6 +347,17 @@ impl Spent {
     #[expect(clippy::cast_precision_loss, reason = "no answer has so many tokens that a double can't count them")]
     fn exceeds(self, share: f64) -> bool {
         self.extra > 0 && self.extra as f64 >= share * self.first as f64
+    }
+
+    /// Returns how many tokens of a share are left, and at least one.
+    #[expect(clippy::cast_precision_loss, reason = "no answer has so many tokens that a double can't count them")]
+    fn left(self, share: f64) -> u64 {
+        ((share * self.first as f64) as u64).saturating_sub(self.extra).max(1)
+    }
+
+    /// Returns how many bytes of text are a token: as many as in the first call, if those were more than usual.
+    fn bytes_per_token(self) -> u64 {
+        self.first_bytes.checked_div(self.first).unwrap_or_default().max(BYTES_PER_TOKEN)
     }
 }
 

@@ -15,6 +15,9 @@ pub struct Request {
     /// The call before spent all its tokens on reasoning: this one is to reason less, or may write more. Only where
     /// [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
+    /// The most tokens that the answer may have, where
+    /// [`max_extra_share`](crate::ContinuationLimits::max_extra_share) leaves a number of them.
+    pub most_tokens: Option<u64>,
     /// The connection was lost, and the provider can send the rest of the same answer: this follows the path of the
     /// original request or of the stream that the provider keeps, which is asked for by a GET.
     /// Only the proxy asks for it.

@@ -375,7 +375,10 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
         let mut driver = Driver::new(Limits::default());
         driver.call(nothing, CallEnd::Dropped);
         driver.goes_on(1, 1);
-        assert_eq!(driver.calls[0].0, Request { number: 1, turn: None, reduce_reasoning: false, resume: None });
+        assert_eq!(
+            driver.calls[0].0,
+            Request { number: 1, turn: None, reduce_reasoning: false, most_tokens: None, resume: None }
+        );
         assert!(matches!(&driver.failures[0], FailureReason::Nothing(CallEnd::Dropped)));
         driver.call("", CallEnd::Error("overloaded".to_owned())).call("{\"a\": 1", length());
         driver.goes_on(3, 2);

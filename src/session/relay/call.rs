@@ -8,7 +8,7 @@ use super::reattach::LostConnection;
 use super::{Output, Phase, Relay};
 use crate::limits::Limits;
 use crate::provider::wire::{Framing, Reader, Wire};
-use crate::provider::{add_usage, answer_tokens};
+use crate::provider::{Finish, add_usage, answer_tokens};
 use crate::session::slots::Ends;
 use crate::session::{self, CallEnd, Input, LimitReached, Outcome};
 use crate::sse::Framed;
@@ -80,9 +80,8 @@ impl Relay {
         if !self.event_summary.text.is_empty() {
             let done = self.drain(now);
             debug_assert!(done.is_none(), "only the end of a call ends a session");
-            if self.session().is_full() && !self.session().document().is_complete() {
-                let most = LimitReached::new("max_text_bytes", self.limits.parser.max_text_bytes);
-                self.end_call(now, CallEnd::Error(format!("the text has reached the limit {most}")));
+            if let Some(end) = self.end_at_limit() {
+                self.end_call(now, end);
                 return ControlFlow::Break(());
             }
         }
@@ -97,6 +96,20 @@ impl Relay {
             None => {}
         }
         ControlFlow::Continue(())
+    }
+
+    /// Returns how a call for the rest ends whose text has reached a limit.
+    fn end_at_limit(&self) -> Option<CallEnd> {
+        match self.session() {
+            session if session.document().is_complete() => None,
+            session if session.is_full() => {
+                let most = LimitReached::new("max_text_bytes", self.limits.parser.max_text_bytes);
+                Some(CallEnd::Error(format!("the text has reached the limit {most}")))
+            }
+            // As if the request had limited its tokens to those.
+            session if session.has_spent_share() => Some(CallEnd::Finished(Finish::Length)),
+            _ => None,
+        }
     }
 
     /// Ends the open call: the session decides what follows.

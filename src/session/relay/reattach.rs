@@ -57,7 +57,7 @@ impl Relay {
         self.phase = Phase::Open;
         self.slots.session_mut().restart_silence(now);
         let number = self.session().tally().continuations;
-        let request = Request { number, turn: None, reduce_reasoning: false, resume: Some(query) };
+        let request = Request { number, turn: None, reduce_reasoning: false, most_tokens: None, resume: Some(query) };
         self.outputs.push_back(Output::Call { request, at: now });
         true
     }

@@ -177,6 +177,35 @@ async fn tokens_that_nobody_tells_are_estimated() {
     assert_eq!(base.requests.lock().unwrap().len(), 2, "{answer}");
 }
 
+/// A call for the rest may be as long as its share leaves, and is ended where its text is longer.
+#[tokio::test]
+async fn a_share_bounds_the_call_for_the_rest() {
+    let limited = ASK.replace("\"m\",", "\"m\",\"max_tokens\":40,");
+    let routes = "[[route]]\nmax_extra_share = 1\n";
+    let base = Raw::new(vec![cut("[1, 2", 40), cut("[1, 2, 3", 30), cut("[1, 2, 3, 4", 8), cut("[1, 2, 3, 4, 5]", 1)]);
+    let base = base.await;
+    let proxy = routed(&base, &[], routes).await;
+    let answer = exchange(proxy.addr(), &post(&limited)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    // 40, then 10, then 2 tokens are left.
+    for (number, most) in [40, 40, 10, 2].into_iter().enumerate() {
+        let request = base.request(number);
+        assert!(request.contains(&format!("\"max_tokens\":{most},")), "{number}: {request}");
+    }
+    // A request without a limit gets none.
+    let base = Raw::new(vec![cut("[1, 2", 40), cut("[1, 2, 3]", 3)]).await;
+    exchange(routed(&base, &[], routes).await.addr(), &post(ASK)).await;
+    assert!(!base.request(1).contains("max_tokens"), "{}", base.request(1));
+
+    // 25 tokens are 100 bytes: after that nothing more is read.
+    let more = format!("[1, 2, \"{}", "x".repeat(150));
+    let base = Raw::new(vec![cut("[1, 2", 25), vec![send(format!("{STREAM}{}", chunk(&more))), Piece::Hold]]).await;
+    let proxy = routed(&base, &[], routes).await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"stop\":\"extra_share\"") && answer.contains("\"continuations\":1"), "{answer}");
+    base.wait(|state| state.left == 1).await;
+}
+
 #[tokio::test]
 async fn a_route_says_how_the_rest_is_asked_for() {
     for (model, way, is_prefill) in [
@@ -236,7 +265,7 @@ async fn the_log_and_the_metrics_name_the_route() {
     ];
     let mut seen = String::new();
     for _ in 0..1000 {
-        seen = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").await;
+        seen = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
         if wanted.iter().all(|wanted| seen.contains(wanted)) {
             break;
         }
