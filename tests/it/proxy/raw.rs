@@ -32,12 +32,15 @@ pub(super) fn send(bytes: impl Into<Vec<u8>>) -> Piece {
     Piece::Send(bytes.into())
 }
 
+/// What was received so far.
+type Kept<T> = Arc<Mutex<Vec<T>>>;
+
 /// Answers each request in turn with the next list of pieces, then closes the connection.
 pub(super) struct Raw {
     pub(super) addr: SocketAddr,
-    pub(super) requests: Arc<Mutex<Vec<String>>>,
+    pub(super) requests: Kept<String>,
     /// The same requests, also where they are not UTF-8.
-    pub(super) bytes: Arc<Mutex<Vec<Vec<u8>>>>,
+    pub(super) bytes: Kept<Vec<u8>>,
     /// Bytes written so far, requests received, connections that the peer has closed.
     pub(super) state: watch::Receiver<State>,
     task: JoinHandle<()>,
@@ -104,7 +107,7 @@ impl Raw {
 async fn answer(
     mut stream: TcpStream,
     answers: &Mutex<VecDeque<Vec<Piece>>>,
-    (texts, requests): &(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Vec<u8>>>>),
+    (texts, requests): &(Kept<String>, Kept<Vec<u8>>),
     tell: &watch::Sender<State>,
 ) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
