@@ -373,6 +373,31 @@ impl Carry {
     }
 }
 
+/// Returns where the closing quote of a string is, which goes on at `start` between two characters.
+pub(super) fn closing_quote(bytes: &[u8], start: usize) -> Option<usize> {
+    dispatch!(Level::new(), simd => closing_quote_with(simd, bytes, start))
+}
+
+#[inline(always)]
+fn closing_quote_with<S: Simd>(simd: S, bytes: &[u8], start: usize) -> Option<usize> {
+    let (mut carry, mut at) = (Carry::default(), start);
+    loop {
+        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        bytes_examined(BLOCK);
+        let mut last = [0; BLOCK];
+        let block = rest.first_chunk().unwrap_or_else(|| {
+            last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            &last
+        });
+        let text = u8x64::simd_from(simd, *block);
+        let quotes = equal(text, b'"') & !carry.escaped(equal(text, b'\\'));
+        if quotes != 0 {
+            return Some(at + quotes.trailing_zeros() as usize);
+        }
+        at += BLOCK;
+    }
+}
+
 /// Returns where a number of less than 60 bytes ends. A bit of `no_digits` is set for each byte from
 /// `at` on that is no digit.
 #[inline(always)]

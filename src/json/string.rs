@@ -40,6 +40,7 @@ impl Unescaper {
     ///
     /// An empty string keeps a pending half. A backslash that begins no escape stays as it is.
     pub fn push(&mut self, raw: &str, out: &mut String) {
+        out.reserve(raw.len());
         let mut rest = raw;
         while let Some(backslash) = memchr(b'\\', rest.as_bytes()) {
             let (plain, escape) = rest.split_at(backslash);

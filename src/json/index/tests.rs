@@ -115,6 +115,31 @@ fn escaped_bytes_are_those_of_the_twin() {
 }
 
 #[test]
+fn a_string_closes_where_the_twin_says() {
+    let slow = |text: &str, start: usize| {
+        let mut at = start;
+        loop {
+            match text.as_bytes().get(at)? {
+                b'"' => return Some(at),
+                b'\\' => at += 2,
+                _ => at += 1,
+            }
+        }
+    };
+    let pieces = ["\\\"", "\\\\", "\\n", "a", "some more text", "é", "\\u0022"];
+    for seed in 0..5000 {
+        let mut rng = Rng(seed);
+        let start = rng.below(80);
+        let mut text = "\\".repeat(start);
+        (0..rng.below(60)).for_each(|_| text.push_str(pieces[rng.below(pieces.len())]));
+        text.push_str(["\"", "\", \"", "\\", ""][rng.below(4)]);
+        assert_eq!(closing_quote(text.as_bytes(), start), slow(&text, start), "{text}");
+    }
+    assert_eq!(closing_quote(b"", 0), None);
+    assert_eq!(closing_quote(b"a", 7), None);
+}
+
+#[test]
 fn numbers_end_where_the_twin_says() {
     let pieces = ["0", "1", "27", "123456789", "-", ".", "e", "E+", "000", " "];
     for seed in 0..20000 {

@@ -30,8 +30,12 @@ fn matches_with(pattern: &str, name: &str, key: impl Fn(u8) -> u8) -> bool {
             }
             _ => {
                 let Some((after, until)) = star else { return false };
-                star = Some((after, until + 1));
-                (p, n) = (after, until + 1);
+                // A star at the end stands for all that follows.
+                let Some(&wanted) = pattern.get(after) else { return true };
+                let rest = name.get(until + 1..).unwrap_or_default();
+                let Some(skipped) = rest.iter().position(|&byte| key(byte) == key(wanted)) else { return false };
+                (p, n) = (after, until + 1 + skipped);
+                star = Some((p, n));
             }
         }
     }
