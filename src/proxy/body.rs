@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::answers::Stopped;
 use super::exchange::AccessLine;
 use super::socket::Answering;
 use crate::client::{self, BodyError};
@@ -155,7 +156,7 @@ impl Collected {
             let Some(frame) = frame else { return Ok(Self::Whole(read.freeze())) };
             let frame = frame.map_err(|error| {
                 let error: BodyError = error.into();
-                if error.is::<Stopped>() { ReadError::TimedOut } else { ReadError::Dropped }
+                if error.is::<Silent>() { ReadError::TimedOut } else { ReadError::Dropped }
             })?;
             if let Ok(data) = frame.into_data() {
                 if !has_room(data.len()) {
@@ -173,9 +174,10 @@ impl Collected {
 /// Bytes that are reserved for a body that announces as many.
 const MOST_RESERVED: usize = 2 << 20;
 
-/// A body that fails if no bytes come for too long.
+/// A body that fails if no bytes come for too long, and where the operator ends it.
 pub(super) struct Punctual<B> {
     body: B,
+    stopped: Stopped,
     /// The limit, by its name, and its value.
     limit: (&'static str, Duration),
     /// When the silence is too long. `None`: bytes came last.
@@ -185,7 +187,12 @@ pub(super) struct Punctual<B> {
 
 impl<B> Punctual<B> {
     pub(super) fn new(body: B, limit: &'static str, most: Duration) -> Self {
-        Self { body, limit: (limit, most), due: None, timer: None }
+        Self { body, stopped: Stopped::never(), limit: (limit, most), due: None, timer: None }
+    }
+
+    /// Ends the body when the operator has stopped its answer.
+    pub(super) fn until(self, stopped: Stopped) -> Self {
+        Self { stopped, ..self }
     }
 
     /// Ready when the silence is too long.
@@ -209,15 +216,27 @@ const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 /// The error of a body that sent no bytes for too long. It has the name of the limit.
 #[derive(Debug)]
-pub(super) struct Stopped(&'static str);
+struct Silent(&'static str);
 
-impl fmt::Display for Stopped {
+impl fmt::Display for Silent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no bytes came for too long (`{}`)", self.0)
     }
 }
 
-impl std::error::Error for Stopped {}
+impl std::error::Error for Silent {}
+
+/// The error of a body that the operator has ended.
+#[derive(Debug)]
+struct BrokenOff;
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the answer was stopped")
+    }
+}
+
+impl std::error::Error for BrokenOff {}
 
 impl<B> Body for Punctual<B>
 where
@@ -229,13 +248,16 @@ where
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
+        if this.stopped.poll_once(cx) {
+            return Poll::Ready(Some(Err(BrokenOff.into())));
+        }
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
             this.due = None;
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         ready!(this.poll_silence(cx));
         tracing::info!(limit = this.limit.0, "a body stopped");
-        Poll::Ready(Some(Err(Stopped(this.limit.0).into())))
+        Poll::Ready(Some(Err(Silent(this.limit.0).into())))
     }
 
     fn is_end_stream(&self) -> bool {

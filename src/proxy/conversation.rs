@@ -11,7 +11,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyStream;
 
 use super::Proxy;
-use super::answers::{Answer, Stoppable, Watched};
+use super::answers::{Answer, Stopped, Watched};
 use super::body::Punctual;
 use super::content::Content;
 use super::encoding::{self, DecodedBody};
@@ -177,12 +177,12 @@ impl Conversation {
 
     fn frames(&self, body: DecodedBody, framing: Framing) -> Frames {
         let waiting = self.exchange.is_measured().then(|| Arc::clone(&self.exchange));
-        let body = Masked::new(punctual(body, &self.limits.transport), self.mask(framing));
+        let body = Masked::new(punctual(body, &self.limits.transport), self.mask(Some(framing)));
         Frames { source: Source::Body(BodyStream::new(body)), tap: self.proxy.shared.tap.clone(), waiting }
     }
 
     /// Returns what takes the key of the fallback that is asked out of its errors.
-    fn mask(&self, framing: Framing) -> Option<Mask> {
+    fn mask(&self, framing: Option<Framing>) -> Option<Mask> {
         Mask::new(self.fallback()?.key.as_deref()?, self.asked_by(), framing, &self.limits)
     }
 
@@ -207,7 +207,8 @@ impl Conversation {
         if !self.route.continues() || framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
             // What is compressed hides a key as well.
             let is_plain = !response.headers().contains_key(CONTENT_ENCODING);
-            let mask = framing.filter(|_| is_plain).and_then(|framing| self.mask(framing));
+            let is_read = is_plain && (framing.is_some() || media_type == Some(JSON));
+            let mask = if is_read { self.mask(framing) } else { None };
             let mut response = response;
             if mask.is_some() {
                 response.headers_mut().remove(CONTENT_LENGTH);
@@ -372,10 +373,8 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    match answer {
-        Some(answer) => response.map(|body| Body::wrap(Stoppable::new(punctual(body, limits), answer.stopped()))),
-        None => passed(response, limits),
-    }
+    let stopped = answer.map_or_else(Stopped::never, |answer| answer.stopped());
+    response.map(|body| Body::wrap(punctual(body, limits).until(stopped)))
 }
 
 /// Passes a response on as it came, unless its body is silent for too long.

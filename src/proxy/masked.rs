@@ -34,44 +34,48 @@ fn has_error<R>(read: impl FnOnce(&mut dyn FnMut(Delta<'_>)) -> R) -> bool {
     found
 }
 
-/// Takes a key out of the errors in a stream. A block of it leaves when it is whole.
+/// Takes a key out of the errors in a stream, of which a block leaves when it is whole, or out of a body that is an error.
 pub(super) struct Mask {
+    key: String,
     redactor: Redactor,
     dialect: Dialect,
-    decoder: Framed,
+    /// `None`: the body is no stream, and leaves when it is whole.
+    decoder: Option<Framed>,
     /// The most bytes that may wait.
     most: usize,
-    /// What has not left: blocks that are not whole.
+    /// What has not left: what is not whole.
     waiting: BytesMut,
     /// Bytes that have left, as they came.
     left: u64,
-    /// The stream can't be divided any further: the key is taken out wherever it is.
-    is_undecodable: bool,
+    /// It can't be read any further: the key is taken out wherever it is.
+    is_unread: bool,
 }
 
 impl Mask {
-    /// `None`: the key is too short to be a secret, and may be a word of any text.
-    pub(super) fn new(key: &str, dialect: Dialect, framing: Framing, limits: &Limits) -> Option<Self> {
+    /// `framing`: `None` for a body that is no stream. Returns `None` where the key is too short to be a secret, and may be a word
+    /// of any text.
+    pub(super) fn new(key: &str, dialect: Dialect, framing: Option<Framing>, limits: &Limits) -> Option<Self> {
         (key.len() >= SHORTEST_KEY).then(|| Self {
+            key: key.to_owned(),
             redactor: Redactor::new(key),
             dialect,
-            decoder: Framed::new(framing, limits),
+            decoder: framing.map(|framing| Framed::new(framing, limits)),
             most: limits.parser.max_event_bytes.saturating_mul(2),
             waiting: BytesMut::new(),
             left: 0,
-            is_undecodable: false,
+            is_unread: false,
         })
     }
 
     /// Takes bytes, and returns the blocks that are whole.
     fn push(&mut self, bytes: &[u8]) -> Bytes {
-        if self.is_undecodable {
+        if self.is_unread {
             return self.redactor.push(bytes).into();
         }
         self.waiting.extend_from_slice(bytes);
         let (mut input, mut out) = (bytes, BytesMut::new());
-        loop {
-            match self.decoder.next_event(&mut input) {
+        while let Some(decoder) = &mut self.decoder {
+            match decoder.next_event(&mut input) {
                 Ok(Some(event)) => {
                     let block = take(&mut self.waiting, &mut self.left, event.range.end);
                     let masked = self.redactor.whole(&block);
@@ -80,27 +84,32 @@ impl Mask {
                     out.extend_from_slice(if masked != block && is_error() { &masked } else { &block });
                 }
                 Ok(None) => {
-                    out.unsplit(take(&mut self.waiting, &mut self.left, self.decoder.boundary()));
-                    self.is_undecodable = self.waiting.len() > self.most;
+                    out.unsplit(take(&mut self.waiting, &mut self.left, decoder.boundary()));
                     break;
                 }
                 Err(_) => {
-                    self.is_undecodable = true;
+                    self.is_unread = true;
                     break;
                 }
             }
         }
-        if self.is_undecodable {
+        self.is_unread |= self.waiting.len() > self.most;
+        if self.is_unread {
             let waiting = std::mem::take(&mut self.waiting);
             out.extend_from_slice(&self.redactor.push(&waiting));
         }
         out.freeze()
     }
 
-    /// Returns the rest. A block that is not whole is no event, and may be a part of an error.
+    /// Returns the rest. A block of a stream that is not whole is no event, and may be a part of an error.
     fn finish(&mut self) -> Bytes {
         let waiting = std::mem::take(&mut self.waiting);
-        self.redactor.whole(&waiting).into()
+        if self.is_unread || self.decoder.is_some() {
+            return self.redactor.whole(&waiting).into();
+        }
+        // A body that is not UTF-8 is not read, and no error.
+        let body = String::from_utf8(waiting.into());
+        body.map_or_else(|body| body.into_bytes().into(), |body| masked_body(body, &self.key, self.dialect).into())
     }
 }
 

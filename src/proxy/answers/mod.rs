@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub(super) use answer::{Answer, Asked, End};
 pub(super) use stop::Stopped;
 pub(super) use text::{Added, Changes, Cursor};
-pub(super) use watched::{Stoppable, Watched};
+pub(super) use watched::Watched;
 
 use super::upstream::random_name;
 use crate::ServerLimits;

@@ -45,7 +45,7 @@ impl Stopped {
     }
 
     /// Returns whether the answer was stopped. Says so once.
-    pub(super) fn poll_once(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(in super::super) fn poll_once(&mut self, cx: &mut Context<'_>) -> bool {
         let is_asked = self.0.as_mut().is_some_and(|asked| asked.as_mut().poll(cx).is_ready());
         if is_asked {
             self.0 = None;

@@ -326,6 +326,7 @@ async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
         ("an error at the end", "on_give_up = \"error\"", ASK, stream(&chunk("[1, 2")), vec![stream(error); 9]),
         ("nothing is continued", "continuation = \"off\"", ASK, failed(), vec![stream(error); 9]),
         ("a whole body", "", ASK_WHOLE, failed(), vec![vec![send(body.clone())]; 9]),
+        ("a body that passes", "continuation = \"off\"", ASK_WHOLE, failed(), vec![vec![send(body.clone())]; 9]),
     ] {
         let base = Raw::new(vec![first, failed()]).await;
         let other = Raw::new(answers).await;
@@ -351,6 +352,13 @@ async fn text_of_a_fallback_stays_as_it_is() {
     let proxy = proxy_of(&base, &[&other], routes).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
     assert_eq!(body_of(&answer).0, text);
+    // The same where nothing is read.
+    let base = Raw::new(vec![refused("503 Service Unavailable", ""); 2]).await;
+    let other = Raw::new(vec![stream(&text), whole("key-of-LONGER")]).await;
+    let proxy = proxy_of(&base, &[&other], &routes.replace("]]\n", "]]\ncontinuation = \"off\"\n")).await;
+    assert_eq!(body_of(&exchange(proxy.addr(), &post(ASK)).await).0, text);
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    assert!(body_of(&answer).1 && answer.contains("\"content\":\"key-of-LONGER\""), "{answer}");
 }
 
 /// Answers every request of a connection with an empty JSON object. Returns the address, and counts the connections.
