@@ -29,14 +29,19 @@ pub(super) trait LabelSet:
 
 impl<L: Labels + EncodeLabelSet + Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static> LabelSet for L {}
 
-/// What a metric is called, in both forms.
+/// What a metric is called.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name {
-    /// Without the unit, and without `_total`.
-    pub(super) prometheus: &'static str,
-    pub(super) otlp: &'static str,
-    pub(super) unit: Scale,
-    pub(super) help: &'static str,
+    /// With dots, as it is pushed. Prometheus has `_` in place of them, and adds the unit and `_total`.
+    name: &'static str,
+    unit: Scale,
+    help: &'static str,
+}
+
+impl Name {
+    pub(super) const fn new(name: &'static str, unit: Scale, help: &'static str) -> Self {
+        Self { name, unit, help }
+    }
 }
 
 /// What is counted.
@@ -75,9 +80,10 @@ pub(super) struct Sinks<'a> {
 
 impl Sinks<'_> {
     fn register(&mut self, name: Name, metric: impl prometheus_client::registry::Metric) {
+        let shown = name.name.replace('.', "_");
         match name.unit.prometheus() {
-            Some(unit) => self.registry.register_with_unit(name.prometheus, name.help, unit, metric),
-            None => self.registry.register(name.prometheus, name.help, metric),
+            Some(unit) => self.registry.register_with_unit(shown, name.help, unit, metric),
+            None => self.registry.register(shown, name.help, metric),
         }
     }
 
@@ -89,28 +95,28 @@ impl Sinks<'_> {
     ) -> Histograms<L> {
         let family = Family::new_with_constructor(new);
         self.register(name, family.clone());
-        let pushed = self.otlp.and_then(|otlp| otlp.histogram(name.otlp, name.unit.otlp(), name.help, boundaries));
+        let pushed = self.otlp.and_then(|otlp| otlp.histogram(name.name, name.unit.otlp(), name.help, boundaries));
         Histograms { family, pushed }
     }
 
     pub(super) fn counters<L: LabelSet>(&mut self, name: Name) -> Counters<L> {
         let family = Family::default();
         self.register(name, family.clone());
-        let pushed = self.otlp.and_then(|otlp| otlp.counter(name.otlp, name.unit.otlp(), name.help));
+        let pushed = self.otlp.and_then(|otlp| otlp.counter(name.name, name.unit.otlp(), name.help));
         Counters { family, pushed }
     }
 
     pub(super) fn histogram(&mut self, name: Name, boundaries: &'static [f64]) -> One {
         let histogram = Histogram::new(boundaries.iter().copied());
         self.register(name, histogram.clone());
-        let pushed = self.otlp.and_then(|otlp| otlp.histogram(name.otlp, name.unit.otlp(), name.help, boundaries));
+        let pushed = self.otlp.and_then(|otlp| otlp.histogram(name.name, name.unit.otlp(), name.help, boundaries));
         One { histogram, pushed }
     }
 
     pub(super) fn level(&mut self, name: Name) -> Level {
         let gauge = Gauge::default();
         self.register(name, gauge.clone());
-        let pushed = self.otlp.and_then(|otlp| otlp.up_down_counter(name.otlp, name.unit.otlp(), name.help));
+        let pushed = self.otlp.and_then(|otlp| otlp.up_down_counter(name.name, name.unit.otlp(), name.help));
         Level { gauge, pushed }
     }
 }
