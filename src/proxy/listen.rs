@@ -162,11 +162,13 @@ async fn start(
     if let Some(listener) = bound {
         admin.spawn(listener.serve(current.clone(), reloader.clone(), stopped.clone()));
     }
-    let workers = threads.into_iter().enumerate().map(|(number, thread)| Worker::start(number, thread, tls.clone()));
-    let workers = workers.collect::<io::Result<_>>()?;
+    let (release, released) = watch::channel(());
+    let start = |(number, thread)| Worker::start(number, thread, tls.clone(), released.clone());
+    let workers = threads.into_iter().enumerate().map(start).collect::<io::Result<_>>()?;
     let acceptor = Acceptor {
         gate: Gate::default(),
         workers,
+        release,
         refused: JoinSet::new(),
         is_plain: tls.is_none(),
         connections: Connections::new(current.clone(), tls),
@@ -192,6 +194,8 @@ struct Acceptor {
     current: Current,
     gate: Gate,
     workers: Vec<Worker>,
+    /// Lets the workers' threads end when it is dropped.
+    release: watch::Sender<()>,
     /// The connections that are served here, if there are no workers.
     connections: Connections,
     /// Clients that are told that there is no room for them.
@@ -232,6 +236,7 @@ impl Acceptor {
         if let Some(answers) = &self.current.get().shared.kept {
             answers.stop();
         }
+        drop(self.release);
         has_ended
     }
 

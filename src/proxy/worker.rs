@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::{io, thread};
 
 use tokio::runtime;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connections::Connections;
 use super::gate::Permit;
@@ -26,19 +26,26 @@ pub(super) struct Worker {
     arrivals: mpsc::UnboundedSender<Arrival>,
     /// Cloned for each open connection.
     count: Arc<()>,
-    /// Whether all answers had ended when the thread did.
+    /// Whether all answers had ended when the thread let its clients go.
     ended: oneshot::Receiver<bool>,
 }
 
 impl Worker {
-    /// Starts a thread.
-    pub(super) fn start(number: usize, current: Current, tls: Option<ServerTls>) -> io::Result<Self> {
+    /// Starts a thread. It ends after its own answers, and when the sender of `released` is gone: kept answers that were asked for
+    /// on this thread may have readers on others.
+    pub(super) fn start(
+        number: usize,
+        current: Current,
+        tls: Option<ServerTls>,
+        mut released: watch::Receiver<()>,
+    ) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (arrivals, received) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
         thread::Builder::new().name(format!("restitch-{number}")).spawn(move || {
             // The server may have gone.
             let _ = end.send(runtime.block_on(serve(current, tls, received)));
+            runtime.block_on(async { while released.changed().await.is_ok() {} });
         })?;
         Ok(Self { arrivals, count: Arc::default(), ended })
     }
