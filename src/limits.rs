@@ -284,8 +284,8 @@ pub struct KeepLimits {
     pub max_kept_answers: usize,
     /// Bytes of one answer that are kept. Default 16 MiB: 50,000 events. Of a longer one the first events are dropped.
     pub max_kept_answer_bytes: usize,
-    /// Bytes of all answers together that are kept. Default 256 MiB. Where they are reached, an answer that grows drops its
-    /// first events.
+    /// Bytes of all answers together that are kept. Default 256 MiB. Where they are reached, ended answers are dropped. If that
+    /// is not enough, a further answer is not kept, and one that grows is no longer kept: those who read it get its rest.
     pub max_kept_bytes: usize,
 }
 
@@ -297,15 +297,6 @@ impl Default for KeepLimits {
             max_kept_answer_bytes: 16 << 20,
             max_kept_bytes: 256 << 20,
         }
-    }
-}
-
-impl KeepLimits {
-    /// Returns the limit that an answer has reached when it has this number of bytes, of `all` that are kept.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn reached(&self, answer: usize, all: usize) -> Option<&'static str> {
-        let of_answer = (answer > self.max_kept_answer_bytes).then_some("max_kept_answer_bytes");
-        of_answer.or((all > self.max_kept_bytes).then_some("max_kept_bytes"))
     }
 }
 

@@ -237,28 +237,34 @@ impl Conversation {
         let first = self.frames(first, framing);
         // The stream may become longer than the first answer announced.
         parts.headers.remove(CONTENT_LENGTH);
-        let dialect = self.dialect;
+        let (dialect, proxy, exchange) = (self.dialect, Arc::clone(&self.proxy), Arc::clone(&self.exchange));
         let keep = self.keep.take().filter(|_| framing == Framing::Events);
-        let stream = self.stitched(first, framing);
+        let relay = self.relay(framing);
+        let stream = self.stitched(first, relay, framing);
         let body = match keep {
-            Some(keep) => Box::pin(keep.start(stream, dialect, &mut parts.headers)).await,
+            Some(keep) => {
+                let with = (&proxy.limits, &exchange);
+                Box::pin(keep.start(stream, dialect, &mut parts.headers, with)).await
+            }
             None => Body::stream(stream),
         };
         Response::from_parts(parts, body)
     }
 
-    /// Goes on with an answer of which these events are known, and nothing more.
+    /// Goes on with an answer of which these events are known, and nothing more. The upstream is not asked for what follows the
+    /// last one in its own answer: after a seam it knows no such event, and its bytes are not those of the log.
     pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> impl Answering {
         let log = Frames { source: Source::Log(events.into_iter()), tap: None, waiting: None };
-        self.stitched(log, Framing::Events)
+        let relay = self.relay(Framing::Events).reattaching(Reattach::Never);
+        self.stitched(log, relay, Framing::Events)
     }
 
     /// Reads the first call's stream, and makes the calls for the rest.
-    fn stitched(self: Box<Self>, first: Frames, framing: Framing) -> impl Answering {
+    fn stitched(self: Box<Self>, first: Frames, relay: Relay, framing: Framing) -> impl Answering {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (proxy, exchange) = (Arc::clone(&self.proxy), Arc::clone(&self.exchange));
-        let (dialect, relay, answer) = (self.dialect, self.relay(framing), self.exchange.answer());
+        let (dialect, answer) = (self.dialect, self.exchange.answer());
         let limits = self.proxy.limits.clone();
         let content = self.content.as_ref().map(Content::answer);
         let kept = self.kept_stream().map(StopOnDrop);

@@ -1,19 +1,20 @@
 //! One request and its answer, as the log tells them: an id on every line, and one line at the end.
 
+mod line;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName};
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::{Body, Frame};
 use tokio::time::Instant;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-use super::answers::{self, Answer, Answers, Asked, Stopped};
-use super::measured::{AnswerEnd, LEFT, Measured, Way};
+pub(super) use line::{AccessLine, KeptLine};
+
+use super::answers::{Answer, Answers, Asked, Stopped};
+use super::measured::{Measured, Way};
 use super::metrics::Metrics;
 use super::otlp::Parent;
 use super::resume::logged;
@@ -65,6 +66,8 @@ struct Facts {
     measured: Option<Measured>,
     /// What the page shows. `None`: there is no page, or the request is of no API.
     answer: Option<Arc<Answer>>,
+    /// The answer is kept: its client may leave before it ends.
+    is_kept: bool,
 }
 
 impl Exchange {
@@ -209,157 +212,6 @@ impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange").field("method", &self.method).field("path", &self.path).finish_non_exhaustive()
     }
-}
-
-/// Watches an answer on its way to the client, and logs one line when it has ended or the client has left.
-#[derive(Debug)]
-pub(super) struct AccessLine {
-    exchange: Arc<Exchange>,
-    bytes: u64,
-    first_byte: Option<Duration>,
-    /// When the client got bytes last.
-    last: Instant,
-    longest_silence: Duration,
-    end: End,
-}
-
-/// How an answer ended for the client.
-#[derive(Clone, Copy, Debug)]
-enum End {
-    /// It has left before the end, or the proxy was stopped.
-    Left,
-    Whole,
-    /// The answer broke off.
-    Broken,
-}
-
-impl AccessLine {
-    pub(super) fn new(exchange: Arc<Exchange>) -> Self {
-        let last = exchange.began;
-        Self { exchange, bytes: 0, first_byte: None, last, longest_silence: Duration::ZERO, end: End::Left }
-    }
-
-    /// Returns the span of the request.
-    pub(super) fn span(&self) -> &Span {
-        &self.exchange.span
-    }
-
-    /// Notes that bytes leave for the client.
-    fn note_bytes(&mut self, bytes: usize) {
-        let now = Instant::now();
-        if self.first_byte.is_none() {
-            let first_byte = now.duration_since(self.exchange.began);
-            self.first_byte = Some(first_byte);
-            self.exchange.answer().iter().for_each(|answer| answer.note_first_byte(first_byte));
-        } else {
-            self.longest_silence = self.longest_silence.max(now.duration_since(self.last));
-        }
-        self.last = now;
-        self.bytes = self.bytes.saturating_add(bytes as u64);
-    }
-
-    /// Notes that a body has ended.
-    pub(super) fn note_end(&mut self) {
-        self.end = End::Whole;
-    }
-
-    /// Notes that the answer broke off.
-    pub(super) fn note_break(&mut self) {
-        self.end = End::Broken;
-    }
-
-    /// Notes what has been read of a body. One whose length is known is not asked for its end.
-    pub(super) fn note_frame(&mut self, body: &impl Body, frame: &Frame<Bytes>) {
-        if let Some(data) = frame.data_ref() {
-            self.note_bytes(data.len());
-        }
-        if body.is_end_stream() {
-            self.note_end();
-        }
-    }
-}
-
-impl AccessLine {
-    fn measured_end<'f>(&self, facts: &'f Facts) -> AnswerEnd<'f> {
-        let began = self.exchange.began;
-        AnswerEnd {
-            outcome: facts.outcome.as_ref(),
-            status: facts.status,
-            break_off: match self.end {
-                End::Left => Some(LEFT),
-                End::Whole => None,
-                End::Broken => Some("broken"),
-            },
-            first_byte: self.first_byte,
-            last_byte: self.last.duration_since(began),
-            duration: began.elapsed(),
-        }
-    }
-}
-
-impl End {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Left => LEFT,
-            Self::Whole => "whole",
-            Self::Broken => "broken",
-        }
-    }
-}
-
-impl Drop for AccessLine {
-    fn drop(&mut self) {
-        let Exchange { span, began, method, path, .. } = &*self.exchange;
-        let mut facts = self.exchange.facts();
-        if let Some(metrics) = &self.exchange.metrics {
-            metrics.requests.count(
-                facts.route.as_ref().map(|route| &*route.name),
-                facts.answered.first().or(facts.upstream.as_ref()).map(String::as_str),
-                facts.status,
-            );
-        }
-        if let Some(answer) = facts.answer.take() {
-            let (how, bytes) = (self.end.as_str(), self.bytes);
-            answer.end(answers::End { status: facts.status, how, bytes, duration: began.elapsed() });
-        }
-        if let Some(measured) = facts.measured.take() {
-            measured.end(&self.measured_end(&facts));
-        }
-        let tally = facts.outcome.as_ref().map(Outcome::tally);
-        let continued = tally.filter(|tally| tally.continuations > 0);
-        let tokens = continued.and_then(|tally| tally.tokens.iter().copied().collect::<Option<Vec<_>>>());
-        let causes = facts.causes.join(",");
-        let upstream = if facts.answered.is_empty() { facts.upstream.clone() } else { Some(facts.answered.join(",")) };
-        let _entered = span.enter();
-        tracing::info!(
-            target: "restitch::access",
-            %method,
-            ?path,
-            route = facts.route.as_ref().map(|route| route.name.as_str()),
-            upstream = upstream.map(debug),
-            wire = facts.dialect.map(display),
-            model = facts.model.as_ref().map(debug),
-            status = facts.status.map(|status| status.as_u16()),
-            upstream_status = facts.upstream_status.map(|status| status.as_u16()),
-            outcome = facts.outcome.as_ref().map(|outcome| outcome.status().as_str()),
-            cuts = (!facts.causes.is_empty()).then_some(facts.causes.len()),
-            causes = (!causes.is_empty()).then(|| display(&causes)),
-            continuations = continued.map(|tally| tally.continuations),
-            failures = tally.map(|tally| tally.failures).filter(|failures| *failures > 0),
-            tokens_kept = tokens.as_ref().and_then(|tokens| tokens.first().copied()),
-            tokens_regenerated = tokens.as_ref().map(|tokens| tokens.iter().skip(1).sum::<u64>()),
-            bytes = self.bytes,
-            first_byte_ms = self.first_byte.map(milliseconds),
-            longest_silence_ms = milliseconds(self.longest_silence),
-            duration_ms = milliseconds(began.elapsed()),
-            end = self.end.as_str(),
-            "answered"
-        );
-    }
-}
-
-fn milliseconds(duration: Duration) -> f64 {
-    duration.as_micros() as f64 / 1000.0
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {

@@ -101,6 +101,11 @@ impl Route {
 pub(super) struct Candidates(Vec<Arc<Route>>);
 
 impl Proxy {
+    /// Returns the first route with a name.
+    pub(super) fn route_named(&self, name: &str) -> Option<Arc<Route>> {
+        self.routes.iter().chain([&self.base]).find(|route| route.config.name == name).cloned()
+    }
+
     /// Returns the routes whose conditions about the head of a request hold, in their order, up to the first one that has no
     /// others.
     pub(super) fn candidates(&self, head: &Parts) -> Candidates {

@@ -1,77 +1,86 @@
 //! The store within the process: each answer is a bounded list of slices.
 
+mod answer;
+
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::{AnswerId, Batch, End, Entry, Found, Log, Name, Opening, Pending, Position, Store, StoreError, Taken};
+use super::{
+    AnswerId, Batch, End, Entry, Found, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position, Store,
+    StoreError, Taken, Writing,
+};
 use crate::limits::KeepLimits;
+use answer::{Answer, size};
 
 /// A store in memory. It ends with its process.
 #[derive(Debug)]
 pub(crate) struct Memory {
     limits: KeepLimits,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     answers: HashMap<AnswerId, Answer>,
-    /// Of all answers.
+    /// What all answers cost.
     bytes: usize,
     names: HashMap<Name, Vec<AnswerId>>,
-    /// Answers that have expired, the oldest first: as many as may be kept.
-    expired: VecDeque<(AnswerId, Opening, Vec<Name>)>,
+    /// Answers that are gone, the oldest first: as many as may be kept.
+    past: VecDeque<Past>,
 }
 
+/// An answer that is gone.
 #[derive(Debug)]
-struct Answer {
-    opening: Opening,
+struct Past {
+    id: AnswerId,
+    caller: [u8; 32],
+    keep: Duration,
     names: Vec<Name>,
-    entries: VecDeque<Entry>,
-    bytes: usize,
-    /// The last event that was dropped, and the limit that it had reached.
-    dropped: Option<(Position, &'static str)>,
-    last: Position,
-    end: Option<End>,
-    /// When it expires.
-    until: Instant,
-    /// Tells those who wait for events. Dropped with the answer.
-    changed: watch::Sender<()>,
+    why: Gone,
 }
 
 impl Memory {
     /// Creates an empty store.
     pub(crate) fn new(limits: KeepLimits) -> Self {
-        Self { limits, state: Mutex::default() }
+        Self { limits, state: Arc::default() }
     }
 
-    /// A panic elsewhere leaves the state valid: no change of it can panic in between.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
+    }
+
+    fn begin(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
+        self.sweep();
+        let mut state = self.state();
+        if state.answers.len() >= self.limits.max_kept_answers {
+            return Err(StoreError::Full("max_kept_answers"));
+        }
+        let answer = Answer::new(opening);
+        state.make_room(answer.cost(), self.limits.max_kept_bytes)?;
+        state.bytes += answer.cost();
+        state.answers.insert(id, answer);
+        let state = Arc::clone(&self.state);
+        Ok(Writing::new(move || locked(&state).stop_writing(id)))
     }
 
     fn add(&self, id: AnswerId, entries: Vec<Entry>) -> Result<(), StoreError> {
         let state = &mut *self.state();
         let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
-        for entry in entries {
-            let size = size(&entry);
-            (answer.bytes, state.bytes) = (answer.bytes + size, state.bytes + size);
-            answer.last = entry.at;
-            answer.entries.push_back(entry);
-        }
-        while let Some(limit) = self.limits.reached(answer.bytes, state.bytes) {
-            let Some(entry) = answer.entries.pop_front() else { break };
-            let size = size(&entry);
-            (answer.bytes, state.bytes) = (answer.bytes - size, state.bytes - size);
-            if answer.dropped.is_none() {
-                tracing::warn!(limit, "a kept answer has reached a limit: its first events are dropped");
-            }
-            answer.dropped = Some((entry.at, limit));
-        }
+        let new: usize = entries.iter().map(size).sum();
+        let most = self.limits.max_kept_answer_bytes;
+        // What the answer's own limit drops leaves room for what comes.
+        state.bytes -= answer.shorten(most.saturating_sub(new));
+        state.make_room(new, self.limits.max_kept_bytes)?;
+        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        answer.last = entries.last().map_or(answer.last, |entry| entry.at);
+        answer.entries.extend(entries);
+        answer.bytes += new;
+        state.bytes += new;
+        state.bytes -= answer.shorten(most);
         answer.changed.send_replace(());
         Ok(())
     }
@@ -82,7 +91,7 @@ impl Memory {
         let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
         answer.touch();
         match answer.dropped {
-            Some((dropped, limit)) if after < dropped => return Err(StoreError::Dropped(limit)),
+            Some(dropped) if after < dropped => return Err(StoreError::Dropped(OF_ANSWER)),
             _ if after > answer.last => return Err(StoreError::Ahead),
             _ => {}
         }
@@ -113,19 +122,18 @@ impl Memory {
     }
 }
 
+/// A panic elsewhere leaves the state valid: no change of it can panic in between.
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Store for Memory {
     fn is_shared(&self) -> bool {
         false
     }
 
-    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, ()> {
-        self.sweep();
-        let mut state = self.state();
-        let is_full = state.answers.len() >= self.limits.max_kept_answers;
-        if !is_full {
-            state.answers.insert(id, Answer::new(opening));
-        }
-        ready(if is_full { Err(StoreError::Full("max_kept_answers")) } else { Ok(()) })
+    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing> {
+        ready(self.begin(id, opening))
     }
 
     fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()> {
@@ -133,11 +141,12 @@ impl Store for Memory {
     }
 
     fn close(&self, id: AnswerId, _: Position, end: End) -> Pending<'_, ()> {
-        ready(self.state().with(id, |answer| {
-            answer.end = Some(end);
-            answer.touch();
-            answer.changed.send_replace(());
-        }))
+        ready(self.state().with(id, |answer| answer.close(end)))
+    }
+
+    fn give_up(&self, id: AnswerId, _: Position, limit: &'static str) -> Pending<'_, Vec<Entry>> {
+        let given_up = self.state().retire(id, Gone::Dropped(limit));
+        ready(given_up.map(Vec::from).ok_or(StoreError::Unknown))
     }
 
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
@@ -145,22 +154,23 @@ impl Store for Memory {
     }
 
     fn delete(&self, id: AnswerId) -> Pending<'_, ()> {
-        let removed = self.state().remove(id).map(|_| ());
-        ready(removed.ok_or(StoreError::Unknown))
+        let removed = self.state().remove(id).map(|answer| answer.names);
+        ready(removed.map(|names| self.state().forget_names(id, &names)).ok_or(StoreError::Unknown))
     }
 
     fn look_up(&self, id: AnswerId) -> Pending<'_, Found> {
         self.sweep();
         let state = self.state();
         let kept = state.answers.get(&id).map(|answer| Found {
-            opening: answer.opening.clone(),
-            log: Some(Log { last: answer.last, end: answer.end, is_written: true }),
+            caller: answer.opening.caller,
+            keep: answer.opening.keep,
+            log: Ok(Log { last: answer.last, end: answer.end, is_written: true }),
         });
-        let expired = || {
-            let (_, opening, _) = state.expired.iter().find(|(expired, ..)| *expired == id)?;
-            Some(Found { opening: opening.clone(), log: None })
+        let past = || {
+            let past = state.past.iter().find(|past| past.id == id)?;
+            Some(Found { caller: past.caller, keep: past.keep, log: Err(past.why) })
         };
-        ready(kept.or_else(expired).ok_or(StoreError::Unknown))
+        ready(kept.or_else(past).ok_or(StoreError::Unknown))
     }
 
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
@@ -177,7 +187,7 @@ impl Store for Memory {
         ready(Ok(self.state().names.get(&name).cloned().unwrap_or_default()))
     }
 
-    fn renew(&self, id: AnswerId) -> Pending<'_, ()> {
+    fn renew(&self, id: AnswerId, _: u64) -> Pending<'_, ()> {
         self.sweep();
         let state = self.state();
         ready(state.answers.contains_key(&id).then_some(()).ok_or(StoreError::Expired))
@@ -193,14 +203,11 @@ impl Store for Memory {
         let mut state = self.state();
         let late: Vec<_> = state.answers.iter().filter(|(_, a)| a.until <= now).map(|(id, _)| *id).collect();
         for id in late {
-            if let Some(answer) = state.answers.remove(&id) {
-                state.bytes -= answer.bytes;
-                state.expired.push_back((id, answer.opening, answer.names));
-            }
+            state.retire(id, Gone::Expired);
         }
-        while state.expired.len() > self.limits.max_kept_answers {
-            if let Some((id, _, names)) = state.expired.pop_front() {
-                state.forget_names(id, &names);
+        while state.past.len() > self.limits.max_kept_answers {
+            if let Some(past) = state.past.pop_front() {
+                state.forget_names(past.id, &past.names);
             }
         }
     }
@@ -211,10 +218,50 @@ impl State {
         self.answers.get_mut(&id).map(change).ok_or(StoreError::Unknown)
     }
 
+    /// Drops ended answers until there is room for more bytes: first the one that would expire first. Drops none if all of them
+    /// would not do.
+    fn make_room(&mut self, bytes: usize, most: usize) -> Result<(), StoreError> {
+        if self.bytes + bytes <= most {
+            return Ok(());
+        }
+        let mut ended: Vec<_> = self.answers.iter().filter(|(_, answer)| answer.end.is_some()).collect();
+        let freed: usize = ended.iter().map(|(_, answer)| answer.cost()).sum();
+        if self.bytes - freed + bytes > most {
+            return Err(StoreError::Full(OF_ALL));
+        }
+        ended.sort_unstable_by_key(|(_, answer)| answer.until);
+        let ended: Vec<_> = ended.into_iter().map(|(id, _)| *id).collect();
+        for id in ended {
+            if self.bytes + bytes <= most {
+                break;
+            }
+            tracing::warn!(limit = OF_ALL, "an ended answer is no longer kept, since another one needs its room");
+            self.retire(id, Gone::Dropped(OF_ALL));
+        }
+        Ok(())
+    }
+
+    /// Drops an answer, and remembers why. Returns its events.
+    fn retire(&mut self, id: AnswerId, why: Gone) -> Option<VecDeque<Entry>> {
+        let Answer { opening: Opening { caller, keep, .. }, names, entries, .. } = self.remove(id)?;
+        self.past.push_back(Past { id, caller, keep, names, why });
+        Some(entries)
+    }
+
+    /// Whoever wrote an answer writes no more. If the answer has not ended, it has broken off; without events it is none.
+    fn stop_writing(&mut self, id: AnswerId) {
+        let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.end.is_none()) else { return };
+        if answer.last > Position::START {
+            return answer.close(End::Broken);
+        }
+        let names = self.remove(id).map(|answer| answer.names);
+        self.forget_names(id, &names.unwrap_or_default());
+    }
+
+    /// Removes an answer, but not its names.
     fn remove(&mut self, id: AnswerId) -> Option<Answer> {
         let answer = self.answers.remove(&id)?;
-        self.bytes -= answer.bytes;
-        self.forget_names(id, &answer.names);
+        self.bytes -= answer.cost();
         Some(answer)
     }
 
@@ -231,31 +278,6 @@ impl State {
     }
 }
 
-impl Answer {
-    fn new(opening: Opening) -> Self {
-        Self {
-            until: Instant::now() + opening.keep,
-            opening,
-            names: Vec::new(),
-            entries: VecDeque::new(),
-            bytes: 0,
-            dropped: None,
-            last: Position::START,
-            end: None,
-            changed: watch::Sender::new(()),
-        }
-    }
-
-    fn touch(&mut self) {
-        self.until = Instant::now() + self.opening.keep;
-    }
-}
-
-/// Returns what an event costs.
-fn size(entry: &Entry) -> usize {
-    entry.bytes.len() + size_of::<Entry>()
-}
-
 fn ready<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Pending<'a, T> {
     Box::pin(std::future::ready(result))
 }
@@ -267,6 +289,7 @@ const MOST_AT_ONCE: usize = 64 << 10;
 mod tests {
     use bytes::Bytes;
 
+    use super::answer::OVERHEAD;
     use super::*;
 
     const ID: AnswerId = AnswerId([7; 16]);
@@ -275,8 +298,8 @@ mod tests {
         Opening { caller: [1; 32], keep: Duration::from_secs(seconds), request: Bytes::new() }
     }
 
-    fn entry(seq: u64, text: &'static str) -> Entry {
-        Entry { at: Position { epoch: 1, seq }, bytes: text.into() }
+    fn entry(seq: u64, text: &str) -> Entry {
+        Entry { at: Position { epoch: 1, seq }, bytes: Bytes::copy_from_slice(text.as_bytes()) }
     }
 
     fn at(seq: u64) -> Position {
@@ -291,7 +314,7 @@ mod tests {
     async fn a_reader_gets_what_follows_and_waits_for_more() {
         let store = Memory::new(KeepLimits::default());
         let second = Duration::from_secs(1);
-        store.open(ID, opening(10)).await.unwrap();
+        let _writing = store.open(ID, opening(10)).await.unwrap();
         store.append(ID, vec![entry(1, "a"), entry(2, "b")]).await.unwrap();
         let read = |after| store.read_after(ID, after, second);
         assert_eq!(seqs(&read(Position::START).await.unwrap()), [1, 2]);
@@ -311,21 +334,22 @@ mod tests {
     async fn an_answer_that_nobody_reads_expires() {
         let store = Memory::new(KeepLimits { max_kept_answers: 1, ..KeepLimits::default() });
         let name = Name([3; 32]);
-        store.open(ID, opening(10)).await.unwrap();
+        let _writing = store.open(ID, opening(10)).await.unwrap();
         store.name(ID, name).await.unwrap();
         store.append(ID, vec![entry(1, "a")]).await.unwrap();
-        assert_eq!(store.open(AnswerId([8; 16]), opening(1)).await, Err(StoreError::Full("max_kept_answers")));
+        let refused = store.open(AnswerId([8; 16]), opening(1)).await;
+        assert_eq!(refused.unwrap_err(), StoreError::Full("max_kept_answers"));
         tokio::time::advance(Duration::from_secs(9)).await;
         assert!(store.read_after(ID, Position::START, Duration::ZERO).await.is_ok());
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert_eq!(store.renew(ID).await, Ok(()));
+        assert_eq!(store.renew(ID, 1).await, Ok(()));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(store.renew(ID).await, Err(StoreError::Expired));
-        assert_eq!(store.look_up(ID).await.unwrap().log, None);
+        assert_eq!(store.renew(ID, 1).await, Err(StoreError::Expired));
+        assert_eq!(store.look_up(ID).await.unwrap().log, Err(Gone::Expired));
         assert_eq!(store.named(name).await.unwrap(), [ID]);
         assert_eq!(store.append(ID, vec![entry(2, "b")]).await, Err(StoreError::Unknown));
         // As many are remembered as may be kept.
-        store.open(AnswerId([8; 16]), opening(1)).await.unwrap();
+        let _next = store.open(AnswerId([8; 16]), opening(1)).await.unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(store.look_up(ID).await, Err(StoreError::Unknown));
         assert!(store.named(name).await.unwrap().is_empty());
@@ -335,7 +359,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_deleted_answer_is_unknown_to_those_who_wait() {
         let store = Memory::new(KeepLimits::default());
-        store.open(ID, opening(10)).await.unwrap();
+        let _writing = store.open(ID, opening(10)).await.unwrap();
         let (read, deleted) =
             tokio::join!(store.read_after(ID, Position::START, Duration::from_secs(5)), store.delete(ID));
         assert_eq!((read, deleted), (Err(StoreError::Unknown), Ok(())));
@@ -344,20 +368,66 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_events_are_dropped_at_a_limit() {
+    async fn the_first_events_are_dropped_at_the_limit_of_one_answer() {
         let room = 3 * (4 + size_of::<Entry>());
-        for limits in [
-            KeepLimits { max_kept_answer_bytes: room, ..KeepLimits::default() },
-            KeepLimits { max_kept_bytes: room, ..KeepLimits::default() },
-        ] {
-            let limit = limits.reached(room + 1, room + 1).unwrap();
-            let store = Memory::new(limits);
-            store.open(ID, opening(10)).await.unwrap();
-            store.append(ID, (1..=5).map(|seq| entry(seq, "four")).collect()).await.unwrap();
-            let read = |after| store.read_after(ID, after, Duration::ZERO);
-            assert_eq!(read(Position::START).await, Err(StoreError::Dropped(limit)));
-            assert_eq!(read(at(1)).await, Err(StoreError::Dropped(limit)));
-            assert_eq!(seqs(&read(at(2)).await.unwrap()), [3, 4, 5]);
+        let store = Memory::new(KeepLimits { max_kept_answer_bytes: room, ..KeepLimits::default() });
+        let _writing = store.open(ID, opening(10)).await.unwrap();
+        for batch in [1..=4, 5..=5] {
+            store.append(ID, batch.map(|seq| entry(seq, "four")).collect()).await.unwrap();
         }
+        let read = |after| store.read_after(ID, after, Duration::ZERO);
+        assert_eq!(read(Position::START).await, Err(StoreError::Dropped(OF_ANSWER)));
+        assert_eq!(read(at(1)).await, Err(StoreError::Dropped(OF_ANSWER)));
+        assert_eq!(seqs(&read(at(2)).await.unwrap()), [3, 4, 5]);
+        assert_eq!(store.state().bytes, OVERHEAD + room);
+    }
+
+    /// Room for two answers of one event, and for no more.
+    #[tokio::test(start_paused = true)]
+    async fn ended_answers_are_dropped_first_and_none_that_is_read() {
+        let cost = OVERHEAD + 4 + size_of::<Entry>();
+        let store = Memory::new(KeepLimits { max_kept_bytes: 2 * cost, ..KeepLimits::default() });
+        let [a, b, c, d] = [1, 2, 3, 4].map(|byte| AnswerId([byte; 16]));
+        let mut writing = Vec::new();
+        for id in [a, b] {
+            writing.push(store.open(id, opening(10)).await.unwrap());
+            store.append(id, vec![entry(1, "four")]).await.unwrap();
+        }
+        assert_eq!(store.open(c, opening(10)).await.unwrap_err(), StoreError::Full(OF_ALL));
+        for id in [a, b] {
+            store.close(id, at(2), End::Whole).await.unwrap();
+        }
+        // Whoever reads an answer keeps it for longer.
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(store.read_after(a, Position::START, Duration::ZERO).await.is_ok());
+        writing.push(store.open(c, opening(10)).await.unwrap());
+        assert_eq!(store.look_up(b).await.unwrap().log, Err(Gone::Dropped(OF_ALL)));
+        assert_eq!(store.look_up(a).await.unwrap().log.map(|log| log.last), Ok(at(1)));
+        store.append(c, vec![entry(1, "four")]).await.unwrap();
+        writing.push(store.open(d, opening(10)).await.unwrap());
+        assert_eq!(store.look_up(a).await.unwrap().log, Err(Gone::Dropped(OF_ALL)));
+        // Nothing has ended: the answer that grows is given up, with all of its events.
+        assert_eq!(store.append(c, vec![entry(2, &"x".repeat(cost))]).await, Err(StoreError::Full(OF_ALL)));
+        assert_eq!(store.give_up(c, at(1), OF_ALL).await, Ok(vec![entry(1, "four")]));
+        assert_eq!(store.look_up(c).await.unwrap().log, Err(Gone::Dropped(OF_ALL)));
+        assert_eq!(store.state().bytes, OVERHEAD);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_writes_any_more_has_broken_off() {
+        let store = Memory::new(KeepLimits::default());
+        let writing = store.open(ID, opening(10)).await.unwrap();
+        store.append(ID, vec![entry(1, "a")]).await.unwrap();
+        let read = store.read_after(ID, at(1), Duration::from_secs(5));
+        let (read, ()) = tokio::join!(read, async { drop(writing) });
+        assert_eq!(read, Ok(Batch { entries: vec![], end: Some(End::Broken) }));
+        // One that has ended stays as it is, and one that has not begun is none.
+        let [ended, empty] = [2, 3].map(|byte| AnswerId([byte; 16]));
+        let writing = store.open(ended, opening(10)).await.unwrap();
+        store.close(ended, at(1), End::Whole).await.unwrap();
+        drop(writing);
+        assert_eq!(store.look_up(ended).await.unwrap().log.map(|log| log.end), Ok(Some(End::Whole)));
+        drop(store.open(empty, opening(10)).await.unwrap());
+        assert_eq!(store.look_up(empty).await, Err(StoreError::Unknown));
     }
 }

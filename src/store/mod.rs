@@ -25,25 +25,31 @@ pub(crate) use redis::Redis;
 pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// Returns whether another process may go on with an answer of this one, so that its request is kept, too.
     fn is_shared(&self) -> bool;
-    /// Begins an answer.
-    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, ()>;
-    /// Adds events to the end of an answer. Their positions grow.
+    /// Begins an answer. Where all answers together leave no room for it, ended ones are dropped: first the one that would
+    /// expire first.
+    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing>;
+    /// Adds events to the end of an answer. Their positions grow. Where the answer itself becomes too large, its first events
+    /// are dropped. Where all answers together do, ended ones are. If that is not enough, nothing is added: the answer is to
+    /// be [given up](Self::give_up).
     fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()>;
     /// Ends an answer. `at`: the position after its last event.
     fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()>;
+    /// Drops an answer that is being written, since it has reached a limit. Returns the events that were kept. `last`: the
+    /// position of the last one.
+    fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, Vec<Entry>>;
     /// Returns events after a position. Where there are none and the answer has not ended, waits for them, and returns none
     /// when the time is over.
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch>;
     /// Removes an answer.
     fn delete(&self, id: AnswerId) -> Pending<'_, ()>;
-    /// Returns what is known of an answer, also of one that has expired lately.
+    /// Returns what is known of an answer, also of one that has expired or was dropped lately.
     fn look_up(&self, id: AnswerId) -> Pending<'_, Found>;
     /// Adds a name under which an answer is found.
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()>;
     /// Returns the answers with a name, those that expired lately among them.
     fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>>;
-    /// Says that an answer is still being written. Fails if it has expired, was removed, or is written by another process.
-    fn renew(&self, id: AnswerId) -> Pending<'_, ()>;
+    /// Says that an answer is still being written. Fails if it has expired, was removed, or is written in another epoch.
+    fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()>;
     /// Begins to write an answer whose process has ended. `None`: a process writes it.
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>>;
     /// Removes what has expired. Called every second.
@@ -109,6 +115,11 @@ impl FromStr for Position {
     }
 }
 
+/// The limit of all answers together.
+const OF_ALL: &str = "max_kept_bytes";
+/// The limit of one answer.
+const OF_ANSWER: &str = "max_kept_answer_bytes";
+
 /// The error of a text that is neither an [`AnswerId`] nor a [`Position`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAnId;
@@ -129,13 +140,40 @@ pub(crate) struct Opening {
 }
 
 /// An answer that another process has begun.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Taken {
+    pub(crate) writing: Writing,
     /// The epoch of this process.
     pub(crate) epoch: u64,
-    pub(crate) opening: Opening,
+    /// What was kept for whoever goes on with the answer.
+    pub(crate) request: Bytes,
     /// The events that are in the log.
     pub(crate) events: Vec<Bytes>,
+}
+
+/// Says that this process writes an answer, until it is dropped. Then the store knows that nothing more comes, if the answer has
+/// not ended.
+pub(crate) struct Writing(Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl Writing {
+    /// `stopped`: what is done when nobody writes any more.
+    fn new(stopped: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self(Some(Box::new(stopped)))
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if let Some(stopped) = self.0.take() {
+            stopped();
+        }
+    }
+}
+
+impl fmt::Debug for Writing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writing").finish_non_exhaustive()
+    }
 }
 
 /// An event and its position.
@@ -165,9 +203,29 @@ pub(crate) struct Batch {
 /// What a store knows of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    pub(crate) opening: Opening,
-    /// `None`: it has expired.
-    pub(crate) log: Option<Log>,
+    /// As in its [`Opening`].
+    pub(crate) caller: [u8; 32],
+    /// As in its [`Opening`].
+    pub(crate) keep: Duration,
+    pub(crate) log: Result<Log, Gone>,
+}
+
+/// Why the events of an answer are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// Nobody has read it for too long.
+    Expired,
+    /// It was dropped at this limit.
+    Dropped(&'static str),
+}
+
+impl From<Gone> for StoreError {
+    fn from(gone: Gone) -> Self {
+        match gone {
+            Gone::Expired => Self::Expired,
+            Gone::Dropped(limit) => Self::Dropped(limit),
+        }
+    }
 }
 
 /// How far an answer is.
@@ -191,7 +249,7 @@ pub(crate) enum StoreError {
     Dropped(&'static str),
     /// The answer has no event at the position, and none after it.
     Ahead,
-    /// This limit leaves no room.
+    /// This limit leaves no room for a further answer, or for further events.
     Full(&'static str),
     /// Another process has begun to write the answer.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "processes share no other store"))]
@@ -210,7 +268,7 @@ impl fmt::Display for StoreError {
             Self::Expired => f.write_str("the answer is no longer kept"),
             Self::Dropped(limit) => write!(f, "the events after this one were dropped ({limit})"),
             Self::Ahead => f.write_str("the answer has no such event"),
-            Self::Full(limit) => write!(f, "no room for another answer ({limit})"),
+            Self::Full(limit) => write!(f, "there is no room ({limit})"),
             Self::Fenced => f.write_str("another process has taken the answer over"),
             Self::Unwritten => f.write_str("the process that wrote the answer has ended"),
             Self::Failed(reason) => write!(f, "the store failed: {reason}"),

@@ -2,46 +2,40 @@
 //!
 //! ```text
 //!  restitch:{ID}:log     a stream. E-0: a process has begun to write as the E-th one. E-S: an event. At last: how it ended
-//!  restitch:{ID}:meta    a hash: caller, keep, request, epoch, dropped. It outlives the log, so that an expired answer is known
+//!  restitch:{ID}:meta    a hash: caller, keep, request, epoch, dropped, gone. It outlives the log, so that an expired answer is known
 //!  restitch:{ID}:lease   who writes. It expires unless it is renewed
 //!  restitch:name:DIGEST  a set: the ids of the answers with this name
 //! ```
 //! The server refuses an entry whose position is not after all others. So a process whose answer another one has taken over
 //! writes nothing more, whatever it believes of its lease: the other one has begun by writing its epoch.
 
-use std::collections::{HashMap, VecDeque};
+mod scripts;
+mod written;
+
 use std::fmt::{self, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{RedisError, Script, Value};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{AnswerId, Batch, End, Entry, Found, Log, Name, Opening, Pending, Position, Store, StoreError, Taken};
+use super::{
+    AnswerId, Batch, End, Entry, Found, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position, Store,
+    StoreError, Taken, Writing,
+};
 use crate::limits::KeepLimits;
+use scripts::{APPEND, CLOSE, DELETE, DROP, LOOK_UP, OPEN, READ, RENEW, TAKE_OVER, TRIM};
+use written::{Trim, Written};
 
 /// A store in a Redis or Valkey server.
 pub(crate) struct Redis {
     connection: ConnectionManager,
     /// Names this process in leases.
     holder: String,
-    limits: KeepLimits,
-    /// The answers that this process writes.
-    written: Mutex<HashMap<AnswerId, Written>>,
-}
-
-/// What a process knows of an answer that it writes.
-struct Written {
-    epoch: u64,
-    keep: Duration,
-    /// The events that are kept, with their sizes.
-    sizes: VecDeque<(Position, usize)>,
-    bytes: usize,
-    /// Tells readers in this process of events.
-    changed: watch::Sender<()>,
+    /// The answers that this process has written, and those that it writes.
+    written: Arc<Mutex<Written>>,
 }
 
 impl Redis {
@@ -56,7 +50,7 @@ impl Redis {
             .set_response_timeout(Some(PATIENCE));
         let client = redis::Client::open(address)?;
         let connection = ConnectionManager::new_with_config(client, config).await?;
-        Ok(Self { connection, holder, limits, written: Mutex::default() })
+        Ok(Self { connection, holder, written: Arc::new(Mutex::new(Written::new(limits))) })
     }
 
     /// Runs a script over the keys of an answer.
@@ -78,66 +72,54 @@ impl Redis {
         }
     }
 
-    /// A panic elsewhere leaves the map valid: no change of it can panic in between.
-    fn written(&self) -> MutexGuard<'_, HashMap<AnswerId, Written>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    fn written(&self) -> MutexGuard<'_, Written> {
+        locked(&self.written)
     }
 
-    fn begin(&self, id: AnswerId, epoch: u64, keep: Duration) {
-        let (sizes, changed) = (VecDeque::new(), watch::Sender::new(()));
-        self.written().insert(id, Written { epoch, keep, sizes, bytes: 0, changed });
+    /// Notes that this process writes an answer, until what is returned is dropped.
+    fn begin(&self, id: AnswerId, epoch: u64, keep: Duration, request: usize) -> Writing {
+        self.written().begin(id, epoch, keep, request);
+        let written = Arc::clone(&self.written);
+        Writing::new(move || locked(&written).stop_writing(id, epoch))
     }
 
-    async fn open_answer(&self, id: AnswerId, opening: Opening) -> Result<(), StoreError> {
-        if self.written().len() >= self.limits.max_kept_answers {
-            return Err(StoreError::Full("max_kept_answers"));
-        }
+    async fn open_answer(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
+        let dropped = self.written().make_room_for(&opening)?;
+        // Noted before the server has it, so that a call that is given up leaves nothing behind.
+        let writing = self.begin(id, FIRST, opening.keep, opening.request.len());
+        self.drop_ended(dropped).await?;
         let (keep, lease) = (milliseconds(opening.keep), milliseconds(LEASE));
         let arguments: [&[u8]; 5] =
             [&opening.caller, keep.as_bytes(), &opening.request, self.holder.as_bytes(), lease.as_bytes()];
         self.run(OPEN, id, &arguments).await?;
-        self.begin(id, 1, opening.keep);
-        Ok(())
+        Ok(writing)
     }
 
     async fn append_events(&self, id: AnswerId, entries: Vec<Entry>) -> Result<(), StoreError> {
+        // The lock is not held while the server is waited for.
+        let reserved = self.written().reserve(id, &entries);
+        self.drop_ended(reserved?).await?;
         let positions: Vec<_> = entries.iter().map(|entry| entry.at.to_string()).collect();
         let pairs = positions.iter().zip(&entries);
         let arguments: Vec<&[u8]> = pairs.flat_map(|(at, entry)| [at.as_bytes(), &entry.bytes[..]]).collect();
-        let appended = self.run(APPEND, id, &arguments).await;
-        if let Err(error) = appended {
-            self.written().remove(&id);
-            return Err(error);
-        }
-        let Some((first, dropped, limit)) = self.note(id, &entries) else { return Ok(()) };
-        tracing::warn!(limit, "a kept answer has reached a limit: its first events are dropped");
-        let arguments = [first.to_string(), format!("{dropped} {limit}")];
+        self.run(APPEND, id, &arguments).await?;
+        let trim = self.written().tell(id);
+        let Some(Trim { first, dropped }) = trim else { return Ok(()) };
+        tracing::warn!(limit = OF_ANSWER, "a kept answer has reached a limit: its first events are dropped");
+        let arguments = [first.to_string(), format!("{dropped} {OF_ANSWER}")];
         self.run(TRIM, id, &[arguments[0].as_bytes(), arguments[1].as_bytes()]).await.map(drop)
     }
 
-    /// Notes events that are in the log, and tells those who wait. Returns the first one that stays and the last one that goes
-    /// if there is no room for all.
-    fn note(&self, id: AnswerId, entries: &[Entry]) -> Option<(Position, Position, &'static str)> {
-        let mut written = self.written();
-        let mut all = written.values().map(|answer| answer.bytes).sum();
-        let answer = written.get_mut(&id)?;
-        for entry in entries {
-            answer.sizes.push_back((entry.at, entry.bytes.len()));
-            answer.bytes += entry.bytes.len();
-            all += entry.bytes.len();
+    /// Drops answers that have ended, since others need their room.
+    async fn drop_ended(&self, ended: Vec<AnswerId>) -> Result<(), StoreError> {
+        for id in ended {
+            tracing::warn!(limit = OF_ALL, "an ended answer is no longer kept, since another one needs its room");
+            match self.run(DROP, id, &[OF_ALL.as_bytes(), b""]).await {
+                Ok(_) | Err(StoreError::Expired) => {}
+                Err(error) => return Err(error),
+            }
         }
-        answer.changed.send_replace(());
-        let mut dropped = None;
-        while answer.sizes.len() > 1
-            && let Some(limit) = self.limits.reached(answer.bytes, all)
-            && let Some((at, size)) = answer.sizes.pop_front()
-        {
-            answer.bytes -= size;
-            all -= size;
-            dropped = Some((at, limit));
-        }
-        let (last, limit) = dropped?;
-        Some((answer.sizes.front()?.0, last, limit))
+        Ok(())
     }
 
     async fn read(&self, id: AnswerId, after: Position, most: usize) -> Result<Batch, StoreError> {
@@ -147,6 +129,7 @@ impl Redis {
         if let Some(error) = dropped.and_then(|dropped| lacks(&dropped, after)) {
             return Err(error);
         }
+        self.written().touch(id);
         let batch = batch(rows)?;
         match batch.entries.is_empty() && batch.end.is_none() && !is_written {
             true => Err(StoreError::Unwritten),
@@ -158,7 +141,7 @@ impl Redis {
         let until = Instant::now() + wait;
         loop {
             // Subscribed before the read, so that no event is missed in between.
-            let changed = self.written().get(&id).map(|answer| answer.changed.subscribe());
+            let changed = self.written().changed(id);
             let batch = self.read(id, after, MOST_AT_ONCE).await?;
             if !batch.entries.is_empty() || batch.end.is_some() || Instant::now() >= until {
                 return Ok(batch);
@@ -174,12 +157,13 @@ impl Redis {
 
     async fn find(&self, id: AnswerId) -> Result<Found, StoreError> {
         let value = self.run(LOOK_UP, id, &[]).await?;
-        let (caller, keep, request, rows, is_written): (Vec<u8>, u64, Vec<u8>, Rows, bool) =
+        let (caller, keep, gone, rows, is_written): (Vec<u8>, u64, Option<String>, Rows, bool) =
             redis::from_redis_value(value)?;
         let caller = caller.try_into().map_err(|_| StoreError::Failed("a digest of another length".to_owned()))?;
-        let opening = Opening { caller, keep: Duration::from_millis(keep), request: request.into() };
+        let keep = Duration::from_millis(keep);
         if rows.is_empty() {
-            return Ok(Found { opening, log: None });
+            let gone = gone.map_or(Gone::Expired, |limit| Gone::Dropped(limit_of(&limit)));
+            return Ok(Found { caller, keep, log: Err(gone) });
         }
         let mut last = Position::START;
         let mut end = None;
@@ -190,16 +174,22 @@ impl Redis {
                 _ => last = last.max(at),
             }
         }
-        Ok(Found { opening, log: Some(Log { last, end, is_written }) })
+        Ok(Found { caller, keep, log: Ok(Log { last, end, is_written }) })
     }
 
     async fn take(&self, id: AnswerId) -> Result<Option<Taken>, StoreError> {
         let lease = milliseconds(LEASE);
         let value = self.run(TAKE_OVER, id, &[self.holder.as_bytes(), lease.as_bytes()]).await?;
-        let Some(epoch) = redis::from_redis_value::<Option<u64>>(value)? else { return Ok(None) };
+        let taken: Option<(u64, u64, Vec<u8>)> = redis::from_redis_value(value)?;
+        let Some((epoch, keep, request)) = taken else { return Ok(None) };
+        let writing = self.begin(id, epoch, Duration::from_millis(keep), request.len());
         let fence = Position { epoch, seq: 0 };
-        match self.taken(id, fence).await {
-            Ok(taken) => Ok(Some(taken)),
+        match self.events(id, Position::START, fence).await {
+            Ok(events) => {
+                self.written().note(id, &events);
+                let events = events.into_iter().map(|entry| entry.bytes).collect();
+                Ok(Some(Taken { writing, epoch, request: request.into(), events }))
+            }
             Err(error) => {
                 self.close(id, fence.next(), End::Broken).await?;
                 Err(error)
@@ -207,20 +197,25 @@ impl Redis {
         }
     }
 
-    /// Reads an answer up to the beginning of this process's epoch.
-    async fn taken(&self, id: AnswerId, fence: Position) -> Result<Taken, StoreError> {
-        let opening = self.find(id).await?.opening;
-        self.begin(id, fence.epoch, opening.keep);
-        let (mut events, mut after) = (Vec::new(), Position::START);
-        while after < fence {
+    /// Reads the events of an answer between two positions.
+    async fn events(&self, id: AnswerId, mut after: Position, last: Position) -> Result<Vec<Entry>, StoreError> {
+        let mut events = Vec::new();
+        while after < last {
             let batch = self.read(id, after, MOST_AT_ONCE).await?;
             let Some(last) = batch.entries.last() else { break };
             after = last.at;
             events.extend(batch.entries);
         }
-        self.note(id, &events);
-        let events = events.into_iter().map(|entry| entry.bytes).collect();
-        Ok(Taken { epoch: fence.epoch, opening, events })
+        Ok(events)
+    }
+
+    /// Takes an answer out of the server, which has no room for more of it.
+    async fn take_out(&self, id: AnswerId, last: Position, limit: &'static str) -> Result<Vec<Entry>, StoreError> {
+        let before_first = self.written().before_first(id);
+        let events = self.events(id, before_first, last).await?;
+        self.run(DROP, id, &[limit.as_bytes(), last.epoch.to_string().as_bytes()]).await?;
+        self.written().stop_writing(id, last.epoch);
+        Ok(events)
     }
 
     fn key_of(name: Name) -> String {
@@ -233,12 +228,17 @@ impl Redis {
     }
 }
 
+/// A panic elsewhere leaves the map valid: no change of it can panic in between.
+fn locked(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
+    written.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Store for Redis {
     fn is_shared(&self) -> bool {
         true
     }
 
-    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, ()> {
+    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing> {
         Box::pin(self.open_answer(id, opening))
     }
 
@@ -248,11 +248,15 @@ impl Store for Redis {
 
     fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()> {
         Box::pin(async move {
-            let (at, end) = (at.to_string(), if end == End::Whole { WHOLE } else { "broken" });
-            let closed = self.run(CLOSE, id, &[at.as_bytes(), end.as_bytes(), self.holder.as_bytes()]).await;
-            self.written().remove(&id);
-            closed.map(drop)
+            let (epoch, at, end) = (at.epoch, at.to_string(), if end == End::Whole { WHOLE } else { "broken" });
+            self.run(CLOSE, id, &[at.as_bytes(), end.as_bytes(), self.holder.as_bytes()]).await?;
+            self.written().end(id, epoch);
+            Ok(())
         })
+    }
+
+    fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, Vec<Entry>> {
+        Box::pin(self.take_out(id, last, limit))
     }
 
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
@@ -261,7 +265,7 @@ impl Store for Redis {
 
     fn delete(&self, id: AnswerId) -> Pending<'_, ()> {
         Box::pin(async move {
-            self.written().remove(&id);
+            self.written().forget(id);
             self.run(DELETE, id, &[]).await.map(drop)
         })
     }
@@ -272,7 +276,7 @@ impl Store for Redis {
 
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
         Box::pin(async move {
-            let keep = self.written().get(&id).map(|answer| answer.keep).ok_or(StoreError::Unknown)?;
+            let keep = self.written().keep(id).ok_or(StoreError::Unknown)?;
             let (key, longest) = (Self::key_of(name), milliseconds(keep * 2 + AFTERLIFE));
             let mut commands = redis::pipe();
             commands.cmd("SADD").arg(&key).arg(id.to_string()).ignore();
@@ -290,15 +294,10 @@ impl Store for Redis {
         })
     }
 
-    fn renew(&self, id: AnswerId) -> Pending<'_, ()> {
+    fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()> {
         Box::pin(async move {
-            let epoch = self.written().get(&id).map(|answer| answer.epoch).ok_or(StoreError::Unknown)?.to_string();
-            let lease = milliseconds(LEASE);
-            let renewed = self.run(RENEW, id, &[epoch.as_bytes(), self.holder.as_bytes(), lease.as_bytes()]).await;
-            if renewed.is_err() {
-                self.written().remove(&id);
-            }
-            renewed.map(drop)
+            let (epoch, lease) = (epoch.to_string(), milliseconds(LEASE));
+            self.run(RENEW, id, &[epoch.as_bytes(), self.holder.as_bytes(), lease.as_bytes()]).await.map(drop)
         })
     }
 
@@ -307,7 +306,9 @@ impl Store for Redis {
     }
 
     /// The server removes what has expired.
-    fn sweep(&self) {}
+    fn sweep(&self) {
+        self.written().forget_expired();
+    }
 }
 
 impl fmt::Debug for Redis {
@@ -362,8 +363,12 @@ fn position(at: &str) -> Result<Position, StoreError> {
 fn lacks(dropped: &str, after: Position) -> Option<StoreError> {
     let (at, limit) = dropped.split_once(' ')?;
     let at: Position = at.parse().ok()?;
-    let limit = if limit == "max_kept_bytes" { "max_kept_bytes" } else { "max_kept_answer_bytes" };
-    (after < at).then_some(StoreError::Dropped(limit))
+    (after < at).then_some(StoreError::Dropped(limit_of(limit)))
+}
+
+/// Returns the limit that the server names.
+fn limit_of(name: &str) -> &'static str {
+    if name == OF_ALL { OF_ALL } else { OF_ANSWER }
 }
 
 fn milliseconds(time: Duration) -> String {
@@ -379,6 +384,8 @@ const LEASE: Duration = Duration::from_secs(3);
 /// How long to wait for the server.
 const PATIENCE: Duration = Duration::from_secs(2);
 const RETRIES: usize = 2;
+/// The epoch of the process that begins an answer.
+const FIRST: u64 = 1;
 /// How often the log of an answer is read that another process writes.
 const POLL: Duration = Duration::from_millis(25);
 /// How often the log of an answer is read that this process writes, although it has told of no event: it may be fenced.
@@ -387,53 +394,3 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const AFTERLIFE: Duration = Duration::from_secs(60);
 /// Events after which no further ones are read at once.
 const MOST_AT_ONCE: usize = 256;
-
-const OPEN: &str = "
-redis.call('HSET', KEYS[2], 'caller', ARGV[1], 'keep', ARGV[2], 'request', ARGV[3], 'epoch', 1)
-redis.call('PEXPIRE', KEYS[2], ARGV[2] * 2 + 60000)
-redis.call('XADD', KEYS[1], '1-0', 'f', ARGV[4])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('SET', KEYS[3], ARGV[4], 'PX', ARGV[5])
-return 'ok'";
-const APPEND: &str = "
-for i = 1, #ARGV, 2 do
-    if not redis.call('XADD', KEYS[1], 'NOMKSTREAM', ARGV[i], 'd', ARGV[i + 1]) then return 'expired' end
-end
-return 'ok'";
-const TRIM: &str = "
-redis.call('XTRIM', KEYS[1], 'MINID', ARGV[1])
-redis.call('HSET', KEYS[2], 'dropped', ARGV[2])
-return 'ok'";
-const CLOSE: &str = "
-if not redis.call('XADD', KEYS[1], 'NOMKSTREAM', ARGV[1], 'e', ARGV[2]) then return 'expired' end
-if redis.call('GET', KEYS[3]) == ARGV[3] then redis.call('DEL', KEYS[3]) end
-redis.call('PEXPIRE', KEYS[1], redis.call('HGET', KEYS[2], 'keep'))
-return 'ok'";
-const READ: &str = "
-local keep = redis.call('HGET', KEYS[2], 'keep')
-if not keep then return 'unknown' end
-if redis.call('PEXPIRE', KEYS[1], keep) == 0 then return 'expired' end
-redis.call('PEXPIRE', KEYS[2], keep * 2 + 60000)
-local rows = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
-return {rows, redis.call('HGET', KEYS[2], 'dropped'), redis.call('EXISTS', KEYS[3])}";
-const LOOK_UP: &str = "
-local meta = redis.call('HMGET', KEYS[2], 'caller', 'keep', 'request')
-if not meta[1] then return 'unknown' end
-local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 2)
-return {meta[1], meta[2], meta[3], last, redis.call('EXISTS', KEYS[3])}";
-const RENEW: &str = "
-if redis.call('EXISTS', KEYS[1]) == 0 then return 'expired' end
-if redis.call('HGET', KEYS[2], 'epoch') ~= ARGV[1] then return 'fenced' end
-redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
-return 'ok'";
-/// The lease, the epoch and the entry that fences all others off are one step.
-const TAKE_OVER: &str = "
-if redis.call('EXISTS', KEYS[1]) == 0 then return 'expired' end
-if not redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
-local epoch = redis.call('HINCRBY', KEYS[2], 'epoch', 1)
-redis.call('XADD', KEYS[1], epoch .. '-0', 'f', ARGV[1])
-return epoch";
-const DELETE: &str = "
-if redis.call('DEL', KEYS[1]) == 0 then return 'unknown' end
-redis.call('DEL', KEYS[2], KEYS[3])
-return 'ok'";

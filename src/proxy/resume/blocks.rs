@@ -74,11 +74,11 @@ impl Blocks {
     }
 
     /// Returns the event that the end of the stream has ended. Several servers send no blank line after the last one.
-    pub(super) fn finish(mut self) -> Option<Bytes> {
+    pub(super) fn finish(&mut self) -> Option<Bytes> {
         let has_event = matches!(self.decoder.finish(), Ok(Some(_)));
         has_event.then(|| {
             self.raw.extend_from_slice(b"\n");
-            lines(&self.raw.freeze())
+            lines(&self.raw.split().freeze())
         })
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_core::Stream;
 
+use super::live::Reader;
 use super::restore::Heir;
 use crate::client::BodyError;
 use crate::store::{AnswerId, Batch, End, Entry, Pending, Position, Store, StoreError};
@@ -26,7 +27,18 @@ pub(super) struct Follow {
     has_comments: bool,
     /// Who goes on with the answer if its process ends.
     heir: Option<Arc<Heir>>,
+    /// Set where this process writes the answer.
+    reader: Option<Arc<Reader>>,
+    source: Source,
     state: State,
+}
+
+/// Where the events come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Store,
+    /// The answer is no longer kept.
+    Live,
 }
 
 enum State {
@@ -44,15 +56,32 @@ impl Follow {
     /// kept after it was read.
     pub(super) fn new(
         store: Arc<dyn Store>,
-        id: AnswerId,
+        (id, keep): (AnswerId, Duration),
         after: Position,
-        (silence, keep): (Duration, Duration),
+        silence: Duration,
     ) -> Self {
         let has_comments = !silence.is_zero();
         let wait = if has_comments { silence } else { DEFAULT_WAIT };
         // Reading keeps the answer.
         let wait = wait.min(keep / 2);
-        Self { store, id, after, starting_after: None, wait, has_comments, heir: None, state: State::Start }
+        Self {
+            store,
+            id,
+            after,
+            starting_after: None,
+            wait,
+            has_comments,
+            heir: None,
+            reader: None,
+            source: Source::Store,
+            state: State::Start,
+        }
+    }
+
+    /// Reads an answer that this process writes.
+    pub(super) fn with_reader(mut self, reader: Option<Arc<Reader>>) -> Self {
+        self.reader = reader;
+        self
     }
 
     /// Goes on with the answer if its process ends.
@@ -67,14 +96,28 @@ impl Follow {
         self
     }
 
-    fn read(&self) -> Pending<'static, Batch> {
+    fn read(&mut self) -> Pending<'static, Batch> {
         let (store, id, after, wait) = (Arc::clone(&self.store), self.id, self.after, self.wait);
-        Box::pin(async move { store.read_after(id, after, wait).await })
+        match self.reader.clone().filter(|reader| reader.is_live()) {
+            Some(reader) => {
+                self.source = Source::Live;
+                Box::pin(async move { reader.read_after(after, wait).await })
+            }
+            None => Box::pin(async move { store.read_after(id, after, wait).await }),
+        }
+    }
+
+    /// Returns whether the answer has gone from the store to those who are reading it.
+    fn has_moved(&self) -> bool {
+        self.source == Source::Store && self.reader.as_ref().is_some_and(|reader| reader.is_live())
     }
 
     /// Takes what has been read. Returns the bytes for the client.
     fn take(&mut self, batch: &Batch) -> Bytes {
-        self.after = batch.entries.last().map_or(self.after, |entry| entry.at);
+        if let Some(last) = batch.entries.last() {
+            self.after = last.at;
+            self.reader.iter().for_each(|reader| reader.note(last.at));
+        }
         self.state = match batch.end {
             Some(end) => State::Ended(Some(end)),
             None => State::Reading(self.read()),
@@ -111,6 +154,7 @@ impl Stream for Follow {
                             return Poll::Ready(Some(Ok(bytes)));
                         }
                     }
+                    Err(_) if this.has_moved() => this.state = State::Start,
                     Err(StoreError::Unwritten) if this.heir.is_some() => {
                         let (heir, id) = (this.heir.clone(), this.id);
                         this.state = State::Inheriting(Box::pin(async move {
@@ -126,7 +170,10 @@ impl Stream for Follow {
                     }
                 },
                 State::Inheriting(inheriting) => match ready!(inheriting.as_mut().poll(cx)) {
-                    Ok(()) => this.state = State::Start,
+                    Ok(()) => {
+                        this.reader = this.heir.as_ref().and_then(|heir| heir.reader(this.id, this.after));
+                        this.state = State::Start;
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "a kept answer cannot be taken over");
                         this.state = State::Ended(None);

@@ -4,11 +4,14 @@
 //!  upstream ──▶ conversation ──▶ pump (a task of its own) ──▶ store ──▶ follow ──▶ client
 //!                                                               └─────▶ follow ──▶ the client again: `routes`
 //! ```
+//! Where the store has no room, `live` takes its place for the clients that are reading.
+//!
 //! Only an answer that is to be kept takes this way: it goes on when its client leaves. All others end with their client.
 
 mod blocks;
 mod caller;
 mod follow;
+mod live;
 mod pump;
 mod restore;
 mod routes;
@@ -29,6 +32,7 @@ use tracing::Instrument;
 
 use super::Proxy;
 use super::conversation::CallError;
+use super::exchange::{Exchange, KeptLine};
 use super::metrics::{Metrics, Resume};
 use super::upstream::Head;
 use crate::Limits;
@@ -37,10 +41,11 @@ use crate::limits::KeepLimits;
 use crate::provider::Dialect;
 #[cfg(feature = "redis")]
 use crate::store::Redis;
-use crate::store::{AnswerId, Memory, Name, Opening, Position, Store, StoreError};
+use crate::store::{AnswerId, Memory, Name, Opening, Position, Store, StoreError, Writing};
 use caller::{Credential, new_id};
 use follow::Follow;
-use pump::Pump;
+use live::{Live, Reader};
+use pump::{Pump, Writer};
 use restore::Stored;
 pub(super) use restore::own_headers;
 pub(super) use routes::{Asked, Repeat};
@@ -48,12 +53,20 @@ pub(super) use routes::{Asked, Repeat};
 /// The answers that a proxy keeps.
 pub(super) struct Answers {
     store: Arc<dyn Store>,
-    limits: Limits,
+    /// The longest time that a request is granted.
+    max_keep_time: Duration,
     /// How long answers are kept whose request does not say.
     keep: Duration,
     /// The answers that this process writes.
-    running: Mutex<HashMap<AnswerId, AbortHandle>>,
+    running: Mutex<HashMap<AnswerId, Running>>,
     metrics: Option<Arc<Metrics>>,
+}
+
+/// An answer that this process writes.
+struct Running {
+    epoch: u64,
+    task: AbortHandle,
+    live: Arc<Live>,
 }
 
 impl Answers {
@@ -63,15 +76,14 @@ impl Answers {
         (keep, store): (Duration, &str),
         metrics: Option<Arc<Metrics>>,
     ) -> io::Result<Option<Arc<Self>>> {
-        let mut limits = limits.clone();
         // What the operator asks for is allowed.
-        limits.keep.max_keep_time = limits.keep.max_keep_time.max(keep);
-        if limits.keep.max_keep_time.is_zero() {
+        let max_keep_time = limits.keep.max_keep_time.max(keep);
+        if max_keep_time.is_zero() {
             return Ok(None);
         }
         let store =
             open_store(store, &limits.keep).await.map_err(|error| io::Error::other(format!("the store: {error}")))?;
-        Ok(Some(Arc::new(Self { store, limits, keep, running: Mutex::default(), metrics })))
+        Ok(Some(Arc::new(Self { store, max_keep_time, keep, running: Mutex::default(), metrics })))
     }
 
     /// Removes expired answers, for ever.
@@ -86,25 +98,25 @@ impl Answers {
 
     /// Ends all answers that this process writes.
     pub(super) fn stop(&self) {
-        for task in self.running().values() {
-            task.abort();
+        for running in self.running().values() {
+            running.task.abort();
         }
     }
 
     /// Returns what a request asks to be kept, if anything. `asked` is what its headers say; `own`: all of those that are for the
-    /// proxy.
+    /// proxy; `route`: the name of the one that answers it.
     pub(super) fn wanted(
         self: &Arc<Self>,
         asked: Option<Duration>,
-        own: &HeaderMap,
+        (own, route): (&HeaderMap, &str),
         head: &Head,
         body: &Bytes,
     ) -> Option<Keep> {
-        let time = asked.unwrap_or(self.keep).min(self.limits.keep.max_keep_time);
+        let time = asked.unwrap_or(self.keep).min(self.max_keep_time);
         let credential = head.credential();
         (!time.is_zero()).then(|| Keep {
             request: request_name(&credential, head, body),
-            stored: if self.store.is_shared() { Stored::new(head, own, body).bytes() } else { Bytes::new() },
+            stored: if self.store.is_shared() { Stored::new(head, (own, route), body).bytes() } else { Bytes::new() },
             answers: Arc::clone(self),
             time,
             credential,
@@ -118,24 +130,37 @@ impl Answers {
         }
     }
 
-    /// Returns the rest of an answer as a body.
-    fn follow(&self, id: AnswerId, keep: Duration, after: Position) -> Follow {
-        Follow::new(Arc::clone(&self.store), id, after, (self.limits.transport.keep_alive_interval, keep))
+    /// Returns the rest of an answer as a body. `reader`: `None` where another process writes it, or none does.
+    fn follow(
+        &self,
+        (id, keep): (AnswerId, Duration),
+        after: Position,
+        reader: Option<Arc<Reader>>,
+        limits: &Limits,
+    ) -> Follow {
+        let silence = limits.transport.keep_alive_interval;
+        Follow::new(Arc::clone(&self.store), (id, keep), after, silence).with_reader(reader)
+    }
+
+    /// Notes that a client reads an answer that this process writes. `None`: it does not.
+    fn reader(&self, id: AnswerId, after: Position) -> Option<Arc<Reader>> {
+        self.running().get(&id).map(|running| running.live.reader(after))
     }
 
     /// Writes an answer in a task of its own.
-    fn spawn<S>(&self, id: AnswerId, pump: Pump, stream: S)
+    fn spawn<S>(&self, pump: Pump, stream: S)
     where
         S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
     {
+        let (id, epoch, live, span) = (pump.id(), pump.epoch(), Arc::clone(pump.live()), pump.span().clone());
         // The lock is held until the task is in the map, so that the task's end finds it there.
         let mut running = self.running();
-        let task = tokio::spawn(pump.run(stream).instrument(tracing::Span::current()));
-        running.insert(id, task.abort_handle());
+        let task = tokio::spawn(pump.run(stream).instrument(span)).abort_handle();
+        running.insert(id, Running { epoch, task, live });
     }
 
     /// A panic elsewhere leaves the map valid, since each change to it is one call.
-    fn running(&self) -> MutexGuard<'_, HashMap<AnswerId, AbortHandle>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<AnswerId, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,12 +193,18 @@ impl fmt::Debug for Keep {
 impl Keep {
     /// Keeps the answer that `stream` brings, from now on in a task of its own. Returns the body for the client, who is told
     /// in the headers. Where there is no room, the stream itself is the body.
-    pub(super) async fn start<S>(self, stream: S, dialect: Dialect, headers: &mut HeaderMap) -> Body
+    pub(super) async fn start<S>(
+        self,
+        stream: S,
+        dialect: Dialect,
+        headers: &mut HeaderMap,
+        (limits, exchange): (&Limits, &Arc<Exchange>),
+    ) -> Body
     where
         S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
     {
-        let id = match self.open().await {
-            Ok(id) => id,
+        let (id, writing) = match self.open().await {
+            Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(%error, "an answer is not kept");
                 set(headers, KEEP, &not_kept(&error));
@@ -183,21 +214,26 @@ impl Keep {
         set(headers, KEEP, &self.time.as_secs());
         set(headers, STREAM, &id);
         tracing::debug!(keep = self.time.as_secs(), "keeping an answer");
-        let follow = self.answers.follow(id, self.time, Position::START);
+        let live = Arc::new(Live::default());
+        let reader = live.reader(Position::START);
+        let follow = self.answers.follow((id, self.time), Position::START, Some(reader), limits);
         let Self { answers, credential, .. } = self;
         let names = (dialect == Dialect::Responses).then_some(credential);
-        answers.spawn(id, Pump::new(Arc::clone(&answers), id, Position { epoch: 1, seq: 0 }, names), stream);
+        let writer = Writer { answers: Arc::clone(&answers), id, _writing: writing, live };
+        let line = KeptLine::new(Arc::clone(exchange));
+        let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, line, limits).named_for(names);
+        answers.spawn(pump, stream);
         Body::stream(follow)
     }
 
-    async fn open(&self) -> Result<AnswerId, StoreError> {
+    async fn open(&self) -> Result<(AnswerId, Writing), StoreError> {
         let id = new_id().ok_or_else(|| StoreError::Failed("the system has no random bits".to_owned()))?;
         let opening = Opening { caller: self.credential.digest(id), keep: self.time, request: self.stored.clone() };
-        self.answers.store.open(id, opening).await?;
+        let writing = self.answers.store.open(id, opening).await?;
         if let Some(name) = self.request {
             self.answers.store.name(id, name).await?;
         }
-        Ok(id)
+        Ok((id, writing))
     }
 }
 

@@ -13,27 +13,74 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::blocks::Blocks;
 use super::caller::Credential;
 use super::follow::data;
+use super::live::{LeftError, Live};
 use super::{Answers, response_name};
+use crate::Limits;
 use crate::proxy::conversation::CallError;
+use crate::proxy::exchange::KeptLine;
 use crate::sse::DecodeErrorKind;
-use crate::store::{AnswerId, End, Entry, Position, StoreError};
+use crate::store::{AnswerId, End, Entry, Position, StoreError, Writing};
 
 /// The task that writes an answer. It ends with the answer, when the answer has expired, or when it is told to stop; then the
-/// upstream call ends, too.
+/// upstream call ends, too. However it ends, so does the answer for those who read it.
 pub(super) struct Pump {
-    answers: Arc<Answers>,
-    id: AnswerId,
+    writer: Writer,
     last: Position,
+    blocks: Blocks,
     /// Who finds the answer by the id that its API gives it, as long as that has not come.
     names: Option<Credential>,
     /// Events that are in the log already: they come once more.
     logged: VecDeque<Bytes>,
+    /// What is measured and shown of the answer.
+    line: KeptLine,
+}
+
+/// Where an answer is written to.
+pub(super) struct Writer {
+    pub(super) answers: Arc<Answers>,
+    pub(super) id: AnswerId,
+    /// Dropped last.
+    pub(super) _writing: Writing,
+    pub(super) live: Arc<Live>,
+}
+
+/// Why an answer is not written to its end.
+enum Stopped {
+    Store(StoreError),
+    /// It is no longer kept, and nobody reads it.
+    Left,
+}
+
+impl From<StoreError> for Stopped {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<LeftError> for Stopped {
+    fn from(_: LeftError) -> Self {
+        Self::Left
+    }
+}
+
+/// Where events go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Store,
+    /// Only to those who are reading.
+    Live,
 }
 
 impl Pump {
     /// `last`: the position before the first event.
-    pub(super) fn new(answers: Arc<Answers>, id: AnswerId, last: Position, names: Option<Credential>) -> Self {
-        Self { answers, id, last, names, logged: VecDeque::new() }
+    pub(super) fn new(writer: Writer, last: Position, line: KeptLine, limits: &Limits) -> Self {
+        Self { writer, last, blocks: Blocks::new(limits), names: None, logged: VecDeque::new(), line }
+    }
+
+    /// Names the answer by the id that its API gives it.
+    pub(super) fn named_for(mut self, credential: Option<Credential>) -> Self {
+        self.names = credential;
+        self
     }
 
     /// Skips events that are in the log.
@@ -42,68 +89,102 @@ impl Pump {
         self
     }
 
+    pub(super) fn id(&self) -> AnswerId {
+        self.writer.id
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.last.epoch
+    }
+
+    pub(super) fn live(&self) -> &Arc<Live> {
+        &self.writer.live
+    }
+
+    /// Returns the span of the request.
+    pub(super) fn span(&self) -> &tracing::Span {
+        self.line.span()
+    }
+
     pub(super) async fn run<S>(mut self, mut stream: S)
     where
         S: Stream<Item = Result<Bytes, CallError>> + Unpin,
     {
         match self.write(&mut stream).await {
             Ok(()) => {}
-            Err(StoreError::Unknown | StoreError::Expired) => {
+            Err(Stopped::Store(StoreError::Unknown | StoreError::Expired)) => {
                 tracing::info!("a kept answer was stopped: nobody has read it for too long");
             }
-            Err(error) => tracing::warn!(%error, "a kept answer cannot be written"),
+            Err(Stopped::Store(error)) => tracing::warn!(%error, "a kept answer cannot be written"),
+            Err(Stopped::Left) => tracing::info!("an answer that is no longer kept was stopped: nobody reads it"),
         }
     }
 
-    async fn write<S>(&mut self, stream: &mut S) -> Result<(), StoreError>
+    async fn write<S>(&mut self, stream: &mut S) -> Result<(), Stopped>
     where
         S: Stream<Item = Result<Bytes, CallError>> + Unpin,
     {
-        let mut blocks = Blocks::new(&self.answers.limits);
+        let (id, live) = (self.writer.id, Arc::clone(&self.writer.live));
+        let mut place = Place::Store;
         let mut renewal = interval(RENEWAL);
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let end = loop {
             let next = tokio::select! {
                 next = next(stream) => next,
-                _ = renewal.tick() => {
-                    self.answers.store.renew(self.id).await?;
+                _ = renewal.tick(), if place == Place::Store => {
+                    self.writer.answers.store.renew(id, self.last.epoch).await?;
                     continue;
                 }
+                () = live.left(), if place == Place::Live => return Err(Stopped::Left),
             };
-            match next {
-                Some(Ok(bytes)) => match blocks.push(&bytes) {
-                    Ok(events) => match self.unlogged(events) {
-                        Some(events) => self.append(events).await?,
-                        None => {
-                            tracing::warn!(
-                                "a kept answer cannot be gone on with: what was sent does not come out again"
-                            );
-                            break End::Broken;
-                        }
-                    },
-                    Err(error) => {
-                        let limit = match error.kind {
-                            DecodeErrorKind::LineTooLong(_) => "max_line_bytes",
-                            DecodeErrorKind::EventTooLong(_) => "max_event_bytes",
-                        };
-                        tracing::warn!(limit, "a kept answer breaks off at a limit");
-                        break End::Broken;
+            match self.events_of(next) {
+                Ok((events, end)) => {
+                    place = self.append(events, place).await?;
+                    if let Some(end) = end {
+                        break end;
                     }
-                },
-                Some(Err(error)) => {
-                    tracing::debug!(%error, "a kept answer broke off");
-                    break End::Broken;
                 }
-                None => {
-                    match self.unlogged(blocks.finish().into_iter().collect()) {
-                        Some(events) if self.logged.is_empty() => self.append(events).await?,
-                        _ => break End::Broken,
-                    }
-                    break End::Whole;
-                }
+                Err(end) => break end,
             }
         };
-        self.answers.store.close(self.id, self.last.next(), end).await
+        match place {
+            Place::Store => self.writer.answers.store.close(id, self.last.next(), end).await?,
+            Place::Live => live.close(end),
+        }
+        match end {
+            End::Whole => self.line.note_end(),
+            End::Broken => self.line.note_break(),
+        }
+        Ok(())
+    }
+
+    /// Returns the events that have come, and the end if it has. An error is the end of an answer that breaks off here.
+    fn events_of(&mut self, next: Option<Result<Bytes, CallError>>) -> Result<(Vec<Bytes>, Option<End>), End> {
+        match next {
+            Some(Ok(bytes)) => match self.blocks.push(&bytes) {
+                Ok(events) => self.unlogged(events).map(|events| (events, None)).ok_or_else(|| {
+                    tracing::warn!("a kept answer cannot be gone on with: what was sent does not come out again");
+                    End::Broken
+                }),
+                Err(error) => {
+                    let limit = match error.kind {
+                        DecodeErrorKind::LineTooLong(_) => "max_line_bytes",
+                        DecodeErrorKind::EventTooLong(_) => "max_event_bytes",
+                    };
+                    tracing::warn!(limit, "a kept answer breaks off at a limit");
+                    Err(End::Broken)
+                }
+            },
+            Some(Err(error)) => {
+                tracing::debug!(%error, "a kept answer broke off");
+                Err(End::Broken)
+            }
+            None => {
+                let last = self.blocks.finish().into_iter().collect();
+                let events = self.unlogged(last).filter(|_| self.logged.is_empty()).ok_or(End::Broken)?;
+                Ok((events, Some(End::Whole)))
+            }
+        }
     }
 
     /// Leaves out the events that are in the log. `None`: others are.
@@ -122,11 +203,20 @@ impl Pump {
         Some(events.collect())
     }
 
-    async fn append(&mut self, events: Vec<Bytes>) -> Result<(), StoreError> {
-        if let Some(name) = events.first().and_then(|event| self.response_id(event)) {
-            self.answers.store.name(self.id, name).await?;
+    /// Adds events. Returns where further ones go.
+    async fn append(&mut self, events: Vec<Bytes>, place: Place) -> Result<Place, Stopped> {
+        let store = Arc::clone(&self.writer.answers.store);
+        let id = self.writer.id;
+        if let Some(name) = events.first().and_then(|event| self.response_id(event))
+            && place == Place::Store
+        {
+            store.name(id, name).await?;
         }
-        let mut at = self.last;
+        if events.is_empty() {
+            return Ok(place);
+        }
+        let before = self.last;
+        let mut at = before;
         let entries: Vec<_> = events
             .into_iter()
             .map(|bytes| {
@@ -134,11 +224,21 @@ impl Pump {
                 Entry { at, bytes }
             })
             .collect();
-        if !entries.is_empty() {
-            self.answers.store.append(self.id, entries).await?;
-        }
         self.last = at;
-        Ok(())
+        self.line.note_bytes(entries.iter().map(|entry| entry.bytes.len()).sum());
+        let live = &self.writer.live;
+        if place == Place::Store {
+            match store.append(id, entries.clone()).await {
+                Err(StoreError::Full(limit)) => {
+                    tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
+                    live.begin(limit);
+                    live.push(store.give_up(id, before, limit).await?).await?;
+                }
+                appended => return Ok(appended.map(|()| Place::Store)?),
+            }
+        }
+        live.push(entries).await?;
+        Ok(Place::Live)
     }
 
     /// Returns the name that the first event of an answer gives it.
@@ -163,7 +263,14 @@ async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        self.answers.running().remove(&self.id);
+        // Those who read it here lose the connection, if it has not ended.
+        self.writer.live.close(End::Broken);
+        let (id, epoch) = (self.writer.id, self.last.epoch);
+        let mut running = self.writer.answers.running();
+        // A later epoch may be written by this process, too.
+        if running.get(&id).is_some_and(|running| running.epoch == epoch) {
+            running.remove(&id);
+        }
     }
 }
 

@@ -89,7 +89,7 @@ impl Asked {
             Some(id) => (id, self.answers.find(id, &self.credential).await?),
             None => return Err(self.answers.refuse("unknown", UNKNOWN)),
         };
-        let log = found.log.ok_or_else(|| self.answers.refuse("expired", EXPIRED))?;
+        let log = found.log.map_err(|gone| self.answers.refused(&gone.into()))?;
         match self.method {
             Method::HEAD => Ok(described(id, &found, log)),
             Method::DELETE => {
@@ -107,7 +107,7 @@ impl Asked {
         let name = response_name(&self.credential, id)?;
         let rest = match self.answers.one_named(name, &self.credential).await {
             Ok(found) => {
-                let (id, found) = found.filter(|(_, found)| found.log.is_some())?;
+                let (id, found) = found.filter(|(_, found)| found.log.is_ok())?;
                 self.answers.rest(id, &found, (Position::START, starting_after), &self.heir).await
             }
             Err(refusal) => Err(refusal),
@@ -176,7 +176,7 @@ impl Repeat {
                 answers.one_named(name, &credential).await?.ok_or_else(|| answers.refuse("unknown", UNKNOWN))?
             }
         };
-        found.log.ok_or_else(|| answers.refuse("expired", EXPIRED))?;
+        found.log.map_err(|gone| answers.refused(&gone.into()))?;
         answers.rest(id, &found, (self.last, None), heir).await
     }
 }
@@ -185,17 +185,17 @@ impl Answers {
     /// Returns what is known of an answer of this caller.
     async fn find(&self, id: AnswerId, credential: &Credential) -> Result<Found, Refusal> {
         match self.store.look_up(id).await {
-            Ok(found) if credential.is_of(id, &found.opening.caller) => Ok(found),
+            Ok(found) if credential.is_of(id, &found.caller) => Ok(found),
             // Another caller learns as little as if there were none.
             Ok(_) | Err(StoreError::Unknown) => Err(self.refuse("unknown", UNKNOWN)),
             Err(error) => Err(self.refused(&error)),
         }
     }
 
-    /// Returns the answer with a name. One that is still kept counts before those that have expired.
+    /// Returns the answer with a name. One that is still kept counts before those that are gone.
     async fn one_named(&self, name: Name, credential: &Credential) -> Result<Option<(AnswerId, Found)>, Refusal> {
         let ids = self.store.named(name).await.map_err(|error| self.refused(&error))?;
-        let mut expired = None;
+        let mut gone = None;
         let mut kept = None;
         for id in ids {
             let found = match self.store.look_up(id).await {
@@ -203,16 +203,16 @@ impl Answers {
                 Err(StoreError::Unknown) => continue,
                 Err(error) => return Err(self.refused(&error)),
             };
-            if !credential.is_of(id, &found.opening.caller) {
+            if !credential.is_of(id, &found.caller) {
                 continue;
             }
             match (found.log, &kept) {
-                (None, _) => expired = Some((id, found)),
-                (Some(_), None) => kept = Some((id, found)),
-                (Some(_), Some(_)) => return Err(self.refuse("refused", SEVERAL)),
+                (Err(_), _) => gone = Some((id, found)),
+                (Ok(_), None) => kept = Some((id, found)),
+                (Ok(_), Some(_)) => return Err(self.refuse("refused", SEVERAL)),
             }
         }
-        Ok(kept.or(expired))
+        Ok(kept.or(gone))
     }
 
     /// Returns the events after a position as a response.
@@ -223,20 +223,20 @@ impl Answers {
         (after, starting_after): (Position, Option<u64>),
         heir: &Arc<Heir>,
     ) -> Result<Response<Body>, Refusal> {
-        if found.log.is_some_and(|log| log.end.is_none() && !log.is_written) {
+        if found.log.is_ok_and(|log| log.end.is_none() && !log.is_written) {
             heir.take_over(id).await.map_err(|error| self.refused(&error))?;
         }
         // Whether the position is one of this answer is told before the body.
-        if found.log.is_some_and(|log| after > log.last) {
+        if found.log.is_ok_and(|log| after > log.last) {
             return Err(self.refuse("refused", AHEAD));
         }
         match self.store.read_after(id, after, Duration::ZERO).await {
             Ok(_) | Err(StoreError::Unwritten) => {}
             Err(error) => return Err(self.refused(&error)),
         }
-        self.count(if found.log.is_some_and(|log| log.end.is_some()) { "ended" } else { "running" });
-        let follow =
-            self.follow(id, found.opening.keep, after).starting_after(starting_after).with_heir(Arc::clone(heir));
+        self.count(if found.log.is_ok_and(|log| log.end.is_some()) { "ended" } else { "running" });
+        let follow = self.follow((id, found.keep), after, self.reader(id, after), heir.limits());
+        let follow = follow.starting_after(starting_after).with_heir(Arc::clone(heir));
         let mut response = Response::new(Body::stream(follow));
         let headers = response.headers_mut();
         described_by(headers, id, found);
@@ -245,8 +245,9 @@ impl Answers {
 
     /// Stops an answer and removes it.
     async fn delete(&self, id: AnswerId) -> Result<(), Refusal> {
-        let task = self.running().get(&id).cloned();
-        task.inspect(tokio::task::AbortHandle::abort);
+        if let Some(running) = self.running().get(&id) {
+            running.task.abort();
+        }
         self.store.delete(id).await.map_err(|error| self.refused(&error))?;
         tracing::info!("a kept answer was deleted");
         Ok(())
@@ -298,7 +299,7 @@ fn described_by(headers: &mut HeaderMap, id: AnswerId, found: &Found) {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     set(headers, STREAM, &id);
-    set(headers, KEEP, &found.opening.keep.as_secs());
+    set(headers, KEEP, &found.keep.as_secs());
 }
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -346,6 +347,6 @@ fn dropped(limit: &'static str) -> Refusal {
     Refusal::of_limit(
         StatusCode::GONE,
         limit,
-        format!("the events after this one are no longer kept, since the answer has reached `{limit}`: ask again"),
+        format!("the events after this one are no longer kept, since `{limit}` was reached: ask again"),
     )
 }

@@ -34,13 +34,13 @@ async fn get(proxy: &Server, path: &str) -> String {
     sent(proxy, &format!("GET {path}"), "host: 127.0.0.1\r\n").await
 }
 
-async fn json_of(proxy: &Server, path: &str) -> Value {
+pub(super) async fn json_of(proxy: &Server, path: &str) -> Value {
     let answer = get(proxy, path).await;
     serde_json::from_str(&body_of(&answer).0).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
 }
 
 /// Reads the list until an answer is as it should be.
-async fn wait_for(proxy: &Server, is: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn wait_for(proxy: &Server, is: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..1000 {
         let list = json_of(proxy, "/answers").await;
         if let Some(answer) = list["answers"].as_array().unwrap().iter().find(|answer| is(answer)) {
@@ -262,7 +262,7 @@ async fn the_page_is_shown_to_its_own_readers() {
     }
 }
 
-async fn stop(proxy: &Server, id: &str) -> String {
+pub(super) async fn stop(proxy: &Server, id: &str) -> String {
     sent(proxy, &format!("POST /answers/{id}/stop"), "host: 127.0.0.1\r\nx-restitch-page: 1\r\n").await
 }
 

@@ -1,6 +1,8 @@
 //! Answers that are kept: clients that leave and come back.
 
 mod callers;
+mod ends;
+mod room;
 mod shared;
 mod told;
 

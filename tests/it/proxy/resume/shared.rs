@@ -1,5 +1,7 @@
 //! Answers that two proxies keep together, in a Redis server.
 
+mod taken;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::Stdio;

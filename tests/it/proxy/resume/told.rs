@@ -1,4 +1,7 @@
-//! What a client is told of an answer that is not kept.
+//! What a client is told of an answer that is not kept, and limits that are read again.
+
+use restitch::internal::proxy::Loaded;
+use tokio::time::timeout;
 
 use super::super::page::LOOPBACK;
 use super::super::raw::*;
@@ -32,4 +35,26 @@ async fn an_answer_that_is_not_read_is_told_not_to_be_kept() {
             proxy.shutdown().await;
         }
     }
+}
+
+#[tokio::test]
+async fn limits_of_kept_answers_are_read_again() {
+    let (raw, _, go) = waiting(2, keeping()).await;
+    let raw = Arc::new(raw);
+    let loaded = Arc::clone(&raw);
+    let loader = Arc::new(move || {
+        let limits = keeping().with_keep_alive_interval(Duration::from_millis(50)).with_max_line_bytes(100);
+        Ok(Loaded { proxy: loaded.unbound(limits), fixed: Vec::new() })
+    });
+    let proxy = raw.unbound(keeping()).loader(loader).bind(LOOPBACK).await.unwrap();
+    let id = ask_and_leave(&proxy, &ask_kept()).await;
+    assert_eq!(proxy.reloader().reload().await, Ok(Vec::new()));
+    let mut reader = connect(proxy.addr()).await;
+    reader.write_all(about("GET", &id, &after("1-2")).as_bytes()).await.unwrap();
+    let told = timeout(Duration::from_secs(5), read_until(&mut reader, ": keep-alive\n\n"));
+    told.await.expect("the old interval holds");
+    go.notify_one();
+    // An answer that has begun keeps its limits.
+    assert!(read_to_end(&mut reader).await.contains("id: 1-5\n\n"));
+    proxy.shutdown().await;
 }

@@ -1,0 +1,229 @@
+//! The end of an answer: the line in the log when its client has got it or has left, and what is measured and shown of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame};
+use tokio::time::Instant;
+use tracing::Span;
+
+use super::{Exchange, Facts};
+use crate::proxy::answers;
+use crate::proxy::measured::{AnswerEnd, LEFT};
+use crate::session::Outcome;
+
+/// Watches an answer on its way to the client, and logs one line when it has ended or the client has left.
+#[derive(Debug)]
+pub(in crate::proxy) struct AccessLine {
+    progress: Progress,
+    longest_silence: Duration,
+}
+
+/// Watches an answer that is kept on its way to the store. It ends with the task that writes it, whether its client is there or
+/// not.
+#[derive(Debug)]
+pub(in crate::proxy) struct KeptLine(Progress);
+
+/// How far an answer is.
+#[derive(Debug)]
+struct Progress {
+    exchange: Arc<Exchange>,
+    bytes: u64,
+    first_byte: Option<Duration>,
+    /// When bytes came last.
+    last: Instant,
+    end: End,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// The client has left before the end, or the answer or the proxy was stopped.
+    Left,
+    Whole,
+    /// The answer broke off.
+    Broken,
+}
+
+impl AccessLine {
+    pub(in crate::proxy) fn new(exchange: Arc<Exchange>) -> Self {
+        Self { progress: Progress::new(exchange), longest_silence: Duration::ZERO }
+    }
+
+    /// Returns the span of the request.
+    pub(in crate::proxy) fn span(&self) -> &Span {
+        &self.progress.exchange.span
+    }
+
+    /// Notes that a body has ended.
+    pub(in crate::proxy) fn note_end(&mut self) {
+        self.progress.end = End::Whole;
+    }
+
+    /// Notes that the answer broke off.
+    pub(in crate::proxy) fn note_break(&mut self) {
+        self.progress.end = End::Broken;
+    }
+
+    /// Notes what has been read of a body. One whose length is known is not asked for its end.
+    pub(in crate::proxy) fn note_frame(&mut self, body: &impl Body, frame: &Frame<Bytes>) {
+        if let Some(data) = frame.data_ref() {
+            let silence = self.progress.note_bytes(data.len(), false);
+            self.longest_silence = self.longest_silence.max(silence);
+        }
+        if body.is_end_stream() {
+            self.note_end();
+        }
+    }
+}
+
+impl KeptLine {
+    /// From now on the answer does not end with its client.
+    pub(in crate::proxy) fn new(exchange: Arc<Exchange>) -> Self {
+        exchange.facts().is_kept = true;
+        Self(Progress::new(exchange))
+    }
+
+    /// Returns the span of the request.
+    pub(in crate::proxy) fn span(&self) -> &Span {
+        &self.0.exchange.span
+    }
+
+    /// Notes bytes of the answer.
+    pub(in crate::proxy) fn note_bytes(&mut self, bytes: usize) {
+        self.0.note_bytes(bytes, true);
+    }
+
+    /// Notes that the answer has ended.
+    pub(in crate::proxy) fn note_end(&mut self) {
+        self.0.end = End::Whole;
+    }
+
+    /// Notes that the answer broke off.
+    pub(in crate::proxy) fn note_break(&mut self) {
+        self.0.end = End::Broken;
+    }
+}
+
+impl Progress {
+    fn new(exchange: Arc<Exchange>) -> Self {
+        let last = exchange.began;
+        Self { exchange, bytes: 0, first_byte: None, last, end: End::Left }
+    }
+
+    /// Notes bytes. Returns the silence before them; that before the first ones does not count. `is_kept`: they are those of a
+    /// kept answer, of which its client may get them later.
+    fn note_bytes(&mut self, bytes: usize, is_kept: bool) -> Duration {
+        let now = Instant::now();
+        let mut silence = Duration::ZERO;
+        if self.first_byte.is_none() {
+            let first_byte = now.duration_since(self.exchange.began);
+            self.first_byte = Some(first_byte);
+            let facts = self.exchange.facts();
+            let answer = facts.answer.clone().filter(|_| facts.is_kept == is_kept);
+            drop(facts);
+            answer.iter().for_each(|answer| answer.note_first_byte(first_byte));
+        } else {
+            silence = now.duration_since(self.last);
+        }
+        self.last = now;
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        silence
+    }
+
+    /// Ends what is measured and shown of the answer.
+    fn end_answer(&self, facts: &mut Facts) {
+        let duration = self.exchange.began.elapsed();
+        if let Some(answer) = facts.answer.take() {
+            answer.end(answers::End { status: facts.status, how: self.end.as_str(), bytes: self.bytes, duration });
+        }
+        if let Some(measured) = facts.measured.take() {
+            measured.end(&AnswerEnd {
+                outcome: facts.outcome.as_ref(),
+                status: facts.status,
+                break_off: match self.end {
+                    End::Left => Some(LEFT),
+                    End::Whole => None,
+                    End::Broken => Some("broken"),
+                },
+                first_byte: self.first_byte,
+                last_byte: self.last.duration_since(self.exchange.began),
+                duration,
+            });
+        }
+    }
+}
+
+impl End {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Left => LEFT,
+            Self::Whole => "whole",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+impl Drop for KeptLine {
+    fn drop(&mut self) {
+        let progress = &self.0;
+        let mut facts = progress.exchange.facts();
+        progress.end_answer(&mut facts);
+        drop(facts);
+        let _entered = self.span().enter();
+        let duration_ms = milliseconds(progress.exchange.began.elapsed());
+        tracing::info!(bytes = progress.bytes, duration_ms, end = progress.end.as_str(), "a kept answer has ended");
+    }
+}
+
+impl Drop for AccessLine {
+    fn drop(&mut self) {
+        let Exchange { span, began, method, path, .. } = &*self.progress.exchange;
+        let mut facts = self.progress.exchange.facts();
+        if let Some(metrics) = &self.progress.exchange.metrics {
+            metrics.requests.count(
+                facts.route.as_ref().map(|route| &*route.name),
+                facts.answered.first().or(facts.upstream.as_ref()).map(String::as_str),
+                facts.status,
+            );
+        }
+        if !facts.is_kept {
+            self.progress.end_answer(&mut facts);
+        }
+        let tally = facts.outcome.as_ref().map(Outcome::tally);
+        let continued = tally.filter(|tally| tally.continuations > 0);
+        let tokens = continued.and_then(|tally| tally.tokens.iter().copied().collect::<Option<Vec<_>>>());
+        let causes = facts.causes.join(",");
+        let upstream = if facts.answered.is_empty() { facts.upstream.clone() } else { Some(facts.answered.join(",")) };
+        let _entered = span.enter();
+        tracing::info!(
+            target: "restitch::access",
+            %method,
+            ?path,
+            route = facts.route.as_ref().map(|route| route.name.as_str()),
+            upstream = upstream.map(debug),
+            wire = facts.dialect.map(display),
+            model = facts.model.as_ref().map(debug),
+            status = facts.status.map(|status| status.as_u16()),
+            upstream_status = facts.upstream_status.map(|status| status.as_u16()),
+            outcome = facts.outcome.as_ref().map(|outcome| outcome.status().as_str()),
+            cuts = (!facts.causes.is_empty()).then_some(facts.causes.len()),
+            causes = (!causes.is_empty()).then(|| display(&causes)),
+            continuations = continued.map(|tally| tally.continuations),
+            failures = tally.map(|tally| tally.failures).filter(|failures| *failures > 0),
+            tokens_kept = tokens.as_ref().and_then(|tokens| tokens.first().copied()),
+            tokens_regenerated = tokens.as_ref().map(|tokens| tokens.iter().skip(1).sum::<u64>()),
+            bytes = self.progress.bytes,
+            first_byte_ms = self.progress.first_byte.map(milliseconds),
+            longest_silence_ms = milliseconds(self.longest_silence),
+            duration_ms = milliseconds(began.elapsed()),
+            end = self.progress.end.as_str(),
+            "answered"
+        );
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}

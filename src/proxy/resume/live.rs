@@ -1,0 +1,259 @@
+//! The clients that are reading an answer, and its events once the store keeps them no longer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use crate::store::{Batch, End, Entry, Position, StoreError};
+
+/// What the writer of an answer and its readers in this process share.
+///
+/// As long as the answer is kept, the readers only note here how far they are: they read the store. Where the store has no room
+/// for more, the events that they lack go this way, at the pace of the slowest one.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    state: Mutex<State>,
+    /// Told of each change.
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How far each reader is.
+    readers: BTreeMap<u64, Position>,
+    /// Readers so far.
+    count: u64,
+    /// `None`: the store has the events.
+    window: Option<Window>,
+}
+
+/// The events that the slowest reader lacks.
+#[derive(Debug)]
+struct Window {
+    /// The limit that the store has reached.
+    limit: &'static str,
+    entries: VecDeque<Entry>,
+    /// Bytes of the entries.
+    bytes: usize,
+    /// The last event that all readers had.
+    dropped: Position,
+    end: Option<End>,
+}
+
+/// The last reader has left, so nobody is left for whom the answer would go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeftError;
+
+impl Live {
+    /// Adds a reader that has the events up to a position.
+    pub(super) fn reader(self: &Arc<Self>, after: Position) -> Arc<Reader> {
+        let mut state = self.state();
+        let number = state.count;
+        state.count += 1;
+        state.readers.insert(number, after);
+        drop(state);
+        Arc::new(Reader { live: Arc::clone(self), number })
+    }
+
+    /// Takes the readers out of the store. They wait for what comes from here.
+    pub(super) fn begin(&self, limit: &'static str) {
+        let (entries, dropped) = (VecDeque::new(), Position::START);
+        self.change(|state| state.window = Some(Window { limit, entries, bytes: 0, dropped, end: None }));
+    }
+
+    /// Adds events for the readers. Waits as long as the slowest of them lacks too many.
+    pub(super) async fn push(&self, entries: Vec<Entry>) -> Result<(), LeftError> {
+        self.change(|state| state.add(entries));
+        let mut changed = self.changed.subscribe();
+        loop {
+            let (has_readers, bytes) = {
+                let state = self.state();
+                (!state.readers.is_empty(), state.window.as_ref().map_or(0, |window| window.bytes))
+            };
+            match has_readers {
+                false => return Err(LeftError),
+                true if bytes <= MOST_UNREAD => return Ok(()),
+                true => drop(changed.changed().await),
+            }
+        }
+    }
+
+    /// Is ready when the last reader has left.
+    pub(super) async fn left(&self) {
+        let mut changed = self.changed.subscribe();
+        while !self.state().readers.is_empty() {
+            drop(changed.changed().await);
+        }
+    }
+
+    /// Ends the answer for those who read it here. The first end counts.
+    pub(super) fn close(&self, end: End) {
+        self.change(|state| {
+            if let Some(window) = &mut state.window {
+                window.end.get_or_insert(end);
+            }
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changed.send_replace(());
+    }
+
+    /// A panic elsewhere leaves the state valid: no change of it can panic in between.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, entries: Vec<Entry>) {
+        if let Some(window) = &mut self.window {
+            window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
+            window.entries.extend(entries);
+        }
+        self.shorten();
+    }
+
+    /// Drops what all readers have.
+    fn shorten(&mut self) {
+        let (Some(window), Some(slowest)) = (&mut self.window, self.readers.values().min()) else { return };
+        while let Some(entry) = window.entries.front().filter(|entry| entry.at <= *slowest) {
+            window.bytes -= entry.bytes.len();
+            window.dropped = entry.at;
+            window.entries.pop_front();
+        }
+    }
+}
+
+/// A client that reads an answer in the process that writes it. Dropped when it has left.
+#[derive(Debug)]
+pub(super) struct Reader {
+    live: Arc<Live>,
+    number: u64,
+}
+
+impl Reader {
+    /// Returns whether the events come from here, and no longer from the store.
+    pub(super) fn is_live(&self) -> bool {
+        self.live.state().window.is_some()
+    }
+
+    /// Notes how far the client has read.
+    pub(super) fn note(&self, after: Position) {
+        let mut state = self.live.state();
+        state.readers.insert(self.number, after);
+        state.shorten();
+        let is_live = state.window.is_some();
+        drop(state);
+        if is_live {
+            self.live.changed.send_replace(());
+        }
+    }
+
+    /// Returns the events after a position, as the store does.
+    pub(super) async fn read_after(&self, after: Position, wait: Duration) -> Result<Batch, StoreError> {
+        let until = Instant::now() + wait;
+        let mut changed = self.live.changed.subscribe();
+        loop {
+            let batch = self.read(after)?;
+            if !batch.entries.is_empty() || batch.end.is_some() {
+                return Ok(batch);
+            }
+            if timeout_at(until, changed.changed()).await.is_err() {
+                return Ok(batch);
+            }
+        }
+    }
+
+    fn read(&self, after: Position) -> Result<Batch, StoreError> {
+        let state = self.live.state();
+        let Some(window) = &state.window else { return Ok(Batch::default()) };
+        if after < window.dropped {
+            return Err(StoreError::Dropped(window.limit));
+        }
+        let start = window.entries.partition_point(|entry| entry.at <= after);
+        let (mut batch, mut bytes) = (Batch { entries: Vec::new(), end: None }, 0);
+        for entry in window.entries.range(start..) {
+            if bytes > MOST_UNREAD {
+                return Ok(batch);
+            }
+            bytes += entry.bytes.len();
+            batch.entries.push(entry.clone());
+        }
+        batch.end = window.end;
+        Ok(batch)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.live.change(|state| {
+            state.readers.remove(&self.number);
+            state.shorten();
+        });
+    }
+}
+
+/// Bytes that the slowest reader may lack before the writer waits for it.
+const MOST_UNREAD: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn entries(seqs: std::ops::RangeInclusive<u64>, bytes: usize) -> Vec<Entry> {
+        let at = |seq| Position { epoch: 1, seq };
+        seqs.map(|seq| Entry { at: at(seq), bytes: Bytes::from(vec![0; bytes]) }).collect()
+    }
+
+    fn last(batch: &Batch) -> Position {
+        batch.entries.last().unwrap().at
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_slowest_reader_sets_the_pace_and_none_loses_an_event() {
+        let live = Arc::new(Live::default());
+        let (fast, slow) = (live.reader(Position { epoch: 1, seq: 2 }), live.reader(Position::START));
+        assert!(!fast.is_live());
+        live.begin("max_kept_bytes");
+        assert!(fast.is_live());
+        assert_eq!(live.push(entries(1..=2, 10)).await, Ok(()));
+        assert_eq!(fast.read_after(Position { epoch: 1, seq: 2 }, SECOND).await, Ok(Batch::default()));
+        let pushed = live.push(entries(3..=3, MOST_UNREAD));
+        tokio::pin!(pushed);
+        assert!(tokio::time::timeout(SECOND, &mut pushed).await.is_err(), "the slow one lacks too much");
+        let batch = fast.read_after(Position { epoch: 1, seq: 2 }, SECOND).await.unwrap();
+        assert_eq!(batch.entries, entries(3..=3, MOST_UNREAD));
+        fast.note(last(&batch));
+        assert!(tokio::time::timeout(SECOND, &mut pushed).await.is_err());
+        let batch = slow.read_after(Position::START, SECOND).await.unwrap();
+        assert_eq!(batch.entries.len(), 3);
+        slow.note(last(&batch));
+        assert_eq!(pushed.await, Ok(()));
+        live.close(End::Whole);
+        live.close(End::Broken);
+        assert_eq!(slow.read_after(last(&batch), SECOND).await.unwrap().end, Some(End::Whole));
+        // Who comes with what is gone is told so.
+        let late = live.reader(Position::START);
+        assert_eq!(late.read_after(Position::START, SECOND).await, Err(StoreError::Dropped("max_kept_bytes")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_without_readers_is_left() {
+        let live = Arc::new(Live::default());
+        let reader = live.reader(Position::START);
+        live.begin("max_kept_bytes");
+        assert!(tokio::time::timeout(SECOND, live.left()).await.is_err());
+        drop(reader);
+        live.left().await;
+        assert_eq!(live.push(entries(1..=1, 1)).await, Err(LeftError));
+    }
+}

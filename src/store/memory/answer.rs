@@ -1,0 +1,78 @@
+//! One answer in memory: its events, what it costs, and when it expires.
+
+use std::collections::VecDeque;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::store::{AnswerId, End, Entry, Name, OF_ANSWER, Opening, Position};
+
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) opening: Opening,
+    pub(super) names: Vec<Name>,
+    pub(super) entries: VecDeque<Entry>,
+    pub(super) bytes: usize,
+    /// The last event that was dropped at the limit of one answer.
+    pub(super) dropped: Option<Position>,
+    pub(super) last: Position,
+    pub(super) end: Option<End>,
+    /// When it expires.
+    pub(super) until: Instant,
+    /// Tells those who wait for events. Dropped with the answer.
+    pub(super) changed: watch::Sender<()>,
+}
+
+impl Answer {
+    pub(super) fn new(opening: Opening) -> Self {
+        Self {
+            until: Instant::now() + opening.keep,
+            opening,
+            names: Vec::new(),
+            entries: VecDeque::new(),
+            bytes: 0,
+            dropped: None,
+            last: Position::START,
+            end: None,
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    pub(super) fn touch(&mut self) {
+        self.until = Instant::now() + self.opening.keep;
+    }
+
+    pub(super) fn close(&mut self, end: End) {
+        self.end = Some(end);
+        self.touch();
+        self.changed.send_replace(());
+    }
+
+    /// Drops its first events until it has no more than these bytes, or none. Returns what was freed.
+    pub(super) fn shorten(&mut self, most: usize) -> usize {
+        let before = self.bytes;
+        while self.bytes > most
+            && let Some(entry) = self.entries.pop_front()
+        {
+            self.bytes -= size(&entry);
+            if self.dropped.is_none() {
+                tracing::warn!(limit = OF_ANSWER, "a kept answer has reached a limit: its first events are dropped");
+            }
+            self.dropped = Some(entry.at);
+        }
+        before - self.bytes
+    }
+
+    /// Returns what it costs.
+    pub(super) fn cost(&self) -> usize {
+        OVERHEAD + self.opening.request.len() + self.bytes
+    }
+}
+
+/// What an answer costs without its events: itself, its names, and its place in maps.
+pub(super) const OVERHEAD: usize = size_of::<Answer>() + 2 * size_of::<(Name, AnswerId)>();
+
+/// Returns what an event costs.
+pub(super) fn size(entry: &Entry) -> usize {
+    entry.bytes.len() + size_of::<Entry>()
+}

@@ -1,0 +1,64 @@
+//! The steps that the server takes at once. Keys: the log, what is known of the answer, and the lease.
+
+pub(super) const OPEN: &str = "
+redis.call('HSET', KEYS[2], 'caller', ARGV[1], 'keep', ARGV[2], 'request', ARGV[3], 'epoch', 1)
+redis.call('PEXPIRE', KEYS[2], ARGV[2] * 2 + 60000)
+redis.call('XADD', KEYS[1], '1-0', 'f', ARGV[4])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('SET', KEYS[3], ARGV[4], 'PX', ARGV[5])
+return 'ok'";
+pub(super) const APPEND: &str = "
+for i = 1, #ARGV, 2 do
+    if not redis.call('XADD', KEYS[1], 'NOMKSTREAM', ARGV[i], 'd', ARGV[i + 1]) then return 'expired' end
+end
+return 'ok'";
+pub(super) const TRIM: &str = "
+redis.call('XTRIM', KEYS[1], 'MINID', ARGV[1])
+redis.call('HSET', KEYS[2], 'dropped', ARGV[2])
+return 'ok'";
+pub(super) const CLOSE: &str = "
+if not redis.call('XADD', KEYS[1], 'NOMKSTREAM', ARGV[1], 'e', ARGV[2]) then return 'expired' end
+if redis.call('GET', KEYS[3]) == ARGV[3] then redis.call('DEL', KEYS[3]) end
+redis.call('HDEL', KEYS[2], 'request')
+redis.call('PEXPIRE', KEYS[1], redis.call('HGET', KEYS[2], 'keep'))
+return 'ok'";
+pub(super) const READ: &str = "
+local keep = redis.call('HGET', KEYS[2], 'keep')
+if not keep then return 'unknown' end
+if redis.call('PEXPIRE', KEYS[1], keep) == 0 then return 'expired' end
+redis.call('PEXPIRE', KEYS[2], keep * 2 + 60000)
+local rows = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
+return {rows, redis.call('HGET', KEYS[2], 'dropped'), redis.call('EXISTS', KEYS[3])}";
+/// Leaves out the request, which may be large.
+pub(super) const LOOK_UP: &str = "
+local meta = redis.call('HMGET', KEYS[2], 'caller', 'keep', 'gone')
+if not meta[1] then return 'unknown' end
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 2)
+return {meta[1], meta[2], meta[3], last, redis.call('EXISTS', KEYS[3])}";
+/// Drops the events, and remembers the limit. An epoch that is not empty has to be that of the answer.
+pub(super) const DROP: &str = "
+local meta = redis.call('HMGET', KEYS[2], 'keep', 'epoch')
+if not meta[1] then return 'expired' end
+if ARGV[2] ~= '' and meta[2] ~= ARGV[2] then return 'fenced' end
+redis.call('DEL', KEYS[1], KEYS[3])
+redis.call('HDEL', KEYS[2], 'request')
+redis.call('HSET', KEYS[2], 'gone', ARGV[1])
+redis.call('PEXPIRE', KEYS[2], meta[1] * 2 + 60000)
+return 'ok'";
+pub(super) const RENEW: &str = "
+if redis.call('EXISTS', KEYS[1]) == 0 then return 'expired' end
+if redis.call('HGET', KEYS[2], 'epoch') ~= ARGV[1] then return 'fenced' end
+redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
+return 'ok'";
+/// The lease, the epoch and the entry that fences all others off are one step.
+pub(super) const TAKE_OVER: &str = "
+if redis.call('EXISTS', KEYS[1]) == 0 then return 'expired' end
+if not redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
+local epoch = redis.call('HINCRBY', KEYS[2], 'epoch', 1)
+redis.call('XADD', KEYS[1], epoch .. '-0', 'f', ARGV[1])
+local meta = redis.call('HMGET', KEYS[2], 'keep', 'request')
+return {epoch, meta[1], meta[2]}";
+pub(super) const DELETE: &str = "
+if redis.call('DEL', KEYS[1]) == 0 then return 'unknown' end
+redis.call('DEL', KEYS[2], KEYS[3])
+return 'ok'";

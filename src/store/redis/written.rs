@@ -1,0 +1,264 @@
+//! The answers that this process has written or writes, and the room that they take on the server.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::limits::KeepLimits;
+use crate::store::{AnswerId, Entry, OF_ALL, OF_ANSWER, Opening, Position, StoreError};
+
+/// The answers that this process has written or writes.
+pub(super) struct Written {
+    limits: KeepLimits,
+    answers: HashMap<AnswerId, Answer>,
+}
+
+struct Answer {
+    /// The epoch in which this process writes it.
+    epoch: u64,
+    keep: Duration,
+    /// Bytes of the events that are kept, and of the request as long as that is.
+    bytes: usize,
+    phase: Phase,
+}
+
+enum Phase {
+    Running(Running),
+    /// The server keeps it until then, unless another process reads it.
+    Ended {
+        until: Instant,
+    },
+}
+
+struct Running {
+    /// Bytes of the request, which whoever goes on with the answer needs.
+    request: usize,
+    /// The events that are kept, with their sizes.
+    sizes: VecDeque<(Position, usize)>,
+    /// Tells readers in this process of events.
+    changed: watch::Sender<()>,
+}
+
+/// The first events of an answer are to be dropped.
+pub(super) struct Trim {
+    /// The first one that stays.
+    pub(super) first: Position,
+    /// The last one that is dropped.
+    pub(super) dropped: Position,
+}
+
+impl Written {
+    pub(super) fn new(limits: KeepLimits) -> Self {
+        Self { limits, answers: HashMap::new() }
+    }
+
+    /// Makes room for a further answer. Returns the ended ones that are to be dropped for it.
+    pub(super) fn make_room_for(&mut self, opening: &Opening) -> Result<Vec<AnswerId>, StoreError> {
+        self.forget_expired();
+        if self.answers.len() >= self.limits.max_kept_answers {
+            return Err(StoreError::Full("max_kept_answers"));
+        }
+        if opening.request.len() > self.limits.max_kept_answer_bytes {
+            return Err(StoreError::Full(OF_ANSWER));
+        }
+        self.make_room(OVERHEAD + opening.request.len())
+    }
+
+    pub(super) fn begin(&mut self, id: AnswerId, epoch: u64, keep: Duration, request: usize) {
+        let phase = Phase::Running(Running { request, sizes: VecDeque::new(), changed: watch::Sender::new(()) });
+        self.answers.insert(id, Answer { epoch, keep, bytes: request, phase });
+    }
+
+    /// Counts events that are about to be written. Returns the ended answers that are to be dropped for them.
+    pub(super) fn reserve(&mut self, id: AnswerId, entries: &[Entry]) -> Result<Vec<AnswerId>, StoreError> {
+        let epoch = self.answers.get(&id).map(|answer| answer.epoch).ok_or(StoreError::Unknown)?;
+        if entries.first().is_some_and(|entry| entry.at.epoch != epoch) {
+            return Err(StoreError::Fenced);
+        }
+        let dropped = self.make_room(entries.iter().map(|entry| entry.bytes.len()).sum())?;
+        self.note(id, entries);
+        Ok(dropped)
+    }
+
+    /// Counts events that are in the log.
+    pub(super) fn note(&mut self, id: AnswerId, entries: &[Entry]) {
+        let Some(Answer { bytes, phase: Phase::Running(running), .. }) = self.answers.get_mut(&id) else { return };
+        for entry in entries {
+            running.sizes.push_back((entry.at, entry.bytes.len()));
+            *bytes += entry.bytes.len();
+        }
+    }
+
+    /// Tells readers of events that have been written. Returns what is to be dropped, where the answer has become too large; its
+    /// last event stays.
+    pub(super) fn tell(&mut self, id: AnswerId) -> Option<Trim> {
+        let Answer { bytes, phase: Phase::Running(running), .. } = self.answers.get_mut(&id)? else { return None };
+        running.changed.send_replace(());
+        let mut dropped = None;
+        while running.sizes.len() > 1
+            && *bytes > self.limits.max_kept_answer_bytes
+            && let Some((at, size)) = running.sizes.pop_front()
+        {
+            *bytes -= size;
+            dropped = Some(at);
+        }
+        Some(Trim { first: running.sizes.front()?.0, dropped: dropped? })
+    }
+
+    /// Returns what tells of further events, if this process writes the answer.
+    pub(super) fn changed(&self, id: AnswerId) -> Option<watch::Receiver<()>> {
+        match &self.answers.get(&id)?.phase {
+            Phase::Running(running) => Some(running.changed.subscribe()),
+            Phase::Ended { .. } => None,
+        }
+    }
+
+    /// Returns the position before the first event that is kept.
+    pub(super) fn before_first(&self, id: AnswerId) -> Position {
+        let first = self.answers.get(&id).and_then(|answer| match &answer.phase {
+            Phase::Running(running) => running.sizes.front().map(|(at, _)| *at),
+            Phase::Ended { .. } => None,
+        });
+        first.map_or(Position::START, |at| Position { seq: at.seq.saturating_sub(1), ..at })
+    }
+
+    /// Returns how long an answer is kept after it was read.
+    pub(super) fn keep(&self, id: AnswerId) -> Option<Duration> {
+        self.answers.get(&id).map(|answer| answer.keep)
+    }
+
+    /// Notes that an answer was read, which keeps it.
+    pub(super) fn touch(&mut self, id: AnswerId) {
+        if let Some(Answer { keep, phase: Phase::Ended { until }, .. }) = self.answers.get_mut(&id) {
+            *until = Instant::now() + *keep;
+        }
+    }
+
+    /// Notes that an answer has ended. The server keeps its events, and not its request.
+    pub(super) fn end(&mut self, id: AnswerId, epoch: u64) {
+        let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.epoch == epoch) else { return };
+        if let Phase::Running(Running { request, .. }) = answer.phase {
+            answer.bytes -= request;
+            answer.phase = Phase::Ended { until: Instant::now() + answer.keep };
+        }
+    }
+
+    /// Notes that this process writes an answer no more. What another one, or a later epoch, makes of it stays.
+    pub(super) fn stop_writing(&mut self, id: AnswerId, epoch: u64) {
+        let is_running = |answer: &Answer| answer.epoch == epoch && matches!(answer.phase, Phase::Running(_));
+        if self.answers.get(&id).is_some_and(is_running) {
+            self.answers.remove(&id);
+        }
+    }
+
+    /// Forgets an answer that is no longer on the server.
+    pub(super) fn forget(&mut self, id: AnswerId) {
+        self.answers.remove(&id);
+    }
+
+    pub(super) fn forget_expired(&mut self) {
+        let now = Instant::now();
+        self.answers.retain(|_, answer| !matches!(answer.phase, Phase::Ended { until } if until <= now));
+    }
+
+    /// Forgets ended answers until there is room for more bytes: first the one that would expire first. Returns them; the
+    /// server is to drop them. Forgets none if all of them would not do.
+    fn make_room(&mut self, bytes: usize) -> Result<Vec<AnswerId>, StoreError> {
+        let most = self.limits.max_kept_bytes;
+        let cost = |answer: &Answer| OVERHEAD + answer.bytes;
+        let mut all: usize = self.answers.values().map(cost).sum();
+        if all + bytes <= most {
+            return Ok(Vec::new());
+        }
+        self.forget_expired();
+        let ended = self.answers.iter().filter_map(|(id, answer)| match answer.phase {
+            Phase::Ended { until } => Some((until, *id, cost(answer))),
+            Phase::Running(_) => None,
+        });
+        let mut ended: Vec<_> = ended.collect();
+        ended.sort_unstable_by_key(|(until, ..)| *until);
+        all = self.answers.values().map(cost).sum();
+        let mut dropped = Vec::new();
+        for (_, id, cost) in ended {
+            if all + bytes <= most {
+                break;
+            }
+            all -= cost;
+            dropped.push(id);
+        }
+        if all + bytes > most {
+            return Err(StoreError::Full(OF_ALL));
+        }
+        dropped.iter().for_each(|id| drop(self.answers.remove(id)));
+        Ok(dropped)
+    }
+}
+
+/// What an answer costs beside its events and its request: digests, ids and positions.
+const OVERHEAD: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    const KEEP: Duration = Duration::from_secs(10);
+
+    fn id(byte: u8) -> AnswerId {
+        AnswerId([byte; 16])
+    }
+
+    fn opening(request: usize) -> Opening {
+        Opening { caller: [1; 32], keep: KEEP, request: vec![0; request].into() }
+    }
+
+    fn entry(epoch: u64, bytes: usize) -> Vec<Entry> {
+        vec![Entry { at: Position { epoch, seq: 1 }, bytes: Bytes::from(vec![0; bytes]) }]
+    }
+
+    /// Room for two answers with requests of 100 bytes, and for 100 bytes more.
+    fn narrow() -> Written {
+        Written::new(KeepLimits {
+            max_kept_answer_bytes: 200,
+            max_kept_bytes: 2 * (OVERHEAD + 100) + 100,
+            ..KeepLimits::default()
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_and_ended_answers_are_counted() {
+        let mut written = narrow();
+        assert_eq!(written.make_room_for(&opening(201)), Err(StoreError::Full(OF_ANSWER)));
+        for byte in [1, 2] {
+            assert_eq!(written.make_room_for(&opening(100)), Ok(vec![]));
+            written.begin(id(byte), 1, KEEP, 100);
+        }
+        assert_eq!(written.reserve(id(1), &entry(1, 101)), Err(StoreError::Full(OF_ALL)));
+        assert_eq!(written.reserve(id(1), &entry(1, 100)), Ok(vec![]));
+        assert_eq!(written.make_room_for(&opening(0)), Err(StoreError::Full(OF_ALL)));
+        written.end(id(1), 1);
+        assert_eq!(written.make_room_for(&opening(0)), Ok(vec![id(1)]), "the first one has ended");
+        // What has expired is not counted.
+        written.end(id(2), 1);
+        tokio::time::advance(KEEP).await;
+        assert_eq!(written.make_room_for(&opening(200)), Ok(vec![]));
+        assert!(written.answers.is_empty());
+    }
+
+    #[test]
+    fn an_epoch_ends_alone() {
+        let mut written = narrow();
+        written.begin(id(1), 1, KEEP, 0);
+        // The same process has taken the answer over.
+        written.begin(id(1), 2, KEEP, 0);
+        written.stop_writing(id(1), 1);
+        written.end(id(1), 1);
+        assert_eq!(written.reserve(id(1), &entry(1, 1)), Err(StoreError::Fenced));
+        assert_eq!(written.reserve(id(1), &entry(2, 1)), Ok(vec![]));
+        written.stop_writing(id(1), 2);
+        assert_eq!(written.reserve(id(1), &entry(2, 1)), Err(StoreError::Unknown));
+    }
+}

@@ -1,0 +1,99 @@
+//! How kept answers end: with their task, with the proxy, by the operator, and what is measured of them.
+
+use serde_json::json;
+
+use super::super::page::{LOOPBACK, stop, wait_for};
+use super::super::raw::*;
+use super::*;
+
+/// An answer whose task ends early is told as one that broke off, at once.
+#[tokio::test]
+async fn an_answer_breaks_off_for_its_readers_when_its_task_panics() {
+    let go = Arc::new(Notify::new());
+    let pieces = vec![
+        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
+        Piece::Await(Arc::clone(&go)),
+        send(finish("stop")),
+    ];
+    let raw = Raw::new(vec![pieces]).await;
+    let proxy = raw.unbound(keeping()).observe(Arc::new(|_| panic!("an observer that is wrong")));
+    let proxy = proxy.bind(LOOPBACK).await.unwrap();
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let seen = read_until(&mut client, "id: 1-2\n\n").await;
+    go.notify_one();
+    let rest = read_to_end(&mut client).await;
+    assert!(!rest.ends_with("0\r\n\r\n"), "{rest}");
+    let id = header(&seen, "x-restitch-stream");
+    let response = exchange(proxy.addr(), &about("HEAD", id, "")).await;
+    assert_eq!(header(&response, "x-restitch-state"), "broken");
+    proxy.shutdown().await;
+}
+
+/// The thread that an answer was asked on has nothing left to do, and another thread has its reader.
+#[tokio::test]
+async fn an_answer_goes_on_while_another_thread_has_its_reader() {
+    let (raw, _, go) = waiting(1, keeping()).await;
+    let proxy = raw.unbound(keeping()).threads(2).bind(LOOPBACK).await.unwrap();
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let seen = read_until(&mut client, "id: 1-2\n\n").await;
+    let id = header(&seen, "x-restitch-stream").to_owned();
+    let mut reader = connect(proxy.addr()).await;
+    reader.write_all(about("GET", &id, "").as_bytes()).await.unwrap();
+    let mut read = read_until(&mut reader, "id: 1-2\n\n").await;
+    drop(client);
+    let stopped = tokio::spawn(proxy.shutdown());
+    sleep(Duration::from_millis(300)).await;
+    go.notify_one();
+    read += &read_to_end(&mut reader).await;
+    assert_eq!(body_of(&read), (numbered(&five(), 1), true));
+    assert!(stopped.await.unwrap());
+    assert_eq!(raw.state.borrow().requests, 1);
+}
+
+#[tokio::test]
+async fn the_operator_stops_an_answer_whose_client_has_left() {
+    let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
+    let raw = Raw::new(vec![held]).await;
+    let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+    let ask = with(&ask_kept(), "x-request-id: mine");
+    ask_and_leave(&proxy, &ask).await;
+    sleep(Duration::from_millis(300)).await;
+    let shown = wait_for(&proxy, |answer| answer["id"] == "mine").await;
+    assert_eq!((&shown["phase"], &shown["end"]), (&json!("running"), &json!(null)), "{shown}");
+    let stopped = stop(&proxy, "mine").await;
+    assert!(stopped.starts_with("HTTP/1.1 202"), "{stopped}");
+    raw.wait(|state| state.left == 1).await;
+    let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
+    assert_eq!((&shown["stop"], &shown["status"]), (&json!("stopped"), &json!(200)), "{shown}");
+    proxy.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_an_answer_does_without_its_client_is_measured() {
+    let go = Arc::new(Notify::new());
+    let cut =
+        vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Await(Arc::clone(&go)), Piece::Reset];
+    let raw = Raw::new(vec![cut, stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
+    let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+    let id = ask_and_leave(&proxy, &ask_kept()).await;
+    sleep(Duration::from_millis(300)).await;
+    let metrics = async || exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    let running = metrics().await;
+    assert!(running.contains("restitch_running 1\n"), "{running}");
+    go.notify_one();
+    exchange(proxy.addr(), &about("GET", &id, "")).await;
+    let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
+    assert_eq!((&shown["end"], &shown["calls"]), (&json!("whole"), &json!(2)), "{shown}");
+    let measured = metrics().await;
+    for line in [
+        "restitch_running 0\n",
+        "restitch_cuts_total{model=\"m\",cause=\"drop\"} 1\n",
+        "restitch_seams_total{",
+        "restitch_answers_total{wire=\"openai-chat\",slot=\"",
+    ] {
+        assert!(measured.contains(line), "{line}: {measured}");
+    }
+    proxy.shutdown().await;
+}

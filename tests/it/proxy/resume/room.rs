@@ -1,0 +1,125 @@
+//! What becomes of answers when the store is full.
+
+use super::super::page::LOOPBACK;
+use super::super::passthrough::{Log, listen};
+use super::super::raw::*;
+use super::*;
+
+/// Limits of a store that has room for a few events.
+fn narrow() -> Limits {
+    let mut limits = keeping();
+    limits.keep.max_kept_bytes = 1000;
+    limits
+}
+
+/// An answer of many events, which waits after its second one and its twentieth one.
+async fn long(limits: Limits, store: &str) -> (Raw, Server, Arc<Notify>, Vec<String>) {
+    let go = Arc::new(Notify::new());
+    let mut events = vec![chunk("[1, "), chunk("2")];
+    events.extend((3..40).map(|n| chunk(&format!(", {n}"))));
+    events.push(chunk("]"));
+    let finish = finish("stop");
+    let (last, done) = finish.split_once("\n\n").unwrap();
+    events.extend([format!("{last}\n\n"), done.to_owned()]);
+    let pieces = vec![
+        send(format!("{STREAM}{}", events[..2].concat())),
+        Piece::Await(Arc::clone(&go)),
+        send(events[2..20].concat()),
+        Piece::Await(Arc::clone(&go)),
+        send(events[20..].concat()),
+    ];
+    let raw = Raw::new(vec![pieces]).await;
+    let proxy = raw.unbound(limits).store(store).bind(LOOPBACK).await.unwrap();
+    (raw, proxy, go, events)
+}
+
+#[tokio::test]
+async fn who_reads_an_answer_gets_it_to_its_end_although_the_store_is_full() {
+    reads_on("").await;
+}
+
+pub(super) async fn reads_on(store: &str) {
+    let log = Log::default();
+    let _listening = listen(log.clone());
+    let (raw, proxy, go, events) = long(narrow(), store).await;
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let mut seen = read_until(&mut client, "id: 1-2\n\n").await;
+    let id = header(&seen, "x-restitch-stream").to_owned();
+    // A second reader, who has come back.
+    let mut reader = connect(proxy.addr()).await;
+    reader.write_all(about("GET", &id, &after("1-1")).as_bytes()).await.unwrap();
+    let mut again = read_until(&mut reader, "id: 1-2\n\n").await;
+    go.notify_one();
+    seen += &read_until(&mut client, "id: 1-20\n\n").await;
+    // The answer runs on, and is not kept: who has left does not find it.
+    for method in ["GET", "HEAD"] {
+        let response = exchange(proxy.addr(), &about(method, &id, "")).await;
+        assert_eq!(status(&response), "410 Gone", "{method}: {response}");
+        assert!(method == "HEAD" || response.contains("max_kept_bytes"), "{response}");
+    }
+    go.notify_one();
+    seen += &read_to_end(&mut client).await;
+    again += &read_to_end(&mut reader).await;
+    assert_eq!(body_of(&seen), (numbered(&events, 1), true));
+    assert_eq!(body_of(&again), (numbered(&events[1..], 2), true));
+    assert_eq!(raw.state.borrow().requests, 1);
+    proxy.shutdown().await;
+    let log = log.0.lock().unwrap().clone();
+    assert!(log.contains("an answer is no longer kept") && log.contains("max_kept_bytes"), "{log}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_kept_any_more_ends_with_its_last_reader() {
+    let (raw, proxy, go, _) = long(narrow(), "").await;
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let seen = read_until(&mut client, "id: 1-2\n\n").await;
+    let id = header(&seen, "x-restitch-stream").to_owned();
+    go.notify_one();
+    read_until(&mut client, "id: 1-20\n\n").await;
+    drop(client);
+    go.notify_one();
+    // Nobody reads it, so its call has ended, and the proxy ends at once.
+    assert_eq!(status(&exchange(proxy.addr(), &about("GET", &id, "")).await), "410 Gone");
+    assert!(proxy.shutdown().await);
+    drop(raw);
+}
+
+#[tokio::test]
+async fn ended_answers_make_room_for_those_that_run() {
+    make_room("").await;
+}
+
+pub(super) async fn make_room(store: &str) {
+    let mut limits = keeping();
+    limits.keep.max_kept_bytes = 1300;
+    let (raw, _, go) = waiting(2, keeping()).await;
+    let proxy = raw.unbound(limits).store(store).bind(LOOPBACK).await.unwrap();
+    go.notify_one();
+    let first = exchange(proxy.addr(), &ask_kept()).await;
+    assert_eq!(body_of(&first), (numbered(&five(), 1), true));
+    let of = |response: &str| header(response, "x-restitch-stream").to_owned();
+    assert_eq!(status(&exchange(proxy.addr(), &about("GET", &of(&first), "")).await), "200 OK");
+    go.notify_one();
+    let second = exchange(proxy.addr(), &ask_kept()).await;
+    assert_eq!(body_of(&second), (numbered(&five(), 1), true));
+    let response = exchange(proxy.addr(), &about("GET", &of(&first), "")).await;
+    assert_eq!(status(&response), "410 Gone", "{response}");
+    assert!(response.contains("max_kept_bytes"), "{response}");
+    let response = exchange(proxy.addr(), &about("GET", &of(&second), "")).await;
+    assert_eq!(body_of(&response), (numbered(&five(), 1), true));
+    proxy.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_not_kept_where_there_is_no_room_for_it() {
+    let mut limits = keeping();
+    limits.keep.max_kept_bytes = 10;
+    let (_raw, proxy, go) = waiting(1, limits).await;
+    go.notify_one();
+    let response = exchange(proxy.addr(), &ask_kept()).await;
+    assert_eq!(header(&response, "x-restitch-keep"), "0; reason=\"max_kept_bytes\"");
+    assert_eq!(body_of(&response), (five().concat(), true));
+    proxy.shutdown().await;
+}
