@@ -98,6 +98,10 @@ impl Follow {
 
     fn read(&mut self) -> Pending<'static, Batch> {
         let (store, id, after, wait) = (Arc::clone(&self.store), self.id, self.after, self.wait);
+        if self.reader.is_none() && store.is_shared() {
+            // This process may have taken the answer over for another reader.
+            self.reader = self.heir.as_ref().and_then(|heir| heir.reader(id, after));
+        }
         match self.reader.clone().filter(|reader| reader.is_live()) {
             Some(reader) => {
                 self.source = Source::Live;
@@ -171,8 +175,8 @@ impl Stream for Follow {
                 },
                 State::Inheriting(inheriting) => match ready!(inheriting.as_mut().poll(cx)) {
                     Ok(()) => {
-                        this.reader = this.heir.as_ref().and_then(|heir| heir.reader(this.id, this.after));
-                        this.state = State::Start;
+                        // It was that of an earlier epoch, if there is one.
+                        (this.reader, this.state) = (None, State::Start);
                     }
                     Err(error) => {
                         tracing::warn!(%error, "a kept answer cannot be taken over");

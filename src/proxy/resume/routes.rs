@@ -245,10 +245,12 @@ impl Answers {
 
     /// Stops an answer and removes it.
     async fn delete(&self, id: AnswerId) -> Result<(), Refusal> {
-        if let Some(running) = self.running().get(&id) {
-            running.task.abort();
+        let is_running = self.running().get(&id).map(|running| running.task.abort()).is_some();
+        match self.store.delete(id).await {
+            // The end of its task may have removed it: an answer without events is none.
+            Err(StoreError::Unknown) if is_running => {}
+            deleted => deleted.map_err(|error| self.refused(&error))?,
         }
-        self.store.delete(id).await.map_err(|error| self.refused(&error))?;
         tracing::info!("a kept answer was deleted");
         Ok(())
     }

@@ -163,7 +163,7 @@ mod command {
 /// Every field of a request's line is documented, and every documented field is one.
 #[test]
 fn the_page_names_the_fields_that_a_line_has() {
-    let code = include_str!("../../../src/proxy/exchange.rs");
+    let code = include_str!("../../../src/proxy/exchange/line.rs");
     let (_, line) = code.split_once("target: \"restitch::access\",").unwrap();
     let (line, _) = line.split_once("\"answered\"").unwrap();
     let field = |line: &str| line.trim().split([' ', ',']).next().unwrap().trim_start_matches(['%', '?']).to_owned();

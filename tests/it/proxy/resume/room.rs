@@ -71,19 +71,18 @@ pub(super) async fn reads_on(store: &str) {
 
 #[tokio::test]
 async fn an_answer_that_is_not_kept_any_more_ends_with_its_last_reader() {
-    let (raw, proxy, go, _) = long(narrow(), "").await;
+    let events: Vec<_> = (1..=20).map(|n| chunk(&format!("[{n}"))).collect();
+    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", events.concat())), Piece::Hold]]).await;
+    let proxy = raw.proxy(narrow()).await;
     let mut client = connect(proxy.addr()).await;
     client.write_all(ask_kept().as_bytes()).await.unwrap();
-    let seen = read_until(&mut client, "id: 1-2\n\n").await;
+    let seen = read_until(&mut client, "id: 1-20\n\n").await;
     let id = header(&seen, "x-restitch-stream").to_owned();
-    go.notify_one();
-    read_until(&mut client, "id: 1-20\n\n").await;
+    assert_eq!(raw.state.borrow().left, 0);
     drop(client);
-    go.notify_one();
-    // Nobody reads it, so its call has ended, and the proxy ends at once.
+    raw.wait(|state| state.left == 1).await;
     assert_eq!(status(&exchange(proxy.addr(), &about("GET", &id, "")).await), "410 Gone");
     assert!(proxy.shutdown().await);
-    drop(raw);
 }
 
 #[tokio::test]
