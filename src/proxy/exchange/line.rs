@@ -120,10 +120,12 @@ impl Progress {
         if self.first_byte.is_none() {
             let first_byte = now.duration_since(self.exchange.began);
             self.first_byte = Some(first_byte);
-            let facts = self.exchange.facts();
-            let answer = facts.answer.clone().filter(|_| facts.is_kept == is_kept);
-            drop(facts);
-            answer.iter().for_each(|answer| answer.note_first_byte(first_byte));
+            if self.exchange.answers.is_some() {
+                let facts = self.exchange.facts();
+                let answer = facts.answer.clone().filter(|_| facts.is_kept == is_kept);
+                drop(facts);
+                answer.iter().for_each(|answer| answer.note_first_byte(first_byte));
+            }
         } else {
             silence = now.duration_since(self.last);
         }

@@ -79,7 +79,8 @@ async fn what_an_answer_does_without_its_client_is_measured() {
     let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     sleep(Duration::from_millis(300)).await;
-    let metrics = async || exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    let metrics =
+        async || exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await;
     let running = metrics().await;
     assert!(running.contains("restitch_running 1\n"), "{running}");
     go.notify_one();

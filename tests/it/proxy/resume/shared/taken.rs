@@ -51,7 +51,7 @@ async fn an_answer_that_was_taken_over_is_shown_and_measured() {
         (&json!("whole"), &json!(200), &json!(1)),
         "{shown}"
     );
-    let measured = exchange(b.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    let measured = exchange(b.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await;
     for line in [
         "restitch_running 0\n",
         "restitch_answers_total{wire=\"openai-chat\"",
