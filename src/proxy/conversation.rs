@@ -1,14 +1,21 @@
 //! Decides which answers are read, and how cut ones are continued.
 
+mod response;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, Response, StatusCode};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use http::{Response, StatusCode};
 use http_body_util::BodyStream;
+
+pub(super) use response::is_invalid_request;
+#[cfg(feature = "cli")]
+pub(crate) use response::is_stream;
+use response::{JSON, framing_of, media_type};
+pub(crate) use response::{is_transient, retry_after};
 
 use super::Proxy;
 use super::answers::{Answer, Stopped, Watched};
@@ -368,11 +375,6 @@ impl Conversation {
     }
 }
 
-/// Returns whether a status says that the request's body is wrong.
-pub(super) fn is_invalid_request(status: StatusCode) -> bool {
-    matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
-}
-
 /// Passes a response on as it came, until the operator ends it.
 fn stoppable<B>(response: Response<B>, answer: Option<Arc<Answer>>, limits: &TransportLimits) -> Response<Body>
 where
@@ -399,46 +401,3 @@ fn punctual<B>(body: B, limits: &TransportLimits) -> Punctual<B> {
 
 /// Bytes of a refusal that are read. A larger one says nothing.
 pub(super) const REFUSAL: usize = 64 << 10;
-
-const EVENT_STREAM: &str = "text/event-stream";
-const JSON: &str = "application/json";
-const LINES: &str = "application/x-ndjson";
-
-/// Returns how a stream of a media type is divided into events.
-fn framing_of(media_type: &str) -> Framing {
-    match media_type {
-        EVENT_STREAM => Framing::Events,
-        LINES => Framing::Lines,
-        _ => Framing::Array,
-    }
-}
-
-/// Returns whether the headers of a response announce a stream of this API.
-#[cfg(feature = "cli")]
-pub(crate) fn is_stream(headers: &HeaderMap, dialect: Dialect) -> bool {
-    media_type(headers).map(framing_of) == Some(dialect.wire().framing())
-}
-
-fn media_type(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let name = value.split(';').next()?.trim();
-    [EVENT_STREAM, JSON, LINES].into_iter().find(|known| name.eq_ignore_ascii_case(known))
-}
-
-/// Returns whether the same request may succeed a little later.
-pub(crate) fn is_transient(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
-}
-
-/// Returns `Retry-After`, given in seconds or as a date ([RFC 9110, section
-/// 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)).
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(value).ok()?;
-    #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: a date is compared with the clock")]
-    let now = SystemTime::now();
-    Some(date.duration_since(now).unwrap_or_default())
-}

@@ -1,0 +1,59 @@
+//! What the status and the headers of a response say.
+
+use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+
+#[cfg(feature = "cli")]
+use crate::provider::Dialect;
+use crate::provider::wire::Framing;
+
+/// Returns how a stream of a media type is divided into events.
+pub(super) fn framing_of(media_type: &str) -> Framing {
+    match media_type {
+        EVENT_STREAM => Framing::Events,
+        LINES => Framing::Lines,
+        _ => Framing::Array,
+    }
+}
+
+/// Returns whether the headers of a response announce a stream of this API.
+#[cfg(feature = "cli")]
+pub(crate) fn is_stream(headers: &HeaderMap, dialect: Dialect) -> bool {
+    media_type(headers).map(framing_of) == Some(dialect.wire().framing())
+}
+
+/// Returns the media type, if it is one that answers have.
+pub(super) fn media_type(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let name = value.split(';').next()?.trim();
+    [EVENT_STREAM, JSON, LINES].into_iter().find(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Returns whether the same request may succeed a little later.
+pub(crate) fn is_transient(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+}
+
+/// Returns `Retry-After`, given in seconds or as a date ([RFC 9110, section
+/// 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)).
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: a date is compared with the clock")]
+    let now = SystemTime::now();
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// Returns whether a status says that the request's body is wrong.
+pub(in crate::proxy) fn is_invalid_request(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
+}
+
+const EVENT_STREAM: &str = "text/event-stream";
+pub(super) const JSON: &str = "application/json";
+const LINES: &str = "application/x-ndjson";
