@@ -156,12 +156,14 @@ fn store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D
 
 /// Checks the address of a store. It is not repeated, since it may have a password.
 pub(crate) fn store_address(address: &str) -> Result<String, &'static str> {
-    let is_known = address == "memory"
-        || ["redis://", "redis+unix://", "valkey://", "unix://"].iter().any(|s| address.starts_with(s));
+    let is_known = address == "memory" || STORES.iter().any(|scheme| address.starts_with(scheme));
     is_known
         .then(|| address.to_owned())
-        .ok_or("a store is `memory`, `redis://host:port` or `redis+unix:///path/to.sock`")
+        .ok_or("a store is `memory`, `redis://host:port`, `rediss://host:port` or `redis+unix:///path/to.sock`")
 }
+
+/// What the addresses of stores begin with.
+const STORES: [&str; 6] = ["redis://", "rediss://", "redis+unix://", "valkey://", "valkeys://", "unix://"];
 
 /// Checks a filter of the log. A word that is no level would be taken for a module of which all is logged.
 pub(crate) fn log_filter(filter: &str) -> Result<String, String> {

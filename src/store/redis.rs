@@ -19,6 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{RedisError, Script, Value};
+use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
@@ -48,6 +49,11 @@ impl Redis {
             .set_number_of_retries(RETRIES)
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
+        if CryptoProvider::get_default().is_none() {
+            // The client takes the default of the process, which is a panic where a build has two. One that was set meanwhile is
+            // as good.
+            let _ = ring::default_provider().install_default();
+        }
         let client = redis::Client::open(address)?;
         let connection = ConnectionManager::new_with_config(client, config).await?;
         Ok(Self { connection, holder, written: Arc::new(Mutex::new(Written::new(limits))) })

@@ -1,7 +1,7 @@
 //! The client's connections: certificates from files, and a proxy of the environment. The certificates in `tls/` were made
 //! for these tests and are valid for a hundred years; the key of their root was thrown away.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -177,6 +177,82 @@ mod commands {
         let ca = file("missing.pem");
         let (code, _, err) = run(&[&args[..], &["--ca-file", ca.to_str().unwrap()]].concat(), &[]);
         assert!(code == 1 && err.contains("missing.pem"), "{code}: {err}");
+    }
+
+    /// A Redis server with TLS. Dropping it ends it. `None`, which is told, if there is no program for it.
+    #[cfg(feature = "redis")]
+    struct Store(std::process::Child, u16);
+
+    #[cfg(feature = "redis")]
+    impl Store {
+        fn start() -> Option<Self> {
+            // The server takes no port 0: another process may be faster.
+            for _ in 0..5 {
+                let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+                let mut command = Command::new("redis-server");
+                command.args(["--port", "0", "--save", "", "--tls-auth-clients", "no", "--bind", "127.0.0.1"]);
+                command
+                    .args(["--requirepass", "a-password", "--tls-port", &port.to_string(), "--tls-ca-cert-file"])
+                    .arg(file("ca.pem"));
+                command.arg("--tls-cert-file").arg(file("server.pem")).arg("--tls-key-file").arg(file("server.key"));
+                command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+                let mut store = match command.spawn() {
+                    Ok(server) => Self(server, port),
+                    Err(error) => {
+                        // Standard error is not captured, so that it is seen without a flag.
+                        let _ = writeln!(std::io::stderr(), "SKIPPED: redis-server: {error}");
+                        return None;
+                    }
+                };
+                while store.0.try_wait().unwrap().is_none() {
+                    if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                        return Some(store);
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                }
+            }
+            // A build of the server without TLS ends at once.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: redis-server does not start with TLS");
+            None
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    impl Drop for Store {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn a_store_with_tls_is_trusted_by_its_root() {
+        let Some(store) = Store::start() else { return };
+        let address = format!("rediss://:a-password@127.0.0.1:{}", store.1);
+        let args = [
+            "proxy",
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            "http://127.0.0.1:9",
+            "--keep",
+            "60",
+            "--store",
+            &address,
+        ];
+        let (code, _, err) = run(&args, &[("SSL_CERT_FILE", file("client.pem").to_str().unwrap())]);
+        assert!(code == 1 && err.contains("store") && !err.contains("a-password"), "{code}: {err}");
+        let mut proxy = Command::new(env!("CARGO_BIN_EXE_restitch"));
+        proxy.args(args).env("SSL_CERT_FILE", file("ca.pem")).env_remove("SSL_CERT_DIR");
+        let mut proxy = proxy.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let words = std::io::BufReader::new(proxy.stderr.take().unwrap());
+        let said: Vec<_> =
+            words.lines().map(Result::unwrap).take_while(|line| !line.contains("listening on")).collect();
+        let has_ended = proxy.try_wait().unwrap().is_some();
+        let _ = proxy.kill();
+        let _ = proxy.wait();
+        assert!(!has_ended, "{said:?}");
     }
 
     #[test]
