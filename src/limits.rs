@@ -56,7 +56,8 @@ pub struct ParserLimits {
     /// passes on unread; a continuation that makes the text longer is the last one.
     pub max_text_bytes: usize,
     /// Bytes of prose that are kept in front of a root. Default 64 KiB: preambles are far shorter. A text that begins with
-    /// more prose is no JSON: it is not kept, and the answer passes on unread.
+    /// more prose is no JSON: unless [prose is continued](crate::session::Prose), it is not kept, and the answer passes on
+    /// unread.
     pub max_preamble_bytes: usize,
 }
 

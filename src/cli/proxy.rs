@@ -307,5 +307,6 @@ pub(super) fn configured(client: Client, config: &Config) -> Proxy {
         .store(config.proxy.store.clone().unwrap_or_default())
         .keep_answers(Duration::from_secs(config.proxy.keep.unwrap_or_default().into()))
         .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
+        .prose(config.proxy.prose.unwrap_or_default())
         .repair(config.proxy.repair.unwrap_or_default())
 }

@@ -43,6 +43,8 @@ table! {
     element_instruction: ElementInstruction,
     json_instruction: JsonInstruction,
     json_retry_instruction: JsonRetryInstruction,
+    text_instruction: TextInstruction,
+    text_retry_instruction: TextRetryInstruction,
     progress: Progress,
     overlap_context: Anchor,
     continue_mark: Mark,

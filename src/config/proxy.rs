@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::address::{ListenAddress, SocketMode};
 use crate::repair::RepairLevel;
 use crate::route::written;
-use crate::session::GiveUp;
+use crate::session::{GiveUp, Prose};
 
 /// The settings that `restitch proxy` has flags for, too. A flag wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -49,6 +49,9 @@ pub struct Proxy {
     /// What becomes of an answer whose rest can't be had.
     #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub on_give_up: Option<GiveUp>,
+    /// What becomes of an answer that is prose when its connection is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prose: Option<Prose>,
     /// How much of the JSON in an answer may be changed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::repair")]
     pub repair: Option<RepairLevel>,
@@ -117,6 +120,7 @@ impl Proxy {
             adapt: self.adapt.or(Some(false)),
             raise_max_tokens: self.raise_max_tokens.or(Some(1)),
             on_give_up: self.on_give_up.or(Some(Self::ON_GIVE_UP)),
+            prose: self.prose.or(Some(Prose::default())),
             repair: self.repair.or(Some(RepairLevel::Strict)),
             keep: self.keep.or(Some(0)),
             store: self.store.clone().or(Some("memory".to_owned())),

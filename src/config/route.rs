@@ -60,6 +60,7 @@ impl Config {
         route.max_risk = route.max_risk.or(Some(limits.max_risk));
         route.repair = route.repair.or(proxy.repair);
         route.on_give_up = route.on_give_up.or(proxy.on_give_up);
+        route.prose = route.prose.or(proxy.prose);
         route.max_continuations = route.max_continuations.or(Some(limits.max_continuations));
         route.max_extra_share = route.max_extra_share.or(Some(limits.max_extra_share.unwrap_or_default()));
         let time = limits.max_total_time.unwrap_or_default().as_secs_f64();

@@ -394,6 +394,22 @@ impl Document {
         self.parser.start.is_none() && self.parser.finder.is_prose()
     }
 
+    /// Takes the text for one that is not JSON, with all that follows: no root begins in it any more. No root has begun.
+    pub(crate) fn read_as_text(&mut self) {
+        debug_assert!(self.parser.start.is_none(), "a root is JSON");
+        (self.parser, self.tolerance) = (self.parser.of_text(self.text.len()), None);
+    }
+
+    /// Returns whether there is something whose rest can be asked for: a root has begun, or the text is not JSON.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.parser.start.is_some() || self.is_text()
+    }
+
+    /// Returns whether no root is looked for.
+    pub(crate) fn is_text(&self) -> bool {
+        self.parser.finder.is_text()
+    }
+
     /// Returns how many bytes of prose the text ends with. 0 if a root or a fence has begun.
     pub(crate) fn prose_len(&self) -> usize {
         if self.parser.start.is_none() { self.parser.finder.prose_len() } else { 0 }

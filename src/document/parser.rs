@@ -49,6 +49,11 @@ impl Parser {
         Self::new(self.depth, self.roots, self.trailing)
     }
 
+    /// Returns a parser with the same options at `offset` of a text that is not JSON.
+    pub(super) fn of_text(&self, offset: usize) -> Self {
+        Self { finder: RootFinder::of_text(offset), ..self.rewound() }
+    }
+
     /// Consumes `text` from `from` on, up to where it was consumed before.
     pub(super) fn run<S: Sink + ?Sized>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), SyntaxError> {
         while self.run_root(text, from, sink)? {}

@@ -46,6 +46,8 @@ pub(crate) struct RootFinder {
     in_block: bool,
     /// A root was found before: a fence after it needs the label `json`.
     is_further: bool,
+    /// The text is not JSON: no root begins in it.
+    is_text: bool,
 }
 
 /// What the line that opens a fence says of the block.
@@ -84,6 +86,7 @@ impl RootFinder {
             label: Label::None,
             in_block: false,
             is_further: false,
+            is_text: false,
         }
     }
 
@@ -92,9 +95,18 @@ impl RootFinder {
         Self { offset, prose: true, in_block: true, is_further: true, ..Self::new(AllowedRoots::Containers) }
     }
 
+    /// Returns a finder at `offset` of a text that is not JSON: it finds nothing.
+    pub(crate) fn of_text(offset: usize) -> Self {
+        Self { offset, prose: true, is_text: true, ..Self::new(AllowedRoots::Containers) }
+    }
+
     /// Takes text; returns the offset in the whole text where the root begins, once that is known. Text after that is
     /// not looked at.
     pub(crate) fn feed(&mut self, text: &str) -> Option<usize> {
+        if self.is_text {
+            self.offset += text.len();
+            return None;
+        }
         let mut rest = text;
         while !self.is_found
             && let Some(c) = rest.chars().next()
@@ -140,6 +152,11 @@ impl RootFinder {
             return label.starts_with("json") || "json".starts_with(&label);
         }
         self.fence && self.label != Label::Other
+    }
+
+    /// Whether no root is looked for.
+    pub(crate) fn is_text(&self) -> bool {
+        self.is_text
     }
 
     /// Whether nothing significant has come.

@@ -319,6 +319,7 @@ impl Conversation {
         let relay = Relay::new(self.limits.clone()).dialect(self.dialect).framed(framing).reattaching(reattach);
         let relay = relay.request(self.request.tools.clone(), self.request.n);
         let relay = relay.strategy(self.strategy()).give_up(self.give_up).repair(self.repair);
+        let relay = relay.prose(self.route.prose);
         let relay = self.fallback().is_some().then(|| self.address()).into_iter().fold(relay, Relay::answered_by);
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }

@@ -78,7 +78,7 @@ use crate::provider::capability::{Capability, Table};
 use crate::repair::RepairLevel;
 use crate::route::RouteConfig;
 use crate::session::relay::Output;
-use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, SessionEvent, StopReason};
+use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, Prose, SessionEvent, StopReason};
 use crate::shape::{RootKind, Shape};
 
 /// A proxy in front of one upstream.
@@ -253,6 +253,13 @@ impl Proxy {
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         Arc::make_mut(&mut self.base).give_up = give_up;
+        self
+    }
+
+    /// Sets what becomes of an answer that is prose when its connection is lost. Default: [`Prose::Pass`].
+    #[must_use]
+    pub fn prose(mut self, prose: Prose) -> Self {
+        Arc::make_mut(&mut self.base).prose = prose;
         self
     }
 

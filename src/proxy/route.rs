@@ -14,7 +14,7 @@ use crate::provider::capability::Capability;
 use crate::provider::wire::Request;
 use crate::repair::RepairLevel;
 use crate::route::{Asked, ContinueBy, DEFAULT, RouteConfig};
-use crate::session::GiveUp;
+use crate::session::{GiveUp, Prose};
 
 /// How requests are answered: by which upstream, within which limits, and what may become of an answer.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub(super) struct Route {
     pub(super) limits: Limits,
     /// What becomes of an answer if its rest can't be had, where the request does not say.
     pub(super) give_up: GiveUp,
+    /// What becomes of an answer that is prose when its connection is lost.
+    pub(super) prose: Prose,
     /// How much of the JSON in an answer may be changed, where the request does not say.
     pub(super) repair: RepairLevel,
     /// The upstreams that are asked where the first one fails.
@@ -44,6 +46,7 @@ impl Route {
             patience: limits.transport.longest_silence(),
             limits,
             give_up: GiveUp::Leave,
+            prose: Prose::default(),
             repair: RepairLevel::Strict,
             fallbacks: Vec::new(),
         }
@@ -69,6 +72,7 @@ impl Route {
             limits,
             fallbacks,
             give_up: config.on_give_up.unwrap_or(self.give_up),
+            prose: config.prose.unwrap_or(self.prose),
             repair: config.repair.unwrap_or(self.repair),
             config: Arc::new(config),
         }

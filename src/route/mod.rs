@@ -15,7 +15,7 @@ use crate::provider::Dialect;
 #[cfg(any(feature = "cli", feature = "proxy"))]
 use crate::provider::capability::PrefillForm;
 use crate::repair::RepairLevel;
-use crate::session::GiveUp;
+use crate::session::{GiveUp, Prose};
 
 /// A route, as a configuration file has it: conditions, and what holds for the requests that meet all of them. A condition
 /// that is not set holds for every request; a setting that is not set is that of all requests.
@@ -48,6 +48,9 @@ pub struct RouteConfig {
     /// What becomes of an answer whose rest can't be had.
     #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub on_give_up: Option<GiveUp>,
+    /// What becomes of an answer that is prose when its connection is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prose: Option<Prose>,
     /// See [`max_continuations`](crate::ContinuationLimits::max_continuations).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_continuations: Option<u32>,

@@ -9,6 +9,9 @@ use crate::splice::{Expect, Splice, SpliceRequest};
 impl Session {
     /// Returns the turns that ask for the rest, and waits for the answer.
     pub(super) fn turn(&mut self) -> Turn {
+        if self.slot.document().is_text() {
+            return self.prose_turn();
+        }
         let (turn, request) = match self.usable_prefill() {
             Some(prefill) => self.prefill_turn(prefill),
             None => self.reprompt_turn(),

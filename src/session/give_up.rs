@@ -71,10 +71,12 @@ impl Session {
         let leaves = self.settings.give_up == GiveUp::Leave && self.give_out_unread();
         let document = self.slot.document();
         let offset = document.text().len();
-        if document.root_start().is_none() && !leaves {
+        if !document.has_begun() && !leaves {
             return self.done(Outcome::Failed { reason: Some(reason), cause, tally });
         }
         let outcome = match self.settings.give_up {
+            // Nothing of prose can be closed.
+            GiveUp::Close if document.is_text() => Outcome::Incomplete { reason, cause, finish: None, tally },
             GiveUp::Error => Outcome::Failed { reason: Some(reason), cause, tally },
             GiveUp::Leave => {
                 let finish = match self.cut_end() {

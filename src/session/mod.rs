@@ -21,6 +21,7 @@ mod next;
 mod outcome;
 mod part_repair;
 pub(crate) mod prompt;
+mod prose;
 pub(crate) mod question;
 mod received;
 pub(crate) mod relay;
@@ -49,6 +50,8 @@ pub use outcome::{CutCause, LimitReached, Outcome, Status, StopReason, Tally};
 use part_repair::PartRepairer;
 pub(crate) use prompt::Parts;
 pub use prompt::{MarkUse, Part, Prompt};
+pub use prose::Prose;
+use prose::TextContinuation;
 use question::Attempts;
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
 #[cfg(feature = "proxy")]
@@ -133,6 +136,8 @@ struct Settings {
     trusts_stop: bool,
     /// Nothing is sent before the answer is whole.
     sends_at_end: bool,
+    /// What becomes of an answer that is prose.
+    prose: Prose,
 }
 
 #[derive(Clone, Debug)]
@@ -141,6 +146,8 @@ enum Phase {
     First(FirstAnswer),
     /// A call for the rest was asked for, or its answer is coming.
     Continuing(Box<Continuation>),
+    /// The same, and the answer is prose.
+    ContinuingText(Box<TextContinuation>),
     Done,
 }
 
@@ -274,6 +281,7 @@ impl Session {
                 tool: None,
                 trusts_stop: false,
                 sends_at_end: false,
+                prose: Prose::default(),
             },
             phase: Phase::First(FirstAnswer::Continuable),
             call: OpenCall::default(),
@@ -369,7 +377,7 @@ impl Session {
             _ if document.is_blank() && self.is_tool_call() => self.lacks_arguments(end),
             CallEnd::Finished(Finish::Length) if self.is_all_reasoning() => true,
             CallEnd::Finished(reason) => document.is_json() && self.continues_after(reason),
-            _ => document.is_json() || document.is_blank(),
+            _ => document.is_json() || document.is_blank() || self.continues_prose(end),
         }
     }
 
@@ -412,8 +420,8 @@ impl Session {
             Phase::First(_) if !self.would_continue(&CallEnd::TimedOut) => return None,
             Phase::First(_) if !self.slot.document().is_json() => first_byte,
             Phase::First(_) => limits.transport.idle_timeout,
-            Phase::Continuing(_) if opened => limits.transport.idle_timeout,
-            Phase::Continuing(_) => first_byte,
+            Phase::Continuing(_) | Phase::ContinuingText(_) if opened => limits.transport.idle_timeout,
+            Phase::Continuing(_) | Phase::ContinuingText(_) => first_byte,
             Phase::Done => return None,
         };
         let silent = self.silent_at(patience)?;
@@ -456,6 +464,7 @@ impl Session {
         let is_blank = match &self.phase {
             Phase::First(_) => self.slot.document().is_blank(),
             Phase::Continuing(open) => open.splice.pending() == 0 && open.splice.seam().is_none(),
+            Phase::ContinuingText(open) => open.is_blank(),
             Phase::Done => false,
         };
         let can_be_reduced = self.settings.strategy.reduce_reasoning && !self.streaks.has_reduced;

@@ -35,6 +35,7 @@ impl Session {
                 self.end_of_first(now, end);
             }
             Phase::Continuing(open) => self.end_of_continuation(now, end, *open),
+            Phase::ContinuingText(open) => self.end_of_prose(now, end, *open),
             Phase::Done => {}
         }
         self.call.has_reasoning = false;
@@ -69,13 +70,16 @@ impl Session {
             self.release_first();
             return self.done_as_it_is(Some(end), false);
         }
-        self.end_repair();
+        match self.continues_prose(end) {
+            true => self.read_as_text(),
+            false => self.end_repair(),
+        }
         if self.lacks_arguments(end) {
             self.begin_arguments();
         }
         self.cut(now, end);
         self.last_cut = Some(LastCut { cause: end.cause(), end: end.clone() });
-        if self.slot.document().root_start().is_some() {
+        if self.slot.document().has_begun() {
             self.call(now, Duration::ZERO);
         } else {
             self.failed(now, FailureReason::Nothing(end.clone()), end);
@@ -179,7 +183,13 @@ impl Session {
     }
 
     /// Decides what follows a continuation that did not close the root.
-    fn after_merge(&mut self, now: Duration, end: &CallEnd, merged: Result<Seam, SpliceError>, has_grown: bool) {
+    pub(super) fn after_merge(
+        &mut self,
+        now: Duration,
+        end: &CallEnd,
+        merged: Result<Seam, SpliceError>,
+        has_grown: bool,
+    ) {
         match merged {
             Err(SpliceError::Empty) if !matches!(end, CallEnd::Finished(_)) => {
                 self.failed(now, FailureReason::Nothing(end.clone()), end);
@@ -208,7 +218,7 @@ impl Session {
     }
 
     /// The open call has ended before the document was whole.
-    fn cut(&mut self, now: Duration, end: &CallEnd) {
+    pub(super) fn cut(&mut self, now: Duration, end: &CallEnd) {
         self.clock.cut_at = now;
         let document = self.slot.document();
         let (offset, path) = (document.text().len(), document.cut().path);
@@ -216,7 +226,7 @@ impl Session {
     }
 
     /// Counts a failure. The next call waits if the end says so.
-    fn failed(&mut self, now: Duration, reason: FailureReason, end: &CallEnd) {
+    pub(super) fn failed(&mut self, now: Duration, reason: FailureReason, end: &CallEnd) {
         // The counts may come from a snapshot.
         self.tally.failures = self.tally.failures.saturating_add(1);
         self.streaks.failures = self.streaks.failures.saturating_add(1);
@@ -254,7 +264,7 @@ impl Session {
         self.tally.continuations += 1;
         self.tally.tokens.push(None);
         self.restart_silence(at);
-        let turn = if self.slot.document().root_start().is_some() {
+        let turn = if self.slot.document().has_begun() {
             self.is_continued = true;
             Some(self.turn())
         } else {
@@ -303,6 +313,9 @@ impl Session {
     pub(super) fn go_on(&mut self, now: Duration) {
         if !self.would_continue(&CallEnd::Dropped) {
             return self.done_as_it_is(None, false);
+        }
+        if self.continues_prose(&CallEnd::Dropped) {
+            self.read_as_text();
         }
         self.cut(now, &CallEnd::Dropped);
         self.last_cut = Some(LastCut { end: CallEnd::Dropped, cause: CallEnd::Dropped.cause() });

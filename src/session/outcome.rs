@@ -18,7 +18,7 @@ pub enum Outcome {
         /// What the calls brought.
         tally: Tally,
     },
-    /// The document is whole.
+    /// The document is whole. Prose: its rest was joined, and the last call gave a finish reason.
     Complete {
         /// The finish reason of the last call, if it gave one.
         finish: Option<Finish>,

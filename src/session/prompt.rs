@@ -28,6 +28,10 @@ pub enum Part {
     JsonInstruction,
     /// What is to be done where JSON mode stays, after an answer that was not joined.
     JsonRetryInstruction,
+    /// What is to be done where the answer is prose.
+    TextInstruction,
+    /// What is to be done where the answer is prose, after an answer that was not joined.
+    TextRetryInstruction,
     /// Asks how much of the document is delivered, in percent. Off unless it is switched on.
     Progress,
     /// The text that is to be repeated.
@@ -38,7 +42,7 @@ pub enum Part {
 
 impl Part {
     /// All parts, in their order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::ToolCall,
         Self::DeliveredSummary,
         Self::ElementBeforeCutoff,
@@ -49,6 +53,8 @@ impl Part {
         Self::ElementInstruction,
         Self::JsonInstruction,
         Self::JsonRetryInstruction,
+        Self::TextInstruction,
+        Self::TextRetryInstruction,
         Self::Progress,
         Self::Anchor,
         Self::Mark,
@@ -67,6 +73,8 @@ impl Part {
             Self::ElementInstruction => "element_instruction",
             Self::JsonInstruction => "json_instruction",
             Self::JsonRetryInstruction => "json_retry_instruction",
+            Self::TextInstruction => "text_instruction",
+            Self::TextRetryInstruction => "text_retry_instruction",
             Self::Progress => "progress",
             Self::Anchor => "overlap_context",
             Self::Mark => "continue_mark",
@@ -122,6 +130,20 @@ impl Part {
                  Leave out every element and member that I have whole. Begin with the element that stops in the middle, \
                  with all that I have of it unchanged, complete it, and then write every element and member that is due \
                  after it."
+            }
+            Self::TextInstruction => {
+                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+                 stops in the middle. Please carry on, so that I can append what you write to what I have. First repeat \
+                 the text between the two tags below, exactly as it is written there, then go straight on in the same \
+                 line with what follows it, to the end of your answer. Please write nothing else: no explanation, no \
+                 tags, no code fence around it, and nothing that comes before that text."
+            }
+            Self::TextRetryInstruction => {
+                "My connection dropped while I was receiving your answer, and I could not append what you sent me since \
+                 then. What I have ends with the text between the two `{{anchor_tag}}` tags below. Please begin with a \
+                 copy of this text, character by character, without the tags. Then write all that follows it, to the end \
+                 of your answer. Please write nothing else: no explanation, no code fence around it, and nothing that \
+                 comes before that text."
             }
             // The question is the specification's (`kpi_question`).
             Self::Progress => {
@@ -187,8 +209,10 @@ impl<'a> Parts<'a> {
             Part::ElementInstruction => self.instruction(Form::WholeElement),
             Part::JsonInstruction => self.instruction(Form::Rerooted),
             Part::JsonRetryInstruction => self.instruction(Form::RerootedAgain),
-            // JSON mode allows no line in front of the document.
-            Part::Progress => (!self.form.is_rerooted()).then_some(""),
+            Part::TextInstruction => self.instruction(Form::Text),
+            Part::TextRetryInstruction => self.instruction(Form::TextAgain),
+            // JSON mode allows no line in front of the document, and the answers about prose are not read for one.
+            Part::Progress => (!self.form.is_rerooted() && !self.form.is_text()).then_some(""),
             Part::Anchor => Some(self.anchor),
             Part::Mark => self.mark,
         }

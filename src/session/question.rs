@@ -26,6 +26,10 @@ pub enum Form {
     Rerooted,
     /// Asks for the same in other words.
     RerootedAgain,
+    /// Asks to repeat the anchor of a text that is not JSON.
+    Text,
+    /// Asks for the same in other words, with a longer anchor.
+    TextAgain,
 }
 
 impl Form {
@@ -36,7 +40,12 @@ impl Form {
 
     /// Whether the prompt names the place of the cut.
     pub(super) fn has_path(self) -> bool {
-        !matches!(self, Self::Anchor | Self::LongerAnchor)
+        !matches!(self, Self::Anchor | Self::LongerAnchor | Self::Text | Self::TextAgain)
+    }
+
+    /// Whether the rest of a text is asked for that is not JSON.
+    pub(super) fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::TextAgain)
     }
 }
 
@@ -70,6 +79,11 @@ impl Attempts {
         }
     }
 
+    /// Returns the form of the next question about a text that is not JSON.
+    pub(super) fn text_form(self) -> Form {
+        if self.unjoined.is_multiple_of(2) { Form::Text } else { Form::TextAgain }
+    }
+
     /// Returns the mark of the next question, if the prompt uses one. The same attempt has the same mark, so that a
     /// request that nobody answered is sent again as it was.
     pub(super) fn mark(self, prompt: &Prompt, delivered: &str) -> Option<String> {
@@ -82,8 +96,8 @@ pub(super) fn anchor(document: &Document, form: Form, limits: &ContinuationLimit
     let text = document.text();
     let first = Anchor::of(text, limits.max_anchor_chars)?.range;
     let start = match form {
-        Form::Anchor | Form::Rerooted => return Some(first),
-        Form::LongerAnchor => twice(text, &first),
+        Form::Anchor | Form::Rerooted | Form::Text => return Some(first),
+        Form::LongerAnchor | Form::TextAgain => twice(text, &first),
         // An element of a few characters would identify nothing.
         Form::WholeElement | Form::RerootedAgain => {
             context::cut_child(document).map_or(first.start, |child| child.start.min(first.start))

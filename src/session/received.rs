@@ -22,6 +22,7 @@ impl Session {
                 let (repaired, repairs) = repairer.feed(text, self.slot.document());
                 self.repaired_text(now, &repaired, repairs);
             }
+            Phase::ContinuingText(_) => self.join_text(now, text),
             Phase::Done => {}
         }
     }

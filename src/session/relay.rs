@@ -35,7 +35,7 @@ use send::Client;
 use super::event_summary::EventSummary;
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
-use super::{CallEnd, ContinuationStrategy, GiveUp, Input, LimitReached, Session};
+use super::{CallEnd, ContinuationStrategy, GiveUp, Input, LimitReached, Prose, Session};
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
 use crate::provider::Dialect;
@@ -177,6 +177,13 @@ impl Relay {
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.slots.configure(|session| session.set_give_up(give_up));
+        self
+    }
+
+    /// Sets what becomes of an answer that is prose; see [`Session::set_prose`].
+    #[must_use]
+    pub fn prose(mut self, prose: Prose) -> Self {
+        self.slots.configure(|session| session.set_prose(prose));
         self
     }
 

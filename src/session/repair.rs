@@ -90,7 +90,10 @@ impl Session {
             }
         }
         if self.slot.document().prose_len() > preamble {
-            self.stop_reading(None);
+            match self.keeps_prose() {
+                true => self.read_as_text(),
+                false => self.stop_reading(None),
+            }
         }
     }
 

@@ -255,6 +255,11 @@ impl Slots {
         self.list.iter_mut().for_each(|entry| entry.session.pass());
     }
 
+    /// Lets prose pass that the provider has ended without a finish reason.
+    pub(super) fn pass_prose(&mut self) {
+        self.list.iter_mut().for_each(|entry| entry.session.pass_prose());
+    }
+
     /// Gives up a slot that the client has seen end, although its text is not whole.
     pub(super) fn pass_slots(&mut self, ids: &[SlotId]) {
         let of_ids = self.list.iter_mut().filter(|entry| ids.contains(&entry.slot.id));
@@ -280,10 +285,13 @@ impl Slots {
         (0..self.list.len()).any(|at| self.choice(at) == choice && self.is_cut(at, &end))
     }
 
-    /// Returns whether a slot could be continued, if the limit ended the answer now.
+    /// Returns whether a slot could be continued, if the limit ended the answer now, or the connection a slot of prose.
     pub(super) fn is_open(&self, id: SlotId) -> bool {
-        let end = CallEnd::Finished(Finish::Length);
-        (0..self.list.len()).any(|at| self.list[at].slot.id == id && self.is_cut(at, &end))
+        let end = |entry: &Entry| match entry.session.document().is_prose() {
+            true => CallEnd::Dropped,
+            false => CallEnd::Finished(Finish::Length),
+        };
+        (0..self.list.len()).any(|at| self.list[at].slot.id == id && self.is_cut(at, &end(&self.list[at])))
     }
 
     /// Returns whether all choices of the answer have finished.

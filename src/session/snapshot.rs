@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempts, ContinuationStrategy, FirstAnswer, GiveUp, Phase, Session, Tally};
+use super::{Attempts, ContinuationStrategy, FirstAnswer, GiveUp, Phase, Prose, Session, Tally};
 use crate::context::Progress;
 use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
@@ -61,6 +61,12 @@ pub struct Snapshot {
     /// The names of the rules of repair that are switched off.
     #[serde(default)]
     repair_without: Vec<String>,
+    /// `pass` or `anchor`; snapshots of earlier versions lack it, and the next member: prose passes.
+    #[serde(default)]
+    prose: Prose,
+    /// The text is prose, whatever is in it.
+    #[serde(default)]
+    is_text: bool,
     /// The session has ended.
     #[serde(default)]
     done: bool,
@@ -169,6 +175,8 @@ impl Session {
             give_up: self.settings.give_up.as_str().to_owned(),
             repair: self.settings.repair.level().as_str().to_owned(),
             repair_without: self.settings.repair.off().map(|rule| rule.as_str().to_owned()).collect(),
+            prose: self.settings.prose,
+            is_text: self.slot.document().is_text(),
             done: self.is_done(),
             opaque: self.is_passing(),
             has_stop: self.settings.trusts_stop,
@@ -226,6 +234,10 @@ impl Session {
         session.settings.repair = snapshot.repair_options()?.within(&session.settings.limits);
         session.settings.strategy = strategy;
         session.settings.trusts_stop = snapshot.has_stop;
+        session.settings.prose = snapshot.prose;
+        if snapshot.is_text {
+            session.read_as_text();
+        }
         session.slot.push_with(&snapshot.text, &mut session.sections).map_err(RestoreError::Text)?;
         session.phase = Phase::First(if snapshot.opaque { FirstAnswer::Passing } else { FirstAnswer::Continuable });
         session.is_continued = snapshot.spliced;

@@ -37,8 +37,11 @@ pub fn stitch_text<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect,
     let (mut text, mut seams, mut failures) = (String::new(), Vec::new(), 0);
     for part in parts {
         let mut splice = TextSplice::new(&text, expect, limits);
-        let fed = splice.feed(&mut text, part);
-        match fed.and_then(|()| splice.finish(&mut text)) {
+        let mut new = String::new();
+        let fed = splice.feed(&text, part, &mut new);
+        let seam = fed.and_then(|()| splice.finish(&mut new));
+        text.push_str(&new);
+        match seam {
             Ok(seam) if seam.alignment == Alignment::Start => {}
             Ok(seam) => seams.push(seam),
             Err(_) => failures += 1,

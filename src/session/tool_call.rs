@@ -66,13 +66,13 @@ impl Session {
         is_cut && self.slot.document().is_blank() && self.has_schema()
     }
 
-    /// Returns whether something of a document would stay delivered, if the call ended like this: what a repair holds back
+    /// Returns whether something of an answer would stay delivered, if the call ended like this: what a repair holds back
     /// comes again, and a fence promises a text but no arguments.
     pub(super) fn has_delivered(&self, end: &CallEnd) -> bool {
         let document = self.slot.document();
         let text = document.text();
         if !self.is_tool_call() {
-            return document.is_json() && !text.is_empty();
+            return document.is_json() && !text.is_empty() || self.continues_prose(end);
         }
         let has_root = document.roots() > 0 || document.root_start().is_some_and(|start| start < text.len());
         has_root || self.lacks_arguments(end)

@@ -69,6 +69,11 @@ impl Slot {
         self
     }
 
+    /// Takes the text for one that is not JSON.
+    pub(crate) fn read_as_text(&mut self) {
+        self.document.read_as_text();
+    }
+
     /// Ends the document's root if it is closed by what is held back.
     pub(crate) fn finish_whole<S: Sink + ?Sized>(&mut self, sink: &mut S) {
         self.document.finish_whole(&mut (&mut self.child_index, sink));

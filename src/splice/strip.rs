@@ -59,6 +59,11 @@ impl Strip {
         self.pending.clear();
     }
 
+    /// Ends the text like [`drop_pending`](Self::drop_pending), and returns what waits.
+    pub(super) fn take_pending(&mut self) -> String {
+        std::mem::take(&mut self.pending)
+    }
+
     fn release(&mut self, pieces: &mut Vec<Piece>) {
         while !self.pending.is_empty() {
             if self.pending == self.mark {

@@ -4,12 +4,13 @@
 use std::ops::Range;
 
 use super::flow::is_space;
-use super::{Alignment, Expect, Seam, SpliceError};
+use super::strip::{Piece, Strip};
+use super::{Alignment, Expect, Seam, SpliceError, SpliceRequest};
 use crate::envelope::{ContentStart, EnvelopeScanner, FenceCloser, ends_in_block, ticks_of};
 use crate::limits::Limits;
 use crate::overlap::{Anchor, EVIDENCE, Hits, Matcher};
 
-/// A splice of one fragment to text of any kind. The text is lent with every call and is appended to.
+/// A splice of one fragment to text of any kind. The text is lent with every call, and what is new is appended to another one.
 ///
 /// If an [exact](Expect::Exact) continuation was asked for, all of the fragment is taken from its first byte on, and
 /// nothing is pending. Otherwise the fragment must repeat the [anchor](Self::anchor): at its beginning, after white
@@ -25,17 +26,20 @@ use crate::overlap::{Anchor, EVIDENCE, Hits, Matcher};
 /// use restitch::splice::{Expect};
 /// use restitch::internal::prose::{TextSplice};
 ///
-/// let mut text = "Rain fell in tor".to_owned();
-/// let mut splice = TextSplice::new(&text, Expect::Anchor, &Limits::default());
-/// splice.feed(&mut text, "Sure, I'll go on:\n\nRain fell in torrents.").unwrap();
-/// let seam = splice.finish(&mut text).unwrap();
-/// assert_eq!(text, "Rain fell in torrents.");
+/// let (text, mut new) = ("Rain fell in tor", String::new());
+/// let mut splice = TextSplice::new(text, Expect::Anchor, &Limits::default());
+/// splice.feed(text, "Sure, I'll go on:\n\nRain fell in torrents.", &mut new).unwrap();
+/// let seam = splice.finish(&mut new).unwrap();
+/// assert_eq!(new, "rents.");
 /// assert_eq!((seam.offset, seam.overlap), (16, 16));
 /// ```
 #[derive(Clone, Debug)]
 pub struct TextSplice {
     anchor: Option<Anchor>,
     matcher: Option<Matcher>,
+    strip: Strip,
+    /// An anchor that may also occur elsewhere, or is short, is not enough.
+    is_sure: bool,
     scanner: EnvelopeScanner,
     /// Where the delivered text ends, with and without white space.
     offset: usize,
@@ -61,6 +65,8 @@ struct Joined {
     /// Where in the white space at the end of the delivered text the fragment may go on repeating it.
     white: usize,
     fence: Option<FenceCloser>,
+    /// White space after the repeated text: whether it is new or the end of a line of the envelope, what follows it shows.
+    lead: String,
     is_new: bool,
 }
 
@@ -74,6 +80,8 @@ impl TextSplice {
         let mut splice = Self {
             matcher: matcher.map(|anchor| Matcher::new(text, anchor.range.clone(), root, limits.parser.overlap_window)),
             anchor,
+            strip: Strip::new(&SpliceRequest::default()),
+            is_sure: false,
             scanner: EnvelopeScanner::new(),
             offset: text.len(),
             tail: text.trim_end_matches(is_space).len(),
@@ -90,29 +98,44 @@ impl TextSplice {
         splice
     }
 
+    /// Makes a splice of a fragment that nobody looks at before it is delivered. The seam is never ambiguous. `tags`: the names
+    /// of the request's own tags, which are not part of the text.
+    pub(crate) fn certain(text: &str, tags: &[String], limits: &Limits) -> Self {
+        let request = SpliceRequest { tags: tags.to_vec(), ..Expect::Anchor.into() };
+        Self { strip: Strip::new(&request), is_sure: true, ..Self::new(text, Expect::Anchor, limits) }
+    }
+
     /// Returns the anchor that the fragment is expected to repeat; `None` if nothing was delivered.
     pub fn anchor(&self) -> Option<&Anchor> {
         self.anchor.as_ref()
     }
 
-    /// Takes text of the fragment. What is new is appended to `text`, which must be the text that the splice was made
-    /// for.
+    /// Takes text of the fragment. What is new is appended to `out`. `text` begins with the text that the splice was made for.
     ///
     /// # Errors
     /// Returns the failure, now and for all text to come.
-    pub fn feed(&mut self, text: &mut String, fragment: &str) -> Result<(), SpliceError> {
-        let mut at = 0;
-        for c in fragment.chars() {
-            if !matches!(self.state, State::Deciding) {
-                break;
+    pub fn feed(&mut self, text: &str, fragment: &str, out: &mut String) -> Result<(), SpliceError> {
+        let delivered = text.get(..self.offset).unwrap_or_default();
+        if self.strip.is_idle(fragment) {
+            self.take_text(delivered, fragment, out);
+        } else {
+            for piece in self.strip.feed(fragment) {
+                match piece {
+                    Piece::Text(text) => self.take_text(delivered, &text, out),
+                    Piece::Tag(tag) => self.take_tag(delivered, &tag, out),
+                    Piece::Mark => {}
+                }
             }
-            at += c.len_utf8();
-            self.take(text, c);
-        }
-        if let State::Joined(joined) = &mut self.state {
-            joined.deliver(text, self.offset, fragment.get(at..).unwrap_or_default());
         }
         if let State::Failed(failure) = &self.state { Err(failure.clone()) } else { Ok(()) }
+    }
+
+    /// Ends a fragment that broke off: what was not certain in it comes again.
+    pub(crate) fn break_off(&mut self) {
+        self.strip.drop_pending();
+        if let State::Joined(joined) = &mut self.state {
+            (joined.fence, joined.lead) = (None, String::new());
+        }
     }
 
     /// Ends the fragment.
@@ -120,14 +143,18 @@ impl TextSplice {
     /// # Errors
     /// Fails if the fragment brought nothing: [`SpliceError::Empty`], [`SpliceError::NoAlignment`],
     /// [`SpliceError::Pending`].
-    pub fn finish(&mut self, text: &mut String) -> Result<Seam, SpliceError> {
+    pub fn finish(&mut self, out: &mut String) -> Result<Seam, SpliceError> {
+        let rest = self.strip.take_pending();
+        if let State::Joined(joined) = &mut self.state {
+            joined.deliver("", 0, &rest, out);
+        }
         if matches!(self.state, State::Deciding) {
             let is_blank = self.pending.trim().is_empty();
             self.state = State::Failed(if is_blank { SpliceError::Empty } else { SpliceError::NoAlignment });
             self.pending = String::new();
         }
         match &mut self.state {
-            State::Joined(joined) => joined.finish(text),
+            State::Joined(joined) => joined.finish(out),
             State::Failed(failure) => Err(failure.clone()),
             State::Deciding => Err(SpliceError::Empty),
         }
@@ -141,6 +168,31 @@ impl TextSplice {
     /// Returns the number of bytes that wait for the decision.
     pub fn pending(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Takes text without the request's tags.
+    fn take_text(&mut self, text: &str, fragment: &str, out: &mut String) {
+        let mut at = 0;
+        for c in fragment.chars() {
+            if !matches!(self.state, State::Deciding) {
+                break;
+            }
+            at += c.len_utf8();
+            self.take(text, c);
+        }
+        if let State::Joined(joined) = &mut self.state {
+            joined.deliver(text, self.offset, fragment.get(at..).unwrap_or_default(), out);
+        }
+    }
+
+    /// Takes a tag of the request, as it is written.
+    fn take_tag(&mut self, text: &str, tag: &str, out: &mut String) {
+        match &mut self.state {
+            // A line end beside the tag may be the tag's or the text's: nobody knows where the text goes on.
+            State::Joined(joined) if !joined.is_new => self.state = State::Failed(SpliceError::NoAlignment),
+            State::Joined(joined) if !tag.starts_with("</") => joined.deliver(text, self.offset, tag, out),
+            State::Deciding | State::Joined(_) | State::Failed(_) => {}
+        }
     }
 
     /// Takes the next character before the decision.
@@ -211,27 +263,39 @@ impl TextSplice {
     /// Decides: what follows is new, after the text that is `repeated`.
     fn join(&mut self, alignment: Alignment, repeated: Range<usize>, fence: Option<FenceCloser>) {
         let overlap = repeated.len();
-        let is_short = || self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous || anchor.range.len() < EVIDENCE);
+        let is_ambiguous = overlap > 0 && self.anchor.as_ref().is_none_or(|anchor| !is_evidence(anchor));
+        if is_ambiguous && self.is_sure {
+            (self.pending, self.matcher) = (String::new(), None);
+            self.state = State::Failed(SpliceError::Ambiguous);
+            return;
+        }
         let seam = Seam {
             offset: self.offset,
             path: String::new(),
             overlap,
             alignment,
-            ambiguous: overlap > 0 && is_short(),
+            ambiguous: is_ambiguous,
             pending: self.pending.len(),
             decided: self.pending.len(),
             rivals: Vec::new(),
             posterior: 1.0,
             early_end: false,
         };
-        self.state = State::Joined(Box::new(Joined { seam, white: repeated.end, fence, is_new: false }));
+        let (white, lead) = (repeated.end, String::new());
+        self.state = State::Joined(Box::new(Joined { seam, white, fence, lead, is_new: false }));
         (self.pending, self.matcher) = (String::new(), None);
     }
 }
 
+/// Returns whether text that repeats the anchor is certain to go on after it.
+pub(crate) fn is_evidence(anchor: &Anchor) -> bool {
+    !anchor.ambiguous && anchor.range.len() >= EVIDENCE
+}
+
 impl Joined {
     /// Delivers text after the seam; the delivered text ended at `offset`.
-    fn deliver(&mut self, text: &mut String, offset: usize, mut fragment: &str) {
+    fn deliver(&mut self, text: &str, offset: usize, fragment: &str, out: &mut String) {
+        let mut fragment = fragment;
         while self.white < offset
             && let Some(c) = fragment.chars().next()
         {
@@ -244,22 +308,39 @@ impl Joined {
             self.seam.overlap += c.len_utf8();
             fragment = fragment.get(c.len_utf8()..).unwrap_or_default();
         }
-        let before = text.len();
-        match &mut self.fence {
-            Some(fence) => {
-                fence.feed(fragment, text);
-            }
-            None => text.push_str(fragment),
+        if self.seam.overlap == 0 || self.is_new {
+            return self.push(fragment, out);
         }
-        self.is_new |= text.len() > before;
+        self.lead.push_str(fragment);
+        if !self.lead.trim().is_empty() {
+            self.release(out);
+        }
     }
 
-    fn finish(&mut self, text: &mut String) -> Result<Seam, SpliceError> {
-        let before = text.len();
-        if let Some(fence) = &mut self.fence {
-            fence.finish(text);
+    /// Delivers what waits after the repeated text.
+    fn release(&mut self, out: &mut String) {
+        let lead = std::mem::take(&mut self.lead);
+        self.push(&lead, out);
+    }
+
+    fn push(&mut self, fragment: &str, out: &mut String) {
+        let before = out.len();
+        match &mut self.fence {
+            Some(fence) => {
+                fence.feed(fragment, out);
+            }
+            None => out.push_str(fragment),
         }
-        self.is_new |= text.len() > before;
+        self.is_new |= out.len() > before;
+    }
+
+    fn finish(&mut self, out: &mut String) -> Result<Seam, SpliceError> {
+        self.release(out);
+        let before = out.len();
+        if let Some(fence) = &mut self.fence {
+            fence.finish(out);
+        }
+        self.is_new |= out.len() > before;
         if !self.is_new && self.seam.overlap == 0 {
             return Err(SpliceError::Empty);
         }

@@ -159,6 +159,8 @@ fn what_is_wrong_is_told_with_its_line() {
         ("[proxy]\nsocket_mode = 384\n", 2, 15, "invalid type: integer"),
         ("[proxy]\nlog = \"loud\"\n", 2, 7, "`loud` is no level: there are off, error, warn, info, debug, trace"),
         ("[proxy]\non_give_up = \"never\"\n", 2, 14, "`never` is not one of `close`, `leave`, `error`"),
+        ("[proxy]\nprose = \"always\"\n", 2, 9, "unknown variant `always`, expected `pass` or `anchor`"),
+        ("[[route]]\nmodel = \"a\"\nprose = \"all\"\n", 3, 9, "unknown variant `all`, expected `pass` or `anchor`"),
         ("[proxy]\nrepair = \"all\"\n", 2, 10, "`all` is not one of `strict`, `syntax`, `guess`"),
         ("[proxy]\nraise_max_tokens = 0\n", 2, 20, "a factor of 0"),
         ("[access]\nallow_hosts = [\"http://a\"]\n", 2, 15, "`http://a` is not a host like"),
@@ -250,13 +252,13 @@ fn what_is_wrong_is_told_with_its_line() {
     }
 }
 
-const OWN: &str = "[proxy]\nupstream = \"http://a\"\nadapt = false\non_give_up = \"error\"\n[limits]\nbackoff = 0.25\nsiblings = 7\n\
+const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[limits]\nbackoff = 0.25\nsiblings = 7\n\
     [access]\ntoken_variable = \"T\"\nallow_hosts = [\"a:1\", \"[::1]\"]\nallow_origins = [\"null\", \"https://a\"]\n\
     allow_paths = [\"/v1/*\"]\nallow_methods = [\"GET\"]\n[tls]\nca_file = \"/a b/c.pem\"\nclient_cert = \"d\"\nclient_key = \"e\"\n\
     [prompt]\nmark = \"never\"\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
     [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\nprefill_path = \"\"\ndrops_json_mode = false\n\
     [[route]]\npath = \"/v1/*\"\nmodel = \"b*\"\nresponse_format = \"json\"\nupstream = \"http://b\"\nmax_risk = 0.5\n\
-    repair = \"guess\"\non_give_up = \"leave\"\nmax_continuations = 3\nmax_extra_share = 0.25\nmax_total_time = 9\n\
+    repair = \"guess\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 3\nmax_extra_share = 0.25\nmax_total_time = 9\n\
     first_byte_timeout = 2.5\nheader = { X-A = \"1 2\", b = \"*\" }\n\
     fallback = [{ upstream = \"http://c\", model = \"d\", key_variable = \"E\", wire = \"gemini\" }, { upstream = \"http://f\" }]\n[[route]]\nname = \"c\"\ncontinuation = \"reprompt\"\n";
 
@@ -393,7 +395,7 @@ mod commands {
         let explain = |args: &[&str]| run(&folder, &[&["config", "explain", "--config", "f.toml"], args].concat(), b"");
         let ran = explain(&["--model", "claude-sonnet-4-5", "--header", "X-Team: other"]);
         let expected = "# a: no, the header `x-team` is not `batch`\n# route-2: yes\nname = \"route-2\"\nupstream = \"http://b\"\n\
-            continuation = \"auto\"\nmax_risk = 0.5\nrepair = \"strict\"\non_give_up = \"leave\"\nmax_continuations = 8\n\
+            continuation = \"auto\"\nmax_risk = 0.5\nrepair = \"strict\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 8\n\
             max_extra_share = 0.0\nmax_total_time = 0.0\nfirst_byte_timeout = 300.0\n# A request of openai-chat; the rest of a cut answer is asked for by a \
             prefill (`turn`), and by a re-prompt where that is refused.\n";
         assert_eq!((ran.out.as_str(), ran.code), (expected, 0), "{}", ran.err);

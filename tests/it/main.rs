@@ -35,6 +35,7 @@ mod overlap;
 mod packaging;
 mod paths;
 mod promises;
+mod prose;
 #[cfg(all(feature = "proxy", feature = "sim"))]
 mod proxy;
 mod public_types;

@@ -50,6 +50,8 @@ fn every_part_can_be_replaced_and_switched_off() {
             Part::ElementInstruction => Form::WholeElement,
             Part::JsonInstruction => Form::Rerooted,
             Part::JsonRetryInstruction => Form::RerootedAgain,
+            Part::TextInstruction => Form::Text,
+            Part::TextRetryInstruction => Form::TextAgain,
             _ => Form::Anchor,
         };
         let prompt = Prompt::default().with(part, Some("REPLACED")).unwrap();

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use source::{Item, after_generics, closing, parse};
 
 /// Types, traits, free functions, constants and macros.
-const MAX_ITEMS: usize = 138;
+const MAX_ITEMS: usize = 139;
 /// Public methods of these types, and the methods of these traits.
-const MAX_METHODS: usize = 322;
+const MAX_METHODS: usize = 323;
 /// Public items and methods behind `#[doc(hidden)]`: for benches, fuzz targets and peers.
-const MAX_HIDDEN: usize = 379;
+const MAX_HIDDEN: usize = 381;
 
 #[test]
 fn the_surface_is_as_large_as_it_was_decided_to_be() {

@@ -22,20 +22,20 @@ const REFUSALS: [&str; 4] = [
 
 /// Feeds the fragment in chunks of so many bytes, which end between characters.
 fn joined(delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> (String, Result<Seam, SpliceError>) {
-    let mut text = delivered.to_owned();
-    let mut splice = TextSplice::new(&text, expect, &Limits::default());
+    let mut new = String::new();
+    let mut splice = TextSplice::new(delivered, expect, &Limits::default());
     let mut rest = fragment;
     while !rest.is_empty() {
         let end = (chunk.min(rest.len())..=rest.len()).find(|&end| rest.is_char_boundary(end)).unwrap();
         let (piece, behind) = rest.split_at(end);
         rest = behind;
-        if let Err(failure) = splice.feed(&mut text, piece) {
-            assert_eq!(splice.finish(&mut text), Err(failure.clone()));
-            return (text, Err(failure));
+        if let Err(failure) = splice.feed(delivered, piece, &mut new) {
+            assert_eq!(splice.finish(&mut new), Err(failure.clone()));
+            return (delivered.to_owned() + &new, Err(failure));
         }
     }
-    let seam = splice.finish(&mut text);
-    (text, seam)
+    let seam = splice.finish(&mut new);
+    (delivered.to_owned() + &new, seam)
 }
 
 /// Checks the same in any chunks.
@@ -99,10 +99,10 @@ fn an_exact_continuation_is_taken_from_its_first_byte_on() {
         let rest = &text[delivered.len()..];
         let (joined, seam) = join(delivered, rest, Expect::Exact);
         assert_eq!((joined.as_str(), seam.map(|seam| seam.alignment)), (text, Ok(Alignment::Exact)));
-        let mut text = delivered.to_owned();
-        let mut splice = TextSplice::new(&text, Expect::Exact, &Limits::default());
-        splice.feed(&mut text, "x").unwrap();
-        assert_eq!((text.len(), splice.pending()), (delivered.len() + 1, 0));
+        let mut new = String::new();
+        let mut splice = TextSplice::new(delivered, Expect::Exact, &Limits::default());
+        splice.feed(delivered, "x", &mut new).unwrap();
+        assert_eq!((new.as_str(), splice.pending()), ("x", 0));
     });
     assert_eq!(join("text", "", Expect::Exact), ("text".to_owned(), Err(SpliceError::Empty)));
 }
@@ -164,12 +164,12 @@ fn a_fence_around_text_with_blocks_of_its_own() {
 #[test]
 fn what_waits_is_bounded() {
     let limits = Limits::default().with_max_pending_bytes(100);
-    let mut text = PROSE.to_owned();
-    let mut splice = TextSplice::new(&text, Expect::Any, &limits);
-    assert_eq!(splice.feed(&mut text, &"no ".repeat(33)), Ok(()));
+    let mut new = String::new();
+    let mut splice = TextSplice::new(PROSE, Expect::Any, &limits);
+    assert_eq!(splice.feed(PROSE, &"no ".repeat(33), &mut new), Ok(()));
     assert_eq!(splice.pending(), 99);
-    assert_eq!(splice.feed(&mut text, "no"), Err(SpliceError::Pending(100)));
-    assert_eq!((splice.pending(), text.as_str()), (0, PROSE));
+    assert_eq!(splice.feed(PROSE, "no", &mut new), Err(SpliceError::Pending(100)));
+    assert_eq!((splice.pending(), new.as_str()), (0, ""));
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Relay {
     }
 
     fn write_failure(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
-        let began = self.session().document().root_start().is_some();
+        let began = self.session().document().has_begun();
         let (message, code) = failure(began, self.upstream.last_error.as_deref());
         self.writer.error(out, &message, code, report);
         TransportEnd::Closed

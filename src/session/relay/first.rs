@@ -102,6 +102,10 @@ impl Relay {
     /// Returns how the call ends with this event, if it does. Of several choices the last one ends it.
     fn end_of_first(&mut self) -> Option<CallEnd> {
         self.call.ends.note(&self.event_summary);
+        if self.event_summary.is.done {
+            // Several servers name no finish reason.
+            self.slots.pass_prose();
+        }
         let end = self.event_summary.end()?;
         let goes_on = matches!(end, CallEnd::Finished(_)) && !self.slots.have_finished(&self.call.ends);
         (!goes_on).then_some(end)

@@ -12,6 +12,7 @@ mod listeners;
 mod otlp;
 mod page;
 mod passthrough;
+mod prose;
 mod raw;
 mod reload;
 mod requests;

@@ -1,0 +1,188 @@
+//! An answer that is prose. Where the setting allows it, its rest is asked for after a lost connection, and is joined at its
+//! anchor alone: no grammar shows where else a continuation may belong.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::question::anchor;
+use super::{
+    Attempts, CallEnd, ContinuationMode, FailureReason, LastCut, Outcome, Parts, Phase, Session, StopReason, Turn,
+};
+use crate::context::Sections;
+use crate::overlap::Anchor;
+use crate::provider::Finish;
+use crate::splice::text::{TextSplice, is_evidence};
+
+/// What becomes of an answer that is prose when its connection is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Prose {
+    /// It passes as it came: its text is not kept.
+    #[default]
+    Pass,
+    /// Its rest is asked for, and is joined where it repeats the anchor. If it never does, the answer ends as it was cut.
+    Anchor,
+}
+
+/// A call for the rest of prose.
+#[derive(Clone, Debug)]
+pub(super) struct TextContinuation {
+    splice: TextSplice,
+    /// Bytes that were delivered before it.
+    delivered: usize,
+    /// The join was reported.
+    is_reported: bool,
+}
+
+impl TextContinuation {
+    /// Returns whether the call has brought no text.
+    pub(super) fn is_blank(&self) -> bool {
+        self.splice.pending() == 0 && self.splice.seam().is_none()
+    }
+}
+
+impl Session {
+    /// Sets what becomes of an answer that is prose. Default: it passes as it came.
+    ///
+    /// Only a connection that was lost counts, or a stream that ended without a finish reason. An answer that ended by its
+    /// limit on tokens is whole for its reader: no bracket is open in it.
+    pub fn set_prose(&mut self, prose: Prose) {
+        self.settings.prose = prose;
+    }
+
+    /// Returns whether text that is prose is kept.
+    pub(super) fn keeps_prose(&self) -> bool {
+        let strategy = &self.settings.strategy;
+        // In JSON mode a model can't write prose, and without an anchor nothing shows where it goes on.
+        let can_ask = strategy.prompt.has_anchor() && !strategy.keeps_json_mode;
+        self.settings.prose == Prose::Anchor && can_ask && !self.is_tool_call()
+    }
+
+    /// Returns whether the first answer is prose whose rest is asked for, if the call ends like this. A text of a few
+    /// characters passes: they occur in many others.
+    pub(super) fn continues_prose(&self, end: &CallEnd) -> bool {
+        let document = self.slot.document();
+        let most = self.settings.limits.continuation.max_anchor_chars;
+        matches!(end, CallEnd::Dropped | CallEnd::Closed)
+            && self.keeps_prose()
+            && document.is_prose()
+            && Anchor::of(document.text(), most).is_some_and(|anchor| is_evidence(&anchor))
+    }
+
+    /// Takes the text for prose, also what follows.
+    pub(super) fn read_as_text(&mut self) {
+        if !self.slot.document().is_text() {
+            self.end_repair();
+            self.slot.read_as_text();
+            self.sections = Sections::new(super::SECTIONS);
+            let unread = self.unread.clone();
+            self.push_text(&unread);
+            self.give_out_unread();
+        }
+    }
+
+    fn push_text(&mut self, text: &str) {
+        let pushed = self.slot.push(text);
+        debug_assert!(pushed.is_ok(), "text that is not JSON has no grammar: {pushed:?}");
+    }
+
+    /// Returns the turns that ask for the rest of prose, and waits for the answer. A prefill is not used: a provider that
+    /// ignores it would bring text that nothing tells from the rest.
+    pub(super) fn prose_turn(&mut self) -> Turn {
+        let limits = &self.settings.limits;
+        let (document, form) = (self.slot.document(), self.streaks.attempts.text_form());
+        let text = document.text();
+        let repeated = anchor(document, form, &limits.continuation).and_then(|range| text.get(range));
+        let most = limits.continuation.max_verbatim_context;
+        let end = (text.len() > most).then(|| end_of(text, most));
+        let parts = Parts { hierarchy_context: end.as_deref(), form, ..Parts::new(text, repeated.unwrap_or_default()) };
+        let turn = Turn::reprompt(&self.settings.strategy.prompt, &parts, most);
+        let splice = TextSplice::certain(text, &turn.tags, limits);
+        let delivered = text.len();
+        self.call.mode = ContinuationMode::Reprompt;
+        self.call.returned_prefill = None;
+        self.phase = Phase::ContinuingText(Box::new(TextContinuation { splice, delivered, is_reported: false }));
+        turn
+    }
+
+    /// Takes text of a call for the rest of prose.
+    pub(super) fn join_text(&mut self, now: Duration, text: &str) {
+        let Phase::ContinuingText(open) = &mut self.phase else { return };
+        let mut new = String::new();
+        // A failure is reported once, when the call ends.
+        let _ = open.splice.feed(self.slot.document().text(), text, &mut new);
+        let seam = open.splice.seam().filter(|_| !open.is_reported).cloned();
+        open.is_reported |= seam.is_some();
+        if let Some(seam) = seam {
+            self.joined(now, seam, Vec::new());
+        }
+        self.add_text(&new);
+    }
+
+    /// Delivers new text.
+    fn add_text(&mut self, new: &str) {
+        let before = self.slot.document().text().len();
+        self.push_text(new);
+        self.give_out(before);
+    }
+
+    /// Decides what follows a call for the rest of prose.
+    pub(super) fn end_of_prose(&mut self, now: Duration, end: &CallEnd, open: TextContinuation) {
+        if let CallEnd::Rejected { reason, .. } | CallEnd::PrefillRejected(reason) = end {
+            return self.failed(now, FailureReason::Rejected(reason.clone()), end);
+        }
+        let TextContinuation { mut splice, delivered, is_reported } = open;
+        let finish = if let CallEnd::Finished(reason) = end { Some(reason.clone()) } else { None };
+        if finish.is_none() {
+            splice.break_off();
+        }
+        let mut new = String::new();
+        let merged = splice.finish(&mut new);
+        if let Ok(seam) = &merged
+            && !is_reported
+            && (finish.is_some() || !new.is_empty())
+        {
+            self.joined(now, seam.clone(), Vec::new());
+        }
+        self.add_text(&new);
+        match finish.filter(|_| merged.is_ok()) {
+            // A call of a tool has no place in the text.
+            Some(reason @ (Finish::ToolCalls | Finish::FunctionCall)) => {
+                return self.give_up(StopReason::Finish, Some(reason));
+            }
+            Some(reason) => {
+                let tally = self.tally.clone();
+                return self.done(Outcome::Complete { finish: Some(reason), end: None, tally });
+            }
+            None => {}
+        }
+        let has_grown = self.slot.document().text().len() > delivered;
+        self.cut(now, end);
+        if has_grown {
+            self.streaks.attempts = Attempts::default();
+            self.streaks.has_reduced = false;
+            self.last_cut = Some(LastCut { cause: end.cause(), end: end.clone() });
+        } else if merged.is_err() && matches!(end, CallEnd::Finished(_)) {
+            self.streaks.attempts.count(merged.as_ref().err());
+        }
+        self.after_merge(now, end, merged, has_grown);
+    }
+
+    /// Lets prose of the first answer pass: the provider has said that its stream is over.
+    pub(super) fn pass_prose(&mut self) {
+        if self.keeps_prose() && self.slot.document().is_prose() {
+            self.pass();
+        }
+    }
+}
+
+/// Returns the last `most` bytes of a text, from the start of a word on.
+fn end_of(text: &str, most: usize) -> String {
+    let from = text.len() - most.min(text.len());
+    let starts = text.char_indices().skip_while(|(at, _)| *at < from);
+    let word = starts.skip_while(|(_, c)| !c.is_whitespace()).find(|(_, c)| !c.is_whitespace());
+    let end = word.and_then(|(at, _)| text.get(at..)).unwrap_or_default();
+    format!("[...] {end}")
+}
