@@ -65,6 +65,7 @@ impl Config {
         route.max_extra_share = route.max_extra_share.or(Some(limits.max_extra_share.unwrap_or_default()));
         let time = limits.max_total_time.unwrap_or_default().as_secs_f64();
         route.max_total_time = route.max_total_time.or(Some(time));
+        route.keep = route.keep.or(proxy.keep);
         route
     }
 

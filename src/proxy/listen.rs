@@ -150,8 +150,8 @@ async fn start(
         proxy.shared.answers = Some(Arc::new(Answers::new(proxy.page_answers, &proxy.limits.server)));
     }
     let mut sweeper = JoinSet::new();
-    proxy.shared.kept =
-        resume::Answers::open(&proxy.limits, (proxy.keep, &proxy.store), proxy.shared.metrics.clone()).await?;
+    let keeping = (proxy.keep, proxy.longest_keep(), proxy.store.as_str());
+    proxy.shared.kept = resume::Answers::open(&proxy.limits, keeping, proxy.shared.metrics.clone()).await?;
     if let Some(answers) = &proxy.shared.kept {
         sweeper.spawn(Arc::clone(answers).sweep());
     }

@@ -366,6 +366,12 @@ impl Proxy {
         listen::listen(self, listen).await
     }
 
+    /// Returns the longest time for which the operator keeps answers that nobody asks to keep.
+    fn longest_keep(&self) -> Duration {
+        let of_routes = self.routes.iter().filter_map(|route| route.config.keep).max().unwrap_or_default();
+        self.keep.max(Duration::from_secs(of_routes.into()))
+    }
+
     /// Returns the same proxy with upstream connections of its own. Routes to one upstream share theirs.
     fn apart(&self) -> Self {
         let mut apart = self.clone();

@@ -120,7 +120,7 @@ impl Proxy {
         let differs = [
             ("threads", self.threads != other.threads),
             ("admin", self.admin != other.admin),
-            ("keep", self.keep != other.keep),
+            ("keep", self.keep != other.keep || other.longest_keep() > self.longest_keep().max(own.keep.max_keep_time)),
             ("store", self.store != other.store),
             ("max_keep_time", own.keep.max_keep_time != others.keep.max_keep_time),
             ("max_kept_answers", own.keep.max_kept_answers != others.keep.max_kept_answers),

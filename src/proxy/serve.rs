@@ -138,7 +138,7 @@ async fn converse(
     let dialect = *dialect;
     let not_kept = directives.keep.map(|_| NotKept::of(&proxy, route.continues()));
     let answers = proxy.shared.kept.as_ref().filter(|_| request.stream && route.continues());
-    let keep = answers.and_then(|answers| answers.wanted(directives.keep, (own, &route.config.name), head, body));
+    let keep = answers.and_then(|answers| answers.wanted(directives.keep, (own, &route.config), head, body));
     let mut conversation = match conversation(proxy, asked, directives, exchange) {
         Ok(conversation) => conversation,
         Err(refusal) => return refusal.answer(Some(dialect)),

@@ -63,6 +63,9 @@ pub struct RouteConfig {
     /// Seconds that the head of a response may take.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::positive_seconds")]
     pub first_byte_timeout: Option<f64>,
+    /// Seconds for which answers are kept for clients that lose their connection, where the request does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u32>,
     /// The upstreams that are asked where the first one fails, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "written::fallbacks")]
     pub fallback: Vec<FallbackConfig>,

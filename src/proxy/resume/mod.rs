@@ -39,6 +39,7 @@ use crate::Limits;
 use crate::client::Body;
 use crate::limits::KeepLimits;
 use crate::provider::Dialect;
+use crate::route::RouteConfig;
 #[cfg(feature = "redis")]
 use crate::store::Redis;
 use crate::store::{AnswerId, Memory, Name, Opening, Position, Store, StoreError, Writing};
@@ -70,14 +71,16 @@ struct Running {
 }
 
 impl Answers {
-    /// Returns where answers are kept, if the operator allows that any is. `store`: its address; empty: the process's memory.
+    /// Returns where answers are kept, if the operator allows that any is. `keep`: for how long, where neither a request nor its
+    /// route says; `longest`: the longest of those times that the operator has set. `store`: its address; empty: the process's
+    /// memory.
     pub(super) async fn open(
         limits: &Limits,
-        (keep, store): (Duration, &str),
+        (keep, longest, store): (Duration, Duration, &str),
         metrics: Option<Arc<Metrics>>,
     ) -> io::Result<Option<Arc<Self>>> {
         // What the operator asks for is allowed.
-        let max_keep_time = limits.keep.max_keep_time.max(keep);
+        let max_keep_time = limits.keep.max_keep_time.max(longest);
         if max_keep_time.is_zero() {
             return Ok(None);
         }
@@ -104,19 +107,24 @@ impl Answers {
     }
 
     /// Returns what a request asks to be kept, if anything. `asked` is what its headers say; `own`: all of those that are for the
-    /// proxy; `route`: the name of the one that answers it.
+    /// proxy; `route`: the one that answers it.
     pub(super) fn wanted(
         self: &Arc<Self>,
         asked: Option<Duration>,
-        (own, route): (&HeaderMap, &str),
+        (own, route): (&HeaderMap, &RouteConfig),
         head: &Head,
         body: &Bytes,
     ) -> Option<Keep> {
-        let time = asked.unwrap_or(self.keep).min(self.max_keep_time);
+        let of_route = route.keep.map(|seconds| Duration::from_secs(seconds.into()));
+        let time = asked.or(of_route).unwrap_or(self.keep).min(self.max_keep_time);
         let credential = head.credential();
         (!time.is_zero()).then(|| Keep {
             request: request_name(&credential, head, body),
-            stored: if self.store.is_shared() { Stored::new(head, (own, route), body).bytes() } else { Bytes::new() },
+            stored: if self.store.is_shared() {
+                Stored::new(head, (own, &route.name), body).bytes()
+            } else {
+                Bytes::new()
+            },
             answers: Arc::clone(self),
             time,
             credential,
