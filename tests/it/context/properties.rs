@@ -140,7 +140,7 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
     if document.is_complete() || document.root_start().is_none() {
         assert_eq!((overlap.text, overlap.ambiguous), ("", false));
     } else {
-        let end = text.trim_end();
+        let end = text.trim_ascii_end();
         assert!(end.ends_with(overlap.text) && !overlap.text.is_empty());
         seen.anchors += 1;
         seen.ambiguous += usize::from(overlap.ambiguous);
