@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    AnswerId, Batch, End, Entry, Found, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position, Store,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position, Store,
     StoreError, Taken, Writing,
 };
 use crate::limits::KeepLimits;
@@ -73,8 +73,8 @@ impl Memory {
         let new: usize = entries.iter().map(size).sum();
         let most = self.limits.max_kept_answer_bytes;
         // What the answer's own limit drops leaves room for what comes.
-        state.bytes -= answer.shorten(most.saturating_sub(new));
-        state.make_room(new, self.limits.max_kept_bytes)?;
+        let freed = answer.excess(most.saturating_sub(new));
+        state.make_room(new, self.limits.max_kept_bytes.saturating_add(freed))?;
         let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
         answer.last = entries.last().map_or(answer.last, |entry| entry.at);
         answer.entries.extend(entries);
@@ -144,9 +144,9 @@ impl Store for Memory {
         ready(self.state().with(id, |answer| answer.close(end)))
     }
 
-    fn give_up(&self, id: AnswerId, _: Position, limit: &'static str) -> Pending<'_, Vec<Entry>> {
+    fn give_up(&self, id: AnswerId, _: Position, limit: &'static str) -> Pending<'_, GivenUp> {
         let given_up = self.state().retire(id, Gone::Dropped(limit));
-        ready(given_up.map(Vec::from).ok_or(StoreError::Unknown))
+        ready(given_up.ok_or(StoreError::Unknown))
     }
 
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
@@ -241,11 +241,11 @@ impl State {
         Ok(())
     }
 
-    /// Drops an answer, and remembers why. Returns its events.
-    fn retire(&mut self, id: AnswerId, why: Gone) -> Option<VecDeque<Entry>> {
-        let Answer { opening: Opening { caller, keep, .. }, names, entries, .. } = self.remove(id)?;
+    /// Drops an answer, and remembers why.
+    fn retire(&mut self, id: AnswerId, why: Gone) -> Option<GivenUp> {
+        let Answer { opening: Opening { caller, keep, .. }, names, entries, dropped, .. } = self.remove(id)?;
         self.past.push_back(Past { id, caller, keep, names, why });
-        Some(entries)
+        Some(GivenUp { dropped: dropped.unwrap_or(Position::START), entries: entries.into() })
     }
 
     /// Whoever wrote an answer writes no more. If the answer has not ended, it has broken off; without events it is none.
@@ -304,6 +304,10 @@ mod tests {
 
     fn at(seq: u64) -> Position {
         Position { epoch: 1, seq }
+    }
+
+    fn given_up(dropped: Position, entries: Vec<Entry>) -> GivenUp {
+        GivenUp { dropped, entries }
     }
 
     fn seqs(batch: &Batch) -> Vec<u64> {
@@ -408,9 +412,36 @@ mod tests {
         assert_eq!(store.look_up(a).await.unwrap().log, Err(Gone::Dropped(OF_ALL)));
         // Nothing has ended: the answer that grows is given up, with all of its events.
         assert_eq!(store.append(c, vec![entry(2, &"x".repeat(cost))]).await, Err(StoreError::Full(OF_ALL)));
-        assert_eq!(store.give_up(c, at(1), OF_ALL).await, Ok(vec![entry(1, "four")]));
+        assert_eq!(store.give_up(c, at(1), OF_ALL).await, Ok(given_up(Position::START, vec![entry(1, "four")])));
         assert_eq!(store.look_up(c).await.unwrap().log, Err(Gone::Dropped(OF_ALL)));
         assert_eq!(store.state().bytes, OVERHEAD);
+    }
+
+    /// Room for three events of an answer, and for four of all.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_up_says_what_was_dropped_before() {
+        let one = 4 + size_of::<Entry>();
+        let [a, b, c] = [1, 2, 3].map(|byte| AnswerId([byte; 16]));
+        let most = 3 * OVERHEAD + 4 * one;
+        let limits = KeepLimits { max_kept_answer_bytes: 3 * one, max_kept_bytes: most, ..KeepLimits::default() };
+        let store = Memory::new(limits);
+        let four = |seqs: std::ops::RangeInclusive<u64>| seqs.map(|seq| entry(seq, "four")).collect::<Vec<_>>();
+        let mut writing = Vec::new();
+        for id in [a, b, c] {
+            writing.push(store.open(id, opening(10)).await.unwrap());
+        }
+        store.append(a, four(1..=3)).await.unwrap();
+        store.append(a, four(4..=5)).await.unwrap();
+        store.append(b, four(1..=1)).await.unwrap();
+        assert_eq!(store.append(b, four(2..=2)).await, Err(StoreError::Full(OF_ALL)));
+        assert_eq!(store.give_up(b, at(1), OF_ALL).await, Ok(given_up(Position::START, four(1..=1))));
+        // What is not added drops nothing.
+        store.append(c, four(1..=1)).await.unwrap();
+        assert_eq!(
+            store.append(a, vec![entry(6, &"x".repeat(4 * one + OVERHEAD))]).await,
+            Err(StoreError::Full(OF_ALL))
+        );
+        assert_eq!(store.give_up(a, at(5), OF_ALL).await, Ok(given_up(at(2), four(3..=5))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -34,9 +34,9 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()>;
     /// Ends an answer. `at`: the position after its last event.
     fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()>;
-    /// Drops an answer that is being written, since it has reached a limit. Returns the events that were kept. `last`: the
-    /// position of the last one.
-    fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, Vec<Entry>>;
+    /// Drops an answer that is being written, since it has reached a limit. Returns what was kept of it. `last`: the position
+    /// of its last event.
+    fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, GivenUp>;
     /// Returns events after a position. Where there are none and the answer has not ended, waits for them, and returns none
     /// when the time is over.
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch>;
@@ -198,6 +198,15 @@ pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
     /// Set where the answer has ended with the last of them.
     pub(crate) end: Option<End>,
+}
+
+/// What a store had of an answer that it keeps no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GivenUp {
+    /// The last event that had been dropped before. [`Position::START`]: none had.
+    pub(crate) dropped: Position,
+    /// All events after that one.
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// What a store knows of an answer.

@@ -23,7 +23,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    AnswerId, Batch, End, Entry, Found, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position, Store,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position, Store,
     StoreError, Taken, Writing,
 };
 use crate::limits::KeepLimits;
@@ -216,12 +216,12 @@ impl Redis {
     }
 
     /// Takes an answer out of the server, which has no room for more of it.
-    async fn take_out(&self, id: AnswerId, last: Position, limit: &'static str) -> Result<Vec<Entry>, StoreError> {
-        let before_first = self.written().before_first(id);
-        let events = self.events(id, before_first, last).await?;
+    async fn take_out(&self, id: AnswerId, last: Position, limit: &'static str) -> Result<GivenUp, StoreError> {
+        let dropped = self.written().dropped(id);
+        let entries = self.events(id, dropped, last).await?;
         self.run(DROP, id, &[limit.as_bytes(), last.epoch.to_string().as_bytes()]).await?;
         self.written().stop_writing(id, last.epoch);
-        Ok(events)
+        Ok(GivenUp { dropped, entries })
     }
 
     fn key_of(name: Name) -> String {
@@ -261,7 +261,7 @@ impl Store for Redis {
         })
     }
 
-    fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, Vec<Entry>> {
+    fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, GivenUp> {
         Box::pin(self.take_out(id, last, limit))
     }
 

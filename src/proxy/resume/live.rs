@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::store::{Batch, End, Entry, Position, StoreError};
+use crate::store::{Batch, End, Entry, GivenUp, Position, StoreError};
 
 /// What the writer of an answer and its readers in this process share.
 ///
@@ -26,8 +26,17 @@ struct State {
     readers: BTreeMap<u64, Position>,
     /// Readers so far.
     count: u64,
-    /// `None`: the store has the events.
-    window: Option<Window>,
+    place: Place,
+}
+
+/// Where the readers get the events from.
+#[derive(Debug, Default)]
+enum Place {
+    #[default]
+    Store,
+    /// The store has reached this limit. What it had is not here yet.
+    Moving(&'static str),
+    Here(Window),
 }
 
 /// The events that the slowest reader lacks.
@@ -38,7 +47,7 @@ struct Window {
     entries: VecDeque<Entry>,
     /// Bytes of the entries.
     bytes: usize,
-    /// The last event that all readers had.
+    /// The last event that is gone: all readers had it, or the store had dropped it.
     dropped: Position,
     end: Option<End>,
 }
@@ -60,8 +69,18 @@ impl Live {
 
     /// Takes the readers out of the store. They wait for what comes from here.
     pub(super) fn begin(&self, limit: &'static str) {
-        let (entries, dropped) = (VecDeque::new(), Position::START);
-        self.change(|state| state.window = Some(Window { limit, entries, bytes: 0, dropped, end: None }));
+        self.change(|state| state.place = Place::Moving(limit));
+    }
+
+    /// Takes what the store had, after [`begin`](Self::begin). Readers that lack what it had dropped are told so. Waits as
+    /// [`push`](Self::push) does.
+    pub(super) async fn take(&self, GivenUp { dropped, entries }: GivenUp) -> Result<(), LeftError> {
+        self.change(|state| {
+            if let Place::Moving(limit) = state.place {
+                state.place = Place::Here(Window::new(limit, dropped));
+            }
+        });
+        self.push(entries).await
     }
 
     /// Adds events for the readers. Waits as long as the slowest of them lacks too many.
@@ -71,7 +90,7 @@ impl Live {
         loop {
             let (has_readers, bytes) = {
                 let state = self.state();
-                (!state.readers.is_empty(), state.window.as_ref().map_or(0, |window| window.bytes))
+                (!state.readers.is_empty(), state.window().map_or(0, |window| window.bytes))
             };
             match has_readers {
                 false => return Err(LeftError),
@@ -92,7 +111,10 @@ impl Live {
     /// Ends the answer for those who read it here. The first end counts.
     pub(super) fn close(&self, end: End) {
         self.change(|state| {
-            if let Some(window) = &mut state.window {
+            if let Place::Moving(limit) = state.place {
+                state.place = Place::Here(Window::new(limit, Position::START));
+            }
+            if let Place::Here(window) = &mut state.place {
                 window.end.get_or_insert(end);
             }
         });
@@ -109,9 +131,26 @@ impl Live {
     }
 }
 
+impl Window {
+    fn new(limit: &'static str, dropped: Position) -> Self {
+        Self { limit, entries: VecDeque::new(), bytes: 0, dropped, end: None }
+    }
+}
+
 impl State {
+    fn window(&self) -> Option<&Window> {
+        match &self.place {
+            Place::Here(window) => Some(window),
+            Place::Store | Place::Moving(_) => None,
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        !matches!(self.place, Place::Store)
+    }
+
     fn add(&mut self, entries: Vec<Entry>) {
-        if let Some(window) = &mut self.window {
+        if let Place::Here(window) = &mut self.place {
             window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
             window.entries.extend(entries);
         }
@@ -120,7 +159,7 @@ impl State {
 
     /// Drops what all readers have.
     fn shorten(&mut self) {
-        let (Some(window), Some(slowest)) = (&mut self.window, self.readers.values().min()) else { return };
+        let (Place::Here(window), Some(slowest)) = (&mut self.place, self.readers.values().min()) else { return };
         while let Some(entry) = window.entries.front().filter(|entry| entry.at <= *slowest) {
             window.bytes -= entry.bytes.len();
             window.dropped = entry.at;
@@ -139,7 +178,7 @@ pub(super) struct Reader {
 impl Reader {
     /// Returns whether the events come from here, and no longer from the store.
     pub(super) fn is_live(&self) -> bool {
-        self.live.state().window.is_some()
+        self.live.state().is_live()
     }
 
     /// Notes how far the client has read.
@@ -147,7 +186,7 @@ impl Reader {
         let mut state = self.live.state();
         state.readers.insert(self.number, after);
         state.shorten();
-        let is_live = state.window.is_some();
+        let is_live = state.is_live();
         drop(state);
         if is_live {
             self.live.changed.send_replace(());
@@ -171,7 +210,7 @@ impl Reader {
 
     fn read(&self, after: Position) -> Result<Batch, StoreError> {
         let state = self.live.state();
-        let Some(window) = &state.window else { return Ok(Batch::default()) };
+        let Some(window) = state.window() else { return Ok(Batch::default()) };
         if after < window.dropped {
             return Err(StoreError::Dropped(window.limit));
         }
@@ -225,7 +264,9 @@ mod tests {
         assert!(!fast.is_live());
         live.begin("max_kept_bytes");
         assert!(fast.is_live());
-        assert_eq!(live.push(entries(1..=2, 10)).await, Ok(()));
+        assert_eq!(slow.read_after(Position::START, SECOND).await, Ok(Batch::default()), "it is not here yet");
+        let given_up = GivenUp { dropped: Position::START, entries: entries(1..=2, 10) };
+        assert_eq!(live.take(given_up).await, Ok(()));
         assert_eq!(fast.read_after(Position { epoch: 1, seq: 2 }, SECOND).await, Ok(Batch::default()));
         let pushed = live.push(entries(3..=3, MOST_UNREAD));
         tokio::pin!(pushed);
@@ -244,6 +285,35 @@ mod tests {
         // Who comes with what is gone is told so.
         let late = live.reader(Position::START);
         assert_eq!(late.read_after(Position::START, SECOND).await, Err(StoreError::Dropped("max_kept_bytes")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_lacks_what_the_store_had_dropped_is_told_so() {
+        let at = |seq| Position { epoch: 1, seq };
+        // The store had the last events, or none.
+        for kept in [entries(5..=6, 10), vec![]] {
+            let live = Arc::new(Live::default());
+            let (ready, late) = (live.reader(at(4)), live.reader(at(1)));
+            live.begin("max_kept_bytes");
+            let is_empty = kept.is_empty();
+            assert_eq!(live.take(GivenUp { dropped: at(4), entries: kept }).await, Ok(()));
+            assert_eq!(live.push(entries(7..=7, 10)).await, Ok(()));
+            let lacks = Err(StoreError::Dropped("max_kept_bytes"));
+            assert_eq!(late.read_after(at(1), SECOND).await, lacks);
+            assert_eq!(late.read_after(at(3), SECOND).await, lacks);
+            let batch = ready.read_after(at(4), SECOND).await.unwrap();
+            assert_eq!(batch.entries.len(), if is_empty { 1 } else { 3 });
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readers_that_wait_for_what_the_store_had_are_told_of_the_end() {
+        let live = Arc::new(Live::default());
+        let reader = live.reader(Position { epoch: 1, seq: 1 });
+        live.begin("max_kept_bytes");
+        live.close(End::Broken);
+        let batch = reader.read_after(Position { epoch: 1, seq: 1 }, SECOND).await;
+        assert_eq!(batch, Ok(Batch { entries: vec![], end: Some(End::Broken) }));
     }
 
     #[tokio::test(start_paused = true)]

@@ -232,7 +232,7 @@ impl Pump {
                 Err(StoreError::Full(limit)) => {
                     tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
                     live.begin(limit);
-                    live.push(store.give_up(id, before, limit).await?).await?;
+                    live.take(store.give_up(id, before, limit).await?).await?;
                 }
                 appended => return Ok(appended.map(|()| Place::Store)?),
             }

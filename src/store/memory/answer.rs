@@ -48,6 +48,18 @@ impl Answer {
         self.changed.send_replace(());
     }
 
+    /// Returns what it would free to [shorten](Self::shorten) it.
+    pub(super) fn excess(&self, most: usize) -> usize {
+        let mut freed = 0;
+        let mut entries = self.entries.iter();
+        while self.bytes - freed > most
+            && let Some(entry) = entries.next()
+        {
+            freed += size(entry);
+        }
+        freed
+    }
+
     /// Drops its first events until it has no more than these bytes, or none. Returns what was freed.
     pub(super) fn shorten(&mut self, most: usize) -> usize {
         let before = self.bytes;

@@ -37,6 +37,8 @@ struct Running {
     request: usize,
     /// The events that are kept, with their sizes.
     sizes: VecDeque<(Position, usize)>,
+    /// The last event that was dropped. `Position::START`: none was, also not before this process went on with the answer.
+    dropped: Position,
     /// Tells readers in this process of events.
     changed: watch::Sender<()>,
 }
@@ -67,7 +69,12 @@ impl Written {
     }
 
     pub(super) fn begin(&mut self, id: AnswerId, epoch: u64, keep: Duration, request: usize) {
-        let phase = Phase::Running(Running { request, sizes: VecDeque::new(), changed: watch::Sender::new(()) });
+        let phase = Phase::Running(Running {
+            request,
+            sizes: VecDeque::new(),
+            dropped: Position::START,
+            changed: watch::Sender::new(()),
+        });
         self.answers.insert(id, Answer { epoch, keep, bytes: request, phase });
     }
 
@@ -102,6 +109,7 @@ impl Written {
             && let Some((at, size)) = running.sizes.pop_front()
         {
             *bytes -= size;
+            running.dropped = at;
             dropped = Some(at);
         }
         Some(Trim { first: running.sizes.front()?.0, dropped: dropped? })
@@ -115,13 +123,12 @@ impl Written {
         }
     }
 
-    /// Returns the position before the first event that is kept.
-    pub(super) fn before_first(&self, id: AnswerId) -> Position {
-        let first = self.answers.get(&id).and_then(|answer| match &answer.phase {
-            Phase::Running(running) => running.sizes.front().map(|(at, _)| *at),
-            Phase::Ended { .. } => None,
-        });
-        first.map_or(Position::START, |at| Position { seq: at.seq.saturating_sub(1), ..at })
+    /// Returns the last event that was dropped of an answer that is being written. `Position::START`: none was.
+    pub(super) fn dropped(&self, id: AnswerId) -> Position {
+        match self.answers.get(&id).map(|answer| &answer.phase) {
+            Some(Phase::Running(running)) => running.dropped,
+            Some(Phase::Ended { .. }) | None => Position::START,
+        }
     }
 
     /// Returns how long an answer is kept after it was read.
@@ -246,6 +253,21 @@ mod tests {
         tokio::time::advance(KEEP).await;
         assert_eq!(written.make_room_for(&opening(200)), Ok(vec![]));
         assert!(written.answers.is_empty());
+    }
+
+    #[test]
+    fn the_last_dropped_event_is_noted() {
+        let mut written = narrow();
+        written.begin(id(1), 1, KEEP, 0);
+        let at = |seq| Position { epoch: 1, seq };
+        for (seq, dropped) in [(1, Position::START), (2, Position::START), (3, at(1)), (4, at(2))] {
+            let entry = Entry { at: at(seq), bytes: Bytes::from(vec![0; 100]) };
+            assert_eq!(written.reserve(id(1), &[entry]), Ok(vec![]));
+            written.tell(id(1));
+            assert_eq!(written.dropped(id(1)), dropped);
+        }
+        assert_eq!(written.reserve(id(1), &entry(1, 1000)), Err(StoreError::Full(OF_ALL)));
+        assert_eq!(written.dropped(id(1)), at(2));
     }
 
     #[test]
