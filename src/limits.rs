@@ -114,8 +114,9 @@ pub struct ContinuationLimits {
     /// doubled eight times in a row, a limit of 100 would be 51,100 tokens.
     pub max_extra_tokens: u32,
     /// Tokens of all calls after the first one together, as a share of the first one's: behind them no further call is made,
-    /// and a call for the rest is ended whose text is longer than what is left. 0.5 is one half. A call whose tokens the provider does not tell counts by its text, a token for four bytes. Default: no
-    /// such limit.
+    /// and a call for the rest is ended whose text is longer than what is left. 0.5 is one half. A call whose tokens the
+    /// provider does not tell counts by its text, a token for four bytes; one that breaks off counts at least that. Default:
+    /// no such limit.
     pub max_extra_share: Option<f64>,
     /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.
     /// Default: none.

@@ -22,7 +22,7 @@ impl Session {
             return self.redirect(now, redirect);
         }
         self.end_of_part(now);
-        self.count_tokens();
+        self.count_tokens(end);
         // A call that was refused brought no reasoning: the next one is asked as it was.
         if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. }) {
             self.call.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
@@ -54,12 +54,21 @@ impl Session {
         self.call(now, Duration::ZERO);
     }
 
-    /// Counts the tokens of the call that has ended. Where the provider has not told them, they are estimated.
-    fn count_tokens(&mut self) {
+    /// Counts the tokens of the call that has ended. Where the provider has not told them, they are estimated; what it told
+    /// before the call's own end may be less than came.
+    fn count_tokens(&mut self, end: &CallEnd) {
+        let is_finished = matches!(end, CallEnd::Finished(_));
+        let is_told = is_finished && !self.has_spent_share();
         let bytes = std::mem::take(&mut self.call.text_bytes);
-        let tokens = self.tally.tokens.last().copied().flatten().unwrap_or(bytes / BYTES_PER_TOKEN);
+        let estimate = bytes / BYTES_PER_TOKEN;
+        let tokens = match self.tally.tokens.last().copied().flatten() {
+            Some(told) if is_told => told,
+            told => estimate.max(told.unwrap_or_default()),
+        };
+        let is_measure = is_finished || bytes > 0 || self.call.has_reasoning;
         match self.spent.first {
-            0 => (self.spent.first, self.spent.first_bytes) = (tokens, bytes),
+            0 if is_measure => (self.spent.first, self.spent.first_bytes) = (tokens, bytes),
+            0 => {}
             _ => self.spent.extra = self.spent.extra.saturating_add(tokens),
         }
     }
@@ -283,7 +292,9 @@ impl Session {
         let number = self.tally.continuations;
         self.event(SessionEvent::Requested { call: number, mode, anchor, at });
         self.streaks.has_reduced |= self.call.reduce_reasoning;
-        let (reduce_reasoning, most_tokens) = (self.call.reduce_reasoning, self.share_left());
+        let reduce_reasoning = self.call.reduce_reasoning;
+        // The whole request again is not for the rest.
+        let most_tokens = turn.as_ref().and_then(|_| self.share_left());
         let request = Request { number, turn, reduce_reasoning, most_tokens, resume: None };
         self.outputs.push_back(Output::Call { request, at });
     }

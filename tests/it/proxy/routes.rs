@@ -206,6 +206,58 @@ async fn a_share_bounds_the_call_for_the_rest() {
     base.wait(|state| state.left == 1).await;
 }
 
+/// What a provider tells while its answer runs is not what the answer costs: the text of a call that breaks off counts.
+#[tokio::test]
+async fn a_call_that_breaks_off_counts_by_its_text() {
+    let routes = "[[route]]\nmax_extra_share = 1\n";
+    let limited = ASK.replace("\"m\",", "\"m\",\"max_tokens\":60,");
+    let has_limits = |base: &Raw, limits: [u64; 3]| {
+        for (number, most) in limits.into_iter().enumerate() {
+            let request = base.request(number);
+            assert!(request.contains(&format!("\"max_tokens\":{most},")), "{number}, {most}: {request}");
+        }
+    };
+    let told = "data: {\"id\":\"a\",\"choices\":[],\"usage\":{\"completion_tokens\":1}}\n\n";
+    let broken = |text: &str| stream(&format!("{told}{}", chunk(text)));
+
+    // 160 bytes of the first call are 40 tokens, 80 of the second one are 20.
+    let (first, second) = (format!("[1, \"{}", "x".repeat(155)), format!("[1, \"{}", "x".repeat(75)));
+    let whole = format!("{first}\"]");
+    let base = Raw::new(vec![broken(&first), broken(&second), cut(&whole, 20)]).await;
+    let answer = exchange(routed(&base, &[], routes).await.addr(), &post(&limited)).await;
+    assert!(answer.contains("\"continuations\":2"), "{answer}");
+    has_limits(&base, [60, 40, 20]);
+
+    // A call that brought nothing is no measure, and the whole request again is not for the rest.
+    let base = Raw::new(vec![stream(told), cut("[1, 2", 40), cut("[1, 2, 3]", 3)]).await;
+    let answer = exchange(routed(&base, &[], routes).await.addr(), &post(&limited)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    has_limits(&base, [60, 60, 40]);
+}
+
+/// On the Messages wire, `message_start` tells of one token.
+#[tokio::test]
+async fn the_first_event_of_messages_is_no_measure() {
+    let start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"a\",\"type\":\"message\",\
+                 \"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null,\
+                 \"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n\
+                 event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\
+                 \"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
+    let text = format!("[1, \\\"{}", "x".repeat(155));
+    let delta = format!(
+        "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\
+         \"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}\n\n"
+    );
+    let broken = || stream(&format!("{start}{delta}"));
+    let base = Raw::new(vec![broken(), broken()]).await;
+    let proxy = routed(&base, &[], "[[route]]\nmax_extra_share = 1\n").await;
+    let ask = ASK.replace("\"m\",", "\"m\",\"max_tokens\":60,");
+    let answer = exchange(proxy.addr(), &request("/v1/messages", "", &ask)).await;
+    assert!(answer.contains("\"stop\":\"extra_share\"") && answer.contains("\"continuations\":1"), "{answer}");
+    let further = base.request(1);
+    assert!(further.contains("\"max_tokens\":40,"), "{further}");
+}
+
 #[tokio::test]
 async fn a_route_says_how_the_rest_is_asked_for() {
     for (model, way, is_prefill) in [
