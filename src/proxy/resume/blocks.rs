@@ -29,16 +29,19 @@ impl Blocks {
         Self { decoder: Decoder::new(limits), raw: BytesMut::new(), most: SHORTEST, offset: 0 }
     }
 
-    /// Returns the events that end in a chunk. Those that lie within it are slices.
-    ///
-    /// # Errors
-    /// A line or an event is over its limit.
-    pub(super) fn push(&mut self, chunk: &Bytes) -> Result<Vec<Bytes>, DecodeError> {
+    /// Returns the events that end in a chunk, and the error if a line or an event after them is over its limit. Events that lie
+    /// within the chunk are slices.
+    pub(super) fn push(&mut self, chunk: &Bytes) -> (Vec<Bytes>, Result<(), DecodeError>) {
         let start = self.offset;
         self.offset += chunk.len() as u64;
         let within = |offset: u64| usize::try_from(offset.saturating_sub(start)).unwrap_or(usize::MAX).min(chunk.len());
         let (mut events, mut input, mut taken) = (Vec::new(), &chunk[..], 0);
-        while let Some(event) = self.decoder.next_event(&mut input)? {
+        loop {
+            let event = match self.decoder.next_event(&mut input) {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                Err(error) => return (events, Err(error)),
+            };
             let end = within(event.range.end);
             let rest = chunk.slice(taken..end);
             taken = end;
@@ -53,7 +56,7 @@ impl Blocks {
         }
         self.raw.extend_from_slice(&chunk[taken..]);
         self.compact();
-        Ok(events)
+        (events, Ok(()))
     }
 
     /// Takes out of the open bytes what is not kept, so that an upstream that only sends comments fills no memory: the decoder
@@ -132,11 +135,17 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 mod tests {
     use super::*;
 
+    fn pushed(blocks: &mut Blocks, chunk: &[u8]) -> Vec<Bytes> {
+        let (events, result) = blocks.push(&Bytes::copy_from_slice(chunk));
+        result.unwrap();
+        events
+    }
+
     fn events(chunks: &[&[u8]]) -> Vec<String> {
         let mut blocks = Blocks::new(&Limits::default());
         let mut events = Vec::new();
         for chunk in chunks {
-            events.extend(blocks.push(&Bytes::copy_from_slice(chunk)).unwrap());
+            events.extend(pushed(&mut blocks, chunk));
         }
         events.extend(blocks.finish());
         events.iter().map(|event| String::from_utf8_lossy(event).into_owned()).collect()
@@ -179,7 +188,7 @@ mod tests {
                 let mut blocks = Blocks::new(&Limits::default());
                 let (mut events, mut most) = (Vec::new(), 0);
                 for chunk in stream.as_bytes().chunks(size) {
-                    events.extend(blocks.push(&Bytes::copy_from_slice(chunk)).unwrap());
+                    events.extend(pushed(&mut blocks, chunk));
                     most = most.max(blocks.raw.len());
                 }
                 events.extend(blocks.finish());
@@ -192,7 +201,15 @@ mod tests {
     #[test]
     fn an_event_within_a_chunk_is_a_slice_of_it() {
         let chunk = Bytes::from_static(b"data: a\n\ndata: b\n\n");
-        let events = Blocks::new(&Limits::default()).push(&chunk).unwrap();
+        let (events, _) = Blocks::new(&Limits::default()).push(&chunk);
         assert_eq!(events[1].as_ptr(), chunk[9..].as_ptr());
+    }
+
+    #[test]
+    fn events_before_a_line_that_is_too_long_are_returned() {
+        let chunk = Bytes::from(format!("data: a\n\ndata: b\n\ndata: {}\n\n", "x".repeat(100)));
+        let (events, result) = Blocks::new(&Limits::default().with_max_line_bytes(50)).push(&chunk);
+        assert_eq!(events, ["data: a\n", "data: b\n"]);
+        assert!(result.is_err());
     }
 }

@@ -137,14 +137,10 @@ impl Pump {
                 }
                 () = live.left(), if place == Place::Live => return Err(Stopped::Left),
             };
-            match self.events_of(next) {
-                Ok((events, end)) => {
-                    place = self.append(events, place).await?;
-                    if let Some(end) = end {
-                        break end;
-                    }
-                }
-                Err(end) => break end,
+            let (events, end) = self.events_of(next);
+            place = self.append(events, place).await?;
+            if let Some(end) = end {
+                break end;
             }
         };
         match place {
@@ -158,31 +154,33 @@ impl Pump {
         Ok(())
     }
 
-    /// Returns the events that have come, and the end if it has. An error is the end of an answer that breaks off here.
-    fn events_of(&mut self, next: Option<Result<Bytes, CallError>>) -> Result<(Vec<Bytes>, Option<End>), End> {
+    /// Returns the events that have come, and the end if it has.
+    fn events_of(&mut self, next: Option<Result<Bytes, CallError>>) -> (Vec<Bytes>, Option<End>) {
         match next {
-            Some(Ok(bytes)) => match self.blocks.push(&bytes) {
-                Ok(events) => self.unlogged(events).map(|events| (events, None)).ok_or_else(|| {
+            Some(Ok(bytes)) => {
+                let (events, result) = self.blocks.push(&bytes);
+                let Some(events) = self.unlogged(events) else {
                     tracing::warn!("a kept answer cannot be gone on with: what was sent does not come out again");
-                    End::Broken
-                }),
-                Err(error) => {
-                    let limit = match error.kind {
-                        DecodeErrorKind::LineTooLong(_) => "max_line_bytes",
-                        DecodeErrorKind::EventTooLong(_) => "max_event_bytes",
-                    };
-                    tracing::warn!(limit, "a kept answer breaks off at a limit");
-                    Err(End::Broken)
-                }
-            },
+                    return (Vec::new(), Some(End::Broken));
+                };
+                let Err(error) = result else { return (events, None) };
+                let limit = match error.kind {
+                    DecodeErrorKind::LineTooLong(_) => "max_line_bytes",
+                    DecodeErrorKind::EventTooLong(_) => "max_event_bytes",
+                };
+                tracing::warn!(limit, "a kept answer breaks off at a limit");
+                (events, Some(End::Broken))
+            }
             Some(Err(error)) => {
                 tracing::debug!(%error, "a kept answer broke off");
-                Err(End::Broken)
+                (Vec::new(), Some(End::Broken))
             }
             None => {
                 let last = self.blocks.finish().into_iter().collect();
-                let events = self.unlogged(last).filter(|_| self.logged.is_empty()).ok_or(End::Broken)?;
-                Ok((events, Some(End::Whole)))
+                match self.unlogged(last).filter(|_| self.logged.is_empty()) {
+                    Some(events) => (events, Some(End::Whole)),
+                    None => (Vec::new(), Some(End::Broken)),
+                }
             }
         }
     }
