@@ -189,9 +189,7 @@ impl<'a> Index<'a> {
                 self.is_over = match rest.first_chunk::<BLOCK>() {
                     Some(block) => !self.block(simd, block, BLOCK),
                     None => {
-                        let mut block = [b' '; BLOCK];
-                        block.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-                        let _ = !rest.is_empty() && self.block(simd, &block, rest.len());
+                        let _ = !rest.is_empty() && self.block(simd, &last_block(rest), rest.len());
                         true
                     }
                 };
@@ -373,6 +371,14 @@ impl Carry {
     }
 }
 
+/// Returns a block that begins with the last bytes, which are fewer.
+#[inline(always)]
+fn last_block(rest: &[u8]) -> [u8; BLOCK] {
+    let mut block = [b' '; BLOCK];
+    block.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    block
+}
+
 /// Returns where the closing quote of a string is, which goes on at `start` between two characters.
 pub(super) fn closing_quote(bytes: &[u8], start: usize) -> Option<usize> {
     dispatch!(Level::new(), simd => closing_quote_with(simd, bytes, start))
@@ -384,12 +390,8 @@ fn closing_quote_with<S: Simd>(simd: S, bytes: &[u8], start: usize) -> Option<us
     loop {
         let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
         bytes_examined(BLOCK);
-        let mut last = [0; BLOCK];
-        let block = rest.first_chunk().unwrap_or_else(|| {
-            last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-            &last
-        });
-        let text = u8x64::simd_from(simd, *block);
+        let block = rest.first_chunk().copied().unwrap_or_else(|| last_block(rest));
+        let text = u8x64::simd_from(simd, block);
         let quotes = equal(text, b'"') & !carry.escaped(equal(text, b'\\'));
         if quotes != 0 {
             return Some(at + quotes.trailing_zeros() as usize);

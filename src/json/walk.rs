@@ -17,7 +17,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
 
 use super::Machine;
 use super::index;
@@ -105,14 +105,6 @@ impl<'a> Raw<'a> {
         self.inner().map(decode)
     }
 
-    /// Whether the value is a string with this text, decoded.
-    pub(crate) fn is_text(&self, text: &str) -> bool {
-        self.inner().is_some_and(|inner| match memchr(b'\\', inner.as_bytes()) {
-            None => inner == text,
-            Some(_) => decode(inner) == text,
-        })
-    }
-
     /// Returns a number that has no sign, fraction or exponent, if it fits.
     pub fn as_u64(&self) -> Option<u64> {
         if self.kind() == ValueKind::Number { self.text.parse().ok() } else { None }
@@ -136,7 +128,7 @@ impl<'a> Raw<'a> {
     /// Returns the value of the member with this key; keys are compared decoded. Of duplicates the last one counts, as
     /// in `serde_json` and Python's `json`.
     pub fn member(&self, key: &str) -> Option<Raw<'a>> {
-        self.members().filter(|(name, _)| name.is_text(key)).last().map(|(_, value)| value)
+        self.members().filter(|(name, _)| name.decode().is_some_and(|name| name == key)).last().map(|(_, value)| value)
     }
 
     /// Returns the span `start..end` of `text`, which begins at `base` of the text that was walked first.

@@ -34,7 +34,8 @@ pub(super) fn either<'a>(object: Raw<'a>, keys: [&'static str; 2]) -> Option<(&'
 pub(super) fn members_of<'a, const N: usize>(object: Raw<'a>, keys: [&str; N]) -> [Option<Raw<'a>>; N] {
     let mut picked = [None; N];
     for (key, value) in object.members() {
-        for (slot, _) in picked.iter_mut().zip(keys).filter(|(_, wanted)| key.is_text(wanted)) {
+        let Some(key) = key.decode() else { continue };
+        for (slot, _) in picked.iter_mut().zip(keys).filter(|(_, wanted)| key == *wanted) {
             *slot = Some(value);
         }
     }

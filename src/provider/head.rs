@@ -12,8 +12,8 @@ impl Head {
     /// Takes those of an event's members that all events repeat.
     pub(super) fn of(root: Raw<'_>, repeated: &[&str]) -> Self {
         let member = |(key, value): (Raw<'_>, Raw<'_>)| {
-            let name = repeated.iter().find(|name| key.is_text(name))?;
-            Some(((*name).to_owned(), fields::one_line(value.as_str())))
+            let key = key.decode().filter(|key| repeated.contains(&&**key))?;
+            Some((key.into_owned(), fields::one_line(value.as_str())))
         };
         Self(root.members().filter_map(member).collect())
     }
