@@ -7,10 +7,9 @@ use restitch::Limits;
 use restitch::internal::relay::{Output, Relay};
 use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
-use restitch::sse::Decoder;
 use serde_json::{Value, json};
 
-use crate::support::{Rng, at_least, corpus_documents, corpus_rows};
+use crate::support::{Rng, at_least, corpus_documents, corpus_rows, event_data};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -75,13 +74,8 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
             _ => {}
         }
     }
-    let mut decoder = Decoder::new(&Limits::default());
-    let mut input = body.as_slice();
-    let mut text = String::new();
-    while let Some(event) = decoder.next_event(&mut input).unwrap() {
-        let chunk: Value = serde_json::from_str(&event.data).unwrap_or_default();
-        text += chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default();
-    }
+    let chunks = event_data(&body);
+    let text = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
     (text, status.unwrap())
 }
 

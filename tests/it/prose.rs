@@ -23,7 +23,7 @@ const LETTER: &str = "The harbour was quiet that morning. Nets hung over the rai
 const MARKDOWN: &str = "# Größe\n\n- eins [1]\n- zwei: `let a = 1;`\n\n```rust\nfn main() {\n    // 漢字 😀\n    \
     println!(\"{}\", 1);\n}\n```\n\n## Ende\n\nDas war's, und mehr war nicht.";
 
-/// What a model answers to the question about the rest of a text of which `delivered` is there.
+/// What a model answers when it is asked for the rest of a text. The second argument is what was delivered.
 type Answer<'a> = &'a dyn Fn(&Request, &str) -> (String, CallEnd);
 
 /// What a model writes to that question.
@@ -58,7 +58,7 @@ fn continuing() -> Session {
     session
 }
 
-/// Feeds a first answer and its end, and then what the model answers, in chunks of so many characters.
+/// Feeds a first answer and its end, and then what the model answers, in chunks of `chunk` characters.
 fn run(mut session: Session, first: &str, end: CallEnd, chunk: usize, answer: Answer<'_>) -> Ended {
     let mut client = String::new();
     let mut call = Some((first.to_owned(), end));

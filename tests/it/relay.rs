@@ -12,10 +12,9 @@ use restitch::Limits;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::session::{CallEnd, Outcome, Request, Status};
-use restitch::sse::Decoder;
 use serde_json::{Value, json};
 
-use crate::support::{Rng, at_least, chunks, corpus_files, random_cuts};
+use crate::support::{Rng, at_least, chunks, corpus_files, event_data, random_cuts};
 
 const NOW: Duration = Duration::ZERO;
 const DONE: &str = "data: [DONE]\n\n";
@@ -45,13 +44,7 @@ struct Ended {
 
 impl Ended {
     fn chunks(&self) -> Vec<Value> {
-        let mut decoder = Decoder::new(&Limits::default());
-        let mut input = self.body.as_bytes();
-        let mut chunks = Vec::new();
-        while let Some(event) = decoder.next_event(&mut input).unwrap() {
-            chunks.push(serde_json::from_str(&event.data).unwrap_or(Value::Null));
-        }
-        chunks
+        event_data(self.body.as_bytes())
     }
 
     fn text(&self) -> String {

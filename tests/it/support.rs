@@ -4,8 +4,9 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use restitch::Document;
 use restitch::json::{CloseOptions, Partial};
+use restitch::sse::Decoder;
+use restitch::{Document, Limits};
 use serde_json::Value;
 
 /// A seeded generator (splitmix64): the same seed gives the same numbers.
@@ -140,6 +141,15 @@ pub(crate) fn corpus_documents(folder: &str) -> Vec<(String, String)> {
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
     files.iter().map(|file| (name(file), fs::read_to_string(file).unwrap())).collect()
+}
+
+/// Returns the data of all events of a stream as JSON; what is none is `null`.
+pub(crate) fn event_data(mut stream: &[u8]) -> Vec<Value> {
+    let (mut decoder, mut events) = (Decoder::new(&Limits::default()), Vec::new());
+    while let Some(event) = decoder.next_event(&mut stream).unwrap() {
+        events.push(serde_json::from_str(&event.data).unwrap_or(Value::Null));
+    }
+    events
 }
 
 /// Returns strings that are hard for programs, from arrays of JSON in `strings.json`, and in `blns.json` of recorded

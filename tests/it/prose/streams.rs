@@ -5,10 +5,10 @@ use restitch::Limits;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::provider::Dialect;
 use restitch::session::{Outcome, Prose, Request, Status};
-use restitch::sse::Decoder;
 use serde_json::{Value, json};
 
 use super::{LETTER, NOW, rest};
+use crate::support::event_data;
 
 const DONE: &str = "data: [DONE]\n\n";
 
@@ -36,12 +36,7 @@ struct Ended {
 
 impl Ended {
     fn events(&self) -> Vec<Value> {
-        let (mut decoder, mut input) = (Decoder::new(&Limits::default()), self.body.as_bytes());
-        let mut events = Vec::new();
-        while let Some(event) = decoder.next_event(&mut input).unwrap() {
-            events.push(serde_json::from_str(&event.data).unwrap_or(Value::Null));
-        }
-        events
+        event_data(self.body.as_bytes())
     }
 
     fn text(&self, choice: u64) -> String {

@@ -109,13 +109,7 @@ async fn ask(url: &str, request: &Value) -> Answer {
 impl Answer {
     /// Returns the payloads of all events.
     fn chunks(&self) -> Vec<Value> {
-        let mut decoder = Decoder::new(&Limits::default());
-        let mut input = self.body.as_slice();
-        let mut chunks = Vec::new();
-        while let Some(event) = decoder.next_event(&mut input).unwrap() {
-            chunks.push(serde_json::from_str(&event.data).unwrap_or(Value::Null));
-        }
-        chunks
+        crate::support::event_data(&self.body)
     }
 
     fn transcript(&self) -> Transcript {
