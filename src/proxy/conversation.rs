@@ -258,8 +258,8 @@ impl Conversation {
         Response::from_parts(parts, body)
     }
 
-    /// Goes on with an answer of which these events are known, and nothing more. The upstream is not asked for what follows the
-    /// last one in its own answer: after a seam it knows no such event, and its bytes are not those of the log.
+    /// Goes on with an answer whose events so far are these. The upstream is never asked to attach again after the last of
+    /// them: after a seam it knows no such event, and its bytes are not those of the log.
     pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> impl Answering {
         let log = Frames { source: Source::Log(events.into_iter()), tap: None, waiting: None };
         let relay = self.relay(Framing::Events).reattaching(Reattach::Never);

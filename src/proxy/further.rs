@@ -164,7 +164,7 @@ impl Conversation {
     }
 }
 
-/// The lowest `max_output_tokens` that the Responses API takes.
+/// The lowest `max_output_tokens` that the Responses API takes: it refuses less with "Expected a value >= 16".
 const LEAST_OF_RESPONSES: u64 = 16;
 
 /// Returns the limit on the tokens of a further call: `factor` times that of the call before, as long as all of them together

@@ -34,7 +34,7 @@ fn has_error<R>(read: impl FnOnce(&mut dyn FnMut(Delta<'_>)) -> R) -> bool {
     found
 }
 
-/// Takes a key out of the errors in a stream, of which a block leaves when it is whole, or out of a body that is an error.
+/// Takes a key out of errors. A stream leaves block by block, each when it is whole; a body that is no stream leaves at its end.
 pub(super) struct Mask {
     key: String,
     redactor: Redactor,

@@ -188,7 +188,7 @@ impl TextSplice {
     /// Takes a tag of the request, as it is written.
     fn take_tag(&mut self, text: &str, tag: &str, out: &mut String) {
         match &mut self.state {
-            // A line end beside the tag may be the tag's or the text's: nobody knows where the text goes on.
+            // A line end beside the tag may belong to the tag or to the text, so the place is not certain.
             State::Joined(joined) if !joined.is_new => self.state = State::Failed(SpliceError::NoAlignment),
             State::Joined(joined) if !tag.starts_with("</") => joined.deliver(text, self.offset, tag, out),
             State::Deciding | State::Joined(_) | State::Failed(_) => {}

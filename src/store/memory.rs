@@ -248,7 +248,7 @@ impl State {
         Some(GivenUp { dropped: dropped.unwrap_or(Position::START), entries: entries.into() })
     }
 
-    /// Whoever wrote an answer writes no more. If the answer has not ended, it has broken off; without events it is none.
+    /// Notes that nobody writes an answer any more. If it has not ended, it has broken off; without events it is removed.
     fn stop_writing(&mut self, id: AnswerId) {
         let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.end.is_none()) else { return };
         if answer.last > Position::START {
@@ -452,7 +452,7 @@ mod tests {
         let read = store.read_after(ID, at(1), Duration::from_secs(5));
         let (read, ()) = tokio::join!(read, async { drop(writing) });
         assert_eq!(read, Ok(Batch { entries: vec![], end: Some(End::Broken) }));
-        // One that has ended stays as it is, and one that has not begun is none.
+        // An answer that has ended stays as it is; one without events is removed.
         let [ended, empty] = [2, 3].map(|byte| AnswerId([byte; 16]));
         let writing = store.open(ended, opening(10)).await.unwrap();
         store.close(ended, at(1), End::Whole).await.unwrap();

@@ -112,8 +112,8 @@ impl Progress {
         Self { exchange, bytes: 0, first_byte: None, last, end: End::Left }
     }
 
-    /// Notes bytes. Returns the silence before them; that before the first ones does not count. `is_kept`: they are those of a
-    /// kept answer, of which its client may get them later.
+    /// Notes bytes. Returns the silence before them; that before the first ones does not count. `is_kept`: the
+    /// answer is kept, so its client may get them later.
     fn note_bytes(&mut self, bytes: usize, is_kept: bool) -> Duration {
         let now = Instant::now();
         let mut silence = Duration::ZERO;

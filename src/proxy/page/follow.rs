@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Has much, none of which is of the slot that is followed.
+    /// A source with many news that are not of the slot that is followed.
     struct Silent(Arc<AtomicUsize>);
 
     impl Source for Silent {

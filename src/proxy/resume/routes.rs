@@ -247,7 +247,7 @@ impl Answers {
     async fn delete(&self, id: AnswerId) -> Result<(), Refusal> {
         let is_running = self.running().get(&id).map(|running| running.task.abort()).is_some();
         match self.store.delete(id).await {
-            // The end of its task may have removed it: an answer without events is none.
+            // Its task has ended and removed it: an answer without events is not kept.
             Err(StoreError::Unknown) if is_running => {}
             deleted => deleted.map_err(|error| self.refused(&error))?,
         }
