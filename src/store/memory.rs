@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position, Store,
-    StoreError, Taken, Writing,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position,
+    Reading, Store, StoreError, Taken, Writing,
 };
 use crate::limits::KeepLimits;
 use answer::{Answer, size};
@@ -54,7 +54,7 @@ impl Memory {
     }
 
     fn begin(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
-        self.sweep();
+        self.expire();
         let mut state = self.state();
         if state.answers.len() >= self.limits.max_kept_answers {
             return Err(StoreError::Full("max_kept_answers"));
@@ -108,6 +108,22 @@ impl Memory {
         Ok((batch, answer.changed.subscribe()))
     }
 
+    /// Removes what has expired.
+    fn expire(&self) {
+        let now = Instant::now();
+        let mut state = self.state();
+        state.answers.values_mut().filter(|answer| !answer.readers.is_empty()).for_each(Answer::touch);
+        let late: Vec<_> = state.answers.iter().filter(|(_, a)| a.until <= now).map(|(id, _)| *id).collect();
+        for id in late {
+            state.retire(id, Gone::Expired);
+        }
+        while state.past.len() > self.limits.max_kept_answers {
+            if let Some(past) = state.past.pop_front() {
+                state.forget_names(past.id, &past.names);
+            }
+        }
+    }
+
     async fn wait(&self, id: AnswerId, after: Position, wait: Duration) -> Result<Batch, StoreError> {
         let until = Instant::now() + wait;
         loop {
@@ -149,6 +165,10 @@ impl Store for Memory {
         ready(given_up.ok_or(StoreError::Unknown))
     }
 
+    fn reading(&self, id: AnswerId) -> Reading {
+        self.state().answers.get(&id).map_or_else(Reading::default, |answer| answer.readers.add())
+    }
+
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
         Box::pin(self.wait(id, after, wait))
     }
@@ -159,7 +179,7 @@ impl Store for Memory {
     }
 
     fn look_up(&self, id: AnswerId) -> Pending<'_, Found> {
-        self.sweep();
+        self.expire();
         let state = self.state();
         let kept = state.answers.get(&id).map(|answer| Found {
             caller: answer.opening.caller,
@@ -183,12 +203,12 @@ impl Store for Memory {
     }
 
     fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>> {
-        self.sweep();
+        self.expire();
         ready(Ok(self.state().names.get(&name).cloned().unwrap_or_default()))
     }
 
     fn renew(&self, id: AnswerId, _: u64) -> Pending<'_, ()> {
-        self.sweep();
+        self.expire();
         let state = self.state();
         ready(state.answers.contains_key(&id).then_some(()).ok_or(StoreError::Expired))
     }
@@ -198,18 +218,9 @@ impl Store for Memory {
         ready(Ok(None))
     }
 
-    fn sweep(&self) {
-        let now = Instant::now();
-        let mut state = self.state();
-        let late: Vec<_> = state.answers.iter().filter(|(_, a)| a.until <= now).map(|(id, _)| *id).collect();
-        for id in late {
-            state.retire(id, Gone::Expired);
-        }
-        while state.past.len() > self.limits.max_kept_answers {
-            if let Some(past) = state.past.pop_front() {
-                state.forget_names(past.id, &past.names);
-            }
-        }
+    fn sweep(&self) -> Pending<'_, ()> {
+        self.expire();
+        ready(Ok(()))
     }
 }
 
@@ -218,13 +229,14 @@ impl State {
         self.answers.get_mut(&id).map(change).ok_or(StoreError::Unknown)
     }
 
-    /// Drops ended answers until there is room for more bytes: first the one that would expire first. Drops none if all of them
-    /// would not do.
+    /// Drops ended answers that nobody reads until there is room for more bytes: first the one that would expire first. Drops
+    /// none if all of them would not do.
     fn make_room(&mut self, bytes: usize, most: usize) -> Result<(), StoreError> {
         if self.bytes + bytes <= most {
             return Ok(());
         }
-        let mut ended: Vec<_> = self.answers.iter().filter(|(_, answer)| answer.end.is_some()).collect();
+        let is_unused = |answer: &Answer| answer.end.is_some() && answer.readers.is_empty();
+        let mut ended: Vec<_> = self.answers.iter().filter(|(_, answer)| is_unused(answer)).collect();
         let freed: usize = ended.iter().map(|(_, answer)| answer.cost()).sum();
         if self.bytes - freed + bytes > most {
             return Err(StoreError::Full(OF_ALL));

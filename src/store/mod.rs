@@ -11,6 +11,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,22 +22,25 @@ pub(crate) use redis::Redis;
 
 /// A store of kept answers.
 ///
-/// Reading an answer keeps it for as long again as its [`Opening`] says. One that nobody reads expires after that time.
+/// Reading an answer keeps it for as long again as its [`Opening`] says. One that nobody reads expires after that time, and not
+/// before its last [`Reading`] is dropped.
 pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// Returns whether another process may go on with an answer of this one, so that its request is kept, too.
     fn is_shared(&self) -> bool;
-    /// Begins an answer. Where all answers together leave no room for it, ended ones are dropped: first the one that would
-    /// expire first.
+    /// Begins an answer. Where all answers together leave no room for it, ended ones that nobody reads are dropped: first the
+    /// one that would expire first.
     fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing>;
     /// Adds events to the end of an answer. Their positions grow. Where the answer itself becomes too large, its first events
-    /// are dropped. Where all answers together do, ended ones are. If that is not enough, nothing is added: the answer is to
-    /// be [given up](Self::give_up).
+    /// are dropped. Where all answers together do, ended ones that nobody reads are. If that is not enough, nothing is
+    /// added: the answer is to be [given up](Self::give_up).
     fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()>;
     /// Ends an answer. `at`: the position after its last event.
     fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()>;
     /// Drops an answer that is being written, since it has reached a limit. Returns what was kept of it. `last`: the position
     /// of its last event.
     fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, GivenUp>;
+    /// Notes that a client reads an answer in this process.
+    fn reading(&self, id: AnswerId) -> Reading;
     /// Returns events after a position. Where there are none and the answer has not ended, waits for them, and returns none
     /// when the time is over.
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch>;
@@ -52,8 +56,8 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()>;
     /// Begins to write an answer whose process has ended. `None`: a process writes it.
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>>;
-    /// Removes what has expired. Called every second.
-    fn sweep(&self);
+    /// Removes what has expired, and keeps what is being read. Called more often than the shortest time that an answer is kept.
+    fn sweep(&self) -> Pending<'_, ()>;
 }
 
 /// An operation of a store.
@@ -173,6 +177,26 @@ impl Drop for Writing {
 impl fmt::Debug for Writing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writing").finish_non_exhaustive()
+    }
+}
+
+/// Says that a client in this process reads an answer, until it is dropped. The client may take nothing for a while.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    _held: Arc<()>,
+}
+
+/// The clients in this process that read an answer.
+#[derive(Debug, Default)]
+struct Readers(Arc<()>);
+
+impl Readers {
+    fn add(&self) -> Reading {
+        Reading { _held: Arc::clone(&self.0) }
+    }
+
+    fn is_empty(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
     }
 }
 

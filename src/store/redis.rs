@@ -23,11 +23,11 @@ use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position, Store,
-    StoreError, Taken, Writing,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position,
+    Reading, Store, StoreError, Taken, Writing,
 };
 use crate::limits::KeepLimits;
-use scripts::{APPEND, CLOSE, DELETE, DROP, LOOK_UP, OPEN, READ, RENEW, TAKE_OVER, TRIM};
+use scripts::{APPEND, CLOSE, DELETE, DROP, KEEP, LOOK_UP, OPEN, READ, RENEW, TAKE_OVER, TRIM};
 use written::{Trim, Written};
 
 /// A store in a Redis or Valkey server.
@@ -265,6 +265,10 @@ impl Store for Redis {
         Box::pin(self.take_out(id, last, limit))
     }
 
+    fn reading(&self, id: AnswerId) -> Reading {
+        self.written().reading(id)
+    }
+
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
         Box::pin(self.follow(id, after, wait))
     }
@@ -312,8 +316,14 @@ impl Store for Redis {
     }
 
     /// The server removes what has expired.
-    fn sweep(&self) {
-        self.written().forget_expired();
+    fn sweep(&self) -> Pending<'_, ()> {
+        Box::pin(async move {
+            let read = self.written().sweep();
+            for id in read {
+                self.run(KEEP, id, &[]).await?;
+            }
+            Ok(())
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use futures_core::Stream;
 use super::live::Reader;
 use super::restore::Heir;
 use crate::client::BodyError;
-use crate::store::{AnswerId, Batch, End, Entry, Pending, Position, Store, StoreError};
+use crate::store::{AnswerId, Batch, End, Entry, Pending, Position, Reading, Store, StoreError};
 
 /// The events of a kept answer after a position, as the bytes of an event stream: those that are there, then those that come.
 /// Ends as the answer does.
@@ -29,6 +29,8 @@ pub(super) struct Follow {
     heir: Option<Arc<Heir>>,
     /// Set where this process writes the answer.
     reader: Option<Arc<Reader>>,
+    /// Keeps the answer although its client takes nothing, until all of it has been read.
+    reading: Option<Reading>,
     source: Source,
     state: State,
 }
@@ -65,6 +67,7 @@ impl Follow {
         // Reading keeps the answer.
         let wait = wait.min(keep / 2);
         Self {
+            reading: Some(store.reading(id)),
             store,
             id,
             after,
@@ -123,7 +126,10 @@ impl Follow {
             self.reader.iter().for_each(|reader| reader.note(last.at));
         }
         self.state = match batch.end {
-            Some(end) => State::Ended(Some(end)),
+            Some(end) => {
+                self.reading = None;
+                State::Ended(Some(end))
+            }
             None => State::Reading(self.read()),
         };
         if batch.entries.is_empty() && batch.end.is_none() && self.has_comments {

@@ -95,7 +95,9 @@ impl Answers {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.store.sweep();
+            if let Err(error) = self.store.sweep().await {
+                tracing::warn!(%error, "the store of kept answers failed");
+            }
         }
     }
 
@@ -338,5 +340,5 @@ const STREAMS: &str = "/streams/";
 pub(super) const KEEP: HeaderName = HeaderName::from_static("x-restitch-keep");
 /// The id of an answer that is kept.
 pub(super) const STREAM: HeaderName = HeaderName::from_static("x-restitch-stream");
-/// How often expired answers are removed.
-const SWEEP: Duration = Duration::from_secs(1);
+/// How often expired answers are removed, and those that are being read kept. The shortest time that is granted is a second.
+const SWEEP: Duration = Duration::from_millis(500);

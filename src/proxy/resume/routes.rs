@@ -230,12 +230,13 @@ impl Answers {
         if found.log.is_ok_and(|log| after > log.last) {
             return Err(self.refuse("refused", AHEAD));
         }
+        // From here on the answer stays.
+        let follow = self.follow((id, found.keep), after, self.reader(id, after), heir.limits());
         match self.store.read_after(id, after, Duration::ZERO).await {
             Ok(_) | Err(StoreError::Unwritten) => {}
             Err(error) => return Err(self.refused(&error)),
         }
         self.count(if found.log.is_ok_and(|log| log.end.is_some()) { "ended" } else { "running" });
-        let follow = self.follow((id, found.keep), after, self.reader(id, after), heir.limits());
         let follow = follow.starting_after(starting_after).with_heir(Arc::clone(heir));
         let mut response = Response::new(Body::stream(follow));
         let headers = response.headers_mut();

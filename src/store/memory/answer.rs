@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::store::{AnswerId, End, Entry, Name, OF_ANSWER, Opening, Position};
+use crate::store::{AnswerId, End, Entry, Name, OF_ANSWER, Opening, Position, Readers};
 
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -17,8 +17,9 @@ pub(super) struct Answer {
     pub(super) dropped: Option<Position>,
     pub(super) last: Position,
     pub(super) end: Option<End>,
-    /// When it expires.
+    /// When it expires, if nobody reads it.
     pub(super) until: Instant,
+    pub(super) readers: Readers,
     /// Tells those who wait for events. Dropped with the answer.
     pub(super) changed: watch::Sender<()>,
 }
@@ -27,6 +28,7 @@ impl Answer {
     pub(super) fn new(opening: Opening) -> Self {
         Self {
             until: Instant::now() + opening.keep,
+            readers: Readers::default(),
             opening,
             names: Vec::new(),
             entries: VecDeque::new(),

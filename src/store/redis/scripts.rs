@@ -29,6 +29,11 @@ if redis.call('PEXPIRE', KEYS[1], keep) == 0 then return 'expired' end
 redis.call('PEXPIRE', KEYS[2], keep * 2 + 60000)
 local rows = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
 return {rows, redis.call('HGET', KEYS[2], 'dropped'), redis.call('EXISTS', KEYS[3])}";
+/// Keeps an answer as reading it does. What is gone stays so.
+pub(super) const KEEP: &str = "
+local keep = redis.call('HGET', KEYS[2], 'keep')
+if keep and redis.call('PEXPIRE', KEYS[1], keep) == 1 then redis.call('PEXPIRE', KEYS[2], keep * 2 + 60000) end
+return 'ok'";
 /// Leaves out the request, which may be large.
 pub(super) const LOOK_UP: &str = "
 local meta = redis.call('HMGET', KEYS[2], 'caller', 'keep', 'gone')

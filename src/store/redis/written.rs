@@ -1,4 +1,4 @@
-//! The answers that this process has written or writes, and the room that they take on the server.
+//! The answers that this process has written or writes, the room that they take on the server, and who reads here.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,12 +7,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::limits::KeepLimits;
-use crate::store::{AnswerId, Entry, OF_ALL, OF_ANSWER, Opening, Position, StoreError};
+use crate::store::{AnswerId, Entry, OF_ALL, OF_ANSWER, Opening, Position, Readers, Reading, StoreError};
 
 /// The answers that this process has written or writes.
 pub(super) struct Written {
     limits: KeepLimits,
     answers: HashMap<AnswerId, Answer>,
+    /// The answers that clients read in this process, whoever has written them.
+    readers: HashMap<AnswerId, Readers>,
 }
 
 struct Answer {
@@ -53,7 +55,7 @@ pub(super) struct Trim {
 
 impl Written {
     pub(super) fn new(limits: KeepLimits) -> Self {
-        Self { limits, answers: HashMap::new() }
+        Self { limits, answers: HashMap::new(), readers: HashMap::new() }
     }
 
     /// Makes room for a further answer. Returns the ended ones that are to be dropped for it.
@@ -131,6 +133,17 @@ impl Written {
         }
     }
 
+    /// Notes that a client reads an answer.
+    pub(super) fn reading(&mut self, id: AnswerId) -> Reading {
+        self.readers.entry(id).or_default().add()
+    }
+
+    /// Forgets what has expired and whoever has left. Returns the answers that are being read.
+    pub(super) fn sweep(&mut self) -> Vec<AnswerId> {
+        self.forget_expired();
+        self.readers.keys().copied().collect()
+    }
+
     /// Returns how long an answer is kept after it was read.
     pub(super) fn keep(&self, id: AnswerId) -> Option<Duration> {
         self.answers.get(&id).map(|answer| answer.keep)
@@ -165,13 +178,21 @@ impl Written {
         self.answers.remove(&id);
     }
 
-    pub(super) fn forget_expired(&mut self) {
+    fn forget_expired(&mut self) {
+        self.readers.retain(|_, readers| !readers.is_empty());
         let now = Instant::now();
+        for (id, answer) in &mut self.answers {
+            if let Phase::Ended { until } = &mut answer.phase
+                && self.readers.contains_key(id)
+            {
+                *until = now + answer.keep;
+            }
+        }
         self.answers.retain(|_, answer| !matches!(answer.phase, Phase::Ended { until } if until <= now));
     }
 
-    /// Forgets ended answers until there is room for more bytes: first the one that would expire first. Returns them; the
-    /// server is to drop them. Forgets none if all of them would not do.
+    /// Forgets ended answers that nobody reads here until there is room for more bytes: first the one that would expire first.
+    /// Returns them; the server is to drop them. Forgets none if all of them would not do.
     fn make_room(&mut self, bytes: usize) -> Result<Vec<AnswerId>, StoreError> {
         let most = self.limits.max_kept_bytes;
         let cost = |answer: &Answer| OVERHEAD + answer.bytes;
@@ -181,8 +202,8 @@ impl Written {
         }
         self.forget_expired();
         let ended = self.answers.iter().filter_map(|(id, answer)| match answer.phase {
-            Phase::Ended { until } => Some((until, *id, cost(answer))),
-            Phase::Running(_) => None,
+            Phase::Ended { until } if !self.readers.contains_key(id) => Some((until, *id, cost(answer))),
+            Phase::Ended { .. } | Phase::Running(_) => None,
         });
         let mut ended: Vec<_> = ended.collect();
         ended.sort_unstable_by_key(|(until, ..)| *until);

@@ -4,6 +4,7 @@ mod callers;
 mod ends;
 mod room;
 mod shared;
+mod slow;
 mod told;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::super::page::{LOOPBACK, wait_for};
 use super::super::super::raw::*;
 use super::super::super::routes::with_routes;
-use super::super::room;
+use super::super::{room, slow};
 use super::*;
 
 /// Counts the process that writes an answer as dead, and lets the client come back to another one.
@@ -124,6 +124,13 @@ async fn readers_read_on_although_the_server_may_keep_no_more() {
     room::reads_on(&redis.url()).await;
     let Some(redis) = Redis::start().await else { return };
     room::make_room(&redis.url()).await;
+}
+
+#[tokio::test]
+async fn an_answer_stays_on_the_server_while_its_client_is_behind() {
+    let Some(redis) = Redis::start().await else { return };
+    slow::makes_no_room(&redis.url()).await;
+    slow::does_not_expire(&redis.url()).await;
 }
 
 #[tokio::test]
