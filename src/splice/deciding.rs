@@ -108,9 +108,23 @@ pub(super) struct Rejected {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
+    /// Bytes that may wait.
     pub(super) pending: usize,
     children: usize,
     pub(super) max_risk: f64,
+    /// Bytes at the end of the delivered text in which a repeat is searched.
+    window: usize,
+}
+
+impl Caps {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            pending: limits.parser.max_pending_bytes,
+            children: limits.parser.max_children,
+            max_risk: limits.continuation.max_risk,
+            window: limits.parser.overlap_window,
+        }
+    }
 }
 
 /// Attempts at once: each takes every byte.
@@ -128,8 +142,8 @@ impl Fragment {
 }
 
 impl Deciding {
-    pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, limits: &Limits) -> Self {
-        let (text, window) = (slot.text(), limits.parser.overlap_window);
+    pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, caps: Caps) -> Self {
+        let (text, window) = (slot.text(), caps.window);
         let root = slot.document().root_start().unwrap_or_default();
         let place = Place::new(slot, request, window);
         let near = NearAnchor::new(text.get(anchor.range.start.max(root)..anchor.range.end).unwrap_or_default());
@@ -154,11 +168,7 @@ impl Deciding {
             lost: None,
             attempts: Vec::new(),
             rejected: Rejected::default(),
-            caps: Caps {
-                pending: limits.parser.max_pending_bytes,
-                children: limits.parser.max_children,
-                max_risk: limits.continuation.max_risk,
-            },
+            caps,
             contradicted: (None, f32::NEG_INFINITY),
             schedule: Schedule::default(),
         };

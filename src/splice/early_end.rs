@@ -9,23 +9,28 @@ impl Splice {
     /// Creates the flow of text that was joined.
     pub(super) fn flow(&self, slot: &Slot) -> Flow {
         let is_text = self.request.believes_early_end || self.request.expect == Expect::Exact;
-        Flow::new(slot, self.cap, if is_text { Ellipsis::IsText } else { Ellipsis::Ends })
+        Flow::new(slot, self.caps.pending, if is_text { Ellipsis::IsText } else { Ellipsis::Ends })
     }
 
     /// Whether the new text of this attempt closes what is open, and does nothing else so far.
-    pub(super) fn may_end_early(&self, slot: &Slot, winner: usize) -> bool {
+    pub(super) fn closes_only(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
         let at = deciding.attempts.get(winner).map(|attempt| attempt.candidate.at);
         let new = at.and_then(|at| deciding.fragment.text.get(at..)).unwrap_or_default();
-        self.request.expect != Expect::Exact && more_is_due(slot) && new.chars().all(closes)
+        may_end_early(slot, self.request.expect, new)
     }
 
     /// Whether the new text of this attempt closes the root, and does nothing else.
     pub(super) fn ends_early(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
         let is_done = deciding.attempts.get(winner).is_some_and(Attempt::is_done);
-        is_done && self.may_end_early(slot, winner)
+        is_done && self.closes_only(slot, winner)
     }
+}
+
+/// Whether new text closes what is open, does nothing else so far, and more is due.
+pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
+    expect != Expect::Exact && more_is_due(slot) && new.chars().all(closes)
 }
 
 /// Whether the cut is inside a token or after a comma or colon, or an array is open.

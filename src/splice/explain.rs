@@ -56,6 +56,12 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
+    /// The place that was asked for: nothing was compared with it.
+    pub(super) fn of_winner(candidate: &Candidate) -> Self {
+        let won = Candidate { posterior: 1.0, status: AttemptStatus::Won, ..candidate.clone() };
+        Self { list: vec![won], ..Self::default() }
+    }
+
     pub(super) fn as_slice(&self) -> &[Candidate] {
         &self.list
     }

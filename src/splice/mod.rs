@@ -20,6 +20,7 @@ mod place;
 mod predictor;
 pub(crate) mod prior;
 mod reader;
+mod requested;
 mod rewind;
 mod run;
 mod score;
@@ -36,13 +37,15 @@ use crate::envelope::{AllowedRoots, RootFinder};
 use crate::json::Sink;
 use crate::limits::Limits;
 use crate::overlap::Anchor;
+use attempt::Attempt;
 use candidate::Candidate;
-use deciding::Deciding;
+use deciding::{Caps, Deciding};
 use explain::Candidates;
 pub(crate) use explain::Explained;
 use fence::Fenced;
 use flow::{Delivered, Flow, FlowError, Target as _};
 use prior::Start;
+use requested::{Progress, Requested};
 pub(crate) use rewind::replaced;
 use score::End;
 pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError, SpliceRequest};
@@ -72,8 +75,7 @@ pub struct Splice {
     anchor: Option<Anchor>,
     strip: Strip,
     fenced: Fenced,
-    /// Bytes that may wait.
-    cap: usize,
+    caps: Caps,
     /// The most bytes that waited for the decision.
     max_pending: usize,
     state: State,
@@ -85,6 +87,8 @@ pub struct Splice {
 enum State {
     /// Nothing of the root was delivered: the fragment's own root is waited for, after this text.
     Opening(RootFinder, String),
+    /// The fragment does what was asked, as far as it has come.
+    Requested(Requested),
     /// It is not decided where the fragment begins.
     Deciding(Box<Deciding>),
     Joined(Seam, Flow),
@@ -96,14 +100,19 @@ enum State {
 }
 
 impl Splice {
-    /// Creates a splice at the end of the slot's text. Takes O(depth), a search for the anchor, and one pass over the
-    /// [end](crate::ParserLimits::overlap_window) of the delivered text.
+    /// Creates a splice at the end of the slot's text. Takes O(depth) and a search for the anchor. A fragment that does not
+    /// begin as the request asks costs one pass over the [end](crate::ParserLimits::overlap_window) of the delivered text,
+    /// at its first character that shows it.
     pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
         let request = request.into();
         let text = slot.document().text();
         let anchor = slot.document().root_start().and_then(|_| requested_anchor(text, &request, limits));
+        let caps = Caps::new(limits);
         let state = match &anchor {
-            Some(anchor) => State::Deciding(Box::new(Deciding::new(slot, &request, anchor, limits))),
+            Some(anchor) => match Requested::new(slot, &request, anchor, caps.pending) {
+                Some(requested) => State::Requested(requested),
+                None => State::Deciding(Box::new(Deciding::new(slot, &request, anchor, caps))),
+            },
             None => State::Opening(RootFinder::new(AllowedRoots::Containers), String::new()),
         };
         Self {
@@ -112,7 +121,7 @@ impl Splice {
             cut: slot.document().cut(),
             anchor,
             fenced: Fenced::default(),
-            cap: limits.parser.max_pending_bytes,
+            caps,
             max_pending: 0,
             state,
             candidates: Candidates::default(),
@@ -172,9 +181,18 @@ impl Splice {
             return self.outcome();
         }
         for piece in self.strip.feed(text) {
+            let goes_on = match (&piece, &self.state) {
+                (Piece::Tag(_), State::Requested(requested)) => requested.may_be_tag(),
+                (piece, _) => matches!(piece, Piece::Text(_)),
+            };
+            if !goes_on {
+                let left = self.compare(slot, "", sink);
+                self.deliver(slot, &left, sink);
+            }
             match (piece, &mut self.state) {
                 (Piece::Text(text), _) => self.take(slot, &text, sink),
                 (Piece::Mark, State::Deciding(deciding)) => deciding.mark(slot),
+                (Piece::Tag(_), State::Requested(_)) => {}
                 (Piece::Tag(tag), State::Deciding(deciding)) if deciding.may_be_tag(&tag) => {}
                 (Piece::Tag(tag), _) => self.take(slot, &tag, sink),
                 (Piece::Mark, _) => {}
@@ -192,15 +210,17 @@ impl Splice {
             // Text after the root did not wait.
             let waited = root.unwrap_or(pending.len());
             self.max_pending = self.max_pending.max(waited);
-            if waited > self.cap {
-                return self.fail(SpliceError::Pending(self.cap));
+            if waited > self.caps.pending {
+                return self.fail(SpliceError::Pending(self.caps.pending));
             }
             let Some(root) = root else { return };
             self.open(slot, root, sink);
             return self.deliver(slot, text.get(root - before.min(root)..).unwrap_or_default(), sink);
         }
-        let mut text = self.fenced.feed(text, self.cap);
-        if matches!(self.state, State::Deciding(_)) {
+        let mut text = self.fenced.feed(text, self.caps.pending);
+        if matches!(self.state, State::Requested(_)) {
+            text = self.expect_requested(slot, &text, sink).into();
+        } else if matches!(self.state, State::Deciding(_)) {
             text = self.decide(slot, &text, sink).into();
         }
         if let State::Deciding(deciding) = &mut self.state
@@ -217,6 +237,38 @@ impl Splice {
         }
     }
 
+    /// Takes text as long as the fragment does what was asked. Returns the text after the decision.
+    fn expect_requested<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> String {
+        for (at, c) in text.char_indices() {
+            let State::Requested(requested) = &mut self.state else { break };
+            let progress = requested.take(slot, c);
+            self.max_pending = self.max_pending.max(requested.text.len());
+            let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
+            match progress {
+                Progress::AsAsked => {}
+                Progress::Verified(attempt) => {
+                    let fragment = std::mem::take(&mut requested.text);
+                    self.candidates = Candidates::of_winner(&attempt.candidate);
+                    self.join_at(slot, &attempt, &fragment, 1.0, sink);
+                    return rest.to_owned();
+                }
+                Progress::Other => return self.compare(slot, rest, sink),
+            }
+        }
+        String::new()
+    }
+
+    /// Lets all candidates take the fragment: what has come of it, and the rest. Returns the text after the decision.
+    fn compare<S: Sink + ?Sized>(&mut self, slot: &mut Slot, rest: &str, sink: &mut S) -> String {
+        let (State::Requested(requested), Some(anchor)) = (&mut self.state, &self.anchor) else {
+            return rest.to_owned();
+        };
+        let mut text = std::mem::take(&mut requested.text);
+        text.push_str(rest);
+        self.state = State::Deciding(Box::new(Deciding::new(slot, &self.request, anchor, self.caps)));
+        self.decide(slot, &text, sink)
+    }
+
     /// Lets the candidates take text until one of them wins. Returns the text after the decision.
     fn decide<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> String {
         // A decision falls after a character, never at the end of a chunk: it is the same for all chunkings. Text that is
@@ -231,18 +283,18 @@ impl Splice {
             }
             at += run.max(c.len_utf8());
             self.max_pending = self.max_pending.max(deciding.fragment.text.len());
-            let is_full = deciding.pending() > self.cap;
+            let is_full = deciding.pending() > self.caps.pending;
             if deciding.fragment.is_fenced && self.fenced.open() {
                 // What closes the fence may be in the rest.
-                rest = Cow::Owned(self.fenced.feed(rest.get(at..).unwrap_or_default(), self.cap).into_owned());
+                rest = Cow::Owned(self.fenced.feed(rest.get(at..).unwrap_or_default(), self.caps.pending).into_owned());
                 at = 0;
             }
             if let Some((winner, posterior)) = deciding.winner(slot, false)
-                && !self.may_end_early(slot, winner)
+                && !self.closes_only(slot, winner)
             {
                 self.join(slot, winner, posterior, sink);
             } else if is_full {
-                self.fail(SpliceError::Pending(self.cap));
+                self.fail(SpliceError::Pending(self.caps.pending));
             }
         }
         rest.get(at..).unwrap_or_default().to_owned()
@@ -263,6 +315,8 @@ impl Splice {
     pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, SpliceError> {
         // What waits may be half a mark. If it was text, it comes again: it closes no document.
         self.strip.drop_pending();
+        let left = self.compare(slot, "", sink);
+        self.deliver(slot, &left, sink);
         if let State::Deciding(deciding) = &mut self.state {
             match deciding.end(slot) {
                 End::Join(winner, _) if self.ends_early(slot, winner) && !self.request.believes_early_end => {
@@ -287,7 +341,7 @@ impl Splice {
         match &self.state {
             State::Joined(seam, _) => Ok(seam.clone()),
             State::Failed { error, .. } => Err(error.clone()),
-            State::Opening(..) | State::Deciding(_) => Err(SpliceError::Empty),
+            State::Opening(..) | State::Requested(_) | State::Deciding(_) => Err(SpliceError::Empty),
         }
     }
 
@@ -312,6 +366,7 @@ impl Splice {
     pub fn pending(&self) -> usize {
         match &self.state {
             State::Opening(_, pending) => pending.len(),
+            State::Requested(requested) => requested.text.len(),
             State::Deciding(deciding) => deciding.fragment.text.len(),
             State::Joined(_, flow) => flow.pending(),
             State::Failed { .. } => 0,
@@ -359,7 +414,7 @@ impl Splice {
         }
     }
 
-    /// Joins at the attempt that has won: what it takes for new goes to the document.
+    /// Joins at the attempt that has won over the others.
     fn join<S: Sink + ?Sized>(&mut self, slot: &mut Slot, winner: usize, posterior: f64, sink: &mut S) {
         let State::Deciding(deciding) = &mut self.state else { return };
         self.candidates = explain::candidates_of(deciding, Some(winner));
@@ -367,10 +422,25 @@ impl Splice {
         let fragment = std::mem::take(&mut deciding.fragment.text);
         let others = deciding.attempts.iter().filter(|other| other.document() != attempt.document());
         let rivals = others.map(|other| (other.candidate.alignment, other.candidate.overlap)).collect();
+        self.join_at(slot, &attempt, &fragment, posterior, sink);
+        if let State::Joined(seam, _) | State::Failed { seam: Some(seam), .. } = &mut self.state {
+            seam.rivals = rivals;
+        }
+    }
+
+    /// Joins at this attempt: what it takes for new goes to the document.
+    fn join_at<S: Sink + ?Sized>(
+        &mut self,
+        slot: &mut Slot,
+        attempt: &Attempt,
+        fragment: &str,
+        posterior: f64,
+        sink: &mut S,
+    ) {
         let seam = self.seam_of(&attempt.candidate, posterior);
         let mut flow = self.flow(slot);
         let begun = flow.begin(&mut Delivered { slot, sink }, &attempt.lead.rest, &attempt.lead.deferred);
-        self.state = State::Joined(Seam { decided: fragment.len(), rivals, ..seam }, flow);
+        self.state = State::Joined(Seam { decided: fragment.len(), ..seam }, flow);
         self.stop_at(slot, begun);
         self.deliver(slot, fragment.get(attempt.candidate.at..).unwrap_or_default(), sink);
     }
@@ -420,7 +490,7 @@ impl Splice {
         let Err(stop) = flowed else { return };
         match stop {
             FlowError::Syntax(error) => self.fail(SpliceError::Malformed(error)),
-            FlowError::Pending => self.fail(SpliceError::Pending(self.cap)),
+            FlowError::Pending => self.fail(SpliceError::Pending(self.caps.pending)),
             FlowError::Ellipsis => self.fail(SpliceError::EarlyEnd),
             FlowError::Overwrites | FlowError::AfterRoot => self.fail(SpliceError::Overwrites(slot.text().len())),
         }

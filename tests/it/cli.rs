@@ -538,11 +538,6 @@ restitch: part 3: joined at byte 11: anchor
   candidates                         prior surprise misfit posterior
               anchor, requested: won; repeats 11 bytes from byte 0, the root; new from byte 11
                 adds `, 3], "b": "one `
-              restart, root: gives the same document; repeats 11 bytes from byte 0, the root; new from byte 11
-                adds `, 3], "b": "one `
-              restart, root: gives the same document; repeats 11 bytes from byte 0, the root; new from byte 11
-                adds `, 3], "b": "one `
-              exact, cut: rejected at byte 0: the grammar: invalid number at `{`; repeats nothing; new from byte 0
   decided     at byte 14 of the fragment; 14 bytes pending
 restitch: part 4: skipped: the fragment ended before it was certain where it begins
   expected    any

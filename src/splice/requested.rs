@@ -1,0 +1,221 @@
+//! A fragment that begins as it was asked to: with the anchor, or at the cut.
+//!
+//! What was asked for wins with its first new character, whatever else the fragment may be. So as long as the fragment
+//! does what was asked, nothing is compared, and the delivered text is not counted. With the first character that does
+//! something else, all candidates are [tried](super::deciding).
+
+use super::attempt::{Attempt, Lead};
+use super::candidate::{Candidate, Evidence};
+use super::deciding::FEW;
+use super::early_end::may_end_early;
+use super::flow::is_space;
+use super::prior::Start;
+use super::seam::{Alignment, Expect, SpliceRequest};
+use super::slot::Slot;
+use crate::overlap::Anchor;
+
+/// A fragment that has done nothing but what was asked.
+#[derive(Clone, Debug)]
+pub(super) struct Requested {
+    expect: Expect,
+    /// The fragment so far.
+    pub(super) text: String,
+    /// Without what precedes the root; empty where the fragment goes on at the cut.
+    anchor: String,
+    /// New text that repeats the anchor may be the anchor once more.
+    may_come_twice: bool,
+    /// Takes the new text; `None` before the anchor is whole.
+    attempt: Option<Box<Attempt>>,
+    /// Bytes of white space before the anchor, or of new text, that may wait.
+    cap: usize,
+}
+
+/// Bytes of white space or of new text that may wait here: each character looks at them again.
+const WAITING: usize = 256;
+
+/// What a character of the fragment shows.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// The fragment does what was asked, as far as it has come.
+    AsAsked,
+    /// Its new text goes on in the document.
+    Verified(Box<Attempt>),
+    /// It does something else, or needs a closer look.
+    Other,
+}
+
+impl Requested {
+    /// Waits for what the request asked for; `None` where it asked for no text that goes on in the document.
+    pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, cap: usize) -> Option<Self> {
+        let root = slot.document().root_start().unwrap_or_default();
+        let is_prefill = request.expect == Expect::Exact;
+        let range = if is_prefill { 0..0 } else { anchor.range.start.max(root)..anchor.range.end };
+        let anchor_text = slot.text().get(range).unwrap_or_default();
+        if request.rerooted || anchor_text.is_empty() && !is_prefill {
+            return None;
+        }
+        let mut requested = Self {
+            expect: request.expect,
+            text: String::new(),
+            anchor: anchor_text.to_owned(),
+            may_come_twice: anchor_text.len() >= FEW && !anchor.ambiguous,
+            attempt: None,
+            cap: cap.min(WAITING),
+        };
+        if is_prefill {
+            requested.begin(slot);
+        }
+        Some(requested)
+    }
+
+    /// Takes the next character of the fragment.
+    pub(super) fn take(&mut self, slot: &Slot, c: char) -> Progress {
+        self.text.push(c);
+        let Some(attempt) = &mut self.attempt else {
+            let begun =
+                if self.anchor.starts_with(&self.text) { &self.text } else { self.text.trim_start_matches(is_space) };
+            let is_whole = begun == self.anchor;
+            if !self.anchor.starts_with(begun) || self.text.len() - begun.len() > self.cap {
+                return Progress::Other;
+            }
+            if is_whole {
+                self.begin(slot);
+            }
+            return Progress::AsAsked;
+        };
+        let is_legal = attempt.feed(slot, c.encode_utf8(&mut [0; 4])).is_ok();
+        if !is_legal || !attempt.candidate.start.is_requested() {
+            return Progress::Other;
+        }
+        let new = self.text.get(attempt.candidate.at..).unwrap_or_default();
+        let again = new.trim_start_matches(is_space);
+        if new.len() > self.cap || self.may_come_twice && again == self.anchor {
+            return Progress::Other;
+        }
+        let waits = self.may_come_twice && self.anchor.starts_with(again) || may_end_early(slot, self.expect, new);
+        match self.attempt.take_if(|attempt| attempt.is_verified() && !waits) {
+            Some(attempt) => Progress::Verified(attempt),
+            None => Progress::AsAsked,
+        }
+    }
+
+    /// Whether a tag here is one of the request's own. A prompt has tags; a prefill has none.
+    pub(super) fn may_be_tag(&self) -> bool {
+        self.expect != Expect::Exact && self.text.trim_start_matches(is_space).is_empty()
+    }
+
+    /// The new text begins here.
+    fn begin(&mut self, slot: &Slot) {
+        let (end, at) = (slot.text().len(), self.text.len());
+        let tail = slot.text().trim_end_matches(is_space).len();
+        let evidence = Evidence::new(Start::Requested.prior(self.expect), 0.0, 0.0);
+        let (alignment, from) = match self.expect {
+            Expect::Exact => (Alignment::Exact, end),
+            Expect::Anchor | Expect::Any => (Alignment::Anchor, tail - self.anchor.len().min(tail)),
+        };
+        let new = Candidate::new(alignment, Start::Requested, at, self.anchor.len());
+        let candidate = Candidate { from, evidence, ..new };
+        let skip = if self.expect == Expect::Exact { 0 } else { end - tail };
+        self.attempt = Some(Box::new(Attempt::new(slot, candidate, Lead { skip, ..Lead::default() }, self.cap)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::limits::Limits;
+    use crate::splice::deciding::{Caps, Deciding};
+    use crate::splice::{Expect, Seam, Slot, Splice, SpliceError, SpliceRequest, State};
+
+    const DOCUMENTS: [&str; 4] = [
+        r#"{"title": "Rain, \"wind\" and snow\n on the hills", "rows": [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}, {"id": 3}]}"#,
+        r#"[[1, 2, 3], [4, 5, 6], [4, 5, 6], [-7.25e3, true, null], "", {"a": {"b": []}}]"#,
+        "{\n  \"text\": \"h\u{e4}\u{1f327} \\ud83c\\udf27 the end\",\n  \"list\": [\n    \"one\",\n    \"two\"\n  ]\n}",
+        r#"{"a": "aaaaaaaaaaaaaaaaaaaaaaaa", "b": "aaaaaaaaaaaaaaaaaaaaaaaa", "a<b": "```json"}"#,
+    ];
+
+    /// What came of a fragment: what a client or a report can see, but for the candidates that lost.
+    type Joined = (String, Result<Seam, SpliceError>, String);
+
+    /// Joins `fragment` to `delivered`, and where `compares` is set, lets all candidates begin with its first character.
+    fn joined(delivered: &str, fragment: &str, request: &SpliceRequest, compares: bool, limits: &Limits) -> Joined {
+        let mut slot = Slot::new(limits);
+        slot.push(delivered).unwrap();
+        let mut splice = Splice::new(&slot, request.clone(), limits);
+        if let (State::Requested(_), Some(anchor), true) = (&splice.state, &splice.anchor, compares) {
+            splice.state = State::Deciding(Box::new(Deciding::new(&slot, request, anchor, Caps::new(limits))));
+        }
+        let _ = splice.feed(&mut slot, fragment);
+        let seam = splice.finish(&mut slot).map(|seam| Seam { rivals: Vec::new(), ..seam });
+        (slot.text().to_owned(), seam, format!("{:?}", splice.repairs()))
+    }
+
+    fn decided(joined: &Joined) -> usize {
+        joined.1.as_ref().map_or(0, |seam| seam.decided)
+    }
+
+    /// Scores are not computed after each byte, so that all candidates may decide a little later.
+    fn without_waiting((text, seam, repairs): &Joined) -> Joined {
+        let seam = seam.clone().map(|seam| Seam { pending: 0, decided: 0, ..seam });
+        (text.clone(), seam, repairs.clone())
+    }
+
+    /// Continuations of the document from `cut` on: what was asked for, and what is like it.
+    fn fragments(document: &str, cut: usize, anchor: &str) -> Vec<String> {
+        let (delivered, rest) = document.split_at(cut);
+        let asked = [rest.to_owned(), format!("{anchor}{rest}")];
+        let other = [
+            format!("{anchor}\n{rest}"),
+            format!("\n {anchor}{rest}"),
+            format!("```json\n{anchor}{rest}\n```"),
+            format!("{anchor}{anchor}{rest}"),
+            format!("{anchor} {anchor}\n{anchor}{rest}"),
+            format!("Here it is: {anchor}{rest}"),
+            format!("{}{rest}", anchor.get(..anchor.len() / 2).unwrap_or_default()),
+            format!("{anchor}\"]}}"),
+            format!("{anchor}, 1, 2"),
+            format!("{anchor}\u{e4}{rest}"),
+            format!("<t>{anchor}</t>{rest}"),
+            format!("{anchor}</t>{rest}"),
+            format!("{anchor}\u{a7}{rest}"),
+            format!("{delivered}{rest}"),
+            format!(" {rest}"),
+            anchor.to_owned(),
+            String::new(),
+        ];
+        asked.into_iter().chain(other).collect()
+    }
+
+    #[test]
+    fn what_was_asked_for_wins_as_it_does_among_all_candidates() {
+        let mut asked = 0;
+        for (document, small) in DOCUMENTS.iter().flat_map(|document| [(document, false), (document, true)]) {
+            let mut limits = Limits::default();
+            if small {
+                limits.parser.max_pending_bytes = 8;
+            }
+            for cut in (1..document.len()).step_by(2).filter(|&cut| document.is_char_boundary(cut)) {
+                let delivered = document.get(..cut).unwrap();
+                for (expect, mark) in [(Expect::Anchor, None), (Expect::Exact, None), (Expect::Any, Some("\u{a7}"))] {
+                    let (mark, tags) = (mark.map(str::to_owned), vec!["t".to_owned()]);
+                    let request = SpliceRequest { mark, tags, ..expect.into() };
+                    let mut slot = Slot::new(&limits);
+                    slot.push(delivered).unwrap();
+                    let anchor =
+                        Splice::new(&slot, request.clone(), &limits).anchor().map(|anchor| anchor.range.clone());
+                    let anchor = anchor.and_then(|range| delivered.get(range)).unwrap_or_default();
+                    for fragment in fragments(document, cut, anchor) {
+                        let run = |compares| joined(delivered, &fragment, &request, compares, &limits);
+                        let (own, twin) = (run(false), run(true));
+                        // What waits for a comparison reaches a limit earlier.
+                        if !matches!(twin.1, Err(SpliceError::Pending(_))) {
+                            assert_eq!(without_waiting(&own), without_waiting(&twin), "{delivered:?} + {fragment:?}");
+                            assert!(decided(&own) <= decided(&twin), "{own:?} {twin:?}");
+                        }
+                        asked += usize::from(own.0 == *document);
+                    }
+                }
+            }
+        }
+        assert!(asked > 5_000, "{asked}");
+    }
+}
