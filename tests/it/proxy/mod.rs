@@ -21,6 +21,7 @@ mod routes;
 mod sdks;
 mod seams;
 mod seen;
+mod watched;
 mod ways;
 
 use std::time::Duration;
@@ -57,6 +58,7 @@ impl Setup {
     }
 
     async fn of(script: &str, change: impl FnOnce(Proxy) -> Proxy) -> Self {
+        watched::watch_the_log();
         let sim = Sim::new(DOCUMENT, script.parse().unwrap()).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
         let proxy = change(Proxy::new(client)).bind(([127, 0, 0, 1], 0).into()).await.unwrap();

@@ -105,7 +105,7 @@ async fn words_of_an_upstream_are_no_facts() {
         vec![
             stream(&(chunk("{\"a\": [1, 2") + &finish("length"))),
             stream(&(chunk("§ no JSON §") + &finish("length"))),
-            stream(&(chunk("{\"a\": [1, 2, 3") + &finish("secret words"))),
+            stream(&(chunk("```json\n{\"a\": [1, 2, 3") + &finish("secret words"))),
         ]
     };
     for keeps in [0, 1] {
