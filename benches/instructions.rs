@@ -51,13 +51,14 @@ struct Path {
     run: fn(usize, usize),
 }
 
-const PATHS: [Path; 7] = [
+const PATHS: [Path; 8] = [
     Path { name: "machine-4-byte-push", units: 50_000, run: |most, units| machine(4, most, units) },
     Path { name: "machine-whole-KiB", units: 256, run: |most, units| machine(1 << 10, most, units) },
     Path { name: "framing-16-KiB-reads-event", units: 2000, run: |most, units| framing(Reads::Large, most, units) },
     Path { name: "framing-event-reads-event", units: 2000, run: |most, units| framing(Reads::Events, most, units) },
     Path { name: "read-event", units: 2000, run: read },
     Path { name: "relay-event", units: 2000, run: relay },
+    Path { name: "requested-anchor-cut", units: 20, run: anchors },
     Path { name: "flow-after-seam-4-byte-push", units: 10_000, run: flow },
 ];
 
@@ -134,6 +135,24 @@ fn relay(most: usize, units: usize) {
         }
     }
     assert_eq!(forwarded, body.len());
+}
+
+/// Feeds the anchor after a cut of 96 KiB, as it was asked for: nothing of the delivered text is read for it but what the
+/// anchor is searched in.
+fn anchors(_: usize, units: usize) {
+    let text = sections(96 << 10);
+    let limits = Limits::default();
+    let mut slot = Slot::new(&limits);
+    slot.push(&text).unwrap();
+    for _ in 0..units {
+        let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
+        let anchor = black_box(&text[splice.anchor().unwrap().range.clone()]);
+        anchor
+            .as_bytes()
+            .chunks(4)
+            .for_each(|piece| splice.feed(&mut slot, std::str::from_utf8(piece).unwrap()).unwrap());
+        assert!(splice.pending() == anchor.len());
+    }
 }
 
 /// Pushes the text after a cut, once a repeated anchor has been found in it.
