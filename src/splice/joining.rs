@@ -1,0 +1,123 @@
+//! Text that is certain goes to the document: from the decision on, up to the root's end or to what does not belong there.
+
+use super::attempt::Attempt;
+use super::candidate::Candidate;
+use super::flow::{Delivered, FlowError};
+use super::prior::Start;
+use super::seam::{Alignment, Seam, SpliceError};
+use super::slot::Slot;
+use super::{Splice, State, explain};
+use crate::json::Sink;
+
+impl Splice {
+    /// The fragment's own root begins at `root`.
+    pub(super) fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, root: usize, sink: &mut S) {
+        if let Some(rest) = slot.document().rest_of_fence() {
+            // The fence before the root was cut inside its opening line.
+            let opened = slot.push_with(rest, sink);
+            debug_assert!(opened.is_ok(), "the rest of the opening line is legal: {opened:?}");
+        }
+        let seam = self.seam_of(&Candidate::new(Alignment::Start, Start::Requested, root, 0), 1.0);
+        self.state = State::Joined(seam, self.flow(slot));
+    }
+
+    fn seam_of(&self, candidate: &Candidate, posterior: f64) -> Seam {
+        let rests_on_anchor = matches!(candidate.alignment, Alignment::Anchor | Alignment::Restart);
+        let is_ambiguous = self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
+        Seam {
+            offset: self.cut.offset,
+            path: self.cut.path.clone(),
+            // White space that the fragment has at another place counts once.
+            overlap: candidate.overlap.min(self.cut.offset),
+            alignment: candidate.alignment,
+            ambiguous: rests_on_anchor && is_ambiguous && candidate.start != Start::Mark,
+            posterior,
+            pending: self.max_pending,
+            decided: candidate.at,
+            rivals: Vec::new(),
+            early_end: false,
+        }
+    }
+
+    /// Joins at the attempt that has won over the others.
+    pub(super) fn join<S: Sink + ?Sized>(&mut self, slot: &mut Slot, winner: usize, posterior: f64, sink: &mut S) {
+        let State::Deciding(deciding) = &mut self.state else { return };
+        self.candidates = explain::candidates_of(deciding, Some(winner));
+        let attempt = deciding.attempts.swap_remove(winner);
+        let fragment = std::mem::take(&mut deciding.fragment.text);
+        let others = deciding.attempts.iter().filter(|other| other.document() != attempt.document());
+        let rivals = others.map(|other| (other.candidate.alignment, other.candidate.overlap)).collect();
+        self.join_at(slot, &attempt, &fragment, posterior, sink);
+        if let State::Joined(seam, _) | State::Failed { seam: Some(seam), .. } = &mut self.state {
+            seam.rivals = rivals;
+        }
+    }
+
+    /// Joins at this attempt: what it takes for new goes to the document.
+    pub(super) fn join_at<S: Sink + ?Sized>(
+        &mut self,
+        slot: &mut Slot,
+        attempt: &Attempt,
+        fragment: &str,
+        posterior: f64,
+        sink: &mut S,
+    ) {
+        let seam = self.seam_of(&attempt.candidate, posterior);
+        let mut flow = self.flow(slot);
+        let begun = flow.begin(&mut Delivered { slot, sink }, &attempt.lead.rest, &attempt.lead.deferred);
+        self.state = State::Joined(Seam { decided: fragment.len(), ..seam }, flow);
+        self.stop_at(slot, begun);
+        self.deliver(slot, fragment.get(attempt.candidate.at..).unwrap_or_default(), sink);
+    }
+
+    /// Joins a fragment that brought nothing new.
+    pub(super) fn repeat(&mut self, slot: &Slot, overlap: usize) {
+        let State::Deciding(deciding) = &self.state else { return };
+        self.candidates = explain::candidates_of(deciding, None);
+        let candidate = Candidate::new(Alignment::Repeat, Start::Requested, deciding.fragment.text.len(), overlap);
+        self.state = State::Joined(self.seam_of(&candidate, 1.0), self.flow(slot));
+    }
+
+    /// Delivers text after the seam, until the root is closed.
+    pub(super) fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
+        let State::Joined(_, flow) = &mut self.state else { return };
+        let left = match self.fenced.is_root_closed() {
+            false => flow.feed_root(&mut Delivered { slot, sink }, text),
+            true => Ok(text.len()),
+        };
+        self.delivered(slot, text, left, sink);
+    }
+
+    /// Delivers what is `left` of text that has flowed: what follows the root.
+    pub(super) fn delivered<S: Sink + ?Sized>(
+        &mut self,
+        slot: &mut Slot,
+        text: &str,
+        left: Result<usize, FlowError>,
+        sink: &mut S,
+    ) {
+        match left {
+            Ok(left) => self.deliver_after_root(slot, text.get(text.len() - left..).unwrap_or_default(), sink),
+            Err(stop) => self.stop_at(slot, Err(stop)),
+        }
+    }
+
+    /// Delivers what follows a root that has ended, as far as it belongs to the answer.
+    pub(super) fn deliver_after_root<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
+        let text = self.fenced.after_root(slot.document(), text);
+        if !text.is_empty() && slot.push_with(&text, sink).is_err() {
+            // A further block has ended there.
+            self.fenced.end();
+        }
+    }
+
+    pub(super) fn stop_at(&mut self, slot: &Slot, flowed: Result<(), FlowError>) {
+        let Err(stop) = flowed else { return };
+        match stop {
+            FlowError::Syntax(error) => self.fail(SpliceError::Malformed(error)),
+            FlowError::Pending => self.fail(SpliceError::Pending(self.caps.pending)),
+            FlowError::Ellipsis => self.fail(SpliceError::EarlyEnd),
+            FlowError::Overwrites | FlowError::AfterRoot => self.fail(SpliceError::Overwrites(slot.text().len())),
+        }
+    }
+}
