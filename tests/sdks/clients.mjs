@@ -126,6 +126,30 @@ const apis = {
     return { text, arguments: made, finish };
   },
 
+  // Leaves after two events, and comes back for the rest.
+  async responses_resumed(prompt) {
+    const headers = { "x-restitch-keep": "60" };
+    const numbers = [];
+    let name;
+    for await (const event of await openai.responses.create({ model: "sim", input: prompt, stream: true }, { headers })) {
+      numbers.push(event.sequence_number);
+      if (event.type === "response.created") name = event.response.id;
+      if (numbers.length === 2) break;
+    }
+    let text = "";
+    let whole;
+    const after = { stream: true, starting_after: numbers.at(-1) };
+    for await (const event of await openai.responses.retrieve(name, after)) {
+      numbers.push(event.sequence_number);
+      if (event.type === "response.output_text.delta") text += event.delta;
+      if (["response.completed", "response.incomplete", "response.failed"].includes(event.type)) whole = event.response;
+    }
+    numbers.forEach((number, at) => assert(number === numbers[0] + at, `${number} at ${at}`));
+    const messages = whole.output.filter((item) => item.type === "message").flatMap((item) => item.content);
+    assert(messages.map((part) => part.text).join("") === text, "text in the last event");
+    return { text, arguments: [], finish: whole.incomplete_details?.reason ?? whole.status };
+  },
+
   async messages_tools(prompt) {
     const tools = [{ name: "save", input_schema: SCHEMA }];
     const stream = anthropic.messages.stream({ model: "sim", max_tokens: 999, messages: ask(prompt), tools });

@@ -126,6 +126,7 @@ const PYTHON: &[Api] = &[
 
 const JAVASCRIPT: &[Api] = &[
     ("chat_tools", Shows::Call, "tool_calls", Finish("length")),
+    ("responses_resumed", Shows::Text, "completed", Finish("max_output_tokens")),
     ("responses_tools", Shows::Call, "completed", Finish("max_output_tokens")),
     ("messages_tools", Shows::Call, "tool_use", Finish("max_tokens")),
     ("ai_chat", Shows::Call, "tool-calls", Finish("length")),
