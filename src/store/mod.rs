@@ -54,7 +54,7 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>>;
     /// Says that an answer is still being written. Fails if it has expired, was removed, or is written in another epoch.
     fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()>;
-    /// Begins to write an answer whose process has ended. `None`: a process writes it.
+    /// Begins to write an answer whose process has ended. `None`: a process writes it, or it has ended.
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>>;
     /// Removes what has expired, and keeps what is being read. Called more often than the shortest time that an answer is kept.
     fn sweep(&self) -> Pending<'_, ()>;

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!  restitch:{ID}:log     a stream. E-0: a process has begun to write as the E-th one. E-S: an event. At last: how it ended
-//!  restitch:{ID}:meta    a hash: caller, keep, request, epoch, dropped, gone. It outlives the log, so that an expired answer is known
+//!  restitch:{ID}:meta    a hash: caller, keep, request, epoch, dropped, gone, names. It outlives the log, so that an expired answer is
+//!                         known
 //!  restitch:{ID}:lease   who writes. It expires unless it is renewed
-//!  restitch:name:DIGEST  a set: the ids of the answers with this name
+//!  restitch:name:DIGEST  a set: the ids of the answers with this name. It lives as long as their hashes
 //! ```
 //! The server refuses an entry whose position is not after all others. So a process whose answer another one has taken over
 //! writes nothing more, whatever it believes of its lease: the other one has begun by writing its epoch.
@@ -27,7 +28,7 @@ use super::{
     Reading, Store, StoreError, Taken, Writing,
 };
 use crate::limits::KeepLimits;
-use scripts::{APPEND, CLOSE, DELETE, DROP, KEEP, LOOK_UP, OPEN, READ, RENEW, TAKE_OVER, TRIM};
+use scripts::{APPEND, CLOSE, DELETE, DROP, KEEP, LOOK_UP, NAME, OPEN, READ, REMEMBER, RENEW, TAKE_OVER, TRIM};
 use written::{Trim, Written};
 
 /// A store in a Redis or Valkey server.
@@ -61,7 +62,7 @@ impl Redis {
 
     /// Runs a script over the keys of an answer.
     async fn run(&self, script: &str, id: AnswerId, arguments: &[&[u8]]) -> Result<Value, StoreError> {
-        let script = Script::new(script);
+        let script = Script::new(&[REMEMBER, script].concat());
         let mut invocation = script.prepare_invoke();
         for part in ["log", "meta", "lease"] {
             invocation.key(format!("restitch:{{{id}}}:{part}"));
@@ -286,13 +287,8 @@ impl Store for Redis {
 
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
         Box::pin(async move {
-            let keep = self.written().keep(id).ok_or(StoreError::Unknown)?;
-            let (key, longest) = (Self::key_of(name), milliseconds(keep * 2 + AFTERLIFE));
-            let mut commands = redis::pipe();
-            commands.cmd("SADD").arg(&key).arg(id.to_string()).ignore();
-            commands.cmd("PEXPIRE").arg(&key).arg(longest).ignore();
-            commands.query_async::<()>(&mut self.connection.clone()).await?;
-            Ok(())
+            let (key, id_text) = (Self::key_of(name), id.to_string());
+            self.run(NAME, id, &[key.as_bytes(), id_text.as_bytes()]).await.map(drop)
         })
     }
 
@@ -406,7 +402,5 @@ const FIRST: u64 = 1;
 const POLL: Duration = Duration::from_millis(25);
 /// How often the log of an answer is read that this process writes, although it has told of no event: it may be fenced.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How long an expired answer is remembered, beside as long again as it was kept.
-const AFTERLIFE: Duration = Duration::from_secs(60);
 /// Events after which no further ones are read at once.
 const MOST_AT_ONCE: usize = 256;

@@ -1,8 +1,18 @@
 //! The steps that the server takes at once. Keys: the log, what is known of the answer, and the lease.
 
+/// Stands before each script. What is known of an answer outlives it, and so do its names: an expired answer is told from one
+/// that never was.
+pub(super) const REMEMBER: &str = "
+local function remember(keep)
+    local time = keep * 2 + 60000
+    redis.call('PEXPIRE', KEYS[2], time)
+    local names = redis.call('HGET', KEYS[2], 'names') or ''
+    for name in string.gmatch(names, '%S+') do redis.call('PEXPIRE', name, time) end
+end";
+
 pub(super) const OPEN: &str = "
 redis.call('HSET', KEYS[2], 'caller', ARGV[1], 'keep', ARGV[2], 'request', ARGV[3], 'epoch', 1)
-redis.call('PEXPIRE', KEYS[2], ARGV[2] * 2 + 60000)
+remember(ARGV[2])
 redis.call('XADD', KEYS[1], '1-0', 'f', ARGV[4])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('SET', KEYS[3], ARGV[4], 'PX', ARGV[5])
@@ -26,13 +36,21 @@ pub(super) const READ: &str = "
 local keep = redis.call('HGET', KEYS[2], 'keep')
 if not keep then return 'unknown' end
 if redis.call('PEXPIRE', KEYS[1], keep) == 0 then return 'expired' end
-redis.call('PEXPIRE', KEYS[2], keep * 2 + 60000)
+remember(keep)
 local rows = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
 return {rows, redis.call('HGET', KEYS[2], 'dropped'), redis.call('EXISTS', KEYS[3])}";
 /// Keeps an answer as reading it does. What is gone stays so.
 pub(super) const KEEP: &str = "
 local keep = redis.call('HGET', KEYS[2], 'keep')
-if keep and redis.call('PEXPIRE', KEYS[1], keep) == 1 then redis.call('PEXPIRE', KEYS[2], keep * 2 + 60000) end
+if keep and redis.call('PEXPIRE', KEYS[1], keep) == 1 then remember(keep) end
+return 'ok'";
+/// Adds an answer to those with a name.
+pub(super) const NAME: &str = "
+local meta = redis.call('HMGET', KEYS[2], 'keep', 'names')
+if not meta[1] then return 'unknown' end
+redis.call('SADD', ARGV[1], ARGV[2])
+redis.call('HSET', KEYS[2], 'names', (meta[2] or '') .. ' ' .. ARGV[1])
+remember(meta[1])
 return 'ok'";
 /// Leaves out the request, which may be large.
 pub(super) const LOOK_UP: &str = "
@@ -48,16 +66,18 @@ if ARGV[2] ~= '' and meta[2] ~= ARGV[2] then return 'fenced' end
 redis.call('DEL', KEYS[1], KEYS[3])
 redis.call('HDEL', KEYS[2], 'request')
 redis.call('HSET', KEYS[2], 'gone', ARGV[1])
-redis.call('PEXPIRE', KEYS[2], meta[1] * 2 + 60000)
+remember(meta[1])
 return 'ok'";
 pub(super) const RENEW: &str = "
 if redis.call('EXISTS', KEYS[1]) == 0 then return 'expired' end
 if redis.call('HGET', KEYS[2], 'epoch') ~= ARGV[1] then return 'fenced' end
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 return 'ok'";
-/// The lease, the epoch and the entry that fences all others off are one step.
+/// The lease, the epoch and the entry that fences all others off are one step. An answer may have ended since it was looked at.
 pub(super) const TAKE_OVER: &str = "
 if redis.call('EXISTS', KEYS[1]) == 0 then return 'expired' end
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+if last and last[2][1] == 'e' then return false end
 if not redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
 local epoch = redis.call('HINCRBY', KEYS[2], 'epoch', 1)
 redis.call('XADD', KEYS[1], epoch .. '-0', 'f', ARGV[1])

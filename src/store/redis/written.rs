@@ -144,11 +144,6 @@ impl Written {
         self.readers.keys().copied().collect()
     }
 
-    /// Returns how long an answer is kept after it was read.
-    pub(super) fn keep(&self, id: AnswerId) -> Option<Duration> {
-        self.answers.get(&id).map(|answer| answer.keep)
-    }
-
     /// Notes that an answer was read, which keeps it.
     pub(super) fn touch(&mut self, id: AnswerId) {
         if let Some(Answer { keep, phase: Phase::Ended { until }, .. }) = self.answers.get_mut(&id) {

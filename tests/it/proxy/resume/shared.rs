@@ -1,5 +1,6 @@
 //! Answers that two proxies keep together, in a Redis server.
 
+mod life;
 mod taken;
 
 use std::io::{self, Write};
