@@ -13,6 +13,8 @@ use crate::store::{AnswerId, Entry, OF_ALL, OF_ANSWER, Opening, Position, Reader
 pub(super) struct Written {
     limits: KeepLimits,
     answers: HashMap<AnswerId, Answer>,
+    /// What all answers cost.
+    cost: usize,
     /// The answers that clients read in this process, whoever has written them.
     readers: HashMap<AnswerId, Readers>,
 }
@@ -45,6 +47,13 @@ struct Running {
     changed: watch::Sender<()>,
 }
 
+impl Answer {
+    /// Returns what it costs.
+    fn cost(&self) -> usize {
+        OVERHEAD + self.bytes
+    }
+}
+
 /// The first events of an answer are to be dropped.
 pub(super) struct Trim {
     /// The first one that stays.
@@ -55,7 +64,7 @@ pub(super) struct Trim {
 
 impl Written {
     pub(super) fn new(limits: KeepLimits) -> Self {
-        Self { limits, answers: HashMap::new(), readers: HashMap::new() }
+        Self { limits, answers: HashMap::new(), cost: 0, readers: HashMap::new() }
     }
 
     /// Makes room for a further answer. Returns the ended ones that are to be dropped for it.
@@ -77,6 +86,9 @@ impl Written {
             dropped: Position::START,
             changed: watch::Sender::new(()),
         });
+        // The same process may have written it in an earlier epoch.
+        self.forget(id);
+        self.cost += OVERHEAD + request;
         self.answers.insert(id, Answer { epoch, keep, bytes: request, phase });
     }
 
@@ -97,6 +109,7 @@ impl Written {
         for entry in entries {
             running.sizes.push_back((entry.at, entry.bytes.len()));
             *bytes += entry.bytes.len();
+            self.cost += entry.bytes.len();
         }
     }
 
@@ -111,6 +124,7 @@ impl Written {
             && let Some((at, size)) = running.sizes.pop_front()
         {
             *bytes -= size;
+            self.cost -= size;
             running.dropped = at;
             dropped = Some(at);
         }
@@ -156,6 +170,7 @@ impl Written {
         let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.epoch == epoch) else { return };
         if let Phase::Running(Running { request, .. }) = answer.phase {
             answer.bytes -= request;
+            self.cost -= request;
             answer.phase = Phase::Ended { until: Instant::now() + answer.keep };
         }
     }
@@ -164,13 +179,15 @@ impl Written {
     pub(super) fn stop_writing(&mut self, id: AnswerId, epoch: u64) {
         let is_running = |answer: &Answer| answer.epoch == epoch && matches!(answer.phase, Phase::Running(_));
         if self.answers.get(&id).is_some_and(is_running) {
-            self.answers.remove(&id);
+            self.forget(id);
         }
     }
 
     /// Forgets an answer that is no longer on the server.
     pub(super) fn forget(&mut self, id: AnswerId) {
-        self.answers.remove(&id);
+        if let Some(answer) = self.answers.remove(&id) {
+            self.cost -= answer.cost();
+        }
     }
 
     fn forget_expired(&mut self) {
@@ -183,27 +200,28 @@ impl Written {
                 *until = now + answer.keep;
             }
         }
-        self.answers.retain(|_, answer| !matches!(answer.phase, Phase::Ended { until } if until <= now));
+        self.answers.retain(|_, answer| {
+            let is_expired = matches!(answer.phase, Phase::Ended { until } if until <= now);
+            self.cost -= if is_expired { answer.cost() } else { 0 };
+            !is_expired
+        });
     }
 
     /// Forgets ended answers that nobody reads here until there is room for more bytes: first the one that would expire first.
     /// Returns them; the server is to drop them. Forgets none if all of them would not do.
     fn make_room(&mut self, bytes: usize) -> Result<Vec<AnswerId>, StoreError> {
         let most = self.limits.max_kept_bytes;
-        let cost = |answer: &Answer| OVERHEAD + answer.bytes;
-        let mut all: usize = self.answers.values().map(cost).sum();
-        if all + bytes <= most {
+        if self.cost + bytes <= most {
             return Ok(Vec::new());
         }
         self.forget_expired();
         let ended = self.answers.iter().filter_map(|(id, answer)| match answer.phase {
-            Phase::Ended { until } if !self.readers.contains_key(id) => Some((until, *id, cost(answer))),
+            Phase::Ended { until } if !self.readers.contains_key(id) => Some((until, *id, answer.cost())),
             Phase::Ended { .. } | Phase::Running(_) => None,
         });
         let mut ended: Vec<_> = ended.collect();
         ended.sort_unstable_by_key(|(until, ..)| *until);
-        all = self.answers.values().map(cost).sum();
-        let mut dropped = Vec::new();
+        let (mut all, mut dropped) = (self.cost, Vec::new());
         for (_, id, cost) in ended {
             if all + bytes <= most {
                 break;
@@ -214,7 +232,7 @@ impl Written {
         if all + bytes > most {
             return Err(StoreError::Full(OF_ALL));
         }
-        dropped.iter().for_each(|id| drop(self.answers.remove(id)));
+        dropped.iter().for_each(|id| self.forget(*id));
         Ok(dropped)
     }
 }
@@ -269,6 +287,7 @@ mod tests {
         tokio::time::advance(KEEP).await;
         assert_eq!(written.make_room_for(&opening(200)), Ok(vec![]));
         assert!(written.answers.is_empty());
+        assert_eq!(written.cost, 0);
     }
 
     #[test]
@@ -282,6 +301,7 @@ mod tests {
             written.tell(id(1));
             assert_eq!(written.dropped(id(1)), dropped);
         }
+        assert_eq!(written.cost, OVERHEAD + 200);
         assert_eq!(written.reserve(id(1), &entry(1, 1000)), Err(StoreError::Full(OF_ALL)));
         assert_eq!(written.dropped(id(1)), at(2));
     }
@@ -298,5 +318,6 @@ mod tests {
         assert_eq!(written.reserve(id(1), &entry(2, 1)), Ok(vec![]));
         written.stop_writing(id(1), 2);
         assert_eq!(written.reserve(id(1), &entry(2, 1)), Err(StoreError::Unknown));
+        assert_eq!(written.cost, 0);
     }
 }
