@@ -115,8 +115,8 @@ pub struct ContinuationLimits {
     pub max_extra_tokens: u32,
     /// Tokens of all calls after the first one together, as a share of the first one's: behind them no further call is made,
     /// and a call for the rest is ended whose text is longer than what is left. 0.5 is one half. A call whose tokens the
-    /// provider does not tell counts by its text, a token for four bytes; one that breaks off counts at least that. Default:
-    /// no such limit.
+    /// provider does not tell counts by its text, a token for four bytes; one that breaks off counts at least that, and is not
+    /// the first one if it has brought no text. Default: no such limit.
     pub max_extra_share: Option<f64>,
     /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.
     /// Default: none.

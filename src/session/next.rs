@@ -65,7 +65,8 @@ impl Session {
             Some(told) if is_told => told,
             told => estimate.max(told.unwrap_or_default()),
         };
-        let is_measure = is_finished || bytes > 0 || self.call.has_reasoning;
+        // What was told of a call that broke off before its text is not what its reasoning cost.
+        let is_measure = is_finished || bytes > 0;
         match self.spent.first {
             0 if is_measure => (self.spent.first, self.spent.first_bytes) = (tokens, bytes),
             0 => {}

@@ -258,6 +258,45 @@ async fn the_first_event_of_messages_is_no_measure() {
     assert!(further.contains("\"max_tokens\":40,"), "{further}");
 }
 
+/// The same before any text: what the reasoning cost is not known.
+#[tokio::test]
+async fn a_call_that_breaks_off_in_its_reasoning_is_no_measure() {
+    let event = |data: serde_json::Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
+    let start = || {
+        let message = serde_json::json!({"id": "a", "type": "message", "role": "assistant", "model": "m",
+            "content": [], "stop_reason": null, "usage": {"input_tokens": 9, "output_tokens": 1}});
+        event(serde_json::json!({"type": "message_start", "message": message}))
+    };
+    let block = |block: serde_json::Value, delta: serde_json::Value| {
+        event(serde_json::json!({"type": "content_block_start", "index": 0, "content_block": block}))
+            + &event(serde_json::json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+    };
+    let reasoning = block(
+        serde_json::json!({"type": "thinking", "thinking": ""}),
+        serde_json::json!({"type": "thinking_delta", "thinking": "Let me see."}),
+    );
+    let text = |text: &str, tokens: u32| {
+        let stop = serde_json::json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"},
+            "usage": {"output_tokens": tokens}});
+        let text = serde_json::json!({"type": "text_delta", "text": text});
+        let block = block(serde_json::json!({"type": "text", "text": ""}), text);
+        let ends = event(serde_json::json!({"type": "content_block_stop", "index": 0}))
+            + &event(stop)
+            + &event(serde_json::json!({"type": "message_stop"}));
+        stream(&(start() + &block + &ends))
+    };
+    let broken = stream(&(start() + &reasoning));
+    let base = Raw::new(vec![broken, text("[1, 2", 40), text("[1, 2, 3]", 3)]).await;
+    let proxy = routed(&base, &[], "[[route]]\nmax_extra_share = 1\n").await;
+    let ask = ASK.replace("\"m\",", "\"m\",\"max_tokens\":60,");
+    let answer = exchange(proxy.addr(), &request("/v1/messages", "", &ask)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    for (number, most) in [60, 60, 40].into_iter().enumerate() {
+        let request = base.request(number);
+        assert!(request.contains(&format!("\"max_tokens\":{most},")), "{number}, {most}: {request}");
+    }
+}
+
 #[tokio::test]
 async fn a_route_says_how_the_rest_is_asked_for() {
     for (model, way, is_prefill) in [
