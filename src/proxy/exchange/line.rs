@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::{Exchange, Facts};
-use crate::proxy::answers;
+use crate::proxy::answers::{self, Stopped};
 use crate::proxy::measured::{AnswerEnd, LEFT};
 use crate::session::Outcome;
 
@@ -88,6 +88,11 @@ impl KeptLine {
     /// Returns the span of the request.
     pub(in crate::proxy) fn span(&self) -> &Span {
         &self.0.exchange.span
+    }
+
+    /// Returns what is ready when the operator ends the answer.
+    pub(in crate::proxy) fn stopped(&self) -> Stopped {
+        self.0.exchange.stopped()
     }
 
     /// Notes bytes of the answer.

@@ -18,6 +18,8 @@ pub(super) struct Live {
     state: Mutex<State>,
     /// Told of each change.
     changed: watch::Sender<()>,
+    /// Whether the answer is to end now.
+    is_stopped: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -72,20 +74,23 @@ impl Live {
         self.change(|state| state.place = Place::Moving(limit));
     }
 
-    /// Takes what the store had, after [`begin`](Self::begin). Readers that lack what it had dropped are told so. Waits as
-    /// [`push`](Self::push) does.
-    pub(super) async fn take(&self, GivenUp { dropped, entries }: GivenUp) -> Result<(), LeftError> {
+    /// Takes what the store had, after [`begin`](Self::begin). Readers that lack what it had dropped are told so.
+    pub(super) fn take(&self, GivenUp { dropped, entries }: GivenUp) {
         self.change(|state| {
             if let Place::Moving(limit) = state.place {
                 state.place = Place::Here(Window::new(limit, dropped));
             }
+            state.add(entries);
         });
-        self.push(entries).await
     }
 
-    /// Adds events for the readers. Waits as long as the slowest of them lacks too many.
-    pub(super) async fn push(&self, entries: Vec<Entry>) -> Result<(), LeftError> {
+    /// Adds events for the readers.
+    pub(super) fn push(&self, entries: Vec<Entry>) {
         self.change(|state| state.add(entries));
+    }
+
+    /// Waits as long as the slowest reader lacks too many events.
+    pub(super) async fn room(&self) -> Result<(), LeftError> {
         let mut changed = self.changed.subscribe();
         loop {
             let (has_readers, bytes) = {
@@ -106,6 +111,17 @@ impl Live {
         while !self.state().readers.is_empty() {
             drop(changed.changed().await);
         }
+    }
+
+    /// Tells the writer to end the answer as it is.
+    pub(super) fn stop(&self) {
+        self.is_stopped.send_replace(true);
+    }
+
+    /// Is ready when the writer is to end.
+    pub(super) async fn stopped(&self) {
+        // The sender is here, so this does not fail.
+        drop(self.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await);
     }
 
     /// Ends the answer for those who read it here. The first end counts.
@@ -266,19 +282,21 @@ mod tests {
         assert!(fast.is_live());
         assert_eq!(slow.read_after(Position::START, SECOND).await, Ok(Batch::default()), "it is not here yet");
         let given_up = GivenUp { dropped: Position::START, entries: entries(1..=2, 10) };
-        assert_eq!(live.take(given_up).await, Ok(()));
+        live.take(given_up);
+        assert_eq!(live.room().await, Ok(()));
         assert_eq!(fast.read_after(Position { epoch: 1, seq: 2 }, SECOND).await, Ok(Batch::default()));
-        let pushed = live.push(entries(3..=3, MOST_UNREAD));
-        tokio::pin!(pushed);
-        assert!(tokio::time::timeout(SECOND, &mut pushed).await.is_err(), "the slow one lacks too much");
+        live.push(entries(3..=3, MOST_UNREAD));
+        let room = live.room();
+        tokio::pin!(room);
+        assert!(tokio::time::timeout(SECOND, &mut room).await.is_err(), "the slow one lacks too much");
         let batch = fast.read_after(Position { epoch: 1, seq: 2 }, SECOND).await.unwrap();
         assert_eq!(batch.entries, entries(3..=3, MOST_UNREAD));
         fast.note(last(&batch));
-        assert!(tokio::time::timeout(SECOND, &mut pushed).await.is_err());
+        assert!(tokio::time::timeout(SECOND, &mut room).await.is_err());
         let batch = slow.read_after(Position::START, SECOND).await.unwrap();
         assert_eq!(batch.entries.len(), 3);
         slow.note(last(&batch));
-        assert_eq!(pushed.await, Ok(()));
+        assert_eq!(room.await, Ok(()));
         live.close(End::Whole);
         live.close(End::Broken);
         assert_eq!(slow.read_after(last(&batch), SECOND).await.unwrap().end, Some(End::Whole));
@@ -296,8 +314,8 @@ mod tests {
             let (ready, late) = (live.reader(at(4)), live.reader(at(1)));
             live.begin("max_kept_bytes");
             let is_empty = kept.is_empty();
-            assert_eq!(live.take(GivenUp { dropped: at(4), entries: kept }).await, Ok(()));
-            assert_eq!(live.push(entries(7..=7, 10)).await, Ok(()));
+            live.take(GivenUp { dropped: at(4), entries: kept });
+            live.push(entries(7..=7, 10));
             let lacks = Err(StoreError::Dropped("max_kept_bytes"));
             assert_eq!(late.read_after(at(1), SECOND).await, lacks);
             assert_eq!(late.read_after(at(3), SECOND).await, lacks);
@@ -324,6 +342,6 @@ mod tests {
         assert!(tokio::time::timeout(SECOND, live.left()).await.is_err());
         drop(reader);
         live.left().await;
-        assert_eq!(live.push(entries(1..=1, 1)).await, Err(LeftError));
+        assert_eq!(live.room().await, Err(LeftError));
     }
 }

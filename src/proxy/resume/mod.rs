@@ -26,7 +26,6 @@ use bytes::Bytes;
 use futures_core::Stream;
 use http::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::Instrument;
 
@@ -66,7 +65,6 @@ pub(super) struct Answers {
 /// An answer that this process writes.
 struct Running {
     epoch: u64,
-    task: AbortHandle,
     live: Arc<Live>,
 }
 
@@ -104,7 +102,7 @@ impl Answers {
     /// Ends all answers that this process writes.
     pub(super) fn stop(&self) {
         for running in self.running().values() {
-            running.task.abort();
+            running.live.stop();
         }
     }
 
@@ -163,10 +161,9 @@ impl Answers {
         S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
     {
         let (id, epoch, live, span) = (pump.id(), pump.epoch(), Arc::clone(pump.live()), pump.span().clone());
-        // The lock is held until the task is in the map, so that the task's end finds it there.
-        let mut running = self.running();
-        let task = tokio::spawn(pump.run(stream).instrument(span)).abort_handle();
-        running.insert(id, Running { epoch, task, live });
+        // The task's end takes it out again. Where the runtime has ended, that is before `spawn` returns.
+        self.running().insert(id, Running { epoch, live });
+        tokio::spawn(pump.run(stream).instrument(span));
     }
 
     /// A panic elsewhere leaves the map valid, since each change to it is one call.
@@ -342,3 +339,55 @@ pub(super) const KEEP: HeaderName = HeaderName::from_static("x-restitch-keep");
 pub(super) const STREAM: HeaderName = HeaderName::from_static("x-restitch-stream");
 /// How often expired answers are removed, and those that are being read kept. The shortest time that is granted is a second.
 const SWEEP: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Poll};
+    use std::thread;
+
+    use http::Request;
+    use tokio::runtime;
+
+    use super::*;
+    use crate::proxy::shared::Shared;
+
+    /// A stream that never brings anything.
+    struct Silence;
+
+    impl Stream for Silence {
+        type Item = Result<Bytes, CallError>;
+
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Pending
+        }
+    }
+
+    /// A runtime that has ended drops what it is given to run at once.
+    #[test]
+    fn an_answer_that_begins_when_its_runtime_has_ended_is_stopped() {
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let store: Arc<dyn Store> = Arc::new(Memory::new(KeepLimits::default()));
+            let (max_keep_time, keep, id) = (Duration::from_secs(60), Duration::ZERO, AnswerId([1; 16]));
+            let opening = Opening { caller: [1; 32], keep: max_keep_time, request: Bytes::new() };
+            let writing = runtime.block_on(store.open(id, opening)).unwrap();
+            let handle = runtime.handle().clone();
+            drop(runtime);
+            let _entered = handle.enter();
+            let answers = Arc::new(Answers { store, max_keep_time, keep, running: Mutex::default(), metrics: None });
+            let writer = Writer { answers: Arc::clone(&answers), id, _writing: writing, live: Arc::default() };
+            let limits = Limits::default();
+            let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));
+            let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, KeptLine::new(exchange), &limits);
+            answers.spawn(pump, Silence);
+            done.send(answers.running().len()).unwrap();
+        });
+        assert_eq!(is_done.recv_timeout(HANGS), Ok(0));
+    }
+
+    /// Longer than anything here takes.
+    const HANGS: Duration = Duration::from_secs(30);
+}

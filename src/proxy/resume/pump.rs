@@ -110,7 +110,12 @@ impl Pump {
     where
         S: Stream<Item = Result<Bytes, CallError>> + Unpin,
     {
-        match self.write(&mut stream).await {
+        let live = Arc::clone(&self.writer.live);
+        let written = tokio::select! {
+            written = self.write(&mut stream) => written,
+            () = live.stopped() => return,
+        };
+        match written {
             Ok(()) => {}
             Err(Stopped::Store(StoreError::Unknown | StoreError::Expired)) => {
                 tracing::info!("a kept answer was stopped: nobody has read it for too long");
@@ -139,6 +144,13 @@ impl Pump {
             };
             let (events, end) = self.events_of(next);
             place = self.append(events, place).await?;
+            if place == Place::Live {
+                // An answer that the operator has stopped ends at once, whatever its readers lack.
+                tokio::select! {
+                    has_room = live.room() => has_room?,
+                    () = self.line.stopped() => {}
+                }
+            }
             if let Some(end) = end {
                 break end;
             }
@@ -230,12 +242,12 @@ impl Pump {
                 Err(StoreError::Full(limit)) => {
                     tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
                     live.begin(limit);
-                    live.take(store.give_up(id, before, limit).await?).await?;
+                    live.take(store.give_up(id, before, limit).await?);
                 }
                 appended => return Ok(appended.map(|()| Place::Store)?),
             }
         }
-        live.push(entries).await?;
+        live.push(entries);
         Ok(Place::Live)
     }
 

@@ -89,15 +89,15 @@ impl Asked {
             Some(id) => (id, self.answers.find(id, &self.credential).await?),
             None => return Err(self.answers.refuse("unknown", UNKNOWN)),
         };
+        if self.method == Method::DELETE {
+            self.answers.delete(id, &found).await?;
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(response);
+        }
         let log = found.log.map_err(|gone| self.answers.refused(&gone.into()))?;
         match self.method {
             Method::HEAD => Ok(described(id, &found, log)),
-            Method::DELETE => {
-                self.answers.delete(id).await?;
-                let mut response = Response::new(Body::empty());
-                *response.status_mut() = StatusCode::NO_CONTENT;
-                Ok(response)
-            }
             _ => self.answers.rest(id, &found, (position(self.last.as_deref())?, None), &self.heir).await,
         }
     }
@@ -245,15 +245,24 @@ impl Answers {
     }
 
     /// Stops an answer and removes it.
-    async fn delete(&self, id: AnswerId) -> Result<(), Refusal> {
-        let is_running = self.running().get(&id).map(|running| running.task.abort()).is_some();
-        match self.store.delete(id).await {
-            // Its task has ended and removed it: an answer without events is not kept.
-            Err(StoreError::Unknown) if is_running => {}
-            deleted => deleted.map_err(|error| self.refused(&error))?,
+    async fn delete(&self, id: AnswerId, found: &Found) -> Result<(), Refusal> {
+        let is_running = self.running().get(&id).map(|running| running.live.stop()).is_some();
+        match (found.log, is_running) {
+            // Those who are reading an answer that is no longer kept lose the connection.
+            (Err(_), true) => {}
+            (Err(gone), false) => return Err(self.refused(&gone.into())),
+            (Ok(_), _) => self.remove(id, is_running).await?,
         }
         tracing::info!("a kept answer was deleted");
         Ok(())
+    }
+
+    async fn remove(&self, id: AnswerId, is_running: bool) -> Result<(), Refusal> {
+        match self.store.delete(id).await {
+            // Its task has ended and removed it: an answer without events is not kept.
+            Err(StoreError::Unknown) if is_running => Ok(()),
+            deleted => deleted.map_err(|error| self.refused(&error)),
+        }
     }
 
     fn refuse(&self, outcome: &'static str, refusal: Refusal) -> Refusal {

@@ -1,6 +1,6 @@
-//! Clients that are behind their answer: it is kept as long as they are connected.
+//! Clients that are behind their answer: it is kept as long as they are connected, and can be stopped.
 
-use super::super::page::LOOPBACK;
+use super::super::page::{LOOPBACK, stop, wait_for as wait_for_answer};
 use super::super::raw::*;
 use super::*;
 
@@ -78,6 +78,44 @@ pub(super) async fn does_not_expire(store: &str) {
         while status(&exchange(proxy.addr(), &about("HEAD", &id, "")).await) != "410 Gone" {
             sleep(Duration::from_millis(50)).await;
         }
+        proxy.shutdown().await;
+    }
+}
+
+/// The store has no room for the answer, and its only reader takes nothing.
+#[tokio::test]
+async fn an_answer_that_waits_for_its_reader_is_stopped_at_once() {
+    is_stopped_at_once("").await;
+}
+
+pub(super) async fn is_stopped_at_once(store: &str) {
+    for is_deleted in [true, false] {
+        let mut limits = keeping();
+        limits.keep.max_kept_bytes = 1000;
+        let raw = Raw::new(vec![stream(&large().concat())]).await;
+        let proxy = raw.unbound(limits).store(store).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+        let mut client = connect_narrow(proxy.addr()).await;
+        client.write_all(with(&ask_kept(), "x-request-id: mine").as_bytes()).await.unwrap();
+        let seen = read_until(&mut client, "\r\n\r\n").await;
+        let id = header(&seen, "x-restitch-stream");
+        while status(&exchange(proxy.addr(), &about("HEAD", id, "")).await) != "410 Gone" {
+            sleep(Duration::from_millis(20)).await;
+        }
+        if is_deleted {
+            let other = about("DELETE", id, "").replace("sk-1", "sk-2");
+            assert_eq!(status(&exchange(proxy.addr(), &other).await), "404 Not Found");
+            assert_eq!(status(&exchange(proxy.addr(), &about("DELETE", id, "")).await), "204 No Content");
+        } else {
+            // Nothing more comes from the upstream until the reader takes something.
+            raw.wait(|state| state.written > 0).await;
+            sleep(Duration::from_millis(300)).await;
+            assert!(stop(&proxy, "mine").await.starts_with("HTTP/1.1 202"));
+        }
+        raw.wait(|state| state.left == 1).await;
+        wait_for_answer(&proxy, |answer| answer["phase"] == "ended").await;
+        let rest = read_to_end(&mut client).await;
+        assert!(!is_deleted || !rest.ends_with("0\r\n\r\n"), "a deleted answer is not whole");
+        assert_eq!(status(&exchange(proxy.addr(), &about("DELETE", id, "")).await), "410 Gone");
         proxy.shutdown().await;
     }
 }
