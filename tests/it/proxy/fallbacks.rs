@@ -143,7 +143,7 @@ async fn a_short_wait_is_waited_for() {
 }
 
 /// A stream of Messages.
-fn messages(text: &str, stop: &str) -> Vec<Piece> {
+pub(super) fn messages(text: &str, stop: &str) -> Vec<Piece> {
     let event = |name: &str, data: serde_json::Value| format!("event: {name}\ndata: {data}\n\n");
     let body = [
         event(

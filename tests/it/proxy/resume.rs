@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::internal::proxy::Server;
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -431,6 +432,34 @@ async fn a_response_is_retrieved_by_its_own_id() {
         assert!(response.contains("theirs"), "{response}");
     }
     setup.proxy.shutdown().await;
+}
+
+/// A provider that numbers its responses anew after a restart.
+#[tokio::test]
+async fn a_response_id_that_several_answers_have_finds_none_of_them() {
+    let event = |number: u64, status: &str| {
+        let kind = if status == "completed" { "response.completed" } else { "response.created" };
+        let response = json!({"id": "resp_1", "object": "response", "status": status, "model": "m", "output": []});
+        let data = json!({"type": kind, "sequence_number": number, "response": response});
+        format!("event: {kind}\ndata: {data}\n\n")
+    };
+    let raw = Raw::new(vec![stream(&(event(0, "in_progress") + &event(1, "completed"))); 2]).await;
+    let proxy = raw.proxy(keeping()).await;
+    let ask = post(r#"{"model":"m","stream":true,"input":"x"}"#).replace("/v1/chat/completions", "/v1/responses");
+    let ask = with(&ask, "x-restitch-keep: 30\r\nauthorization: Bearer sk-1");
+    let get = "GET /v1/responses/resp_1?stream=true HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
+    let get = with(get, "authorization: Bearer sk-1");
+    let first = exchange(proxy.addr(), &ask).await;
+    assert_eq!(body_of(&exchange(proxy.addr(), &get).await), body_of(&first));
+    let second = exchange(proxy.addr(), &ask).await;
+    let response = exchange(proxy.addr(), &get).await;
+    assert_eq!(status(&response), "409 Conflict");
+    assert!(response.contains("several_streams"), "{response}");
+    let delete = about("DELETE", header(&first, "x-restitch-stream"), "");
+    assert_eq!(status(&exchange(proxy.addr(), &delete).await), "204 No Content");
+    assert_eq!(body_of(&exchange(proxy.addr(), &get).await), body_of(&second));
+    assert_eq!(raw.state.borrow().requests, 2);
+    proxy.shutdown().await;
 }
 
 #[tokio::test]

@@ -3,11 +3,13 @@
 use restitch::internal::proxy::Proxy;
 use serde_json::json;
 
+use super::super::super::fallbacks::messages;
 use super::super::super::page::{LOOPBACK, wait_for};
 use super::super::super::raw::*;
 use super::super::super::routes::with_routes;
 use super::super::{room, slow};
 use super::*;
+use crate::support::event_data;
 
 /// Counts the process that writes an answer as dead, and lets the client come back to another one.
 async fn come_back(redis: &Redis, to: &Server, id: &str, last: &str) -> String {
@@ -81,6 +83,46 @@ async fn an_answer_that_was_taken_over_stays_on_its_route() {
     }
 }
 
+/// Returns the text of an answer.
+fn text(body: &str) -> String {
+    let chunks = event_data(body.as_bytes());
+    chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
+}
+
+/// Whoever goes on with an answer asks the route's own upstream first, as for any rest, and then its fallbacks.
+#[tokio::test]
+async fn an_answer_that_was_taken_over_has_the_fallbacks_of_its_route() {
+    let Some(redis) = Redis::start().await else { return };
+    let refused = || vec![send("HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")];
+    let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    let held = || vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold];
+    let own = "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\", key_variable = \"K\" }]\n";
+    let foreign = own.replace("\"K\"", "\"K\", wire = \"anthropic\"");
+    for (case, routes, of_base, of_other) in [
+        ("a fallback has begun, and goes on", own, vec![refused(), refused()], vec![held(), rest()]),
+        ("a fallback has begun, and the upstream is back", own, vec![refused(), rest()], vec![held()]),
+        ("a fallback goes on", own, vec![held(), refused()], vec![rest()]),
+        ("one of another API does", &foreign, vec![held(), refused()], vec![messages("[1, 2, 3]", "end_turn")]),
+        ("none does", own, vec![held(), refused()], vec![refused()]),
+    ] {
+        let calls = [of_base.len(), of_other.len()];
+        let (base, other) = (Raw::new(of_base).await, Raw::new(of_other).await);
+        let a = bind(with_routes(base.unbound(keeping()), &[&other], routes), &redis).await;
+        let b = bind(with_routes(base.unbound(keeping()), &[&other], routes), &redis).await;
+        let mut client = connect(a.addr()).await;
+        client.write_all(ask_kept().as_bytes()).await.unwrap();
+        let seen = read_until(&mut client, "[1, 2").await;
+        let (body, is_whole) = body_of(&come_back(&redis, &b, header(&seen, "x-restitch-stream"), "").await);
+        if case == "none does" {
+            assert!(!is_whole && text(&body) == "[1, 2", "{case}: {body}");
+            continue;
+        }
+        assert!(is_whole && body.contains("[DONE]") && body.contains("id: 2-1\n"), "{case}: {body}");
+        assert_eq!(text(&body), "[1, 2, 3]", "{case}: {body}");
+        assert_eq!([&base, &other].map(|raw| raw.state.borrow().requests), calls, "{case}");
+    }
+}
+
 /// The position of the last event may be one that the provider does not know.
 #[tokio::test]
 async fn an_answer_that_was_taken_over_is_asked_for_again_and_not_attached_to() {
@@ -131,6 +173,7 @@ async fn an_answer_stays_on_the_server_while_its_client_is_behind() {
     let Some(redis) = Redis::start().await else { return };
     slow::makes_no_room(&redis.url()).await;
     slow::does_not_expire(&redis.url()).await;
+    slow::is_stopped_at_once(&redis.url()).await;
 }
 
 #[tokio::test]
