@@ -2,6 +2,7 @@
 //! or an answer in it ends the run.
 
 use std::fmt::{Debug, Write as _};
+use std::io::{self, Write as _};
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -44,7 +45,8 @@ impl Watch {
         SEARCHED.fetch_add(1, Ordering::Relaxed);
         if let Some(canary) = found(&logged.0) {
             // A panic would end a task of the proxy, and perhaps no test.
-            eprintln!("`{canary}` was logged: {}", logged.0);
+            // Standard error is not captured, and what is captured is lost here.
+            let _ = writeln!(io::stderr(), "`{canary}` was logged: {}", logged.0);
             std::process::abort();
         }
     }
