@@ -100,8 +100,8 @@ enum State {
 
 impl Splice {
     /// Creates a splice at the end of the slot's text. Takes O(depth) and a search for the anchor. A fragment that does not
-    /// begin as the request asks costs one pass over the [end](crate::ParserLimits::overlap_window) of the delivered text,
-    /// at its first character that shows it.
+    /// begin as the request asks costs one pass over the last 16 KiB of the delivered text, at its first character that
+    /// shows it.
     pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
         let request = request.into();
         let text = slot.document().text();

@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use super::cursor::{CutToken, RECURS, value_start};
 use super::flow::is_space;
-use super::predictor::{Costs, History, Predictor};
+use super::predictor::{Costs, ENOUGH, History, Predictor};
 use super::prior::{self, Start};
 use super::seam::{Expect, SpliceRequest};
 use super::series::{self, Series};
@@ -48,13 +48,15 @@ struct CutElement {
 }
 
 impl Place {
-    /// Reads the last `window` bytes of the delivered text.
+    /// Counts the end of the delivered text, at most its last `window` bytes.
     pub(super) fn new(slot: &Slot, request: &SpliceRequest, window: usize) -> Self {
         let text = slot.text();
         let tail = text.trim_end_matches(is_space).len();
         let machine = slot.document().machine();
         let root = slot.document().root_start().unwrap_or(tail);
-        let from = (root.max(tail.saturating_sub(window))..tail).find(|&at| text.is_char_boundary(at)).unwrap_or(tail);
+        let from = (root.max(tail.saturating_sub(window.min(ENOUGH)))..tail)
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(tail);
         let token = CutToken::of(slot);
         let frames = slot.frames();
         let is_array = |depth: &usize| frames.get(*depth).is_some_and(|frame| frame.kind == Kind::Array);

@@ -207,8 +207,9 @@ impl Predictor {
     }
 }
 
-/// The bytes at the start of a fragment whose costs are counted: later bytes never decide.
-const ENOUGH: usize = 16 << 10;
+/// The bytes at the end of the delivered text that are counted, and those at the start of a fragment whose costs are summed:
+/// more of either never decided better (docs/performance.md).
+pub(super) const ENOUGH: usize = 16 << 10;
 
 /// What the bytes of a fragment cost, one after the other, from one history on.
 #[derive(Clone, Debug, Default)]
