@@ -44,10 +44,13 @@ pub(super) const KEEP: &str = "
 local keep = redis.call('HGET', KEYS[2], 'keep')
 if keep and redis.call('PEXPIRE', KEYS[1], keep) == 1 then remember(keep) end
 return 'ok'";
-/// Adds an answer to those with a name.
+/// Adds an answer to those with a name, and takes out those of which nothing is known any more.
 pub(super) const NAME: &str = "
 local meta = redis.call('HMGET', KEYS[2], 'keep', 'names')
 if not meta[1] then return 'unknown' end
+for _, id in ipairs(redis.call('SMEMBERS', ARGV[1])) do
+    if redis.call('EXISTS', 'restitch:{' .. id .. '}:meta') == 0 then redis.call('SREM', ARGV[1], id) end
+end
 redis.call('SADD', ARGV[1], ARGV[2])
 redis.call('HSET', KEYS[2], 'names', (meta[2] or '') .. ' ' .. ARGV[1])
 remember(meta[1])

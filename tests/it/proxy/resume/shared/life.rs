@@ -32,6 +32,23 @@ async fn the_names_of_an_answer_live_as_long_as_what_is_known_of_it() {
     assert_eq!(status(&exchange(proxy.addr(), &again).await), "410 Gone");
 }
 
+/// A request may be repeated for ever.
+#[tokio::test]
+async fn a_name_has_no_answers_of_which_nothing_is_known() {
+    let Some(redis) = Redis::start().await else { return };
+    let raw = Raw::new(vec![stream(&five().concat()); 3]).await;
+    let proxy = proxy(&raw, &redis, keeping()).await;
+    for _ in 0..3 {
+        let response = exchange(proxy.addr(), &ask_kept()).await;
+        let named = redis.say("KEYS restitch:name:*").await;
+        let name = named.lines().find(|line| line.starts_with("restitch:name:")).unwrap();
+        assert_eq!(redis.say(&format!("SCARD {name}")).await, ":1\r\n");
+        // As if it had expired long ago.
+        let id = header(&response, "x-restitch-stream");
+        redis.say(&format!("DEL restitch:{{{id}}}:log restitch:{{{id}}}:meta")).await;
+    }
+}
+
 /// A way to the server on which the first command with a text waits until it is let through.
 struct Slow {
     path: PathBuf,
