@@ -58,40 +58,36 @@ mod tests {
     #[test]
     fn a_slot_that_was_set_back_is_as_if_nothing_had_followed() {
         let limits = Limits::default();
-        let mut whole = Slot::new(&limits);
-        let text = format!("Sure:\n{TEXT}");
-        let text = text.as_str();
-        whole.push(text).unwrap();
-        let begin = text.find('{').unwrap();
-        for cut in begin + 1..text.len() {
-            let mut slot = Slot::new(&limits);
-            slot.push(&text[..cut]).unwrap();
-            let checkpoint = slot.document().checkpoint();
-            let Some(path) = slot.rewind() else {
-                // After prose a bracket alone is not a root yet.
-                assert_eq!(slot.document().root_start(), None, "{cut}");
-                continue;
-            };
-            check_is_fresh(&slot, &limits, cut);
-            let cut_path = {
-                let mut again = Slot::new(&limits);
-                again.push(&text[..cut]).unwrap();
-                again.document().cut().path
-            };
-            assert!(
-                cut_path.starts_with(&path) && path.rsplit('/').next().is_some_and(|step| step.len() < 2),
-                "{path}"
-            );
-            let kept = slot.text().len();
-            assert!(kept < cut && (path.is_empty() == (kept == begin)), "{cut}: {path}");
-            // A checkpoint in forgotten text can't be restored.
-            let mut document = slot.document().clone();
-            assert!(!document.restore(&checkpoint));
-            slot.push(&text[kept..]).unwrap();
-            assert_eq!((slot.text(), slot.child_index().root()), (text, whole.child_index().root()), "{cut}");
+        // After prose a root begins in a fence: a bracket alone is not a root yet.
+        for before in ["", "Sure:\n```json\n"] {
+            let text = format!("{before}{TEXT}");
+            let mut whole = Slot::new(&limits);
+            whole.push(&text).unwrap();
+            for cut in before.len() + 1..text.len() {
+                check_set_back(&text, cut, before.len(), &whole, &limits);
+            }
+            assert_eq!(whole.rewind(), None);
         }
-        assert_eq!(whole.rewind(), None);
+        let mut prose = Slot::new(&limits);
+        prose.push("Sure:\n{\"a\": [1").unwrap();
+        assert_eq!((prose.rewind(), prose.text()), (None, "Sure:\n{\"a\": [1"));
         assert_eq!(Slot::new(&limits).rewind(), None);
+    }
+
+    fn check_set_back(text: &str, cut: usize, begin: usize, whole: &Slot, limits: &Limits) {
+        let mut slot = Slot::new(limits);
+        slot.push(&text[..cut]).unwrap();
+        let (checkpoint, cut_path) = (slot.document().checkpoint(), slot.document().cut().path);
+        let path = slot.rewind().unwrap();
+        check_is_fresh(&slot, limits, cut);
+        assert!(cut_path.starts_with(&path) && path.rsplit('/').next().is_some_and(|step| step.len() < 2), "{path}");
+        let kept = slot.text().len();
+        assert!(kept < cut && (path.is_empty() == (kept == begin)), "{cut}: {path}");
+        // A checkpoint in forgotten text can't be restored.
+        let mut document = slot.document().clone();
+        assert!(!document.restore(&checkpoint));
+        slot.push(&text[kept..]).unwrap();
+        assert_eq!((slot.text(), slot.child_index().root()), (text, whole.child_index().root()), "{cut}");
     }
 
     #[test]
