@@ -33,7 +33,7 @@ struct Author {
     name: Name,
 }
 
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Hash, Deserialize)]
 struct Name(String);
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -44,7 +44,7 @@ enum Part {
     Image { url: String, alt: Option<String> },
 }
 
-#[derive(Debug, PartialEq, Deserialize, Default)]
+#[derive(Debug, PartialEq, Eq, Hash, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 enum State {
     #[default]
@@ -139,9 +139,16 @@ fn types_are_taken_as_serde_json_takes_them() {
         "{\"a\":1,\"a\":2}",
         "{\"1\":2}",
         "{\"true\":2}",
+        "{\"false\":2}",
+        "{\"done\":2}",
+        "{\"-170141183460469231731687303715884105728\":2}",
+        "{\"340282366920938463463374607431768211455\":2}",
+        "{\"340282366920938463463374607431768211456\":2}",
         "{\"Break\":null}",
         "\"Break\"",
         "\"Text\"",
+        "\"Table\"",
+        "\"Image\"",
         "{\"Text\":\"t\"}",
         "{\"Table\":[1]}",
         "{\"Table\":[1,2]}",
@@ -169,6 +176,7 @@ fn types_are_taken_as_serde_json_takes_them() {
     both::<u64>(&texts);
     both::<i64>(&texts);
     both::<i128>(&texts.iter().copied().filter(|text| *text != "1e2").collect::<Vec<_>>());
+    both::<u128>(&texts.iter().copied().filter(|text| *text != "1e2").collect::<Vec<_>>());
     both::<f32>(&texts.iter().copied().filter(|text| *text != "1e400").collect::<Vec<_>>());
     both::<f64>(&texts);
     both::<char>(&texts);
@@ -178,7 +186,12 @@ fn types_are_taken_as_serde_json_takes_them() {
     both::<[u8; 2]>(&texts);
     both::<HashMap<String, u8>>(&texts);
     both::<HashMap<u8, u8>>(&texts);
+    both::<HashMap<i128, u8>>(&texts);
+    both::<HashMap<u128, u8>>(&texts);
     both::<HashMap<bool, u8>>(&texts);
+    both::<HashMap<State, u8>>(&texts);
+    both::<HashMap<Name, u8>>(&texts);
+    both::<HashMap<Option<String>, u8>>(&texts);
     both::<HashMap<char, Option<u8>>>(&texts);
     both::<Author>(&texts);
     both::<Part>(&texts);
