@@ -1,7 +1,7 @@
 //! Cohere's Chat, version 2.
 
 use restitch::internal::chat::{Adaptation, Changes};
-use restitch::internal::wire::{Slot, SlotKind, wire_of};
+use restitch::internal::wire::{Ending, Slot, SlotKind, wire_of};
 use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish, SlotId};
 
@@ -231,6 +231,22 @@ fn bodies_are_read_and_written() {
     assert_eq!(write_body(WIRE, body, text(1), "[1]", &end), ended.replace("\"[1\"", "\"[1]\""));
     assert_eq!(write_body(WIRE, body, CALL, "{}", &end), ended.replace("\"{\"", "\"{}\""));
     assert_eq!(read_body(WIRE, r#"{"message":"invalid"}"#).error.as_deref(), Some("invalid"));
+    let call = r#"{"id":"c","function":{"name":"f","arguments":"{}"}}"#;
+    let planned = read_body(WIRE, &format!(r#"{{"message":{{"tool_plan":"I call","tool_calls":[{call}]}}}}"#));
+    assert_eq!((planned.reasoning["0"].as_str(), planned.tool_args["0"].args.as_str()), ("I call", "{}"));
+    // A text that the first body has not is added.
+    let end = Ending { reasons: &[], usage: None, usage_apart: false, report: None };
+    for (content, expected) in [
+        (r#""role":"assistant""#, r#""role":"assistant","content":[{"type":"text","text":"[1]"}]"#),
+        (r#""content":null"#, r#""content":[{"type":"text","text":"[1]"}]"#),
+        (
+            r#""content":[{"type":"thinking","thinking":"hm"}]"#,
+            r#""content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"[1]"}]"#,
+        ),
+    ] {
+        let body = |message: &str| format!(r#"{{"id":"i","message":{{{message}}}}}"#);
+        assert_eq!(write_body(WIRE, &body(content), text(1), "[1]", &end), body(expected));
+    }
 }
 
 #[test]

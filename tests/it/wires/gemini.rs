@@ -193,6 +193,16 @@ fn the_rest_is_asked_for() {
         wire_of(WIRE).ask(r#"{"contents":[],"generationConfig":{"topK":1}}"#, None, &changes).unwrap(),
         r#"{"contents":[],"generationConfig":{"topK":1,"thinkingConfig":{"thinkingBudget":0}}}"#
     );
+    // Another switch is a member of the request; what is edited already is no switch.
+    let ask_without = |key: &str, body: &str| {
+        let switch = Switch { key: key.to_owned(), value: "false".to_owned() };
+        let changes = Changes { reasoning_off: Some(&switch), ..Changes::default() };
+        wire_of(WIRE).ask(body, Some(&PREFILL), &changes).unwrap()
+    };
+    let prefilled = r#"{"contents":[{"role":"model","parts":[{"text":"[1"}]}]"#;
+    assert_eq!(ask_without("thinks", r#"{"contents":[]}"#), format!("{prefilled},\"thinks\":false}}"));
+    assert_eq!(ask_without("tools", r#"{"contents":[],"tools":[{}]}"#), format!("{prefilled},\"tools\":false}}"));
+    assert_eq!(ask_without("contents", r#"{"contents":[]}"#), format!("{prefilled}}}"));
     let adaptation = Adaptation { adds_json_mode: true, without: Some("x"), ..Adaptation::default() };
     assert_eq!(
         wire_of(WIRE).adapt(r#"{"contents":[],"x":1,"generationConfig":{}}"#, &adaptation).unwrap(),
@@ -200,6 +210,19 @@ fn the_rest_is_asked_for() {
     );
     let model = Adaptation { model: Some("other"), ..Adaptation::default() };
     assert_eq!(wire_of(WIRE).adapt(r#"{"contents":[]}"#, &model), None);
+}
+
+/// A fallback's model is asked with the method of the client's path.
+#[test]
+fn a_path_names_another_model() {
+    let like = |path: &str, model: &str| wire_of(WIRE).path_like(path, model);
+    for (path, model, expected) in [
+        ("/v1beta/models/a:streamGenerateContent", "b", "/models/b:streamGenerateContent"),
+        ("/v1/models/a:generateContent", "tunedModels/b c", "/tunedModels/b%20c:generateContent"),
+    ] {
+        assert_eq!(like(path, model).as_deref(), Some(expected));
+    }
+    assert_eq!(like("/v1beta/models/a:countTokens", "b"), None);
 }
 
 /// Arguments are objects that come whole: a call without them has none, however the answer ends.

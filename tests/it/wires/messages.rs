@@ -132,6 +132,19 @@ fn reasoning_and_blocks_of_other_types() {
     );
 }
 
+/// Where a program calls tools, the message starts with whole blocks: they are read, and others follow them.
+#[test]
+fn a_start_with_blocks() {
+    let start = r#"{"type":"message_start","message":{"content":[{"type":"text","text":"hi"},{"type":"tool_use","id":"c","name":"f","input":{"a":1}}],"usage":{"input_tokens":1}}}"#;
+    check(&[start], &[r#"text 0 "hi""#, r#"call 1 c f "{\"a\":1}""#, r#"usage {"input_tokens":1}"#, "Chunk"]);
+    let mut out = Vec::new();
+    begun(&[start]).text(&mut out, text_slot(9), "new");
+    let new = written(&out);
+    let (name, data) = &new[0];
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert_eq!((name.as_str(), &data["index"]), ("content_block_start", &json!(2)));
+}
+
 #[test]
 fn a_second_start_drops_what_came_before() {
     let more = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}"#;

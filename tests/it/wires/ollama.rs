@@ -115,6 +115,9 @@ fn requests_are_read() {
     assert!(request.has_stop && request.has_json_mode && request.wants_reasoning && request.tools.len() == 1);
     let request = parse(r#"{"prompt":"Go","stream":false,"think":false,"options":{"num_predict":-1}}"#).unwrap();
     assert!(!request.stream && !request.has_json_mode && !request.wants_reasoning && request.max_tokens.is_none());
+    // Prompts and messages have paths of their own, which a fallback of this API has, too.
+    assert_eq!(wire_of(WIRE).path_like("/api/generate", "m").as_deref(), Some("/api/generate"));
+    assert_eq!(wire_of(WIRE).path_like("/api/chat", "m"), None);
     // These only load or unload a model.
     for body in [r#"{"model":"m"}"#, r#"{"model":"m","prompt":""}"#, r#"{"messages":[]}"#] {
         assert_eq!(parse(body), None, "{body}");

@@ -2,7 +2,7 @@
 
 use restitch::internal::chat::{Adaptation, Changes, Rest};
 use restitch::internal::wire::{Dialect, Ending, Slot, SlotKind, SlotText, Wire, Writer, wire_of};
-use restitch::provider::capability::Switch;
+use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::provider::{Finish, SlotId};
 use serde_json::{Value, json};
 
@@ -141,6 +141,32 @@ fn calls_of_all_types_and_other_texts() {
             "Chunk",
             "Other",
             "Other",
+        ],
+    );
+}
+
+/// A text whose deltas did not come is in the event that ends it, or in that of its part. It is read once.
+#[test]
+fn texts_without_deltas_are_read_from_their_ends() {
+    check(
+        &[
+            r#"{"type":"response.refusal.done","output_index":0,"content_index":1,"refusal":"no"}"#,
+            r#"{"type":"response.content_part.done","output_index":0,"content_index":1,"part":{"type":"refusal","refusal":"no"}}"#,
+            r#"{"type":"response.reasoning_text.done","output_index":1,"content_index":1,"text":"so"}"#,
+            r#"{"type":"response.content_part.done","output_index":2,"content_index":0,"part":{"type":"refusal","refusal":"never"}}"#,
+            r#"{"type":"response.content_part.done","output_index":2,"content_index":1,"part":{"type":"new","text":"x"}}"#,
+        ],
+        &[
+            r#"refusal 0.1 "no""#,
+            "end 0.1",
+            "Chunk",
+            "Chunk",
+            r#"reasoning 1.65537 "so""#,
+            "Chunk",
+            r#"refusal 2.0 "never""#,
+            "end 2.0",
+            "Chunk",
+            "Chunk",
         ],
     );
 }
@@ -489,9 +515,11 @@ fn requests_are_parsed() {
     assert_eq!((request.model.as_str(), request.max_tokens, request.n), ("m", Some(9), 1));
     let tools: Vec<_> = request.tools.iter().map(|tool| (tool.name.as_str(), tool.schema.as_deref())).collect();
     assert_eq!(tools, [("f", Some(r#"{"a":1}"#))]);
-    for body in ["{}", r#"{"input":1}"#, "[]", "{"] {
+    // In a conversation the question for the rest would stay.
+    for body in ["{}", r#"{"input":1}"#, "[]", "{", r#"{"input":"Go","conversation":"c"}"#] {
         assert_eq!(wire().parse("", body.as_bytes()), None, "{body}");
     }
+    assert!(wire().parse("", br#"{"input":"Go","conversation":null}"#).is_some());
 }
 
 #[test]
@@ -506,6 +534,11 @@ fn the_rest_is_asked_for() {
         format!(
             r#"{{"input":[{{"role":"user","content":"G\u006f"}},{added}], "previous_response_id":"r","store":false,"text":{{"verbosity":"low"}}}}"#
         )
+    );
+    let prefill = Rest::Prefill { delivered: "[1", form: PrefillForm::Turn };
+    assert_eq!(
+        wire().ask(r#"{"input":"Go"}"#, Some(&prefill), &Changes::default()).unwrap(),
+        r#"{"input":[{"role":"user","content":"Go"},{"role":"assistant","content":"[1"}]}"#
     );
     let calls = r#"{"type":"function_call","call_id":"c"},{"type":"function_call_output","call_id":"c"}"#;
     assert_eq!(
@@ -524,7 +557,17 @@ fn other_members_change_on_request() {
         r#"{"input":[],"max_output_tokens":9,"reasoning":{"effort":"none","summary":"auto"}}"#
     );
     assert_eq!(ask(r#"{"input":[]}"#), r#"{"input":[],"reasoning":{"effort":"none"}}"#);
+    let other = Switch { key: "thinking".to_owned(), value: "false".to_owned() };
+    let changes = Changes { reasoning_off: Some(&other), ..Changes::default() };
+    assert_eq!(
+        wire().ask(r#"{"input":[],"thinking":true}"#, None, &changes).unwrap(),
+        r#"{"input":[],"thinking":false}"#
+    );
     let adaptation = Adaptation { model: Some("b"), adds_json_mode: true, ..Adaptation::default() };
+    assert_eq!(
+        wire().adapt(r#"{"input":[],"text":{"verbosity":"low"}}"#, &adaptation).unwrap(),
+        r#"{"input":[],"text":{"verbosity":"low","format":{"type":"json_object"}},"model":"b"}"#
+    );
     assert_eq!(
         wire().adapt(r#"{"model":"a","input":[]}"#, &adaptation).unwrap(),
         r#"{"model":"b","input":[],"text":{"format":{"type":"json_object"}}}"#
