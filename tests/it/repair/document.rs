@@ -1,7 +1,8 @@
 //! A document that repairs its text: pushes of any size, what is shown before the end, and what is taken back.
 
 use restitch::internal::json::each;
-use restitch::repair::{RepairLevel, RepairOptions, repair_root, undo};
+use restitch::json::{Event, Live, Sink};
+use restitch::repair::{Repair, RepairLevel, RepairOptions, repair_root, undo};
 use restitch::value::LiveValue;
 use restitch::{AllowedRoots, Document, Trailing};
 use serde_json::Value;
@@ -197,4 +198,39 @@ fn strings_are_shown_while_they_come() {
     document.push(r#"_no\_", "#).unwrap();
     assert_eq!((document.text(), document.pending()), (r#"{"text": "He said _no_""#, ", "));
     assert_eq!(document.repairs().count(), 4);
+}
+
+/// Notes what a sink is told.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Sink for Told {
+    fn event(&mut self, event: Event, _: &Live<'_>) {
+        self.0.push(event.name().to_owned());
+    }
+
+    fn repaired(&mut self, repair: &Repair) {
+        self.0.push(repair.rule.to_string());
+    }
+}
+
+/// Sinks of one push are told the same, in whatever way they are put together and whoever of them takes nothing.
+#[test]
+fn all_sinks_of_a_push_are_told_of_repairs() {
+    let text = r#"{"a": [1, 2,], 'b': True}"#;
+    let told = |sink: &mut dyn Sink| document(RepairLevel::Syntax).push_with(text, sink).unwrap();
+    let mut alone = Told::default();
+    told(&mut alone);
+    assert!(
+        alone.0.iter().any(|told| told == "extra_comma") && alone.0.iter().any(|told| told == "end"),
+        "{:?}",
+        alone.0
+    );
+    let [mut a, mut b, mut c] = [(); 3].map(|()| Told::default());
+    told(&mut (&mut a, Some(&mut b), ((), &mut c)));
+    assert_eq!([&a.0, &b.0, &c.0], [&alone.0; 3]);
+    let [mut a, mut b] = [(); 2].map(|()| Told::default());
+    told(&mut (None::<Told>, (), &mut a));
+    told(&mut ((), &mut b));
+    assert_eq!([&a.0, &b.0], [&alone.0; 2]);
 }
