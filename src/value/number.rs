@@ -159,38 +159,30 @@ impl Serialize for OwnedNumber {
 
 impl<'de> Deserialize<'de> for OwnedNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_newtype_struct(TEXT, Text)
+        deserializer.deserialize_newtype_struct(TEXT, Taker { takes_text: true })
     }
 }
 
-/// Takes the text of a number, which a view's deserializer passes for [`TEXT`], or a number of any other deserializer.
-struct Text;
-
-impl<'de> Visitor<'de> for Text {
-    type Value = OwnedNumber;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Plain.expecting(f)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<OwnedNumber, E> {
-        let number = Number::parse(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))?;
-        Ok(number.into())
-    }
-
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<OwnedNumber, D::Error> {
-        deserializer.deserialize_any(Plain)
-    }
+/// Takes a number from any deserializer. A view's passes the text for [`TEXT`]; others pass what is inside of a newtype, where
+/// a text is not a number, or the number at once.
+struct Taker {
+    takes_text: bool,
 }
 
-/// Takes a number from any deserializer.
-struct Plain;
-
-impl Visitor<'_> for Plain {
+impl<'de> Visitor<'de> for Taker {
     type Value = OwnedNumber;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a number")
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<OwnedNumber, D::Error> {
+        deserializer.deserialize_any(Self { takes_text: false })
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<OwnedNumber, E> {
+        let number = Number::parse(text).filter(|_| self.takes_text);
+        Ok(number.ok_or_else(|| E::invalid_type(Unexpected::Str(text), &self))?.into())
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<OwnedNumber, E> {

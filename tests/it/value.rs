@@ -8,7 +8,7 @@ use restitch::AllowedRoots;
 use restitch::json::{Partial, Span};
 use restitch::value::{LiveValue, Number, OwnedNumber, SnapshotError, SnapshotErrorKind, ValueKind, View};
 use restitch::{Document, Trailing};
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::{DeserializeOwned, IgnoredAny, IntoDeserializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -346,6 +346,17 @@ fn numbers_keep_their_text() {
     assert_eq!((row.n.as_str(), texts), ("1.5", vec!["7", "-7", "1e300", "1.2345678901234568e29"]));
     assert_eq!(serde_json::to_value(&row).unwrap(), json!({"n": 1.5, "more": [7, -7, 1e300, 1.2345678901234568e29]}));
     assert!(serde_json::from_str::<Row>(r#"{"n": "1"}"#).is_err());
+    // Other deserializers may pass it at once, have wider numbers, and some that JSON has not.
+    let passed = |number: Result<OwnedNumber, serde::de::value::Error>| number.map(|number| number.to_string());
+    assert_eq!(passed(OwnedNumber::deserialize(7_u8.into_deserializer())), Ok("7".to_owned()));
+    assert_eq!(passed(OwnedNumber::deserialize((-7_i8).into_deserializer())), Ok("-7".to_owned()));
+    assert_eq!(passed(OwnedNumber::deserialize(u128::MAX.into_deserializer())), Ok(u128::MAX.to_string()));
+    assert_eq!(passed(OwnedNumber::deserialize(i128::MIN.into_deserializer())), Ok(i128::MIN.to_string()));
+    assert_eq!(passed(OwnedNumber::deserialize(1.5_f64.into_deserializer())), Ok("1.5".to_owned()));
+    for wrong in [f64::INFINITY, f64::NAN] {
+        let error = passed(OwnedNumber::deserialize(wrong.into_deserializer())).unwrap_err();
+        assert!(error.to_string().ends_with("expected a number"), "{error}");
+    }
     assert!(serde_json::to_string(&number(6)).is_err(), "out of range");
     let wrong = error::<Row>(r#"{"n": "1", "#);
     assert_eq!((wrong.path(), wrong.message()), ("/n", "invalid type: string \"1\", expected a number"));
