@@ -11,7 +11,7 @@ use bytes::Bytes;
 use restitch::Limits;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::provider::Finish;
-use restitch::session::{CallEnd, Outcome, Request, Status};
+use restitch::session::{CallEnd, GiveUp, Outcome, Request, Status};
 use serde_json::{Value, json};
 
 use crate::support::{Rng, at_least, chunks, corpus_files, event_data, random_cuts};
@@ -887,5 +887,22 @@ fn a_whole_body_that_passes_after_a_failure_is_not_touched() {
             .collect();
         assert_eq!(bodies, [body]);
         assert!(matches!(outputs.last(), Some(Output::Done { .. })));
+    }
+}
+
+/// Where the request has stop sequences, a `stop` inside the document is where it was to end.
+#[test]
+fn a_whole_body_that_stops_early_is_continued_unless_stops_are_believed() {
+    use restitch::internal::relay::BodyRelay;
+    let body =
+        r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\": [1, 2"},"finish_reason":"stop"}]}"#;
+    for believes in [false, true] {
+        let whole = BodyRelay::new(Limits::default()).give_up(GiveUp::Leave);
+        let mut whole = if believes { whole.trust_stop() } else { whole };
+        whole.handle_body(NOW, body);
+        let outputs: Vec<Output> = std::iter::from_fn(|| whole.poll_output()).collect();
+        assert_eq!(outputs.iter().any(|output| matches!(output, Output::Call { .. })), !believes, "{outputs:?}");
+        assert_eq!(outputs.iter().any(|output| matches!(output, Output::Bytes(bytes) if bytes == body)), believes);
+        assert_eq!(whole.session().document().text(), "{\"a\": [1, 2");
     }
 }

@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use restitch::provider::Finish;
+use restitch::repair::{RepairLevel, RepairOptions, RepairRule};
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, GiveUp, Input, Outcome, Output, Part, PrefillOptions, Prompt,
     RestoreError, Session, SessionEvent, Snapshot, Status, StopReason,
 };
-use restitch::{Document, Limits};
+use restitch::splice::Expect;
+use restitch::{AllowedRoots, Document, Limits};
 use serde_json::{Value, json};
 
 use crate::support::Rng;
@@ -247,6 +249,35 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     assert!(matches!(refused("text", json!("{\"b\": [1}")), RestoreError::Text(_)));
     let message = refused("version", json!(3)).to_string();
     assert_eq!(message, "a snapshot of version 3, and only versions up to 2 are known");
+}
+
+/// What a session was told goes to the process that takes it over.
+#[test]
+fn settings_outlive_a_process() {
+    let kept = |session: &Session| {
+        let snapshot = serde_json::to_value(session.snapshot()).unwrap();
+        ["expect", "roots", "give_up", "repair", "repair_without", "has_stop", "text"]
+            .map(|part| snapshot[part].clone())
+    };
+    for (expect, roots) in [
+        (Expect::Exact, AllowedRoots::Any),
+        (Expect::Any, AllowedRoots::Containers),
+        (Expect::Anchor, AllowedRoots::Any),
+    ] {
+        let mut session = Session::with(Limits::default(), expect, roots);
+        session.set_give_up(GiveUp::Leave);
+        session.set_repair(RepairOptions::new(RepairLevel::Guess).without(RepairRule::Comment));
+        session.trust_stop();
+        session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
+        let (other, _) = restored(&session.snapshot());
+        assert!(!other.is_done());
+        assert_eq!(kept(&other), kept(&session), "{expect:?} {roots:?}");
+        assert_eq!(kept(&other)[3..5], [json!("guess"), json!(["comment"])]);
+        // An answer that passes as it comes has no rest to ask for.
+        session.pass();
+        let (other, outputs) = restored(&session.snapshot());
+        assert!(other.is_done() && matches!(outputs.last(), Some(Output::Done(_))), "{outputs:?}");
+    }
 }
 
 /// A snapshot as version 1 wrote it: after `{"a": [1, 2`, one call that failed, and one that is open.

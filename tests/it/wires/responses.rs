@@ -281,6 +281,26 @@ fn an_answer_that_stays_cut_is_incomplete() {
     assert_eq!(last["response"]["output"][0]["content"][0]["text"], "[1,");
 }
 
+/// A refusal is no text to continue, and ends as one, whichever of its events have come.
+#[test]
+fn a_refusal_that_is_open_is_ended() {
+    let part = r#"{"type":"response.content_part.added","sequence_number":2,"item_id":"msg_1","output_index":0,"content_index":0,"part":{"type":"refusal","refusal":""}}"#;
+    let delta = r#"{"type":"response.refusal.delta","sequence_number":3,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"no"}"#;
+    let done = r#"{"type":"response.refusal.done","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"refusal":"no"}"#;
+    let sent = [CREATED, MESSAGE, part, delta, done];
+    for count in [4, 5] {
+        let (mut writer, mut out) = (begun(&sent[..count]), Vec::new());
+        writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
+        let all = [named(&sent[..count]), written(&out)].concat();
+        let events = numbered(&all);
+        let ends = events.iter().filter(|event| event["type"] == "response.refusal.done").count();
+        assert_eq!((events.len(), ends), (8, 1), "{events:?}");
+        assert_eq!((&events[4]["refusal"], &events[4].get("logprobs")), (&json!("no"), &None));
+        assert_eq!(events[7]["response"]["output"][0]["content"], json!([{"type": "refusal", "refusal": "no"}]));
+        assert_eq!(json!(transcript(Dialect::Responses, &all, false).refusal), json!({"0.0": "no"}));
+    }
+}
+
 #[test]
 fn a_slot_that_the_client_does_not_know_is_started() {
     let reasoning = r#"{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}"#;
@@ -501,7 +521,22 @@ fn bodies_are_read_and_written() {
         wire().write_body(body, &texts, &ending(&reasons, Some("{}"), Some("{}"))).unwrap(),
         r#"{"id":"r", "object":"response","status":"completed","incomplete_details":null,"error":null,"output":[{"type":"reasoning"},{"type":"message","status":"completed","content":[{"type":"output_text","text":"[1,2]"}]},{"type":"function_call","call_id":"c","name":"f","status":"completed","arguments":"{}"}],"usage":{},"restitch":{}}"#
     );
+    // The answer was cut before its message, or before the part.
+    let text = [SlotText { slot: TEXT, text: "[1]" }];
+    let part = r#"{"type":"output_text","annotations":[],"logprobs":[],"text":"[1]"}"#;
+    let message = |item: &str| format!(r#"{{"output":[{{{item}}}],"status":"completed","incomplete_details":null}}"#);
+    assert_eq!(
+        wire().write_body(r#"{"output":[]}"#, &text, &ending(&[], None, None)).unwrap(),
+        message(&format!(
+            r#""id":"msg_restitch","type":"message","status":"completed","role":"assistant","content":[{part}]"#
+        ))
+    );
+    assert_eq!(
+        wire().write_body(&message(r#""type":"message","content":[]"#), &text, &ending(&[], None, None)).unwrap(),
+        message(&format!(r#""type":"message","content":[{part}],"status":"completed""#))
+    );
     let wrong = [SlotText { slot: CALL, text: "{}" }];
+    assert_eq!(wire().write_body(r#"{"output":[]}"#, &wrong, &ending(&reasons, None, None)), None);
     assert_eq!(wire().write_body(body, &wrong, &ending(&reasons, None, None)), None);
     assert!(wire().read_body(r#"{"error":{"message":"no"}}"#, &mut |_| {}));
     assert!(!wire().read_body(r#"{"a":1}"#, &mut |_| {}));
