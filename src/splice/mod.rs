@@ -44,7 +44,7 @@ use explain::Candidates;
 pub(crate) use explain::Explained;
 use fence::Fenced;
 use flow::{Delivered, Flow, FlowError, Target as _};
-use requested::{Progress, Requested};
+use requested::{Requested, Seen};
 pub(crate) use rewind::replaced;
 use score::End;
 pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError, SpliceRequest};
@@ -108,10 +108,7 @@ impl Splice {
         let anchor = slot.document().root_start().and_then(|_| requested_anchor(text, &request, limits));
         let caps = Caps::new(limits);
         let state = match &anchor {
-            Some(anchor) => match Requested::new(slot, &request, anchor, caps.pending) {
-                Some(requested) => State::Requested(requested),
-                None => State::Deciding(Box::new(Deciding::new(slot, &request, anchor, caps))),
-            },
+            Some(anchor) => State::Requested(Requested::new(slot, &request, anchor, caps.pending)),
             None => State::Opening(RootFinder::new(AllowedRoots::Containers), String::new()),
         };
         Self {
@@ -240,18 +237,18 @@ impl Splice {
     fn expect_requested<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> String {
         for (at, c) in text.char_indices() {
             let State::Requested(requested) = &mut self.state else { break };
-            let progress = requested.take(slot, c);
+            let seen = requested.take(slot, c);
             self.max_pending = self.max_pending.max(requested.text.len());
             let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
-            match progress {
-                Progress::AsAsked => {}
-                Progress::Verified(attempt) => {
+            match seen {
+                Seen::AsAsked => {}
+                Seen::Verified(attempt) => {
                     let fragment = std::mem::take(&mut requested.text);
                     self.candidates = Candidates::of_winner(&attempt.candidate);
                     self.join_at(slot, &attempt, &fragment, 1.0, sink);
                     return rest.to_owned();
                 }
-                Progress::Other => return self.compare(slot, rest, sink),
+                Seen::Other => return self.compare(slot, rest, sink),
             }
         }
         String::new()
@@ -314,6 +311,9 @@ impl Splice {
     pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, SpliceError> {
         // What waits may be half a mark. If it was text, it comes again: it closes no document.
         self.strip.drop_pending();
+        if matches!(&self.state, State::Requested(requested) if requested.is_blank()) {
+            self.fail(SpliceError::Empty);
+        }
         let left = self.compare(slot, "", sink);
         self.deliver(slot, &left, sink);
         if let State::Deciding(deciding) = &mut self.state {

@@ -208,7 +208,7 @@ impl Predictor {
 }
 
 /// The bytes at the end of the delivered text that are counted, and those at the start of a fragment whose costs are summed:
-/// more of either never decided better (docs/performance.md).
+/// with four times as many bytes counted the rates of joins are the same (docs/performance.md).
 pub(super) const ENOUGH: usize = 16 << 10;
 
 /// What the bytes of a fragment cost, one after the other, from one history on.

@@ -20,8 +20,10 @@ pub(super) struct Requested {
     expect: Expect,
     /// The fragment so far.
     pub(super) text: String,
-    /// Without what precedes the root; empty where the fragment goes on at the cut.
+    /// Without what precedes the root; empty where the fragment goes on at the cut, or was asked for a root of its own.
     anchor: String,
+    /// Bytes of the anchor that have come.
+    matched: usize,
     /// New text that repeats the anchor may be the anchor once more.
     may_come_twice: bool,
     /// Takes the new text; `None` before the anchor is whole.
@@ -30,78 +32,86 @@ pub(super) struct Requested {
     cap: usize,
 }
 
-/// Bytes of white space or of new text that may wait here: each character looks at them again.
+/// Bytes of white space before the anchor, or of new text, that may wait here: each character looks at them again.
 const WAITING: usize = 256;
 
 /// What a character of the fragment shows.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum Seen {
     /// The fragment does what was asked, as far as it has come.
     AsAsked,
     /// Its new text goes on in the document.
     Verified(Box<Attempt>),
-    /// It does something else, or needs a closer look.
+    /// The fragment does something else, or it is not certain that it does what was asked.
     Other,
 }
 
 impl Requested {
-    /// Waits for what the request asked for; `None` where it asked for no text that goes on in the document.
-    pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, cap: usize) -> Option<Self> {
+    /// Waits for what the request asked for.
+    pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, cap: usize) -> Self {
         let root = slot.document().root_start().unwrap_or_default();
         let is_prefill = request.expect == Expect::Exact;
-        let range = if is_prefill { 0..0 } else { anchor.range.start.max(root)..anchor.range.end };
+        let has_anchor = !is_prefill && !request.rerooted;
+        let range = if has_anchor { anchor.range.start.max(root)..anchor.range.end } else { 0..0 };
         let anchor_text = slot.text().get(range).unwrap_or_default();
-        if request.rerooted || anchor_text.is_empty() && !is_prefill {
-            return None;
-        }
         let mut requested = Self {
             expect: request.expect,
             text: String::new(),
             anchor: anchor_text.to_owned(),
+            matched: 0,
             may_come_twice: anchor_text.len() >= FEW && !anchor.ambiguous,
             attempt: None,
             cap: cap.min(WAITING),
         };
-        if is_prefill {
+        if is_prefill && !request.rerooted {
             requested.begin(slot);
         }
-        Some(requested)
+        requested
     }
 
     /// Takes the next character of the fragment.
-    pub(super) fn take(&mut self, slot: &Slot, c: char) -> Progress {
+    pub(super) fn take(&mut self, slot: &Slot, c: char) -> Seen {
+        let Some(attempt) = &mut self.attempt else { return self.take_anchor(slot, c) };
         self.text.push(c);
-        let Some(attempt) = &mut self.attempt else {
-            let begun =
-                if self.anchor.starts_with(&self.text) { &self.text } else { self.text.trim_start_matches(is_space) };
-            let is_whole = begun == self.anchor;
-            if !self.anchor.starts_with(begun) || self.text.len() - begun.len() > self.cap {
-                return Progress::Other;
-            }
-            if is_whole {
-                self.begin(slot);
-            }
-            return Progress::AsAsked;
-        };
         let is_legal = attempt.feed(slot, c.encode_utf8(&mut [0; 4])).is_ok();
         if !is_legal || !attempt.candidate.start.is_requested() {
-            return Progress::Other;
+            return Seen::Other;
         }
         let new = self.text.get(attempt.candidate.at..).unwrap_or_default();
         let again = new.trim_start_matches(is_space);
         if new.len() > self.cap || self.may_come_twice && again == self.anchor {
-            return Progress::Other;
+            return Seen::Other;
         }
         let waits = self.may_come_twice && self.anchor.starts_with(again) || may_end_early(slot, self.expect, new);
         match self.attempt.take_if(|attempt| attempt.is_verified() && !waits) {
-            Some(attempt) => Progress::Verified(attempt),
-            None => Progress::AsAsked,
+            Some(attempt) => Seen::Verified(attempt),
+            None => Seen::AsAsked,
         }
+    }
+
+    /// Takes a character before the anchor, or of it.
+    fn take_anchor(&mut self, slot: &Slot, c: char) -> Seen {
+        let is_due = self.anchor.get(self.matched..).is_some_and(|rest| rest.starts_with(c));
+        let may_precede = is_space(c) && self.is_blank();
+        self.text.push(c);
+        self.matched = if is_due { self.matched + c.len_utf8() } else { 0 };
+        if !is_due && !may_precede || self.text.len() - self.matched > self.cap {
+            return Seen::Other;
+        }
+        if is_due && self.matched == self.anchor.len() {
+            self.begin(slot);
+        }
+        Seen::AsAsked
+    }
+
+    /// Whether nothing but white space has come.
+    pub(super) fn is_blank(&self) -> bool {
+        self.text.trim_start_matches(is_space).is_empty()
     }
 
     /// Whether a tag here is one of the request's own. A prompt has tags; a prefill has none.
     pub(super) fn may_be_tag(&self) -> bool {
-        self.expect != Expect::Exact && self.text.trim_start_matches(is_space).is_empty()
+        self.expect != Expect::Exact && self.is_blank()
     }
 
     /// The new text begins here.
@@ -186,6 +196,18 @@ mod tests {
     }
 
     #[test]
+    fn an_anchor_of_any_length_is_compared_once() {
+        let text = format!("{{\"a\": [\"{}", "long ".repeat(200_000));
+        let mut slot = Slot::new(&Limits::default());
+        slot.push(&text).unwrap();
+        let request = SpliceRequest { anchor: Some(0..text.len()), ..Expect::Anchor.into() };
+        let mut splice = Splice::new(&slot, request, &Limits::default());
+        splice.feed(&mut slot, &text).unwrap();
+        splice.feed(&mut slot, "way\"]}").unwrap();
+        assert!(slot.document().is_complete());
+    }
+
+    #[test]
     fn what_was_asked_for_wins_as_it_does_among_all_candidates() {
         let mut asked = 0;
         for (document, small) in DOCUMENTS.iter().flat_map(|document| [(document, false), (document, true)]) {
@@ -195,9 +217,15 @@ mod tests {
             }
             for cut in (1..document.len()).step_by(2).filter(|&cut| document.is_char_boundary(cut)) {
                 let delivered = document.get(..cut).unwrap();
-                for (expect, mark) in [(Expect::Anchor, None), (Expect::Exact, None), (Expect::Any, Some("\u{a7}"))] {
+                let ways = [
+                    (Expect::Anchor, None, false),
+                    (Expect::Exact, None, false),
+                    (Expect::Any, Some("\u{a7}"), false),
+                    (Expect::Any, None, true),
+                ];
+                for (expect, mark, rerooted) in ways {
                     let (mark, tags) = (mark.map(str::to_owned), vec!["t".to_owned()]);
-                    let request = SpliceRequest { mark, tags, ..expect.into() };
+                    let request = SpliceRequest { mark, tags, rerooted, ..expect.into() };
                     let mut slot = Slot::new(&limits);
                     slot.push(delivered).unwrap();
                     let anchor =
