@@ -6,7 +6,7 @@ use restitch::internal::client::{Client, Upstream};
 use restitch::internal::proxy::{Access, Proxy, Server};
 use serde_json::Value;
 
-use super::passthrough::{Log, listen};
+use super::logged::{Log, listen};
 use super::raw::*;
 
 const TOKEN: &str = "t0ken-of-the-proxy";

@@ -15,7 +15,7 @@ use restitch::provider::capability::{PrefillForm, Row, Table};
 use restitch::sim::Sim;
 use tokio::io::AsyncWriteExt;
 
-use super::passthrough::{Log, listen};
+use super::logged::{Log, listen};
 use super::raw::*;
 use super::{DOCUMENT, Setup, ask, request};
 

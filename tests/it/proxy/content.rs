@@ -4,7 +4,7 @@ use restitch::Limits;
 use restitch::internal::proxy::Access;
 use tokio::io::AsyncWriteExt;
 
-use super::passthrough::{Log, listen};
+use super::logged::{Log, listen};
 use super::raw::*;
 
 /// Returns the lines of the log that have text of requests and answers.

@@ -2,7 +2,7 @@
 
 use restitch::Limits;
 
-use super::passthrough::{Log, listen};
+use super::logged::{Log, listen};
 use super::raw::*;
 use super::routes::{plain, with_routes};
 

@@ -8,6 +8,7 @@ mod encoded;
 mod fallbacks;
 mod limits;
 mod listeners;
+mod logged;
 #[cfg(all(feature = "otlp", feature = "cli"))]
 mod otlp;
 mod page;
@@ -21,7 +22,6 @@ mod routes;
 mod sdks;
 mod seams;
 mod seen;
-mod watched;
 mod ways;
 
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Setup {
     }
 
     async fn of(script: &str, change: impl FnOnce(Proxy) -> Proxy) -> Self {
-        watched::watch_the_log();
+        logged::watch_the_log();
         let sim = Sim::new(DOCUMENT, script.parse().unwrap()).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
         let proxy = change(Proxy::new(client)).bind(([127, 0, 0, 1], 0).into()).await.unwrap();

@@ -1,13 +1,12 @@
 //! What is sent for a request, and what comes back unchanged.
 
-use std::sync::{Arc, LazyLock, Mutex};
-
 use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
 use restitch::internal::proxy::Proxy;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
+use super::logged::{Log, listen};
 use super::raw::*;
 use super::{DOCUMENT, Setup};
 
@@ -512,51 +511,6 @@ async fn odd_wires() {
         // A reset may drop what the kernel held.
         assert!(if reset { prose.starts_with(&body) } else { body == prose }, "{body}");
     }
-}
-
-/// Collects everything that is logged.
-#[derive(Clone, Default)]
-pub(super) struct Log(pub(super) Arc<Mutex<String>>);
-
-impl tracing::field::Visit for Log {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-        self.0.lock().unwrap().push_str(&format!("{field}={value:?} "));
-    }
-}
-
-impl tracing::Subscriber for Log {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, attributes: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        attributes.record(&mut self.clone());
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, record: &tracing::span::Record<'_>) {
-        record.record(&mut self.clone());
-    }
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
-/// Collects the events of this thread in a log, until what is returned is dropped.
-///
-/// While a process has one dispatcher alone, `tracing` asks the thread that comes first to a place whether its events count,
-/// for all threads. So there is always a second one.
-pub(super) fn listen(log: Log) -> tracing::subscriber::DefaultGuard {
-    static SECOND: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(Log::default()));
-    LazyLock::force(&SECOND);
-    tracing::subscriber::set_default(log)
 }
 
 /// Keys, prompts, answers and an upstream's error messages are never logged.

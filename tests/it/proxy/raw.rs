@@ -61,7 +61,7 @@ impl Drop for Raw {
 
 impl Raw {
     pub(super) async fn new(answers: Vec<Vec<Piece>>) -> Self {
-        super::watched::watch_the_log();
+        super::logged::watch_the_log();
         let socket = TcpSocket::new_v4().unwrap();
         // The connections inherit this, so that few bytes are in flight that nobody has read.
         socket.set_send_buffer_size(1 << 16).unwrap();

@@ -7,7 +7,7 @@ use restitch::internal::config::Config;
 use restitch::internal::proxy::{Loaded, Loader, Server};
 use tokio::sync::Notify;
 
-use super::passthrough::{Log, listen};
+use super::logged::{Log, listen};
 use super::raw::*;
 use super::routes::{named, with_routes};
 

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::Setup;
-use super::passthrough::{Log, listen};
+use super::logged::{Log, listen};
 use super::raw::*;
 
 /// Limits with which answers may be kept, and no comments get between events.
@@ -434,7 +434,7 @@ async fn a_response_is_retrieved_by_its_own_id() {
     setup.proxy.shutdown().await;
 }
 
-/// A provider that numbers its responses anew after a restart.
+/// A provider that begins again to number its responses after a restart.
 #[tokio::test]
 async fn a_response_id_that_several_answers_have_finds_none_of_them() {
     let event = |number: u64, status: &str| {

@@ -5,7 +5,7 @@ use restitch::internal::client::{Client, Upstream};
 use restitch::internal::config::Config;
 use restitch::internal::proxy::{Fallback, Proxy, Server};
 
-use super::passthrough::{Log, listen};
+use super::logged::{Log, listen};
 use super::raw::*;
 
 /// Returns a proxy in front of `base` with the routes of a configuration, in which `{0}` stands for the first other upstream.

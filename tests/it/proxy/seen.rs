@@ -3,7 +3,7 @@
 use restitch::Limits;
 use tokio::io::AsyncWriteExt;
 
-use super::passthrough::{Log, listen};
+use super::logged::{Log, listen};
 use super::raw::*;
 
 /// A request with an id and a trace of its own.

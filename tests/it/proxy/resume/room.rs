@@ -1,7 +1,7 @@
 //! What becomes of answers when the store is full.
 
+use super::super::logged::{Log, listen};
 use super::super::page::LOOPBACK;
-use super::super::passthrough::{Log, listen};
 use super::super::raw::*;
 use super::*;
 

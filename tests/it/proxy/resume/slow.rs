@@ -1,5 +1,7 @@
 //! Clients that are behind their answer: it is kept as long as they are connected, and can be stopped.
 
+use tokio::net::TcpStream;
+
 use super::super::page::{LOOPBACK, stop, wait_for as wait_for_answer};
 use super::super::raw::*;
 use super::*;
@@ -11,6 +13,15 @@ fn large() -> Vec<String> {
     let (last, done) = finish.split_once("\n\n").unwrap();
     events.extend([format!("{last}\n\n"), done.to_owned()]);
     events
+}
+
+/// Begins an answer for a client that reads no more than its head. Returns the client, what it has read, and the answer's id.
+async fn begun(proxy: &Server, ask: &str) -> (TcpStream, String, String) {
+    let mut client = connect_narrow(proxy.addr()).await;
+    client.write_all(ask.as_bytes()).await.unwrap();
+    let seen = read_until(&mut client, "\r\n\r\n").await;
+    let id = header(&seen, "x-restitch-stream").to_owned();
+    (client, seen, id)
 }
 
 /// Waits until an answer is in a state, without reading it.
@@ -31,10 +42,7 @@ pub(super) async fn makes_no_room(store: &str) {
     let events = large();
     let raw = Raw::new(vec![stream(&events.concat()); 2]).await;
     let proxy = raw.unbound(limits).store(store).bind(LOOPBACK).await.unwrap();
-    let mut client = connect_narrow(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
-    let mut seen = read_until(&mut client, "\r\n\r\n").await;
-    let id = header(&seen, "x-restitch-stream").to_owned();
+    let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
     wait_for(&proxy, &id, "whole").await;
     // There is no room for both: the second one goes on for its client, and is not kept.
     let second = exchange(proxy.addr(), &ask_kept()).await;
@@ -61,11 +69,8 @@ pub(super) async fn does_not_expire(store: &str) {
             vec![send(format!("{STREAM}{}", text.concat())), Piece::Await(Arc::clone(&go)), send(end.concat())];
         let raw = Raw::new(vec![pieces]).await;
         let proxy = raw.unbound(keeping()).store(store).bind(LOOPBACK).await.unwrap();
-        let mut client = connect_narrow(proxy.addr()).await;
         let ask = ask_kept().replace("x-restitch-keep: 30", "x-restitch-keep: 1");
-        client.write_all(ask.as_bytes()).await.unwrap();
-        let mut seen = read_until(&mut client, "\r\n\r\n").await;
-        let id = header(&seen, "x-restitch-stream").to_owned();
+        let (mut client, mut seen, id) = begun(&proxy, &ask).await;
         if !is_running {
             go.notify_one();
             wait_for(&proxy, &id, "whole").await;
@@ -94,10 +99,8 @@ pub(super) async fn is_stopped_at_once(store: &str) {
         limits.keep.max_kept_bytes = 1000;
         let raw = Raw::new(vec![stream(&large().concat())]).await;
         let proxy = raw.unbound(limits).store(store).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
-        let mut client = connect_narrow(proxy.addr()).await;
-        client.write_all(with(&ask_kept(), "x-request-id: mine").as_bytes()).await.unwrap();
-        let seen = read_until(&mut client, "\r\n\r\n").await;
-        let id = header(&seen, "x-restitch-stream");
+        let (mut client, _, id) = begun(&proxy, &with(&ask_kept(), "x-request-id: mine")).await;
+        let id = id.as_str();
         while status(&exchange(proxy.addr(), &about("HEAD", id, "")).await) != "410 Gone" {
             sleep(Duration::from_millis(20)).await;
         }
