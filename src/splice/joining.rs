@@ -21,7 +21,7 @@ impl Splice {
         self.state = State::Joined(seam, self.flow(slot));
     }
 
-    fn seam_of(&self, candidate: &Candidate, posterior: f64) -> Seam {
+    pub(super) fn seam_of(&self, candidate: &Candidate, posterior: f64) -> Seam {
         let rests_on_anchor = matches!(candidate.alignment, Alignment::Anchor | Alignment::Restart);
         let is_ambiguous = self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
         Seam {
@@ -47,10 +47,8 @@ impl Splice {
         let fragment = std::mem::take(&mut deciding.fragment.text);
         let others = deciding.attempts.iter().filter(|other| other.document() != attempt.document());
         let rivals = others.map(|other| (other.candidate.alignment, other.candidate.overlap)).collect();
-        self.join_at(slot, &attempt, &fragment, posterior, sink);
-        if let State::Joined(seam, _) | State::Failed { seam: Some(seam), .. } = &mut self.state {
-            seam.rivals = rivals;
-        }
+        let seam = Seam { rivals, ..self.seam_of(&attempt.candidate, posterior) };
+        self.join_at(slot, &attempt, &fragment, seam, sink);
     }
 
     /// Joins at this attempt: what it takes for new goes to the document.
@@ -59,10 +57,9 @@ impl Splice {
         slot: &mut Slot,
         attempt: &Attempt,
         fragment: &str,
-        posterior: f64,
+        seam: Seam,
         sink: &mut S,
     ) {
-        let seam = self.seam_of(&attempt.candidate, posterior);
         let mut flow = self.flow(slot);
         let begun = flow.begin(&mut Delivered { slot, sink }, &attempt.lead.rest, &attempt.lead.deferred);
         self.state = State::Joined(Seam { decided: fragment.len(), ..seam }, flow);

@@ -245,7 +245,8 @@ impl Splice {
                 Seen::Verified(attempt) => {
                     let fragment = std::mem::take(&mut requested.text);
                     self.candidates = Candidates::of_winner(&attempt.candidate);
-                    self.join_at(slot, &attempt, &fragment, 1.0, sink);
+                    let seam = self.seam_of(&attempt.candidate, 1.0);
+                    self.join_at(slot, &attempt, &fragment, seam, sink);
                     return rest.to_owned();
                 }
                 Seen::Other => return self.compare(slot, rest, sink),

@@ -183,7 +183,7 @@ impl fmt::Debug for Writing {
 /// Says that a client in this process reads an answer, until it is dropped. The client may take nothing for a while.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    _held: Arc<()>,
+    _reader: Arc<()>,
 }
 
 /// The clients in this process that read an answer.
@@ -192,7 +192,7 @@ struct Readers(Arc<()>);
 
 impl Readers {
     fn add(&self) -> Reading {
-        Reading { _held: Arc::clone(&self.0) }
+        Reading { _reader: Arc::clone(&self.0) }
     }
 
     fn is_empty(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The steps that the server takes at once. Keys: the log, what is known of the answer, and the lease.
 
-/// Stands before each script. What is known of an answer outlives it, and so do its names: an expired answer is told from one
-/// that never was.
+/// Precedes each script. Keeps what is known of an answer, and its names, for longer than the answer: so an expired one is told
+/// from one that never was.
 pub(super) const REMEMBER: &str = "
 local function remember(keep)
     local time = keep * 2 + 60000
@@ -44,7 +44,7 @@ pub(super) const KEEP: &str = "
 local keep = redis.call('HGET', KEYS[2], 'keep')
 if keep and redis.call('PEXPIRE', KEYS[1], keep) == 1 then remember(keep) end
 return 'ok'";
-/// Adds an answer to those with a name, and takes out those of which nothing is known any more.
+/// Adds an answer to a name. Removes the answers from the name that are gone and forgotten.
 pub(super) const NAME: &str = "
 local meta = redis.call('HMGET', KEYS[2], 'keep', 'names')
 if not meta[1] then return 'unknown' end
