@@ -110,7 +110,8 @@ struct Keeping {
     /// The most seconds for which a request may ask that its answer be kept. [default: 0, none may]
     #[arg(long, value_name = "SECONDS", env = "RESTITCH_MAX_KEEP", value_parser = seconds())]
     max_keep: Option<u32>,
-    /// Where kept answers are: memory, or the address of a Redis or Valkey server that several proxies share. [default: memory]
+    /// Where kept answers are: memory, a folder (file:/path) whose files outlive the process, or the address of a Redis or Valkey
+    /// server that several proxies share. [default: memory]
     #[arg(long, value_name = "ADDRESS", env = "RESTITCH_STORE", value_parser = store_address, hide_env_values = true)]
     store: Option<String>,
 }

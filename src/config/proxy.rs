@@ -160,10 +160,13 @@ fn store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D
 
 /// Checks the address of a store. It is not repeated, since it may have a password.
 pub(crate) fn store_address(address: &str) -> Result<String, &'static str> {
-    let is_known = address == "memory" || STORES.iter().any(|scheme| address.starts_with(scheme));
-    is_known
-        .then(|| address.to_owned())
-        .ok_or("a store is `memory`, `redis://host:port`, `rediss://host:port` or `redis+unix:///path/to.sock`")
+    let is_known = address == "memory"
+        || address.strip_prefix("file:").is_some_and(|folder| !folder.trim_start_matches("//").is_empty())
+        || STORES.iter().any(|scheme| address.starts_with(scheme));
+    is_known.then(|| address.to_owned()).ok_or(
+        "a store is `memory`, `file:/path/of/a/folder`, `redis://host:port`, `rediss://host:port` or \
+             `redis+unix:///path/to.sock`",
+    )
 }
 
 /// What the addresses of stores begin with.

@@ -1,8 +1,11 @@
-//! The store within the process: each answer is a bounded list of slices.
+//! The store within the process: each answer is a bounded list of slices, and where a folder is given, a file.
 
 mod answer;
+mod files;
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,12 +17,14 @@ use super::{
     Reading, Store, StoreError, Taken, Writing,
 };
 use crate::limits::KeepLimits;
-use answer::{Answer, size};
+use answer::{Answer, Phase, size};
+use files::Folder;
 
-/// A store in memory. It ends with its process.
+/// A store in memory. Without a folder it ends with its process.
 #[derive(Debug)]
 pub(crate) struct Memory {
     limits: KeepLimits,
+    folder: Option<Folder>,
     state: Arc<Mutex<State>>,
 }
 
@@ -46,7 +51,22 @@ struct Past {
 impl Memory {
     /// Creates an empty store.
     pub(crate) fn new(limits: KeepLimits) -> Self {
-        Self { limits, state: Arc::default() }
+        Self { limits, folder: None, state: Arc::default() }
+    }
+
+    /// Creates a store with the answers that a folder has from an earlier process. What comes is written to its files before it
+    /// is told to anybody.
+    pub(crate) fn in_folder(path: &Path, limits: KeepLimits) -> Result<Self, StoreError> {
+        let folder = Folder::open(path).map_err(failed)?;
+        let mut state = State::default();
+        for id in folder.ids().map_err(failed)? {
+            match folder.read(id) {
+                Ok(Some(answer)) => state.restore(id, answer, &limits),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "the file of a kept answer cannot be read"),
+            }
+        }
+        Ok(Self { limits, folder: Some(folder), state: Arc::new(Mutex::new(state)) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -59,12 +79,20 @@ impl Memory {
         if state.answers.len() >= self.limits.max_kept_answers {
             return Err(StoreError::Full("max_kept_answers"));
         }
-        let answer = Answer::new(opening);
+        let mut answer = Answer::new(opening, None);
         state.make_room(answer.cost(), self.limits.max_kept_bytes)?;
+        if let Some(folder) = &self.folder {
+            answer.log = Some(folder.begin(id, &answer.opening).map_err(failed)?);
+        }
         state.bytes += answer.cost();
         state.answers.insert(id, answer);
+        drop(state);
+        Ok(self.writing(id))
+    }
+
+    fn writing(&self, id: AnswerId) -> Writing {
         let state = Arc::clone(&self.state);
-        Ok(Writing::new(move || locked(&state).stop_writing(id)))
+        Writing::new(move || locked(&state).stop_writing(id))
     }
 
     fn add(&self, id: AnswerId, entries: Vec<Entry>) -> Result<(), StoreError> {
@@ -76,6 +104,9 @@ impl Memory {
         let freed = answer.excess(most.saturating_sub(new));
         state.make_room(new, self.limits.max_kept_bytes.saturating_add(freed))?;
         let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        if let Some(log) = &mut answer.log {
+            log.append(&entries).map_err(failed)?;
+        }
         answer.last = entries.last().map_or(answer.last, |entry| entry.at);
         answer.entries.extend(entries);
         answer.bytes += new;
@@ -104,8 +135,51 @@ impl Memory {
             bytes += entry.bytes.len();
             batch.entries.push(entry.clone());
         }
-        batch.end = answer.end;
+        batch.end = answer.end();
+        if batch.entries.is_empty() && answer.phase == Phase::Unwritten {
+            return Err(StoreError::Unwritten);
+        }
         Ok((batch, answer.changed.subscribe()))
+    }
+
+    fn end(&self, id: AnswerId, end: End) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        if let Some(log) = &mut answer.log {
+            log.end(end).map_err(failed)?;
+        }
+        answer.close(end);
+        Ok(())
+    }
+
+    fn add_name(&self, id: AnswerId, name: Name) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        if let Some(log) = &mut answer.log {
+            log.name(name).map_err(failed)?;
+        }
+        answer.names.push(name);
+        state.names.entry(name).or_default().push(id);
+        Ok(())
+    }
+
+    fn take(&self, id: AnswerId) -> Result<Option<Taken>, StoreError> {
+        let mut state = self.state();
+        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        if answer.phase != Phase::Unwritten {
+            return Ok(None);
+        }
+        if answer.dropped.is_some() {
+            drop(state);
+            self.end(id, End::Broken)?;
+            return Err(StoreError::Dropped(OF_ANSWER));
+        }
+        answer.phase = Phase::Written;
+        answer.touch();
+        let (epoch, request) = (answer.last.epoch + 1, answer.opening.request.clone());
+        let events = answer.entries.iter().map(|entry| entry.bytes.clone()).collect();
+        drop(state);
+        Ok(Some(Taken { writing: self.writing(id), epoch, request, events }))
     }
 
     /// Removes what has expired.
@@ -145,7 +219,7 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl Store for Memory {
     fn is_shared(&self) -> bool {
-        false
+        self.folder.is_some()
     }
 
     fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing> {
@@ -157,7 +231,7 @@ impl Store for Memory {
     }
 
     fn close(&self, id: AnswerId, _: Position, end: End) -> Pending<'_, ()> {
-        ready(self.state().with(id, |answer| answer.close(end)))
+        ready(self.end(id, end))
     }
 
     fn give_up(&self, id: AnswerId, _: Position, limit: &'static str) -> Pending<'_, GivenUp> {
@@ -184,7 +258,7 @@ impl Store for Memory {
         let kept = state.answers.get(&id).map(|answer| Found {
             caller: answer.opening.caller,
             keep: answer.opening.keep,
-            log: Ok(Log { last: answer.last, end: answer.end, is_written: true }),
+            log: Ok(Log { last: answer.last, end: answer.end(), is_written: answer.phase != Phase::Unwritten }),
         });
         let past = || {
             let past = state.past.iter().find(|past| past.id == id)?;
@@ -194,12 +268,7 @@ impl Store for Memory {
     }
 
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
-        let mut state = self.state();
-        let named = state.with(id, |answer| answer.names.push(name));
-        if named.is_ok() {
-            state.names.entry(name).or_default().push(id);
-        }
-        ready(named)
+        ready(self.add_name(id, name))
     }
 
     fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>> {
@@ -213,9 +282,8 @@ impl Store for Memory {
         ready(state.answers.contains_key(&id).then_some(()).ok_or(StoreError::Expired))
     }
 
-    /// The answers end with the process.
-    fn take_over(&self, _: AnswerId) -> Pending<'_, Option<Taken>> {
-        ready(Ok(None))
+    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>> {
+        ready(self.take(id))
     }
 
     fn sweep(&self) -> Pending<'_, ()> {
@@ -225,8 +293,20 @@ impl Store for Memory {
 }
 
 impl State {
-    fn with(&mut self, id: AnswerId, change: impl FnOnce(&mut Answer)) -> Result<(), StoreError> {
-        self.answers.get_mut(&id).map(change).ok_or(StoreError::Unknown)
+    /// Adds an answer of an earlier process, if there is room for it.
+    fn restore(&mut self, id: AnswerId, mut answer: Answer, limits: &KeepLimits) {
+        answer.shorten(limits.max_kept_answer_bytes);
+        let has_place = self.answers.len() < limits.max_kept_answers;
+        if !has_place || self.make_room(answer.cost(), limits.max_kept_bytes).is_err() {
+            tracing::warn!("an answer of an earlier process is not kept: there is no room for it");
+            answer.forget();
+            return;
+        }
+        self.bytes += answer.cost();
+        for name in &answer.names {
+            self.names.entry(*name).or_default().push(id);
+        }
+        self.answers.insert(id, answer);
     }
 
     /// Drops ended answers that nobody reads until there is room for more bytes: first the one that would expire first. Drops
@@ -235,7 +315,7 @@ impl State {
         if self.bytes + bytes <= most {
             return Ok(());
         }
-        let is_unused = |answer: &Answer| answer.end.is_some() && answer.readers.is_empty();
+        let is_unused = |answer: &Answer| answer.end().is_some() && answer.readers.is_empty();
         let mut ended: Vec<_> = self.answers.iter().filter(|(_, answer)| is_unused(answer)).collect();
         let freed: usize = ended.iter().map(|(_, answer)| answer.cost()).sum();
         if self.bytes - freed + bytes > most {
@@ -260,9 +340,15 @@ impl State {
         Some(GivenUp { dropped: dropped.unwrap_or(Position::START), entries: entries.into() })
     }
 
-    /// Notes that nobody writes an answer any more. If it has not ended, it has broken off; without events it is removed.
+    /// Notes that nobody writes an answer any more. If it has not ended, it has broken off, or waits in its file for whoever goes
+    /// on with it; without either events or a file it is removed.
     fn stop_writing(&mut self, id: AnswerId) {
-        let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.end.is_none()) else { return };
+        let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.end().is_none()) else { return };
+        if answer.log.is_some() {
+            answer.phase = Phase::Unwritten;
+            answer.changed.send_replace(());
+            return;
+        }
         if answer.last > Position::START {
             return answer.close(End::Broken);
         }
@@ -272,8 +358,9 @@ impl State {
 
     /// Removes an answer, but not its names.
     fn remove(&mut self, id: AnswerId) -> Option<Answer> {
-        let answer = self.answers.remove(&id)?;
+        let mut answer = self.answers.remove(&id)?;
         self.bytes -= answer.cost();
+        answer.forget();
         Some(answer)
     }
 
@@ -288,6 +375,10 @@ impl State {
             }
         }
     }
+}
+
+fn failed(error: io::Error) -> StoreError {
+    StoreError::Failed(error.to_string())
 }
 
 fn ready<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Pending<'a, T> {

@@ -288,7 +288,6 @@ pub(crate) enum StoreError {
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "processes share no other store"))]
     Fenced,
     /// The answer has not ended, and no process writes it.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "processes share no other store"))]
     Unwritten,
     /// The store does not do what it should.
     Failed(String),

@@ -19,6 +19,7 @@ mod routes;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -249,6 +250,10 @@ async fn open_store(address: &str, limits: &KeepLimits) -> Result<Arc<dyn Store>
     if address.is_empty() || address == MEMORY {
         return Ok(Arc::new(Memory::new(limits.clone())));
     }
+    if let Some(folder) = address.strip_prefix(FILES) {
+        let folder = folder.strip_prefix("//").unwrap_or(folder);
+        return Ok(Arc::new(Memory::in_folder(Path::new(folder), limits.clone())?));
+    }
     #[cfg(feature = "redis")]
     {
         let holder = super::upstream::random_name();
@@ -331,6 +336,8 @@ impl Head {
 
 /// The address of the store in the process's memory.
 const MEMORY: &str = "memory";
+/// What the address of a store in files begins with. Then a folder follows.
+const FILES: &str = "file:";
 /// The paths of kept answers: their id follows.
 const STREAMS: &str = "/streams/";
 /// For how long an answer is asked to be kept, and is.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::files::LogFile;
 use crate::store::{AnswerId, End, Entry, Name, OF_ANSWER, Opening, Position, Readers};
 
 #[derive(Debug)]
@@ -16,16 +17,26 @@ pub(super) struct Answer {
     /// The last event that was dropped at the limit of one answer.
     pub(super) dropped: Option<Position>,
     pub(super) last: Position,
-    pub(super) end: Option<End>,
+    pub(super) phase: Phase,
     /// When it expires, if nobody reads it.
     pub(super) until: Instant,
     pub(super) readers: Readers,
     /// Tells those who wait for events. Dropped with the answer.
     pub(super) changed: watch::Sender<()>,
+    /// Where the answer is written to, too.
+    pub(super) log: Option<LogFile>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Written,
+    /// It has not ended, and nobody writes it.
+    Unwritten,
+    Ended(End),
 }
 
 impl Answer {
-    pub(super) fn new(opening: Opening) -> Self {
+    pub(super) fn new(opening: Opening, log: Option<LogFile>) -> Self {
         Self {
             until: Instant::now() + opening.keep,
             readers: Readers::default(),
@@ -35,8 +46,9 @@ impl Answer {
             bytes: 0,
             dropped: None,
             last: Position::START,
-            end: None,
+            phase: Phase::Written,
             changed: watch::Sender::new(()),
+            log,
         }
     }
 
@@ -44,8 +56,16 @@ impl Answer {
         self.until = Instant::now() + self.opening.keep;
     }
 
+    /// Returns how it has ended, if it has.
+    pub(super) fn end(&self) -> Option<End> {
+        match self.phase {
+            Phase::Ended(end) => Some(end),
+            Phase::Written | Phase::Unwritten => None,
+        }
+    }
+
     pub(super) fn close(&mut self, end: End) {
-        self.end = Some(end);
+        self.phase = Phase::Ended(end);
         self.touch();
         self.changed.send_replace(());
     }
@@ -75,6 +95,13 @@ impl Answer {
             self.dropped = Some(entry.at);
         }
         before - self.bytes
+    }
+
+    /// Removes its file.
+    pub(super) fn forget(&mut self) {
+        if let Some(log) = self.log.take() {
+            log.remove();
+        }
     }
 
     /// Returns what it costs.

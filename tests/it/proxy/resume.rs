@@ -2,6 +2,8 @@
 
 mod callers;
 mod ends;
+mod files;
+mod processes;
 mod room;
 mod shared;
 mod slow;

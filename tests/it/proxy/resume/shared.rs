@@ -10,23 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http_body_util::BodyExt;
 use restitch::Limits;
-use restitch::internal::client::{Body, Client, Upstream};
 use restitch::internal::proxy::Server;
-use restitch::sim::Sim;
-use restitch::sse::Decoder;
-use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::super::raw::*;
-use super::super::{DOCUMENT, request};
-use super::{about, after, ask_and_leave, ask_kept, five, header, keeping, numbered, status};
-use crate::support::Rng;
+use super::{about, after, ask_and_leave, ask_kept, five, header, keeping, numbered, processes, status};
 
 /// A Redis server on a Unix socket of its own. Dropping it ends it.
 struct Redis {
@@ -187,126 +179,8 @@ async fn a_server_that_does_not_answer_is_told_at_the_start() {
     assert!(error.to_string().starts_with("the store: "), "{error}");
 }
 
-/// The program, as a process that can be killed.
-struct Process {
-    child: Child,
-    url: String,
-}
-
-impl Process {
-    async fn start(upstream: &str, redis: &Redis) -> Self {
-        let args = ["proxy", "--listen", "127.0.0.1:0", "--threads", "1", "--max-keep", "60", "--upstream", upstream];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-        command.args(args).args(["--store", &redis.url()]).stderr(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let url = async {
-            while let Some(line) = lines.next_line().await.unwrap() {
-                if let Some((_, rest)) = line.split_once("listening on ") {
-                    return rest.split(',').next().unwrap().to_owned();
-                }
-            }
-            panic!("the proxy does not start");
-        };
-        let url = timeout(HANGS, url).await.unwrap();
-        // Nobody reads its log, and a full pipe would stop it.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { child, url }
-    }
-
-    /// Kills the process as `kill -9` does.
-    async fn kill(mut self) {
-        self.child.kill().await.unwrap();
-    }
-}
-
-/// The proxies that are up.
-type Urls = Arc<std::sync::Mutex<[String; 2]>>;
-
-/// A client that comes back until it has the whole answer. Returns how often it had to.
-async fn read_whole(urls: Urls, mut at: usize, prompt: String) -> usize {
-    let url = |at: usize| urls.lock().unwrap()[at % 2].clone();
-    let (mut stream, mut last, mut back) = (None::<String>, String::new(), 0);
-    let (mut text, mut positions, mut done) = (String::new(), Vec::<(u64, u64)>::new(), 0);
-    while done == 0 {
-        let client = Client::new(Upstream::parse(&url(at)).unwrap()).unwrap();
-        let response = match &stream {
-            None => {
-                let uri = client.upstream().uri_for("/v1/chat/completions").unwrap();
-                let post = http::Request::post(uri).header("x-restitch-keep", "60");
-                let post = post.header("authorization", "Bearer sk-1").header("content-type", "application/json");
-                client.send(post.body(Body::full(request(true, &prompt).to_string())).unwrap()).await
-            }
-            Some(id) => {
-                back += 1;
-                assert!(back < 100, "{prompt}: no end, after {last}: {text}");
-                let uri = client.upstream().uri_for(&format!("/streams/{id}")).unwrap();
-                let get = http::Request::get(uri).header("authorization", "Bearer sk-1");
-                let get = if last.is_empty() { get } else { get.header("last-event-id", &last) };
-                client.send(get.body(Body::full("")).unwrap()).await
-            }
-        };
-        at += 1;
-        let Ok(response) = response else {
-            sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        assert_eq!(response.status(), 200, "after {last} of {stream:?}");
-        stream = Some(response.headers()["x-restitch-stream"].to_str().unwrap().to_owned());
-        let mut decoder = Decoder::new(&Limits::default());
-        let mut frames = response.into_body();
-        while let Some(Ok(frame)) = timeout(HANGS, frames.frame()).await.expect("the proxy hangs") {
-            let data = frame.into_data().unwrap_or_default();
-            let mut input = &data[..];
-            while let Some(event) = decoder.next_event(&mut input).unwrap() {
-                last = event.id.into_owned();
-                let (epoch, seq) = last.split_once('-').unwrap();
-                positions.push((epoch.parse().unwrap(), seq.parse().unwrap()));
-                done += usize::from(event.data == "[DONE]");
-                let chunk: Value = serde_json::from_str(&event.data).unwrap_or_default();
-                text += chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default();
-            }
-        }
-    }
-    assert_eq!(text, DOCUMENT, "{prompt}");
-    assert!(positions.is_sorted_by(|a, b| a < b), "an event came twice: {positions:?}");
-    assert_eq!(done, 1);
-    back
-}
-
-/// Kills one of two proxies again and again in the middle of answers. `RESTITCH_KILLS=200` for a long run.
 #[tokio::test]
 async fn clients_get_whole_documents_whichever_proxy_is_killed() {
-    const CLIENTS: usize = 8;
     let Some(redis) = Redis::start().await else { return };
-    #[expect(clippy::disallowed_methods, reason = "a test takes the length of its run from the environment")]
-    let kills = std::env::var("RESTITCH_KILLS").ok().map_or(4, |kills| kills.parse().unwrap());
-    let sim = Sim::new(DOCUMENT, "answer | anchor".parse().unwrap()).chunk(4).delay(Duration::from_millis(15));
-    let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-    let mut processes = [Process::start(&sim.url(), &redis).await, Process::start(&sim.url(), &redis).await];
-    let urls: Urls = Arc::new(std::sync::Mutex::new([processes[0].url.clone(), processes[1].url.clone()]));
-    let mut clients = JoinSet::new();
-    let mut rng = Rng::new(11);
-    let (mut asked, mut answers, mut back) = (0, 0, 0);
-    for kill in 0..kills {
-        while clients.len() < CLIENTS {
-            let prompt = format!("question {asked}");
-            clients.spawn(read_whole(Arc::clone(&urls), rng.below(2), prompt));
-            asked += 1;
-        }
-        // An answer takes about a second.
-        sleep(Duration::from_millis(300 + rng.below(400) as u64)).await;
-        let next = Process::start(&sim.url(), &redis).await;
-        let old = std::mem::replace(&mut processes[kill % 2], next);
-        old.kill().await;
-        urls.lock().unwrap()[kill % 2].clone_from(&processes[kill % 2].url);
-        while let Some(client) = clients.try_join_next() {
-            (answers, back) = (answers + 1, back + client.unwrap());
-        }
-    }
-    while let Some(client) = clients.join_next().await {
-        (answers, back) = (answers + 1, back + client.unwrap());
-    }
-    println!("{kills} kills, {answers} answers, clients came back {back} times");
-    assert!(answers == asked && back >= kills, "{answers} of {asked} answers, clients came back {back} times");
+    processes::kill_again_and_again(&redis.url(), 2).await;
 }

@@ -1,7 +1,7 @@
 //! Answers that another process goes on with, and the room that answers take on the server.
 
 use restitch::internal::proxy::Proxy;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::super::fallbacks::messages;
 use super::super::super::page::{LOOPBACK, wait_for};
