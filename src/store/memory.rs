@@ -57,9 +57,9 @@ impl Memory {
     /// Creates a store with the answers that a folder has from an earlier process. What comes is written to its files before it
     /// is told to anybody.
     pub(crate) fn in_folder(path: &Path, limits: KeepLimits) -> Result<Self, StoreError> {
-        let folder = Folder::open(path).map_err(failed)?;
+        let folder = Folder::open(path)?;
         let mut state = State::default();
-        for id in folder.ids().map_err(failed)? {
+        for id in folder.ids()? {
             match folder.read(id) {
                 Ok(Some(answer)) => state.restore(id, answer, &limits),
                 Ok(None) => {}
@@ -82,7 +82,7 @@ impl Memory {
         let mut answer = Answer::new(opening, None);
         state.make_room(answer.cost(), self.limits.max_kept_bytes)?;
         if let Some(folder) = &self.folder {
-            answer.log = Some(folder.begin(id, &answer.opening).map_err(failed)?);
+            answer.log = Some(folder.begin(id, &answer.opening)?);
         }
         state.bytes += answer.cost();
         state.answers.insert(id, answer);
@@ -105,7 +105,7 @@ impl Memory {
         state.make_room(new, self.limits.max_kept_bytes.saturating_add(freed))?;
         let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
         if let Some(log) = &mut answer.log {
-            log.append(&entries).map_err(failed)?;
+            log.append(&entries)?;
         }
         answer.last = entries.last().map_or(answer.last, |entry| entry.at);
         answer.entries.extend(entries);
@@ -146,7 +146,7 @@ impl Memory {
         let mut state = self.state();
         let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
         if let Some(log) = &mut answer.log {
-            log.end(end).map_err(failed)?;
+            log.end(end)?;
         }
         answer.close(end);
         Ok(())
@@ -156,7 +156,7 @@ impl Memory {
         let mut state = self.state();
         let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
         if let Some(log) = &mut answer.log {
-            log.name(name).map_err(failed)?;
+            log.name(name)?;
         }
         answer.names.push(name);
         state.names.entry(name).or_default().push(id);
@@ -377,8 +377,10 @@ impl State {
     }
 }
 
-fn failed(error: io::Error) -> StoreError {
-    StoreError::Failed(error.to_string())
+impl From<io::Error> for StoreError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
 }
 
 fn ready<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Pending<'a, T> {
