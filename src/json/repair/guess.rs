@@ -120,10 +120,11 @@ impl<'a> Guesses<'a> {
             _ => {}
         }
         let rest = self.source.rest(at);
-        if "...".starts_with(rest.get(..3.min(rest.len())).unwrap_or(rest)) && rest.len() < 3 && !self.source.is_end {
-            self.waits = true;
-        }
-        let dots = if rest.starts_with('\u{2026}') { 3 } else { rest.len() - rest.trim_start_matches('.').len() };
+        // As many dots as there are, whatever the pieces are: no more than are waited for.
+        let most = self.source.options.caps.lookahead.max(3);
+        let count = rest.bytes().take(most).take_while(|byte| *byte == b'.').count();
+        self.waits |= count == rest.len() && count < most && !self.source.is_end;
+        let dots = if next == '\u{2026}' { next.len_utf8() } else { count };
         if dots >= 3 && !self.state.in_token() {
             // The comma before the dots goes with them.
             let is_listed =

@@ -4,12 +4,33 @@
 
 use std::collections::BTreeSet;
 
+use restitch::Limits;
 use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus, RepairedRoot, repair_root};
 use restitch::shape::Repaired;
 
 use crate::case_file::{CaseFile, read_folder};
 use crate::fuzz::repair::fed;
 use crate::support::{chunks, splits};
+
+/// Dots are taken together, however many come at once, up to the look-ahead.
+#[test]
+fn dots_are_taken_alike_in_pieces() {
+    let options = RepairOptions::new(RepairLevel::Guess);
+    let most = Limits::default().parser.max_lookahead;
+    for dots in (1..20).chain(most - 2..most + 3) {
+        for (before, after) in
+            [("{\"a\"", ":\"b\"}"), ("[1, 2, ", "]"), ("[1, 2", "]"), ("{\"a\": 1, ", "}"), ("[1, ", "")]
+        {
+            let text = [before, &".".repeat(dots), after].concat();
+            let whole = fed([&*text], &options);
+            let (first, last) = text.split_at(before.len() + dots / 2);
+            assert_eq!(fed([first, last], &options), whole, "{dots}: {before}{after}");
+            if dots < 20 {
+                assert_eq!(fed(text.split_inclusive(|_| true), &options), whole, "{dots}: {before}{after}");
+            }
+        }
+    }
+}
 
 /// Cases that the engine does not fulfil yet. One that it does fulfil must be removed here.
 const NOT_YET: [&str; 0] = [];
