@@ -56,7 +56,7 @@ impl Chunks {
         Encoder::event(out, None, None, &data);
     }
 
-    /// Writes the end of an answer; `choice` returns the end of a choice, raw JSON.
+    /// Writes the ends of choices; `choice` returns the end of a choice, raw JSON.
     pub(super) fn finish(&self, out: &mut Vec<u8>, ending: &Ending<'_>, choice: impl Fn(u32, &str) -> String) {
         // Where the upstream has it on the finish, a client need not expect a chunk without choices.
         let (beside, apart) = if ending.usage_apart { (None, ending.usage) } else { (ending.usage, None) };
@@ -69,7 +69,6 @@ impl Chunks {
         if apart.is_some() {
             self.chunk(out, "", apart, ending.report);
         }
-        done(out);
     }
 
     /// Writes another answer's chunk as one of this answer.

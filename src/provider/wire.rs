@@ -203,7 +203,7 @@ pub trait Writer: fmt::Debug + Send {
     /// Writes more text of a slot. It may be a slot of which the client knows nothing yet.
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str);
 
-    /// Writes what ends the response, to its last event.
+    /// Writes how the response ends, or some of its choices. [`Self::done`] ends the stream.
     fn finish(&mut self, out: &mut Vec<u8>, texts: &[SlotText<'_>], ending: &Ending<'_>);
 
     /// Writes the event after the end of the answer that ends the stream, where the API has one.

@@ -353,21 +353,31 @@ impl Slots {
         Some(outcome)
     }
 
-    /// Returns the reason with which a choice ends: that of its slot that ended worst, where one was continued or given
-    /// up, else its own.
+    /// Returns the reason with which a choice ends. A cut answer must not look whole.
     pub(super) fn reason(&self, choice: u32) -> Finish {
-        let of_choice = || self.list.iter().filter(|entry| self.wire.choice_of(entry.slot.id) == choice);
-        let ended = of_choice().filter_map(|entry| Some((entry, entry.outcome.as_ref()?)));
+        let is_whole = |entry: &Entry| entry.outcome.is_none() && entry.session.document().is_complete();
+        let otherwise = || if self.of_choice(choice).all(is_whole) { Finish::Stop } else { Finish::Length };
+        self.known_reason(choice).unwrap_or_else(otherwise)
+    }
+
+    /// Returns the reason with which a choice ends, where there is one: that of its slot that ended worst, where one was
+    /// continued or given up, else its own.
+    pub(super) fn known_reason(&self, choice: u32) -> Option<Finish> {
+        let ended = self.of_choice(choice).filter_map(|entry| Some((entry, entry.outcome.as_ref()?)));
         match ended.max_by_key(|(_, outcome)| rank(outcome.status())) {
-            Some((entry, Outcome::Complete { .. })) if entry.slot.kind == SlotKind::Arguments => Finish::ToolCalls,
-            // A cut answer must not look whole.
-            Some((_, outcome)) => finish_reason(outcome).map_or(Finish::Length, Finish::from),
+            Some((entry, Outcome::Complete { .. })) if entry.slot.kind == SlotKind::Arguments => {
+                Some(Finish::ToolCalls)
+            }
+            Some((_, outcome)) => finish_reason(outcome).map(Finish::from),
             None => match self.ends.of(choice, &CallEnd::Closed) {
-                CallEnd::Finished(reason) => reason,
-                _ if of_choice().all(|entry| entry.session.document().is_complete()) => Finish::Stop,
-                _ => Finish::Length,
+                CallEnd::Finished(reason) => Some(reason),
+                _ => None,
             },
         }
+    }
+
+    fn of_choice(&self, choice: u32) -> impl Iterator<Item = &Entry> {
+        self.list.iter().filter(move |entry| self.wire.choice_of(entry.slot.id) == choice)
     }
 
     /// Returns the choices that have begun.

@@ -363,6 +363,7 @@ fn end(
 ) {
     let ending = Ending { reasons: &[(choice, Finish::from(reason))], usage, usage_apart: usage.is_some(), report };
     writer.finish(out, &[], &ending);
+    writer.done(out);
 }
 
 #[test]

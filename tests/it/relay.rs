@@ -906,3 +906,29 @@ fn a_whole_body_that_stops_early_is_continued_unless_stops_are_believed() {
         assert_eq!(whole.session().document().text(), "{\"a\": [1, 2");
     }
 }
+
+/// Two choices, of which the first ends with `length` while the other goes on: that end is kept back, since the rest may
+/// be asked for.
+fn two_choices() -> String {
+    let text =
+        |index: u32, text: &str| event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": text}}]}));
+    let end = event(&json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}));
+    format!("{}{}{end}", text(0, "{\"a"), text(1, ""))
+}
+
+#[test]
+fn an_end_that_was_kept_back_is_told_where_nothing_is_continued() {
+    for (reply, transport_end) in
+        [(closed as fn(String) -> Reply, TransportEnd::Closed), (dropped, TransportEnd::Dropped)]
+    {
+        // One choice was asked for, and the other has no text: nothing of the answer can be continued any more.
+        let ended = run(&[reply(format!("{}data: {{nonsense\n\n", two_choices()))]);
+        assert_eq!(
+            (ended.outcome.status(), ended.transport_end),
+            (Status::PassedThrough, transport_end),
+            "{}",
+            ended.body
+        );
+        assert_eq!(ended.finishes(), ["length"], "{}", ended.body);
+    }
+}

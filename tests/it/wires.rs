@@ -142,6 +142,7 @@ fn what_is_written_is_read() {
                     writer.keep_alive(out);
                 }
                 writer.finish(out, &[], &ending(&reasons, usage));
+                writer.done(out);
             });
             let whole = transcript(dialect, stream.as_bytes());
             assert_eq!(whole.text["0"], pieces.concat(), "{dialect} {stream}");

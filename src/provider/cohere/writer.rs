@@ -197,7 +197,6 @@ impl wire::Writer for Writer {
         let usage = ending.usage.map(|usage| format!(",\"usage\":{usage}")).unwrap_or_default();
         let report = ending.report.map(|report| format!(",\"restitch\":{report}")).unwrap_or_default();
         self.event(out, "message-end", &format!(r#""delta":{{"finish_reason":{reason}{usage}}}{report}"#));
-        self.done(out);
     }
 
     fn done(&mut self, out: &mut Vec<u8>) {

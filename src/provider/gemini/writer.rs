@@ -87,7 +87,6 @@ impl wire::Writer for Writer {
             let report = ending.report.filter(|_| at == last);
             self.chunk(out, &format!("\"candidates\":[{candidate}]{usage}"), report);
         }
-        self.end(out);
     }
 
     fn done(&mut self, out: &mut Vec<u8>) {

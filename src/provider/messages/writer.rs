@@ -128,7 +128,6 @@ impl wire::Writer for Writer {
             }
         }
         event(out, "message_delta", &edits.apply(end));
-        self.done(out);
     }
 
     fn done(&mut self, out: &mut Vec<u8>) {

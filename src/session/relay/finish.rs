@@ -23,8 +23,12 @@ impl Relay {
                 self.close_fence(&mut out, &outcome);
                 self.write_finish(&mut out, &report)
             }
-            _ if was_dropped => TransportEnd::Dropped,
+            _ if was_dropped => {
+                self.write_known_ends(&mut out);
+                TransportEnd::Dropped
+            }
             _ => {
+                self.write_known_ends(&mut out);
                 if self.event_summary.is.done || self.framing() == Framing::Array {
                     self.writer.done(&mut out);
                 }
@@ -51,7 +55,18 @@ impl Relay {
         let usage_apart = self.call.usage_apart;
         let ending = Ending { reasons: &reasons, usage: usage.as_deref(), usage_apart, report: Some(report) };
         self.writer.finish(out, &self.slots.texts(), &ending);
+        self.writer.done(out);
         TransportEnd::Closed
+    }
+
+    /// Writes the ends that were kept back, of choices whose end is known, where the answer as a whole has none.
+    fn write_known_ends(&mut self, out: &mut Vec<u8>) {
+        let known = |choice| Some((choice, self.slots.known_reason(choice)?));
+        let reasons: Vec<_> = self.open_choices().filter_map(known).collect();
+        if !reasons.is_empty() {
+            let ending = Ending { reasons: &reasons, usage: None, usage_apart: false, report: None };
+            self.writer.finish(out, &self.slots.texts(), &ending);
+        }
     }
 
     /// Returns the choices that the client has not seen end.
@@ -72,6 +87,7 @@ impl Relay {
         if outcome.finish().is_some() {
             return self.write_finish(out, report);
         }
+        self.write_known_ends(out);
         match self.session().cut_end() {
             Some(CallEnd::Error(message)) => {
                 let (message, code) = failure(true, Some(message));

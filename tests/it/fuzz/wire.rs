@@ -3,11 +3,14 @@
 //!
 //! The first bytes of an input choose the API and the settings. The rest is the streams of the calls.
 
+use std::collections::BTreeSet;
+
 use restitch::Limits;
 use restitch::internal::relay::{Reattach, Relay, TransportEnd};
 use restitch::internal::wire::Dialect;
 use restitch::repair::RepairOptions;
 use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};
+use serde_json::Value;
 
 use super::continued::{Fault, Relayed, relayed};
 use crate::support::{Rng, chunks, random_cuts};
@@ -31,6 +34,9 @@ pub(crate) fn check(input: &[u8]) {
     let seed = Rng::of(input).next();
     assert_eq!(play(&|len| random_cuts(len, &mut Rng::new(seed ^ len as u64))), whole, "in pieces");
     check_passed(streams[0], fault, settings, &whole);
+    if settings >> 2 & 1 == 0 && whole.calls() == 0 {
+        check_finishes(streams[0], &whole);
+    }
 }
 
 fn relay(dialect: Dialect, settings: u8) -> Relay {
@@ -61,10 +67,49 @@ fn check_passed(first: &[u8], fault: Fault, settings: u8, relayed: &Relayed) {
     // Where only the end of a stream was lost, it is written in place of the event that broke off.
     let is_ended = fault != Fault::Clean && transport_end == TransportEnd::Closed;
     let shown = || String::from_utf8_lossy(&relayed.body);
-    assert!(is_ended || relayed.body.starts_with(first), "{}", shown());
+    assert!(is_ended || relayed.body.starts_with(first) || is_kept_back(first, &relayed.body), "{}", shown());
     if is_ended {
         let same = relayed.body.iter().zip(first).take_while(|(own, first)| own == first).count();
         let lost = &first[same..];
         assert!(!lost.windows(2).any(|pair| pair == b"\n\n"), "{lost:?} {}", shown());
     }
+}
+
+/// Returns whether all whole events of a stream have left, and nothing but the finishes of some was kept back.
+fn is_kept_back(first: &[u8], body: &[u8]) -> bool {
+    let without_finishes = |event: &str| {
+        let mut data: Value = serde_json::from_str(event.strip_prefix("data:")?).ok()?;
+        let choices = data.get_mut("choices")?.as_array_mut()?;
+        for choice in choices.iter_mut().filter_map(Value::as_object_mut) {
+            choice.insert("finish_reason".to_owned(), Value::Null);
+        }
+        Some(data)
+    };
+    let (first, body) = (String::from_utf8_lossy(first), String::from_utf8_lossy(body));
+    let mut sent = body.split("\n\n");
+    let is_sent = |event: &str| {
+        sent.next().is_some_and(|sent| {
+            event == sent || without_finishes(event).is_some_and(|own| Some(own) == without_finishes(sent))
+        })
+    };
+    let (whole, _) = first.rsplit_once("\n\n").unwrap_or_default();
+    whole.split("\n\n").all(is_sent)
+}
+
+/// Checks that the client sees each finish reason of an answer that is not continued: whether its end was kept back, or
+/// left as it came.
+fn check_finishes(first: &[u8], relayed: &Relayed) {
+    let (own, client) = (finish_reasons(first), finish_reasons(&relayed.body));
+    let shown = || String::from_utf8_lossy(&relayed.body);
+    assert!(own.iter().all(|reason| client.contains(reason)), "{own:?} {client:?} {}", shown());
+}
+
+/// Returns the finish reasons in the whole events of a stream, where no event can be read in two ways.
+fn finish_reasons(stream: &[u8]) -> BTreeSet<String> {
+    const NAME: &str = "\"finish_reason\"";
+    let stream = String::from_utf8_lossy(stream);
+    let data = stream.split("\n\n").filter_map(|event| event.strip_prefix("data:"));
+    let events = data.filter(|data| data.matches(NAME).count() == 1).map(serde_json::from_str::<Value>);
+    let choices = events.flatten().filter_map(|event| event["choices"].as_array().cloned()).flatten();
+    choices.filter_map(|choice| Some(choice["finish_reason"].as_str()?.to_owned())).collect()
 }

@@ -105,6 +105,7 @@ impl Case<'_> {
             report: Some(&report),
         };
         writer.finish(&mut stream, &[SlotText { slot: self.slot, text: &whole }], &ending);
+        writer.done(&mut stream);
         let stream = String::from_utf8(stream).unwrap();
         let found = read(self.dialect, &stream);
         self.check_read(&found, &whole, expected, &stream);

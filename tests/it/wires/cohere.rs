@@ -123,7 +123,7 @@ fn a_text_is_continued_and_ended_once() {
     let delta = "event: content-delta\ndata: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"text\":\"1\"}}}}\n\n";
     assert_eq!(written(|out| writer.text(out, text(0), "1")), delta);
     let content_end = "event: content-end\ndata: {\"type\":\"content-end\",\"index\":0}\n\n";
-    let end = "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\",\"usage\":{\"a\":1}},\"restitch\":{\"calls\":2}}\n\ndata: [DONE]\n\n";
+    let end = "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\",\"usage\":{\"a\":1}},\"restitch\":{\"calls\":2}}\n\n";
     let reasons = [(0, Finish::Stop)];
     let finish = ending(&reasons, "{\"a\":1}");
     assert_eq!(written(|out| writer.finish(out, &[], &finish)), format!("{content_end}{end}"));
@@ -137,8 +137,9 @@ fn a_text_is_continued_and_ended_once() {
         written(|out| {
             writer.text(out, text(0), "1");
             writer.finish(out, &[], &finish);
+            writer.done(out);
         }),
-        format!("{delta}{content_end}{end}")
+        format!("{delta}{content_end}{end}data: [DONE]\n\n")
     );
     // A text that the client does not know begins first.
     let mut writer = writer_after(WIRE, &[START]);
@@ -154,6 +155,7 @@ fn a_call_and_a_text_may_have_one_number() {
         written(|out| {
             writer.text(out, CALL, "{\"a");
             writer.finish(out, &[], &ending(&[(0, Finish::ToolCalls)], "{}"));
+            writer.done(out);
         }),
         "event: tool-call-delta\ndata: {\"type\":\"tool-call-delta\",\"index\":0,\"delta\":{\"message\":{\"tool_calls\":{\"function\":{\"arguments\":\"{\\\"a\"}}}}}\n\n\
          event: tool-call-end\ndata: {\"type\":\"tool-call-end\",\"index\":0}\n\n\
@@ -193,6 +195,7 @@ fn a_second_answer_goes_on_where_the_first_broke_off() {
         let stream = written(|out| {
             second.iter().for_each(|(name, data)| writer.adopt(out, name, data));
             writer.finish(out, &[], &ending(&[(0, Finish::Stop)], "{}"));
+            writer.done(out);
         });
         let short = |(name, data): &(String, String)| match data.find(r#""index":"#) {
             Some(at) => format!("{name} {}", &data[at + 8..=at + 8]),

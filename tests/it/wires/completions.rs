@@ -79,17 +79,14 @@ fn events_are_written() {
         format!("{head}{{\"index\":{index},\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"{reason}\"}}]")
     };
     let more = r#","usage":{"a":1},"restitch":{"calls":2}}"#;
-    let done = "data: [DONE]\n\n";
+    assert_eq!(written(|out| writer.done(out)), "data: [DONE]\n\n");
     assert_eq!(
         written(|out| writer.finish(out, &[], &ending(&reasons, "{\"a\":1}"))),
-        format!("{}}}\n\n{}{more}\n\n{done}", end(0, "stop"), end(1, "length"))
+        format!("{}}}\n\n{}{more}\n\n", end(0, "stop"), end(1, "length"))
     );
     let mut apart = ending(&reasons[..1], "{\"a\":1}");
     apart.usage_apart = true;
-    assert_eq!(
-        written(|out| writer.finish(out, &[], &apart)),
-        format!("{}}}\n\n{head}]{more}\n\n{done}", end(0, "stop"))
-    );
+    assert_eq!(written(|out| writer.finish(out, &[], &apart)), format!("{}}}\n\n{head}]{more}\n\n", end(0, "stop")));
     let other = r#"{"id":"c2","choices":[{"text":"2","finish_reason":"stop"}],"usage":{"a":2},"x":1}"#;
     assert_eq!(
         written(|out| writer.adopt(out, "message", other)),

@@ -221,6 +221,7 @@ fn a_cut_call_is_continued_and_read_back() {
         &[],
         &ending(&[(0, Finish::ToolCalls)], Some(r#"{"output_tokens":12}"#), Some(r#"{"n":1}"#)),
     );
+    writer.done(&mut out);
     assert_eq!(
         String::from_utf8(out.clone()).unwrap(),
         concat!(
@@ -250,6 +251,7 @@ fn other_members_of_the_end_are_written_again() {
     let mut writer = begun(&[START, TEXT_START, end]);
     let mut out = Vec::new();
     writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], Some(r#"{"output_tokens":12}"#), Some(r#"{"n":1}"#)));
+    writer.done(&mut out);
     let expected = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null,"container":{"id":"c"}},"context_management":{"applied_edits":[]},"usage":{"output_tokens":12},"restitch":{"n":1}}"#;
     assert!(String::from_utf8_lossy(&out).contains(expected), "{}", String::from_utf8_lossy(&out));
 }
@@ -265,6 +267,7 @@ fn new_blocks_have_the_next_index() {
     writer.text(&mut out, text_slot(7), "b");
     writer.text(&mut out, text_slot(0), "c");
     writer.finish(&mut out, &[], &ending(&[(0, Finish::Length)], None, None));
+    writer.done(&mut out);
     let events: Vec<Value> = written(&out).iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect();
     let brief: Vec<_> = events
         .iter()
@@ -296,6 +299,7 @@ fn an_answer_without_any_event_gets_a_start() {
     assert!(!writer.has_begun());
     writer.text(&mut out, text_slot(0), "a");
     writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
+    writer.done(&mut out);
     let events = written(&out);
     assert_eq!(events[0].0, "message_start");
     let found = transcript(Dialect::Messages, &events, false);
@@ -335,6 +339,7 @@ fn a_second_answers_start_is_dropped_and_the_rest_passes() {
         "event: content_block_start\ndata: { \"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
     );
     writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
+    writer.done(&mut out);
     assert_eq!(written(&out)[0].0, "content_block_stop");
 }
 
@@ -344,6 +349,7 @@ fn adopted(first: &[&str], second: &[&str], then: impl Fn(&mut dyn Writer, &mut 
     second.iter().for_each(|data| writer.adopt(&mut out, "", data));
     then(&mut *writer, &mut out);
     writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
+    writer.done(&mut out);
     let all = [named(first), written(&out)].concat();
     all.iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect()
 }
