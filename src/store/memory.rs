@@ -97,29 +97,29 @@ impl Memory {
 
     fn add(&self, id: AnswerId, entries: Vec<Entry>) -> Result<(), StoreError> {
         let state = &mut *self.state();
-        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        let answer = state.answer(id)?;
         let new: usize = entries.iter().map(size).sum();
         let most = self.limits.max_kept_answer_bytes;
         // What the answer's own limit drops leaves room for what comes.
         let freed = answer.excess(most.saturating_sub(new));
         state.make_room(new, self.limits.max_kept_bytes.saturating_add(freed))?;
-        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        let answer = state.answer(id)?;
         if let Some(log) = &mut answer.log {
             log.append(&entries)?;
         }
         answer.last = entries.last().map_or(answer.last, |entry| entry.at);
         answer.entries.extend(entries);
         answer.bytes += new;
-        state.bytes += new;
-        state.bytes -= answer.shorten(most);
+        let shortened = answer.shorten(most);
         answer.changed.send_replace(());
+        state.bytes = state.bytes + new - shortened;
         Ok(())
     }
 
     /// Returns events after a position, and what tells of further ones.
     fn read(&self, id: AnswerId, after: Position) -> Result<(Batch, watch::Receiver<()>), StoreError> {
         let mut state = self.state();
-        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        let answer = state.answer(id)?;
         answer.touch();
         match answer.dropped {
             Some(dropped) if after < dropped => return Err(StoreError::Dropped(OF_ANSWER)),
@@ -144,7 +144,7 @@ impl Memory {
 
     fn end(&self, id: AnswerId, end: End) -> Result<(), StoreError> {
         let mut state = self.state();
-        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        let answer = state.answer(id)?;
         if let Some(log) = &mut answer.log {
             log.end(end)?;
         }
@@ -154,7 +154,7 @@ impl Memory {
 
     fn add_name(&self, id: AnswerId, name: Name) -> Result<(), StoreError> {
         let mut state = self.state();
-        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        let answer = state.answer(id)?;
         if let Some(log) = &mut answer.log {
             log.name(name)?;
         }
@@ -165,7 +165,7 @@ impl Memory {
 
     fn take(&self, id: AnswerId) -> Result<Option<Taken>, StoreError> {
         let mut state = self.state();
-        let answer = state.answers.get_mut(&id).ok_or(StoreError::Unknown)?;
+        let answer = state.answer(id)?;
         if answer.phase != Phase::Unwritten {
             return Ok(None);
         }
@@ -248,8 +248,7 @@ impl Store for Memory {
     }
 
     fn delete(&self, id: AnswerId) -> Pending<'_, ()> {
-        let removed = self.state().remove(id).map(|answer| answer.names);
-        ready(removed.map(|names| self.state().forget_names(id, &names)).ok_or(StoreError::Unknown))
+        ready(self.state().delete(id))
     }
 
     fn look_up(&self, id: AnswerId) -> Pending<'_, Found> {
@@ -260,11 +259,8 @@ impl Store for Memory {
             keep: answer.opening.keep,
             log: Ok(Log { last: answer.last, end: answer.end(), is_written: answer.phase != Phase::Unwritten }),
         });
-        let past = || {
-            let past = state.past.iter().find(|past| past.id == id)?;
-            Some(Found { caller: past.caller, keep: past.keep, log: Err(past.why) })
-        };
-        ready(kept.or_else(past).ok_or(StoreError::Unknown))
+        let past = |past: &Past| Found { caller: past.caller, keep: past.keep, log: Err(past.why) };
+        ready(kept.or_else(|| state.past(id).map(past)).ok_or(StoreError::Unknown))
     }
 
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
@@ -278,8 +274,7 @@ impl Store for Memory {
 
     fn renew(&self, id: AnswerId, _: u64) -> Pending<'_, ()> {
         self.expire();
-        let state = self.state();
-        ready(state.answers.contains_key(&id).then_some(()).ok_or(StoreError::Expired))
+        ready(self.state().answer(id).map(drop))
     }
 
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>> {
@@ -307,6 +302,24 @@ impl State {
             self.names.entry(*name).or_default().push(id);
         }
         self.answers.insert(id, answer);
+    }
+
+    /// Returns an answer that is kept.
+    fn answer(&mut self, id: AnswerId) -> Result<&mut Answer, StoreError> {
+        let why = if self.answers.contains_key(&id) { None } else { self.past(id).map(|past| past.why) };
+        self.answers.get_mut(&id).ok_or_else(|| why.map_or(StoreError::Unknown, StoreError::from))
+    }
+
+    fn past(&self, id: AnswerId) -> Option<&Past> {
+        self.past.iter().find(|past| past.id == id)
+    }
+
+    /// Removes an answer, or what is known of one that is gone.
+    fn delete(&mut self, id: AnswerId) -> Result<(), StoreError> {
+        let past = self.past.iter().position(|past| past.id == id).and_then(|at| self.past.remove(at));
+        let names = self.remove(id).map(|answer| answer.names).or(past.map(|past| past.names));
+        self.forget_names(id, &names.ok_or(StoreError::Unknown)?);
+        Ok(())
     }
 
     /// Drops ended answers that nobody reads until there is room for more bytes: first the one that would expire first. Drops
@@ -456,7 +469,7 @@ mod tests {
         assert_eq!(store.renew(ID, 1).await, Err(StoreError::Expired));
         assert_eq!(store.look_up(ID).await.unwrap().log, Err(Gone::Expired));
         assert_eq!(store.named(name).await.unwrap(), [ID]);
-        assert_eq!(store.append(ID, vec![entry(2, "b")]).await, Err(StoreError::Unknown));
+        assert_eq!(store.append(ID, vec![entry(2, "b")]).await, Err(StoreError::Expired));
         // As many are remembered as may be kept.
         let _next = store.open(AnswerId([8; 16]), opening(1)).await.unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{RedisError, Script, Value};
+use redis::{RedisError, Script, ScriptInvocation, Value};
 use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -62,11 +62,8 @@ impl Redis {
 
     /// Runs a script over the keys of an answer.
     async fn run(&self, script: &str, id: AnswerId, arguments: &[&[u8]]) -> Result<Value, StoreError> {
-        let script = Script::new(&[REMEMBER, script].concat());
-        let mut invocation = script.prepare_invoke();
-        for part in ["log", "meta", "lease"] {
-            invocation.key(format!("restitch:{{{id}}}:{part}"));
-        }
+        let script = with_common(script);
+        let mut invocation = over(&script, id);
         for argument in arguments {
             invocation.arg(*argument);
         }
@@ -122,7 +119,7 @@ impl Redis {
         for id in ended {
             tracing::warn!(limit = OF_ALL, "an ended answer is no longer kept, since another one needs its room");
             match self.run(DROP, id, &[OF_ALL.as_bytes(), b""]).await {
-                Ok(_) | Err(StoreError::Expired) => {}
+                Ok(_) | Err(StoreError::Unknown) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -235,6 +232,20 @@ impl Redis {
     }
 }
 
+/// Returns a script with what all scripts use.
+fn with_common(script: &str) -> Script {
+    Script::new(&[REMEMBER, script].concat())
+}
+
+/// Returns a call of a script for an answer.
+fn over(script: &Script, id: AnswerId) -> ScriptInvocation<'_> {
+    let mut invocation = script.prepare_invoke();
+    for part in ["log", "meta", "lease"] {
+        invocation.key(format!("restitch:{{{id}}}:{part}"));
+    }
+    invocation
+}
+
 /// A panic elsewhere leaves the map valid: no change of it can panic in between.
 fn locked(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
     written.lock().unwrap_or_else(PoisonError::into_inner)
@@ -311,14 +322,20 @@ impl Store for Redis {
         Box::pin(self.take(id))
     }
 
-    /// The server removes what has expired.
+    /// The server removes what has expired. All answers that are read here are kept in one round trip.
     fn sweep(&self) -> Pending<'_, ()> {
         Box::pin(async move {
             let read = self.written().sweep();
-            for id in read {
-                self.run(KEEP, id, &[]).await?;
+            if read.is_empty() {
+                return Ok(());
             }
-            Ok(())
+            let script = with_common(KEEP);
+            let mut calls = redis::pipe();
+            calls.load_script(&script).ignore();
+            for id in read {
+                calls.invoke_script(&over(&script, id)).ignore();
+            }
+            Ok(calls.exec_async(&mut self.connection.clone()).await?)
         })
     }
 }

@@ -29,8 +29,8 @@ pub(super) struct Follow {
     heir: Option<Arc<Heir>>,
     /// Set where this process writes the answer.
     reader: Option<Arc<Reader>>,
-    /// Keeps the answer although its client takes nothing, until all of it has been read.
-    reading: Option<Reading>,
+    /// Keeps the answer as long as its client is connected.
+    _reading: Reading,
     source: Source,
     state: State,
 }
@@ -67,7 +67,7 @@ impl Follow {
         // Reading keeps the answer.
         let wait = wait.min(keep / 2);
         Self {
-            reading: Some(store.reading(id)),
+            _reading: store.reading(id),
             store,
             id,
             after,
@@ -126,10 +126,7 @@ impl Follow {
             self.reader.iter().for_each(|reader| reader.note(last.at));
         }
         self.state = match batch.end {
-            Some(end) => {
-                self.reading = None;
-                State::Ended(Some(end))
-            }
+            Some(end) => State::Ended(Some(end)),
             None => State::Reading(self.read()),
         };
         if batch.entries.is_empty() && batch.end.is_none() && self.has_comments {
@@ -227,3 +224,41 @@ const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 const LONGEST_ID: usize = 48;
 /// How long to wait for events where no comments are written.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::limits::KeepLimits;
+    use crate::store::{Memory, Opening};
+
+    fn opening() -> Opening {
+        Opening { caller: [1; 32], keep: Duration::from_secs(60), request: Bytes::new() }
+    }
+
+    /// Writes an answer of one event, which needs more than half of the room.
+    async fn write_answer(store: &Memory, id: AnswerId) -> Result<(), StoreError> {
+        let _writing = store.open(id, opening()).await?;
+        let at = Position { epoch: 1, seq: 1 };
+        store.append(id, vec![Entry { at, bytes: Bytes::from(vec![b'x'; 600]) }]).await?;
+        store.close(id, at.next(), End::Whole).await
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_until_its_client_has_left() {
+        let (first, second) = (AnswerId([1; 16]), AnswerId([2; 16]));
+        let store = Arc::new(Memory::new(KeepLimits { max_kept_bytes: 1100, ..KeepLimits::default() }));
+        write_answer(&store, first).await.unwrap();
+        let of = (first, Duration::from_secs(60));
+        let mut follow = Follow::new(Arc::clone(&store) as Arc<dyn Store>, of, Position::START, Duration::ZERO);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(matches!(Pin::new(&mut follow).poll_next(cx), Poll::Ready(Some(Ok(bytes))) if bytes.len() > 600));
+        assert!(matches!(Pin::new(&mut follow).poll_next(cx), Poll::Ready(None)));
+        // Its last bytes may be on their way: a client that loses them comes back for them.
+        assert!(matches!(write_answer(&store, second).await, Err(StoreError::Full(_))));
+        drop(follow);
+        write_answer(&store, second).await.unwrap();
+        assert!(store.look_up(first).await.unwrap().log.is_err());
+    }
+}

@@ -66,6 +66,8 @@ pub(super) struct Answers {
 /// An answer that this process writes.
 struct Running {
     epoch: u64,
+    /// The digest of the caller whose answer it is. The store knows that no more once the answer has been dropped for long.
+    caller: [u8; 32],
     live: Arc<Live>,
 }
 
@@ -161,9 +163,9 @@ impl Answers {
     where
         S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
     {
-        let (id, epoch, live, span) = (pump.id(), pump.epoch(), Arc::clone(pump.live()), pump.span().clone());
+        let (id, running, span) = (pump.id(), pump.running(), pump.span().clone());
         // The task's end takes it out again. Where the runtime has ended, that is before `spawn` returns.
-        self.running().insert(id, Running { epoch, live });
+        self.running().insert(id, running);
         tokio::spawn(pump.run(stream).instrument(span));
     }
 
@@ -226,8 +228,9 @@ impl Keep {
         let reader = live.reader(Position::START);
         let follow = self.answers.follow((id, self.time), Position::START, Some(reader), limits);
         let Self { answers, credential, .. } = self;
+        let caller = credential.digest(id);
         let names = (dialect == Dialect::Responses).then_some(credential);
-        let writer = Writer { answers: Arc::clone(&answers), id, _writing: writing, live };
+        let writer = Writer { answers: Arc::clone(&answers), id, caller, _writing: writing, live };
         let line = KeptLine::new(Arc::clone(exchange));
         let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, line, limits).named_for(names);
         answers.spawn(pump, stream);
@@ -385,7 +388,8 @@ mod tests {
             drop(runtime);
             let _entered = handle.enter();
             let answers = Arc::new(Answers { store, max_keep_time, keep, running: Mutex::default(), metrics: None });
-            let writer = Writer { answers: Arc::clone(&answers), id, _writing: writing, live: Arc::default() };
+            let writer =
+                Writer { answers: Arc::clone(&answers), id, caller: [1; 32], _writing: writing, live: Arc::default() };
             let limits = Limits::default();
             let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));
             let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, KeptLine::new(exchange), &limits);

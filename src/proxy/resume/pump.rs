@@ -14,7 +14,7 @@ use super::blocks::Blocks;
 use super::caller::Credential;
 use super::follow::data;
 use super::live::{LeftError, Live};
-use super::{Answers, response_name};
+use super::{Answers, Running, response_name};
 use crate::Limits;
 use crate::proxy::conversation::CallError;
 use crate::proxy::exchange::KeptLine;
@@ -39,6 +39,8 @@ pub(super) struct Pump {
 pub(super) struct Writer {
     pub(super) answers: Arc<Answers>,
     pub(super) id: AnswerId,
+    /// The digest of the caller whose answer it is.
+    pub(super) caller: [u8; 32],
     /// Dropped last.
     pub(super) _writing: Writing,
     pub(super) live: Arc<Live>,
@@ -93,12 +95,9 @@ impl Pump {
         self.writer.id
     }
 
-    pub(super) fn epoch(&self) -> u64 {
-        self.last.epoch
-    }
-
-    pub(super) fn live(&self) -> &Arc<Live> {
-        &self.writer.live
+    /// Returns what others in this process know of the answer while it is written.
+    pub(super) fn running(&self) -> Running {
+        Running { epoch: self.last.epoch, caller: self.writer.caller, live: Arc::clone(&self.writer.live) }
     }
 
     /// Returns the span of the request.
@@ -117,9 +116,10 @@ impl Pump {
         };
         match written {
             Ok(()) => {}
-            Err(Stopped::Store(StoreError::Unknown | StoreError::Expired)) => {
+            Err(Stopped::Store(StoreError::Expired)) => {
                 tracing::info!("a kept answer was stopped: nobody has read it for too long");
             }
+            Err(Stopped::Store(StoreError::Unknown)) => tracing::info!("a kept answer was stopped: it was deleted"),
             Err(Stopped::Store(error)) => tracing::warn!(%error, "a kept answer cannot be written"),
             Err(Stopped::Left) => tracing::info!("an answer that is no longer kept was stopped: nobody reads it"),
         }

@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::caller::{KEY, keys};
+use super::caller::{Credential, KEY, keys};
 use super::live::{Live, Reader};
 use super::pump::{Pump, Writer};
 use super::{Answers, KEEP, STREAM};
@@ -77,6 +77,7 @@ pub(super) struct Heir {
     secrets: HeaderMap,
     /// The credential in the query.
     keys: Vec<String>,
+    credential: Credential,
 }
 
 impl Heir {
@@ -92,6 +93,7 @@ impl Heir {
             answers: Arc::clone(answers),
             secrets: secrets.map(|(name, value)| (name.clone(), value.clone())).collect(),
             keys: query.into_iter().flat_map(keys).map(str::to_owned).collect(),
+            credential: Credential::of(headers, query),
         })
     }
 
@@ -124,8 +126,13 @@ impl Heir {
         // The log has no blank lines.
         let stream =
             conversation.resumed(taken.events.iter().map(|event| [event, &b"\n"[..]].concat().into()).collect());
-        let writer =
-            Writer { answers: Arc::clone(&self.answers), id, _writing: taken.writing, live: Arc::new(Live::default()) };
+        let writer = Writer {
+            answers: Arc::clone(&self.answers),
+            id,
+            caller: self.credential.digest(id),
+            _writing: taken.writing,
+            live: Arc::new(Live::default()),
+        };
         let pump = Pump::new(writer, at, KeptLine::new(exchange), &self.proxy.limits);
         self.answers.spawn(pump.after(taken.events), stream);
         Ok(())

@@ -85,16 +85,14 @@ impl Asked {
         if !matches!(self.method, Method::GET | Method::HEAD | Method::DELETE) {
             return Err(METHOD.with_allow("GET, HEAD, DELETE".to_owned()));
         }
-        let (id, found) = match id {
-            Some(id) => (id, self.answers.find(id, &self.credential).await?),
-            None => return Err(self.answers.refuse("unknown", UNKNOWN)),
-        };
+        let id = id.ok_or_else(|| self.answers.refuse("unknown", UNKNOWN))?;
         if self.method == Method::DELETE {
-            self.answers.delete(id, &found).await?;
+            self.answers.delete(id, &self.credential).await?;
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             return Ok(response);
         }
+        let found = self.answers.find(id, &self.credential).await?;
         let log = found.log.map_err(|gone| self.answers.refused(&gone.into()))?;
         match self.method {
             Method::HEAD => Ok(described(id, &found, log)),
@@ -244,25 +242,27 @@ impl Answers {
         Ok(response)
     }
 
-    /// Stops an answer and removes it.
-    async fn delete(&self, id: AnswerId, found: &Found) -> Result<(), Refusal> {
-        let is_running = self.running().get(&id).map(|running| running.live.stop()).is_some();
-        match (found.log, is_running) {
-            // Those who are reading an answer that is no longer kept lose the connection.
-            (Err(_), true) => {}
-            (Err(gone), false) => return Err(self.refused(&gone.into())),
-            (Ok(_), _) => self.remove(id, is_running).await?,
+    /// Stops an answer of this caller and removes it.
+    async fn delete(&self, id: AnswerId, credential: &Credential) -> Result<(), Refusal> {
+        let is_running = self.stop_running(id, credential);
+        if !is_running {
+            self.find(id, credential).await?.log.map_err(|gone| self.refused(&gone.into()))?;
+        }
+        match self.store.delete(id).await {
+            // Nothing of it is kept: it has no events yet, or only those who are reading it get them.
+            Err(StoreError::Unknown) if is_running => {}
+            deleted => deleted.map_err(|error| self.refused(&error))?,
         }
         tracing::info!("a kept answer was deleted");
         Ok(())
     }
 
-    async fn remove(&self, id: AnswerId, is_running: bool) -> Result<(), Refusal> {
-        match self.store.delete(id).await {
-            // Its task has ended and removed it: an answer without events is not kept.
-            Err(StoreError::Unknown) if is_running => Ok(()),
-            deleted => deleted.map_err(|error| self.refused(&error)),
-        }
+    /// Stops an answer of this caller that this process writes. Returns whether it does. Those who are reading an answer that
+    /// is no longer kept lose the connection.
+    fn stop_running(&self, id: AnswerId, credential: &Credential) -> bool {
+        let running = self.running();
+        let own = running.get(&id).filter(|running| credential.is_of(id, &running.caller));
+        own.map(|running| running.live.stop()).is_some()
     }
 
     fn refuse(&self, outcome: &'static str, refusal: Refusal) -> Refusal {

@@ -85,6 +85,37 @@ async fn an_answer_that_is_not_kept_any_more_ends_with_its_last_reader() {
     assert!(proxy.shutdown().await);
 }
 
+/// The store remembers as many answers that are gone as may be kept.
+#[tokio::test]
+async fn an_answer_that_the_store_has_forgotten_is_stopped_by_its_caller() {
+    let events: Vec<_> = (1..=20).map(|n| chunk(&format!("[{n}"))).collect();
+    let held = vec![send(format!("{STREAM}{}", events.concat())), Piece::Hold];
+    let raw = Raw::new(vec![held; 2]).await;
+    let mut limits = narrow();
+    limits.keep.max_kept_answers = 1;
+    let proxy = raw.proxy(limits).await;
+    let (mut clients, mut ids) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let mut client = connect(proxy.addr()).await;
+        client.write_all(ask_kept().as_bytes()).await.unwrap();
+        let seen = read_until(&mut client, "id: 1-20\n\n").await;
+        ids.push(header(&seen, "x-restitch-stream").to_owned());
+        clients.push(client);
+    }
+    while status(&exchange(proxy.addr(), &about("GET", &ids[0], "")).await) != "404 Not Found" {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let delete = about("DELETE", &ids[0], "");
+    assert_eq!(status(&exchange(proxy.addr(), &delete.replace("sk-1", "sk-2")).await), "404 Not Found");
+    assert_eq!(raw.state.borrow().left, 0);
+    assert_eq!(status(&exchange(proxy.addr(), &delete).await), "204 No Content");
+    raw.wait(|state| state.left == 1).await;
+    assert!(!read_to_end(&mut clients[0]).await.ends_with("0\r\n\r\n"), "a deleted answer is not whole");
+    assert_eq!(status(&exchange(proxy.addr(), &delete).await), "404 Not Found");
+    drop(clients);
+    proxy.shutdown().await;
+}
+
 #[tokio::test]
 async fn ended_answers_make_room_for_those_that_run() {
     make_room("").await;

@@ -17,6 +17,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
+use super::super::logged::{Log, listen};
 use super::super::raw::*;
 use super::{about, after, ask_and_leave, ask_kept, five, header, keeping, numbered, processes, status};
 
@@ -141,11 +142,16 @@ async fn an_answer_is_stopped_from_another_proxy_and_expires_for_all() {
     let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
     let raw = Raw::new(vec![held; 2]).await;
     let (a, b) = (proxy(&raw, &redis, keeping()).await, proxy(&raw, &redis, keeping()).await);
+    let log = Log::default();
+    let _listening = listen(log.clone());
+    let said = |text: &str| log.0.lock().unwrap().contains(text);
     let id = ask_and_leave(&a, &ask_kept()).await;
     assert_eq!(status(&exchange(b.addr(), &about("DELETE", &id, "")).await), "204 No Content");
     raw.wait(|state| state.left == 1).await;
+    assert!(said("it was deleted") && !said("nobody has read it"));
     let id = ask_and_leave(&a, &ask_kept().replace("x-restitch-keep: 30", "x-restitch-keep: 1")).await;
     raw.wait(|state| state.left == 2).await;
+    assert!(said("nobody has read it"));
     for proxy in [&a, &b] {
         assert_eq!(status(&exchange(proxy.addr(), &about("GET", &id, "")).await), "410 Gone");
     }
