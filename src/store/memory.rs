@@ -130,6 +130,7 @@ impl Memory {
         let (mut batch, mut bytes) = (Batch::default(), 0);
         for entry in answer.entries.range(start..) {
             if bytes > MOST_AT_ONCE {
+                batch.has_more = true;
                 return Ok((batch, answer.changed.subscribe()));
             }
             bytes += entry.bytes.len();
@@ -446,7 +447,7 @@ mod tests {
         let (more, _) = tokio::join!(read(at(2)), store.append(ID, vec![entry(3, "c")]));
         assert_eq!((seqs(&more.unwrap()), 3), (vec![3], 3));
         store.close(ID, at(4), End::Whole).await.unwrap();
-        assert_eq!(read(at(3)).await, Ok(Batch { entries: vec![], end: Some(End::Whole) }));
+        assert_eq!(read(at(3)).await, Ok(Batch { end: Some(End::Whole), ..Batch::default() }));
         assert_eq!(read(at(2)).await.unwrap().end, Some(End::Whole));
         let waiting = async { store.read_after(AnswerId([8; 16]), at(0), second).await };
         assert_eq!(waiting.await, Err(StoreError::Unknown));
@@ -569,7 +570,7 @@ mod tests {
         store.append(ID, vec![entry(1, "a")]).await.unwrap();
         let read = store.read_after(ID, at(1), Duration::from_secs(5));
         let (read, ()) = tokio::join!(read, async { drop(writing) });
-        assert_eq!(read, Ok(Batch { entries: vec![], end: Some(End::Broken) }));
+        assert_eq!(read, Ok(Batch { end: Some(End::Broken), ..Batch::default() }));
         // An answer that has ended stays as it is; one without events is removed.
         let [ended, empty] = [2, 3].map(|byte| AnswerId([byte; 16]));
         let writing = store.open(ended, opening(10)).await.unwrap();

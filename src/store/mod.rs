@@ -222,6 +222,8 @@ pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
     /// Set where the answer has ended with the last of them.
     pub(crate) end: Option<End>,
+    /// More events are there than are read at once.
+    pub(crate) has_more: bool,
 }
 
 /// What a store had of an answer that it keeps no longer.

@@ -127,14 +127,15 @@ impl Redis {
     }
 
     async fn read(&self, id: AnswerId, after: Position, most: usize) -> Result<Batch, StoreError> {
-        let (start, most) = (format!("({after}"), most.to_string());
-        let value = self.run(READ, id, &[start.as_bytes(), most.as_bytes()]).await?;
+        let (start, count) = (format!("({after}"), most.to_string());
+        let value = self.run(READ, id, &[start.as_bytes(), count.as_bytes()]).await?;
         let (rows, dropped, is_written): (Rows, Option<String>, bool) = redis::from_redis_value(value)?;
         if let Some(error) = dropped.and_then(|dropped| lacks(&dropped, after)) {
             return Err(error);
         }
         self.written().touch(id);
-        let batch = batch(rows)?;
+        let mut batch = Batch { has_more: rows.len() >= most, ..batch(rows)? };
+        batch.has_more &= batch.end.is_none();
         match batch.entries.is_empty() && batch.end.is_none() && !is_written {
             true => Err(StoreError::Unwritten),
             false => Ok(batch),

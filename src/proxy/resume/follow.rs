@@ -198,7 +198,7 @@ impl Stream for Follow {
 }
 
 /// Writes an event with its id. The id is the last line, so that it counts where the upstream has sent one, too.
-fn write(Entry { at, bytes }: &Entry, out: &mut BytesMut) {
+pub(super) fn write(Entry { at, bytes }: &Entry, out: &mut BytesMut) {
     out.put_slice(bytes);
     out.put_slice(format!("id: {at}\n\n").as_bytes());
 }

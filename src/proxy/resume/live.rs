@@ -231,9 +231,10 @@ impl Reader {
             return Err(StoreError::Dropped(window.limit));
         }
         let start = window.entries.partition_point(|entry| entry.at <= after);
-        let (mut batch, mut bytes) = (Batch { entries: Vec::new(), end: None }, 0);
+        let (mut batch, mut bytes) = (Batch::default(), 0);
         for entry in window.entries.range(start..) {
             if bytes > MOST_UNREAD {
+                batch.has_more = true;
                 return Ok(batch);
             }
             bytes += entry.bytes.len();
@@ -331,7 +332,7 @@ mod tests {
         live.begin("max_kept_bytes");
         live.close(End::Broken);
         let batch = reader.read_after(Position { epoch: 1, seq: 1 }, SECOND).await;
-        assert_eq!(batch, Ok(Batch { entries: vec![], end: Some(End::Broken) }));
+        assert_eq!(batch, Ok(Batch { end: Some(End::Broken), ..Batch::default() }));
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@
 
 mod blocks;
 mod caller;
+mod durable;
 mod follow;
 mod live;
 mod pump;
@@ -345,6 +346,8 @@ const FILES: &str = "file:";
 const STREAMS: &str = "/streams/";
 /// For how long an answer is asked to be kept, and is.
 pub(super) const KEEP: HeaderName = HeaderName::from_static("x-restitch-keep");
+/// Whether an answer is running, whole or broken.
+const STATE: HeaderName = HeaderName::from_static("x-restitch-state");
 /// The id of an answer that is kept.
 pub(super) const STREAM: HeaderName = HeaderName::from_static("x-restitch-stream");
 /// How often expired answers are removed, and those that are being read kept. The shortest time that is granted is a second.

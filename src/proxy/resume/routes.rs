@@ -12,7 +12,7 @@ use http::{Method, Request, Response, StatusCode};
 
 use super::caller::Credential;
 use super::restore::Heir;
-use super::{Answers, KEEP, STREAM, STREAMS, request_name, response_name, set};
+use super::{Answers, KEEP, STATE, STREAM, STREAMS, durable, follow, request_name, response_name, set};
 use crate::client::Body;
 use crate::provider::Dialect;
 use crate::proxy::Proxy;
@@ -29,6 +29,8 @@ pub(in crate::proxy) struct Asked {
     target: Target,
     /// The last event that the client has.
     last: Option<Vec<u8>>,
+    /// What it asks for by the parameters of Durable Streams.
+    durable: Option<Result<durable::Query, Refusal>>,
     origin: Option<HeaderValue>,
 }
 
@@ -57,31 +59,38 @@ impl Asked {
             method: request.method().clone(),
             target,
             last: headers.get(LAST_EVENT_ID).map(|last| last.as_bytes().to_vec()),
+            durable: durable::Query::of(query, headers),
             origin: headers.get(ORIGIN).cloned(),
         })
     }
 
     /// Answers the request. `None`: restitch has not issued the id, so the request passes.
     pub(in crate::proxy) async fn answer(self) -> Option<Response<Body>> {
+        let origin = self.origin.clone();
         let mut response = match &self.target {
-            Target::Stream(id) => match self.of_stream(*id).await {
-                Ok(response) => response,
-                Err(refusal) => refusal.answer(None),
-            },
+            Target::Stream(id) => {
+                let id = *id;
+                let mut response = self.of_stream(id).await.unwrap_or_else(|refusal| refusal.answer(None));
+                durable::protect(response.headers_mut());
+                response
+            }
             Target::Response { id, starting_after } => self.of_response(id, *starting_after).await?,
         };
-        if let Some(origin) = self.origin {
+        if let Some(origin) = origin {
             // A page may ask only if its origin is allowed.
             let headers = response.headers_mut();
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-            headers
-                .insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("x-restitch-stream, x-restitch-keep"));
+            set(
+                headers,
+                ACCESS_CONTROL_EXPOSE_HEADERS,
+                &format!("x-restitch-stream, x-restitch-keep, {}", durable::EXPOSED),
+            );
             headers.insert(VARY, HeaderValue::from_static("origin"));
         }
         Some(response)
     }
 
-    async fn of_stream(&self, id: Option<AnswerId>) -> Result<Response<Body>, Refusal> {
+    async fn of_stream(self, id: Option<AnswerId>) -> Result<Response<Body>, Refusal> {
         if !matches!(self.method, Method::GET | Method::HEAD | Method::DELETE) {
             return Err(METHOD.with_allow("GET, HEAD, DELETE".to_owned()));
         }
@@ -94,9 +103,10 @@ impl Asked {
         }
         let found = self.answers.find(id, &self.credential).await?;
         let log = found.log.map_err(|gone| self.answers.refused(&gone.into()))?;
-        match self.method {
-            Method::HEAD => Ok(described(id, &found, log)),
-            _ => self.answers.rest(id, &found, (position(self.last.as_deref())?, None), &self.heir).await,
+        match self.durable {
+            _ if self.method == Method::HEAD => Ok(described(id, &found, log)),
+            Some(query) => self.answers.bytes(id, &found, query?, &self.heir).await,
+            None => self.answers.rest(id, &found, (position(self.last.as_deref())?, None), &self.heir).await,
         }
     }
 
@@ -221,9 +231,7 @@ impl Answers {
         (after, starting_after): (Position, Option<u64>),
         heir: &Arc<Heir>,
     ) -> Result<Response<Body>, Refusal> {
-        if found.log.is_ok_and(|log| log.end.is_none() && !log.is_written) {
-            heir.take_over(id).await.map_err(|error| self.refused(&error))?;
-        }
+        self.revive(id, found, heir).await?;
         // Whether the position is one of this answer is told before the body.
         if found.log.is_ok_and(|log| after > log.last) {
             return Err(self.refuse("refused", AHEAD));
@@ -234,11 +242,45 @@ impl Answers {
             Ok(_) | Err(StoreError::Unwritten) => {}
             Err(error) => return Err(self.refused(&error)),
         }
-        self.count(if found.log.is_ok_and(|log| log.end.is_some()) { "ended" } else { "running" });
+        self.count_read(found);
         let follow = follow.starting_after(starting_after).with_heir(Arc::clone(heir));
         let mut response = Response::new(Body::stream(follow));
         let headers = response.headers_mut();
         described_by(headers, id, found);
+        Ok(response)
+    }
+
+    /// Goes on with an answer that nobody writes.
+    async fn revive(&self, id: AnswerId, found: &Found, heir: &Arc<Heir>) -> Result<(), Refusal> {
+        if found.log.is_ok_and(|log| log.end.is_none() && !log.is_written) {
+            heir.take_over(id).await.map_err(|error| self.refused(&error))?;
+        }
+        Ok(())
+    }
+
+    fn count_read(&self, found: &Found) {
+        self.count(if found.log.is_ok_and(|log| log.end.is_some()) { "ended" } else { "running" });
+    }
+
+    /// Returns the events after an offset as Durable Streams has them.
+    async fn bytes(
+        &self,
+        id: AnswerId,
+        found: &Found,
+        query: durable::Query,
+        heir: &Arc<Heir>,
+    ) -> Result<Response<Body>, Refusal> {
+        let log = found.log.map_err(|gone| self.refused(&gone.into()))?;
+        self.revive(id, found, heir).await?;
+        let source = durable::Source {
+            store: Arc::clone(&self.store),
+            id,
+            content_type: EVENT_STREAM,
+            write: follow::write,
+            patience: heir.limits().transport.keep_alive_interval.max(SHORTEST_POLL),
+        };
+        let response = durable::answer(source, log, query).await.map_err(|error| self.refused(&error))?;
+        self.count_read(found);
         Ok(response)
     }
 
@@ -304,19 +346,21 @@ fn described(id: AnswerId, found: &Found, log: Log) -> Response<Body> {
         Some(End::Broken) => "broken",
     };
     headers.insert(STATE, HeaderValue::from_static(state));
+    durable::describe(headers, log);
     response
 }
 
 fn described_by(headers: &mut HeaderMap, id: AnswerId, found: &Found) {
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CONTENT_TYPE, EVENT_STREAM);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     set(headers, STREAM, &id);
     set(headers, KEEP, &found.keep.as_secs());
 }
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Whether an answer is running, whole or broken.
-const STATE: HeaderName = HeaderName::from_static("x-restitch-state");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// A poll waits as long as a stream is silent before a comment is written, and not less.
+const SHORTEST_POLL: Duration = Duration::from_secs(1);
 
 const UNKNOWN: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,
@@ -341,7 +385,7 @@ const SEVERAL: Refusal = Refusal::new(
 const AHEAD: Refusal = Refusal::new(
     StatusCode::BAD_REQUEST,
     "unknown_event",
-    "the answer has no event with the id of `Last-Event-ID`: send the last one that came from this answer",
+    "the answer has no event at this position: send the last `Last-Event-ID` or `offset` that came from this answer",
 );
 const METHOD: Refusal = Refusal::new(
     StatusCode::METHOD_NOT_ALLOWED,

@@ -1,6 +1,7 @@
 //! Answers that are kept: clients that leave and come back.
 
 mod callers;
+mod durable;
 mod ends;
 mod files;
 mod processes;

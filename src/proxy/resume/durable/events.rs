@@ -1,0 +1,147 @@
+//! An answer as events of the protocol: `data` with the bytes, and `control` with the place after them.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_core::Stream;
+use http::Response;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::{Place, Source, cursor, offset_of};
+use crate::client::{Body, BodyError};
+use crate::store::{Batch, End, Pending, Position, Reading};
+
+/// The events from a position on. Ends with the answer, or after some time: then the client comes back.
+pub(super) struct Events {
+    source: Source,
+    after: Position,
+    cursor: Option<u64>,
+    /// Keeps the answer as long as its client is connected.
+    _reading: Reading,
+    is_first: bool,
+    until: Instant,
+    state: State,
+}
+
+enum State {
+    Reading(Pending<'static, Batch>),
+    Over,
+}
+
+/// The data of a `control` event.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Control {
+    stream_next_offset: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_cursor: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    up_to_date: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stream_closed: bool,
+    /// Of an answer that broke off. The protocol has no word for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restitch_state: Option<&'static str>,
+}
+
+impl Events {
+    pub(super) fn response(source: Source, after: Position, cursor: Option<u64>) -> Response<Body> {
+        let (reading, until) = (source.store.reading(source.id), Instant::now() + LIFETIME);
+        // The client is told at once where it is.
+        let state = State::Reading(read(&source, after, Duration::ZERO));
+        let events = Self { source, after, cursor, _reading: reading, is_first: true, until, state };
+        let mut response = Response::new(Body::stream(events));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
+        response
+    }
+
+    /// Takes what has been read. Returns the bytes for the client.
+    fn take(&mut self, batch: &Batch) -> Bytes {
+        let mut out = BytesMut::new();
+        if !batch.entries.is_empty() {
+            write_data(&self.source.bytes(batch), &mut out);
+        }
+        let place = Place::after(batch, self.after);
+        let is_late = Instant::now() >= self.until;
+        if batch.entries.is_empty() && place.end.is_none() && !self.is_first {
+            out.put_slice(KEEP_ALIVE);
+        } else {
+            self.write_control(&place, &mut out);
+        }
+        (self.is_first, self.after) = (false, place.next);
+        self.state = match place.end.is_some() || is_late {
+            true => State::Over,
+            false => State::Reading(read(&self.source, self.after, self.source.patience)),
+        };
+        out.freeze()
+    }
+
+    fn write_control(&mut self, place: &Place, out: &mut BytesMut) {
+        let is_closed = place.end.is_some();
+        if !is_closed {
+            self.cursor = Some(cursor(self.cursor));
+        }
+        let control = Control {
+            stream_next_offset: offset_of(place.next),
+            stream_cursor: self.cursor.filter(|_| !is_closed).map(|cursor| cursor.to_string()),
+            up_to_date: place.is_up_to_date,
+            stream_closed: is_closed,
+            restitch_state: (place.end == Some(End::Broken)).then_some("broken"),
+        };
+        // Members of text and numbers alone: it does not fail.
+        let control = serde_json::to_string(&control).unwrap_or_default();
+        out.put_slice(format!("event: control\ndata:{control}\n\n").as_bytes());
+    }
+}
+
+impl Stream for Events {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let State::Reading(reading) = &mut this.state else { return Poll::Ready(None) };
+        match ready!(reading.as_mut().poll(cx)) {
+            Ok(batch) => Poll::Ready(Some(Ok(this.take(&batch)))),
+            Err(error) => {
+                // The client comes back, and is told why it can't read on, or finds the answer gone on with.
+                tracing::debug!(%error, "the events of a kept answer break off");
+                this.state = State::Over;
+                Poll::Ready(Some(Err("the answer cannot be read on".into())))
+            }
+        }
+    }
+}
+
+fn read(source: &Source, after: Position, wait: Duration) -> Pending<'static, Batch> {
+    let (store, id) = (std::sync::Arc::clone(&source.store), source.id);
+    Box::pin(async move { store.read_after(id, after, wait).await })
+}
+
+/// Writes text as an event. A line end of any kind divides lines, so that no text ends the event.
+fn write_data(text: &[u8], out: &mut BytesMut) {
+    out.put_slice(b"event: data\n");
+    let mut rest = text;
+    loop {
+        let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
+        // A client takes one space after the colon away.
+        out.put_slice(if line.starts_with(b" ") { b"data: " } else { b"data:" });
+        out.put_slice(line);
+        out.put_slice(b"\n");
+        let Some(after) = after.strip_prefix(b"\r\n").or_else(|| after.get(1..)).filter(|_| end.is_some()) else {
+            break;
+        };
+        rest = after;
+    }
+    out.put_slice(b"\n");
+}
+
+const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+/// After this time a client is to come back, so that caches in between can join clients (section 5.8).
+const LIFETIME: Duration = Duration::from_secs(60);

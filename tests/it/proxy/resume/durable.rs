@@ -1,0 +1,95 @@
+//! Kept answers as a client of the Durable Streams protocol reads them.
+
+use super::*;
+
+/// Returns a request for bytes of a kept answer.
+fn bytes(id: &str, query: &str) -> String {
+    about("GET", id, "").replacen(" HTTP/1.1", &format!("?{query} HTTP/1.1"), 1)
+}
+
+fn offset(response: &str) -> &str {
+    header(response, "stream-next-offset")
+}
+
+#[tokio::test]
+async fn a_client_reads_from_offsets() {
+    let (raw, proxy, go) = waiting(1, keeping()).await;
+    let id = ask_and_leave(&proxy, &ask_kept()).await;
+    let ask = async |query: &str| exchange(proxy.addr(), &bytes(&id, query)).await;
+    let head = exchange(proxy.addr(), &about("HEAD", &id, "")).await;
+    let first = ask("offset=-1").await;
+    assert_eq!(body_of(&first), (numbered(&five()[..2], 1), true));
+    assert_eq!(header(&first, "stream-up-to-date"), "true");
+    assert!(!first.contains("stream-closed") && !head.contains("stream-closed"), "{head}");
+    let tail = offset(&first).to_owned();
+    assert_eq!((offset(&head), offset(&ask("offset=now").await)), (tail.as_str(), tail.as_str()));
+    // It waits for what comes.
+    let mut poll = connect(proxy.addr()).await;
+    poll.write_all(bytes(&id, &format!("offset={tail}&live=long-poll")).as_bytes()).await.unwrap();
+    let mut live = connect(proxy.addr()).await;
+    live.write_all(bytes(&id, &format!("offset={tail}&live=sse")).as_bytes()).await.unwrap();
+    let begun = read_until(&mut live, "\n\n").await;
+    assert!(begun.contains("\"upToDate\":true") && begun.contains(&tail), "{begun}");
+    go.notify_one();
+    let polled = read_to_end(&mut poll).await;
+    assert_eq!((status(&polled), offset(&polled) > tail.as_str()), ("200 OK", true), "{polled}");
+    assert!(body_of(&polled).0.starts_with(&numbered(&five()[2..3], 3)), "{polled}");
+    let events = read_to_end(&mut live).await;
+    assert!(events.contains("event: data\ndata:data: {") && events.contains("\"streamClosed\":true"), "{events}");
+    // All of it, its end, and nothing for who has it.
+    let whole = ask("offset=-1").await;
+    assert_eq!(body_of(&whole), (numbered(&five(), 1), true));
+    assert_eq!(header(&whole, "stream-closed"), "true");
+    let end = offset(&whole).to_owned();
+    let known = format!("if-none-match: {}\r\nauthorization:", header(&whole, "etag"));
+    let again = bytes(&id, "offset=-1").replace("authorization:", &known);
+    assert_eq!(status(&exchange(proxy.addr(), &again).await), "304 Not Modified");
+    assert_eq!(body_of(&ask(&format!("offset={end}")).await), (String::new(), true));
+    let polled = ask(&format!("offset={end}&live=long-poll")).await;
+    assert_eq!((status(&polled), header(&polled, "stream-closed")), ("204 No Content", "true"));
+    assert_eq!(raw.state.borrow().requests, 1);
+    proxy.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_no_offset_is_refused() {
+    let (_raw, proxy, _) = waiting(1, keeping()).await;
+    let id = ask_and_leave(&proxy, &ask_kept()).await;
+    for query in [
+        "offset=",
+        "offset=1-1",
+        "offset=x",
+        "offset=1_9",
+        "offset=-1&offset=-1",
+        "offset=1%2C2",
+        "live=sse",
+        "offset=-1&live=ws",
+        "offset=99999999999999999999_0",
+    ] {
+        let response = exchange(proxy.addr(), &bytes(&id, query)).await;
+        assert_eq!(status(&response), "400 Bad Request", "{query}: {response}");
+    }
+    let other = bytes(&id, "offset=-1").replace("sk-1", "sk-2");
+    let response = exchange(proxy.addr(), &other).await;
+    assert_eq!((status(&response), header(&response, "x-content-type-options")), ("404 Not Found", "nosniff"));
+    proxy.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_broke_off_says_so() {
+    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}{}", chunk("[1, "), chunk("2"))), Piece::Reset]]).await;
+    let mut limits = keeping();
+    limits.continuation.max_continuations = 0;
+    let proxy = raw.proxy(limits).await;
+    let id = ask_and_leave(&proxy, &ask_kept()).await;
+    let whole = loop {
+        let response = exchange(proxy.addr(), &bytes(&id, "offset=-1&live=sse")).await;
+        if response.contains("streamClosed") {
+            break response;
+        }
+    };
+    assert!(whole.contains("\"restitchState\":\"broken\""), "{whole}");
+    let read = exchange(proxy.addr(), &bytes(&id, "offset=-1")).await;
+    assert_eq!((header(&read, "stream-closed"), header(&read, "x-restitch-state")), ("true", "broken"));
+    proxy.shutdown().await;
+}
