@@ -17,6 +17,8 @@ use tracing_subscriber::{
     filter::{LevelFilter, Targets},
     fmt::layer,
     layer::{Layer, SubscriberExt},
+    registry::Registry,
+    reload,
     util::SubscriberInitExt,
 };
 
@@ -27,6 +29,10 @@ use super::progress::{self, Watched};
 #[cfg(any(feature = "proxy", feature = "sim"))]
 use crate::config::LogFormat;
 use crate::{Document, SyntaxError, clean_encoding};
+
+/// Changes what the log holds.
+#[cfg(any(feature = "proxy", feature = "sim"))]
+pub(super) type LogFilter = reload::Handle<Targets, Registry>;
 
 #[derive(Debug)]
 pub(super) struct Console {
@@ -114,9 +120,9 @@ impl Console {
     }
 
     /// Starts the log of the servers on standard error. `--quiet` and `--verbose` decide what it holds, then `filter`;
-    /// without one there is no log.
+    /// without one there is no log. What is returned changes the filter; `None`: the verbosity is the filter, or there is no log.
     #[cfg(any(feature = "proxy", feature = "sim"))]
-    pub(super) fn start_log(&self, filter: Option<Targets>, format: LogFormat) {
+    pub(super) fn start_log(&self, filter: Option<Targets>, format: LogFormat) -> Option<LogFilter> {
         let all = |level| Some(Targets::new().with_default(level));
         let filter = match self.verbosity {
             i16::MIN..0 => all(LevelFilter::ERROR),
@@ -124,7 +130,7 @@ impl Console {
             1 => all(LevelFilter::DEBUG),
             _ => all(LevelFilter::TRACE),
         };
-        let Some(filter) = filter else { return };
+        let (filter, handle) = reload::Layer::new(filter?);
         let lines = layer().with_writer(io::stderr);
         let lines = match format {
             LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
@@ -132,6 +138,7 @@ impl Console {
         };
         // A process has one log: a second start changes nothing.
         let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+        (self.verbosity == 0).then_some(handle)
     }
 
     /// Whether a line may be written to standard error over and over. `writes` says that the command writes its output

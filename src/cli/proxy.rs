@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
+use super::console::LogFilter;
 use super::settings::Settings;
 use super::{Console, Exit, epilogue, interrupted};
 use crate::ServerLimits;
@@ -59,12 +60,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
-    // What is no filter was rejected when it was read.
-    let info = Targets::new().with_default(LevelFilter::INFO);
-    let filter = config.proxy.log.as_deref().map_or_else(|| Ok(info.clone()), str::parse);
-    debug_assert!(filter.is_ok(), "{filter:?}");
-    let filter = filter.unwrap_or(info);
-    console.start_log(Some(filter), config.proxy.log_format.unwrap_or_default());
+    let log = console.start_log(Some(filter(&config.proxy)), config.proxy.log_format.unwrap_or_default());
     let proxy = match built(&config) {
         Ok(proxy) => proxy,
         Err((exit, mistake)) => {
@@ -72,8 +68,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
-    let loader = loader(&args.settings, &config);
-    let has_file = loader.is_some();
+    let loader = loader(&args.settings, &config, log);
     let proxy = loader.into_iter().fold(proxy, Proxy::loader);
     // The threads that serve have runtimes of their own.
     let served: io::Result<bool> = Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -86,7 +81,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             (proxy.otlp(otlp.clone()), otlp)
         };
         let server = proxy.listen(&listen).await?;
-        hangups.reload(server.reloader(), has_file);
+        hangups.reload(server.reloader());
         console.note(format_args!("listening on {}, upstream {}", server.urls().join(" and "), upstream));
         if let Some(admin) = server.admin_addr() {
             console.note(format_args!("page, metrics and readiness on http://{admin}"));
@@ -120,6 +115,15 @@ fn upstream(config: &Config) -> Result<Upstream, (Exit, String)> {
     Upstream::parse(address).map_err(|error| (Exit::Usage, format!("--upstream: {error}")))
 }
 
+/// Returns what the log holds.
+fn filter(config: &config::Proxy) -> Targets {
+    let info = Targets::new().with_default(LevelFilter::INFO);
+    // What is no filter was rejected when it was read.
+    let filter = config.log.as_deref().map_or_else(|| Ok(info.clone()), str::parse);
+    debug_assert!(filter.is_ok(), "{filter:?}");
+    filter.unwrap_or(info)
+}
+
 /// Makes the proxy of a configuration.
 fn built(config: &Config) -> Result<Proxy, (Exit, String)> {
     let mut config = config.clone();
@@ -129,12 +133,16 @@ fn built(config: &Config) -> Result<Proxy, (Exit, String)> {
 }
 
 /// Returns what reads the configuration again. `None`: there is no file to read.
-fn loader(settings: &Settings, start: &Config) -> Option<Loader> {
+fn loader(settings: &Settings, start: &Config, log: Option<LogFilter>) -> Option<Loader> {
     settings.has_file().then(|| {
         let (settings, start) = (settings.clone(), start.proxy.filled());
         let load = move || {
             let config = settings.again()?;
             let proxy = built(&config).map_err(|(_, mistake)| mistake)?;
+            if let Some(log) = &log {
+                // It fails where there is no log.
+                let _ = log.reload(filter(&config.proxy));
+            }
             Ok(Loaded { proxy, fixed: fixed(&start, &config.proxy.filled()) })
         };
         Arc::new(load) as Loader
@@ -148,7 +156,6 @@ fn fixed(start: &config::Proxy, now: &config::Proxy) -> Vec<&'static str> {
         ("socket_mode", start.socket_mode != now.socket_mode),
         ("tls_cert", start.tls_cert != now.tls_cert),
         ("tls_key", start.tls_key != now.tls_key),
-        ("log", start.log != now.log),
         ("log_format", start.log_format != now.log_format),
         ("log_content", start.log_content != now.log_content),
     ];
@@ -228,17 +235,11 @@ impl Hangups {
     }
 
     /// Reads the configuration again at each SIGHUP. The log says how it went.
-    fn reload(mut self, reloader: Reloader, has_file: bool) {
+    fn reload(mut self, reloader: Reloader) {
         tokio::spawn(async move {
             while self.0.recv().await.is_some() {
-                if has_file {
-                    // What is wrong with the file has been logged, and the configuration is as it was.
-                    let _ = reloader.reload().await;
-                } else {
-                    tracing::warn!(
-                        "SIGHUP: ignored; without --config there is nothing to read again, restart the proxy"
-                    );
-                }
+                // What is wrong has been logged, and the configuration is as it was.
+                let _ = reloader.reload().await;
             }
         });
     }
@@ -253,7 +254,7 @@ impl Hangups {
         Ok(Self)
     }
 
-    fn reload(self, _: Reloader, _: bool) {}
+    fn reload(self, _: Reloader) {}
 }
 
 /// Adds the routes of a configuration. Routes to one upstream share their connections.

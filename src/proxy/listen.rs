@@ -158,7 +158,7 @@ async fn start(
     let threads: Vec<_> = (0..proxy.threads).map(|_| Current::new(proxy.apart())).collect();
     let loader = proxy.loader.clone();
     let current = Current::new(proxy);
-    let reloader = Reloader::new(loader, std::iter::once(current.clone()).chain(threads.iter().cloned()));
+    let reloader = Reloader::new(loader, tls.clone(), std::iter::once(current.clone()).chain(threads.iter().cloned()));
     if let Some(listener) = bound {
         admin.spawn(listener.serve(current.clone(), reloader.clone(), stopped.clone()));
     }

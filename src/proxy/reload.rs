@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Proxy;
+use super::tls::ServerTls;
 
 /// What the next request of a thread is answered by. Clones are the same.
 #[derive(Clone)]
@@ -28,7 +29,8 @@ impl Current {
     }
 }
 
-/// Reads the configuration again. An error says what is wrong with it, with the line.
+/// Reads the configuration again. An error says what is wrong with it, with the line. What it returns is put to use: nothing else
+/// that is read again is wrong.
 pub type Loader = Arc<dyn Fn() -> Result<Loaded, String> + Send + Sync>;
 
 /// A configuration that was read again.
@@ -43,6 +45,7 @@ pub struct Loaded {
 #[derive(Clone)]
 pub struct Reloader {
     loader: Option<Loader>,
+    tls: Option<ServerTls>,
     /// One for each thread. The first one's connections to upstreams are nobody else's.
     threads: Arc<[Current]>,
     /// One reload at a time.
@@ -50,15 +53,19 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    pub(super) fn new(loader: Option<Loader>, threads: impl IntoIterator<Item = Current>) -> Self {
-        Self { loader, threads: threads.into_iter().collect(), turn: Arc::default() }
+    pub(super) fn new(
+        loader: Option<Loader>,
+        tls: Option<ServerTls>,
+        threads: impl IntoIterator<Item = Current>,
+    ) -> Self {
+        Self { loader, tls, threads: threads.into_iter().collect(), turn: Arc::default() }
     }
 
-    /// Reads the configuration again, and answers the next requests by it. What was measured stays. Returns the names of the
-    /// settings that differ and hold only after a restart.
+    /// Reads the configuration and the certificate again, and answers the next requests by them. What was measured stays. Returns
+    /// the names of the settings that differ and hold only after a restart.
     ///
     /// # Errors
-    /// The configuration is wrong, or there is none to read. Then nothing has changed.
+    /// One of them is wrong, or there is neither. Then nothing has changed.
     pub async fn reload(&self) -> Result<Vec<&'static str>, ReloadError> {
         let _turn = self.turn.lock().await;
         let result = self.load().await;
@@ -77,13 +84,25 @@ impl Reloader {
     }
 
     async fn load(&self) -> Result<Vec<&'static str>, ReloadError> {
-        let loader = self.loader.clone().ok_or(ReloadError::NoFile)?;
+        let (loader, tls) = (self.loader.clone(), self.tls.clone());
+        if loader.is_none() && tls.is_none() {
+            return Err(ReloadError::NoFile);
+        }
         // It reads files, and others are being answered on this thread.
-        let loaded = tokio::task::spawn_blocking(move || loader()).await;
-        let Loaded { mut proxy, mut fixed } = match loaded {
-            Ok(loaded) => loaded.map_err(ReloadError::Invalid)?,
-            Err(error) => return Err(ReloadError::Invalid(error.to_string())),
-        };
+        let read = tokio::task::spawn_blocking(move || {
+            let certificate = tls.map(|tls| tls.read_again()).transpose().map_err(|error| error.to_string())?;
+            Ok((loader.map(|loader| loader()).transpose()?, certificate))
+        });
+        let (loaded, certificate) =
+            read.await.unwrap_or_else(|error| Err(error.to_string())).map_err(ReloadError::Invalid)?;
+        if let (Some(tls), Some(certificate)) = (&self.tls, certificate) {
+            tls.replace(certificate);
+        }
+        Ok(loaded.map(|loaded| self.replace(loaded)).unwrap_or_default())
+    }
+
+    /// Answers the next requests by another configuration. Returns the names of what differs and stays as it is.
+    fn replace(&self, Loaded { mut proxy, mut fixed }: Loaded) -> Vec<&'static str> {
         for (number, thread) in self.threads.iter().enumerate() {
             let old = thread.get();
             if number == 0 {
@@ -92,7 +111,7 @@ impl Reloader {
             }
             thread.set(if number == 0 { proxy.clone() } else { proxy.apart() });
         }
-        Ok(fixed)
+        fixed
     }
 }
 
@@ -149,7 +168,7 @@ impl fmt::Debug for Reloader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// The proxy was started without a file.
+    /// The proxy was started without a file, and without a certificate.
     NoFile,
     /// What is wrong.
     Invalid(String),

@@ -570,11 +570,18 @@ mod commands {
                 "listen = \"127.0.0.1:1\"\n",
                 "the configuration stays as it was error=f.toml: line 4, column 1: duplicate key",
             ),
-            ("log = \"warn\"\n[[route]]\nmax_risk = 0.5\n", "fixed=\"log\""),
+            ("log_format = \"json\"\n[[route]]\nmax_risk = 0.5\n", "fixed=\"log_format\""),
+            // What would be told by the next line is left out by this one.
+            ("log = \"error\"\nlog_format = \"json\"\n", ""),
             ("[[route]]\nupstream = \"http://a\"\n", "read the configuration again"),
         ] {
             std::fs::write(folder.join("f.toml"), file(more)).unwrap();
             assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+            if told.is_empty() {
+                // Nothing says that it has been read: the next one comes after it.
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                continue;
+            }
             let line = next();
             assert!(line.contains(told), "{more}: {line}");
         }
@@ -604,7 +611,7 @@ mod commands {
             signal("-HUP");
             let mut told = String::new();
             words.read_line(&mut told).unwrap();
-            assert!(told.contains("SIGHUP") && told.contains("restart"), "{told}");
+            assert!(told.contains("there is nothing to read again"), "{told}");
         }
         let mut socket = std::net::TcpStream::connect(address.unwrap()).unwrap();
         socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();

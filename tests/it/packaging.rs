@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, Command};
 
 use restitch::internal::config::Config;
 
-use crate::cli::{LONG, run, start};
+use crate::cli::{LONG, folder, run, start};
 
 const UNIT: &str = include_str!("../../contrib/restitch.service");
 const CONTAINER: &str = include_str!("../../contrib/Containerfile");
@@ -202,6 +202,34 @@ fn tls_is_served_without_noise() {
     let _ = socket.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"));
     assert_eq!(proxy.stop(), "restitch: draining: a second signal ends at once\n");
+}
+
+/// A renewed certificate is read again at SIGHUP, also without `--config`.
+#[cfg(unix)]
+#[test]
+fn a_renewed_certificate_is_served() {
+    let ca = file("ca.pem");
+    let read = |name: &str| std::fs::read(file(name)).unwrap();
+    let folder = folder("renewed", &[("cert.pem", &read("server.pem")), ("key.pem", &read("server.key"))]);
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    let mut proxy = Running::new(&["--listen", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key]);
+    let url = format!("https://127.0.0.1:{}", proxy.port());
+    for (name, told, code) in [
+        // It is that of no server.
+        ("client", "read the configuration again", 1),
+        ("server", "read the configuration again", 0),
+        ("ca", "the configuration stays as it was", 0),
+        ("server", "read the configuration again", 0),
+    ] {
+        std::fs::write(&cert, read(&format!("{name}.pem"))).unwrap();
+        std::fs::write(&key, read(&format!("{}.key", if name == "ca" { "client" } else { name }))).unwrap();
+        assert!(Command::new("kill").args(["-HUP", &proxy.child.id().to_string()]).status().unwrap().success());
+        let mut line = String::new();
+        proxy.words.read_line(&mut line).unwrap();
+        assert!(line.contains(told) && !line.contains("BEGIN"), "{name}: {line}");
+        assert_eq!(health(&[&url, "--ca-file", &ca]).0, code, "{name}");
+    }
 }
 
 #[test]
