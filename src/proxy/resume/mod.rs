@@ -14,6 +14,7 @@ mod durable;
 mod follow;
 mod live;
 mod pump;
+mod repeat;
 mod restore;
 mod routes;
 
@@ -48,9 +49,10 @@ use caller::{Credential, new_id};
 use follow::Follow;
 use live::{Live, Reader};
 use pump::{Pump, Writer};
+pub(super) use repeat::Repeat;
 use restore::Stored;
 pub(super) use restore::own_headers;
-pub(super) use routes::{Asked, Repeat};
+pub(super) use routes::Asked;
 
 /// The answers that a proxy keeps.
 pub(super) struct Answers {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName,
     HeaderValue, ORIGIN, VARY,
@@ -12,13 +11,12 @@ use http::{Method, Request, Response, StatusCode};
 
 use super::caller::Credential;
 use super::restore::Heir;
-use super::{Answers, KEEP, STATE, STREAM, STREAMS, durable, follow, request_name, response_name, set};
+use super::{Answers, KEEP, STATE, STREAM, STREAMS, durable, follow, response_name, set};
 use crate::client::Body;
 use crate::provider::Dialect;
 use crate::proxy::Proxy;
 use crate::proxy::refusal::Refusal;
-use crate::proxy::upstream::Head;
-use crate::store::{AnswerId, End, Found, Log, Name, NotAnId, Position, StoreError};
+use crate::store::{AnswerId, End, Found, Log, Name, Position, StoreError};
 
 /// A request for a kept answer.
 pub(in crate::proxy) struct Asked {
@@ -136,62 +134,9 @@ impl Target {
     }
 }
 
-/// A request that is sent again for the rest of its answer: its `Last-Event-ID` is one of ours.
-pub(in crate::proxy) struct Repeat {
-    last: Position,
-    /// `x-restitch-stream`, where the client names the answer.
-    stream: Option<Result<AnswerId, NotAnId>>,
-}
-
-impl Repeat {
-    /// Reads the headers of a request. `None`: it is sent for the first time.
-    pub(in crate::proxy) fn of(headers: &HeaderMap) -> Option<Self> {
-        let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
-        let last = text(LAST_EVENT_ID)?.parse().ok()?;
-        Some(Self { last, stream: text(STREAM).map(str::parse) })
-    }
-
-    /// Answers with the rest.
-    pub(in crate::proxy) async fn answer(
-        self,
-        proxy: &Arc<Proxy>,
-        answers: &Arc<Answers>,
-        head: &Head,
-        body: &Bytes,
-        dialect: Dialect,
-    ) -> Response<Body> {
-        let heir = Heir::new(proxy, answers, head.headers(), head.query());
-        match self.rest(answers, head, body, &heir).await {
-            Ok(response) => response,
-            Err(refusal) => refusal.answer(Some(dialect)),
-        }
-    }
-
-    async fn rest(
-        self,
-        answers: &Arc<Answers>,
-        head: &Head,
-        body: &Bytes,
-        heir: &Arc<Heir>,
-    ) -> Result<Response<Body>, Refusal> {
-        let credential = head.credential();
-        let (id, found) = match self.stream {
-            Some(Ok(id)) => (id, answers.find(id, &credential).await?),
-            Some(Err(_)) => return Err(answers.refuse("unknown", UNKNOWN)),
-            None => {
-                let name = request_name(&credential, head, body);
-                let name = name.ok_or_else(|| answers.refuse("unknown", NAMELESS))?;
-                answers.one_named(name, &credential).await?.ok_or_else(|| answers.refuse("unknown", UNKNOWN))?
-            }
-        };
-        found.log.map_err(|gone| answers.refused(&gone.into()))?;
-        answers.rest(id, &found, (self.last, None), heir).await
-    }
-}
-
 impl Answers {
     /// Returns what is known of an answer of this caller.
-    async fn find(&self, id: AnswerId, credential: &Credential) -> Result<Found, Refusal> {
+    pub(super) async fn find(&self, id: AnswerId, credential: &Credential) -> Result<Found, Refusal> {
         match self.store.look_up(id).await {
             Ok(found) if credential.is_of(id, &found.caller) => Ok(found),
             // Another caller learns as little as if there were none.
@@ -201,7 +146,11 @@ impl Answers {
     }
 
     /// Returns the answer with a name. One that is still kept counts before those that are gone.
-    async fn one_named(&self, name: Name, credential: &Credential) -> Result<Option<(AnswerId, Found)>, Refusal> {
+    pub(super) async fn one_named(
+        &self,
+        name: Name,
+        credential: &Credential,
+    ) -> Result<Option<(AnswerId, Found)>, Refusal> {
         let ids = self.store.named(name).await.map_err(|error| self.refused(&error))?;
         let mut gone = None;
         let mut kept = None;
@@ -224,7 +173,7 @@ impl Answers {
     }
 
     /// Returns the events after a position as a response.
-    async fn rest(
+    pub(super) async fn rest(
         &self,
         id: AnswerId,
         found: &Found,
@@ -307,13 +256,13 @@ impl Answers {
         own.map(|running| running.live.stop()).is_some()
     }
 
-    fn refuse(&self, outcome: &'static str, refusal: Refusal) -> Refusal {
+    pub(super) fn refuse(&self, outcome: &'static str, refusal: Refusal) -> Refusal {
         self.count(outcome);
         refusal
     }
 
     /// Says why the store does not give an answer.
-    fn refused(&self, error: &StoreError) -> Refusal {
+    pub(super) fn refused(&self, error: &StoreError) -> Refusal {
         match error {
             StoreError::Unknown => self.refuse("unknown", UNKNOWN),
             StoreError::Expired => self.refuse("expired", EXPIRED),
@@ -357,17 +306,17 @@ fn described_by(headers: &mut HeaderMap, id: AnswerId, found: &Found) {
     set(headers, KEEP, &found.keep.as_secs());
 }
 
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// A poll waits as long as a stream is silent before a comment is written, and not less.
 const SHORTEST_POLL: Duration = Duration::from_secs(1);
 
-const UNKNOWN: Refusal = Refusal::new(
+pub(super) const UNKNOWN: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,
     "unknown_stream",
     "this proxy keeps no such answer for you: send the credential that the request had, or ask again",
 );
-const NAMELESS: Refusal = Refusal::new(
+pub(super) const NAMELESS: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,
     "unknown_stream",
     "a request without a credential does not find its answer: name the answer in the header `x-restitch-stream`",
