@@ -419,6 +419,7 @@ impl Relay {
         self.phase = Phase::Unread;
         self.forward(now, self.call.decoder.boundary());
         self.release(now);
+        self.tell_kept_back(now);
         self.forward(now, u64::MAX);
     }
 }

@@ -67,6 +67,11 @@ impl Ends {
         }
     }
 
+    /// Returns the finish reasons, in the order in which they came.
+    pub(super) fn reasons(&self) -> &[(u32, Finish)] {
+        &self.finished
+    }
+
     /// Returns whether a choice has a finish reason.
     fn has(&self, choice: u32) -> bool {
         self.finished.iter().any(|(other, _)| *other == choice)

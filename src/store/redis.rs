@@ -127,15 +127,17 @@ impl Redis {
     }
 
     async fn read(&self, id: AnswerId, after: Position, most: usize) -> Result<Batch, StoreError> {
-        let (start, count) = (format!("({after}"), most.to_string());
+        // One more tells whether there are more.
+        let (start, count) = (format!("({after}"), (most + 1).to_string());
         let value = self.run(READ, id, &[start.as_bytes(), count.as_bytes()]).await?;
-        let (rows, dropped, is_written): (Rows, Option<String>, bool) = redis::from_redis_value(value)?;
+        let (mut rows, dropped, is_written): (Rows, Option<String>, bool) = redis::from_redis_value(value)?;
         if let Some(error) = dropped.and_then(|dropped| lacks(&dropped, after)) {
             return Err(error);
         }
         self.written().touch(id);
-        let mut batch = Batch { has_more: rows.len() >= most, ..batch(rows)? };
-        batch.has_more &= batch.end.is_none();
+        let has_more = rows.len() > most;
+        rows.truncate(most);
+        let batch = Batch { has_more, ..batch(rows)? };
         match batch.entries.is_empty() && batch.end.is_none() && !is_written {
             true => Err(StoreError::Unwritten),
             false => Ok(batch),

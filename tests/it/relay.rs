@@ -932,3 +932,19 @@ fn an_end_that_was_kept_back_is_told_where_nothing_is_continued() {
         assert_eq!(ended.finishes(), ["length"], "{}", ended.body);
     }
 }
+
+#[test]
+fn an_end_that_was_kept_back_is_told_where_the_rest_passes_unread() {
+    let text = |text: &str| event(&json!({"id": "a", "choices": [{"index": 1, "delta": {"content": text}}]}));
+    let prose = format!("{}{}", text("Once upon a time "), text("there was a river."));
+    let end = event(&json!({"id": "a", "choices": [{"index": 1, "delta": {}, "finish_reason": "stop"}]}));
+    // It reaches a limit.
+    let mut limits = Limits::default();
+    limits.parser.max_text_bytes = 10;
+    let stream = format!("{}{prose}{end}{DONE}", two_choices());
+    let ended = run_with(&mut Relay::new(limits), &[closed(stream)], |body| vec![body.to_vec()]);
+    assert_eq!(ended.outcome.status(), Status::PassedThrough, "{}", ended.body);
+    assert_eq!(ended.finishes(), ["length", "stop"], "{}", ended.body);
+    // What names the limit follows it.
+    assert_eq!(ended.count(DONE), 1, "{}", ended.body);
+}

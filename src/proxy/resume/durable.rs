@@ -1,8 +1,8 @@
 //! The read path of the Durable Streams protocol: the bytes of a kept answer from an offset on. A client reads what is there,
 //! waits for more (`live=long-poll`), or gets more as it comes (`live=sse`).
 //!
-//! The protocol is a draft: <https://github.com/durable-streams/durable-streams/blob/main/PROTOCOL.md>, sections 5.5 to 5.8, 8
-//! and 10. What is written here is in `follow`: to this module an entry is bytes.
+//! The protocol is a draft: <https://github.com/durable-streams/durable-streams/blob/main/PROTOCOL.md>. To this module an entry is
+//! bytes: `follow` writes them.
 
 mod events;
 #[cfg(test)]
@@ -75,7 +75,9 @@ impl Query {
         }
         let offset = match offsets[..] {
             [] => Err("`live` needs an `offset`: `-1` is the beginning, `now` the end"),
-            [offset] => offset.parse().map_err(|NotAnId| "`offset` is none of this proxy: send a `stream-next-offset`"),
+            [offset] => {
+                offset.parse().map_err(|NotAnId| "`offset` did not come from this proxy: send a `stream-next-offset`")
+            }
             _ => Err("`offset` is there more than once"),
         };
         let live = match live {
@@ -147,7 +149,14 @@ pub(super) async fn answer(source: Source, log: Log, query: Query) -> Result<Res
         Offset::After(at) => at,
     };
     match query.live {
-        Some(Live::Sse) => Ok(Events::response(source, start, query.cursor)),
+        Some(Live::Sse) => {
+            // From here on the answer stays. Whether its events are there is told before the body.
+            let events = Events::new(source, start, query.cursor);
+            match events.source().store.read_after(events.source().id, start, Duration::ZERO).await {
+                Ok(_) | Err(StoreError::Unwritten) => Ok(events.response()),
+                Err(error) => Err(error),
+            }
+        }
         live => source.read(start, live, query).await,
     }
 }
@@ -164,9 +173,10 @@ impl Source {
         };
         let is_now = query.offset == Offset::Now;
         if is_now && live.is_none() {
-            // Events may have come since the log was looked at: they are for the next request.
-            batch.has_more |= !batch.entries.is_empty();
-            batch.entries.clear();
+            // Events may have come since the log was looked at: they are for the next request, and so is the end after them.
+            if !batch.entries.is_empty() {
+                batch = Batch { has_more: true, ..Batch::default() };
+            }
         }
         let place = Place::after(&batch, start);
         let mut response = Response::new(Body::empty());
@@ -249,4 +259,5 @@ const CLOSED: HeaderName = HeaderName::from_static("stream-closed");
 const CURSOR: HeaderName = HeaderName::from_static("stream-cursor");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 /// The headers that pages of other origins may read.
-pub(super) const EXPOSED: &str = "etag, stream-next-offset, stream-up-to-date, stream-closed, stream-cursor";
+pub(super) const EXPOSED: &str = "etag, stream-next-offset, stream-up-to-date, stream-closed, stream-cursor, \
+    x-restitch-state";

@@ -29,7 +29,7 @@ pub(super) struct Follow {
     heir: Option<Arc<Heir>>,
     /// Set where this process writes the answer.
     reader: Option<Arc<Reader>>,
-    /// Keeps the answer as long as its client is connected.
+    /// Keeps the answer until its last bytes are on their way to the client.
     _reading: Reading,
     source: Source,
     state: State,
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_read_until_its_client_has_left() {
+    async fn an_answer_is_read_until_its_body_is_dropped() {
         let (first, second) = (AnswerId([1; 16]), AnswerId([2; 16]));
         let store = Arc::new(Memory::new(KeepLimits { max_kept_bytes: 1100, ..KeepLimits::default() }));
         write_answer(&store, first).await.unwrap();
@@ -255,7 +255,6 @@ mod tests {
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(matches!(Pin::new(&mut follow).poll_next(cx), Poll::Ready(Some(Ok(bytes))) if bytes.len() > 600));
         assert!(matches!(Pin::new(&mut follow).poll_next(cx), Poll::Ready(None)));
-        // Its last bytes may be on their way: a client that loses them comes back for them.
         assert!(matches!(write_answer(&store, second).await, Err(StoreError::Full(_))));
         drop(follow);
         write_answer(&store, second).await.unwrap();

@@ -226,7 +226,7 @@ impl Answers {
             id,
             content_type: EVENT_STREAM,
             write: follow::write,
-            patience: heir.limits().transport.keep_alive_interval.max(SHORTEST_POLL),
+            patience: PATIENCE,
         };
         let response = durable::answer(source, log, query).await.map_err(|error| self.refused(&error))?;
         self.count_read(found);
@@ -308,8 +308,8 @@ fn described_by(headers: &mut HeaderMap, id: AnswerId, found: &Found) {
 
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
-/// A poll waits as long as a stream is silent before a comment is written, and not less.
-const SHORTEST_POLL: Duration = Duration::from_secs(1);
+/// How long a poll waits, and how long a stream of events is silent before a comment is written.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) const UNKNOWN: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Output, Phase, Relay, TransportEnd};
+use crate::provider::Finish;
 use crate::provider::wire::{Ending, Framing, SlotKind};
 use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, Outcome, Tally};
@@ -59,7 +60,8 @@ impl Relay {
         TransportEnd::Closed
     }
 
-    /// Writes the ends that were kept back, of choices whose end is known, where the answer as a whole has none.
+    /// Writes the finish reasons of choices that have ended and of which the client has not seen one, where the answer itself has
+    /// no end.
     fn write_known_ends(&mut self, out: &mut Vec<u8>) {
         let known = |choice| Some((choice, self.slots.known_reason(choice)?));
         let reasons: Vec<_> = self.open_choices().filter_map(known).collect();
@@ -67,6 +69,20 @@ impl Relay {
             let ending = Ending { reasons: &reasons, usage: None, usage_apart: false, report: None };
             self.writer.finish(out, &self.slots.texts(), &ending);
         }
+    }
+
+    /// Writes the finish reasons that were kept back of an answer that passes from here on.
+    pub(super) fn tell_kept_back(&mut self, now: Duration) {
+        if !self.call.is_withheld {
+            return;
+        }
+        let open = |(choice, _): &(u32, Finish)| !self.client.finished.contains(choice);
+        let reasons: Vec<_> = self.call.ends.reasons().iter().filter(|end| open(end)).cloned().collect();
+        let mut out = Vec::new();
+        let ending = Ending { reasons: &reasons, usage: None, usage_apart: false, report: None };
+        self.writer.finish(&mut out, &self.slots.texts(), &ending);
+        self.client.finished.extend(reasons.iter().map(|(choice, _)| *choice));
+        self.send_events(now, out);
     }
 
     /// Returns the choices that the client has not seen end.

@@ -19,7 +19,8 @@ use crate::store::{Batch, End, Pending, Position, Reading};
 pub(super) struct Events {
     source: Source,
     after: Position,
-    cursor: Option<u64>,
+    /// More than the client has sent.
+    cursor: u64,
     /// Keeps the answer as long as its client is connected.
     _reading: Reading,
     is_first: bool,
@@ -49,12 +50,19 @@ struct Control {
 }
 
 impl Events {
-    pub(super) fn response(source: Source, after: Position, cursor: Option<u64>) -> Response<Body> {
+    pub(super) fn new(source: Source, after: Position, asked: Option<u64>) -> Self {
         let (reading, until) = (source.store.reading(source.id), Instant::now() + LIFETIME);
         // The client is told at once where it is.
         let state = State::Reading(read(&source, after, Duration::ZERO));
-        let events = Self { source, after, cursor, _reading: reading, is_first: true, until, state };
-        let mut response = Response::new(Body::stream(events));
+        Self { source, after, cursor: cursor(asked), _reading: reading, is_first: true, until, state }
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    pub(super) fn response(self) -> Response<Body> {
+        let mut response = Response::new(Body::stream(self));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
@@ -77,19 +85,19 @@ impl Events {
         (self.is_first, self.after) = (false, place.next);
         self.state = match place.end.is_some() || is_late {
             true => State::Over,
-            false => State::Reading(read(&self.source, self.after, self.source.patience)),
+            false => {
+                let left = self.until.saturating_duration_since(Instant::now());
+                State::Reading(read(&self.source, self.after, self.source.patience.min(left)))
+            }
         };
         out.freeze()
     }
 
-    fn write_control(&mut self, place: &Place, out: &mut BytesMut) {
+    fn write_control(&self, place: &Place, out: &mut BytesMut) {
         let is_closed = place.end.is_some();
-        if !is_closed {
-            self.cursor = Some(cursor(self.cursor));
-        }
         let control = Control {
             stream_next_offset: offset_of(place.next),
-            stream_cursor: self.cursor.filter(|_| !is_closed).map(|cursor| cursor.to_string()),
+            stream_cursor: (!is_closed).then(|| self.cursor.to_string()),
             up_to_date: place.is_up_to_date,
             stream_closed: is_closed,
             restitch_state: (place.end == Some(End::Broken)).then_some("broken"),
@@ -143,5 +151,5 @@ fn write_data(text: &[u8], out: &mut BytesMut) {
 }
 
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
-/// After this time a client is to come back, so that caches in between can join clients (section 5.8).
+/// After this time a client is to come back, so that caches in between can join clients.
 const LIFETIME: Duration = Duration::from_secs(60);
