@@ -98,7 +98,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             None => return Ok(()),
         },
     };
-    let _ = console.start_log(None, LogFormat::default());
+    console.start_log(None, LogFormat::default());
     let sim = Sim::new(document, args.script.clone())
         .chunk(usize::try_from(args.chunk).unwrap_or(usize::MAX))
         .delay(Duration::from_millis(args.delay.into()))

@@ -419,7 +419,7 @@ impl Relay {
         self.phase = Phase::Unread;
         self.forward(now, self.call.decoder.boundary());
         self.release(now);
-        self.tell_kept_back(now);
+        self.write_withheld_ends(now);
         self.forward(now, u64::MAX);
     }
 }

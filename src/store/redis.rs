@@ -28,7 +28,7 @@ use super::{
     Reading, Store, StoreError, Taken, Writing,
 };
 use crate::limits::KeepLimits;
-use scripts::{APPEND, CLOSE, DELETE, DROP, KEEP, LOOK_UP, NAME, OPEN, READ, REMEMBER, RENEW, TAKE_OVER, TRIM};
+use scripts::{APPEND, CLOSE, COMMON, DELETE, DROP, KEEP, LOOK_UP, NAME, OPEN, READ, RENEW, TAKE_OVER, TRIM};
 use written::{Trim, Written};
 
 /// A store in a Redis or Valkey server.
@@ -237,7 +237,7 @@ impl Redis {
 
 /// Returns a script with what all scripts use.
 fn with_common(script: &str) -> Script {
-    Script::new(&[REMEMBER, script].concat())
+    Script::new(&[COMMON, script].concat())
 }
 
 /// Returns a call of a script for an answer.

@@ -907,8 +907,8 @@ fn a_whole_body_that_stops_early_is_continued_unless_stops_are_believed() {
     }
 }
 
-/// Two choices, of which the first ends with `length` while the other goes on: that end is kept back, since the rest may
-/// be asked for.
+/// Two choices. The first ends with `length` while the other goes on. The client does not get that end, since the rest may be asked
+/// for.
 fn two_choices() -> String {
     let text =
         |index: u32, text: &str| event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": text}}]}));

@@ -149,7 +149,7 @@ impl From<io::Error> for Failed {
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let Some(asked) = Asked::read(args, console) else { return Ok(()) };
     let Some(config) = configuration(args, console) else { return Ok(()) };
-    let _ = console.start_log(None, LogFormat::default());
+    console.start_log(None, LogFormat::default());
     match block_on(async { Ok(answer(args, config, &asked, console).await) })? {
         Ok(()) => {}
         Err(Failed::Usage(reason)) => console.fail(Exit::Usage, reason),

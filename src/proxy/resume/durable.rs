@@ -149,14 +149,7 @@ pub(super) async fn answer(source: Source, log: Log, query: Query) -> Result<Res
         Offset::After(at) => at,
     };
     match query.live {
-        Some(Live::Sse) => {
-            // From here on the answer stays. Whether its events are there is told before the body.
-            let events = Events::new(source, start, query.cursor);
-            match events.source().store.read_after(events.source().id, start, Duration::ZERO).await {
-                Ok(_) | Err(StoreError::Unwritten) => Ok(events.response()),
-                Err(error) => Err(error),
-            }
-        }
+        Some(Live::Sse) => Ok(Events::open(source, start, query.cursor).await?.response()),
         live => source.read(start, live, query).await,
     }
 }
@@ -166,17 +159,11 @@ impl Source {
     async fn read(self, start: Position, live: Option<Live>, query: Query) -> Result<Response<Body>, StoreError> {
         let _reading = self.store.reading(self.id);
         let wait = if live.is_some() { self.patience } else { Duration::ZERO };
-        let mut batch = match self.store.read_after(self.id, start, wait).await {
-            // Nobody writes it: what is there is all for now.
-            Err(StoreError::Unwritten) => Batch::default(),
-            read => read?,
-        };
+        let mut batch = self.batch(start, wait).await?;
         let is_now = query.offset == Offset::Now;
-        if is_now && live.is_none() {
-            // Events may have come since the log was looked at: they are for the next request, and so is the end after them.
-            if !batch.entries.is_empty() {
-                batch = Batch { has_more: true, ..Batch::default() };
-            }
+        if is_now && live.is_none() && !batch.entries.is_empty() {
+            // They have come since the log was looked at: they are for the next request, and so is the end after them.
+            batch = Batch { has_more: true, ..Batch::default() };
         }
         let place = Place::after(&batch, start);
         let mut response = Response::new(Body::empty());
@@ -202,6 +189,15 @@ impl Source {
         headers.insert(CONTENT_TYPE, self.content_type.clone());
         *response.body_mut() = Body::full(self.bytes(&batch));
         Ok(response)
+    }
+
+    /// Reads what is there, or waits for it.
+    async fn batch(&self, after: Position, wait: Duration) -> Result<Batch, StoreError> {
+        match self.store.read_after(self.id, after, wait).await {
+            // Nobody writes it: what is there is all for now.
+            Err(StoreError::Unwritten) => Ok(Batch::default()),
+            read => read,
+        }
     }
 
     fn bytes(&self, batch: &Batch) -> Bytes {

@@ -219,7 +219,7 @@ pub(super) fn data<T: serde::de::DeserializeOwned>(event: &[u8]) -> Option<T> {
     serde_json::from_slice(data).ok()
 }
 
-const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 /// Bytes of the longest line with an id, and of a blank line.
 const LONGEST_ID: usize = 48;
 /// How long to wait for events where no comments are written.

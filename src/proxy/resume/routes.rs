@@ -103,7 +103,7 @@ impl Asked {
         let log = found.log.map_err(|gone| self.answers.refused(&gone.into()))?;
         match self.durable {
             _ if self.method == Method::HEAD => Ok(described(id, &found, log)),
-            Some(query) => self.answers.bytes(id, &found, query?, &self.heir).await,
+            Some(query) => self.answers.bytes(id, (&found, log), query?, &self.heir).await,
             None => self.answers.rest(id, &found, (position(self.last.as_deref())?, None), &self.heir).await,
         }
     }
@@ -215,11 +215,10 @@ impl Answers {
     async fn bytes(
         &self,
         id: AnswerId,
-        found: &Found,
+        (found, log): (&Found, Log),
         query: durable::Query,
         heir: &Arc<Heir>,
     ) -> Result<Response<Body>, Refusal> {
-        let log = found.log.map_err(|gone| self.refused(&gone.into()))?;
         self.revive(id, found, heir).await?;
         let source = durable::Source {
             store: Arc::clone(&self.store),

@@ -60,29 +60,32 @@ impl Relay {
         TransportEnd::Closed
     }
 
-    /// Writes the finish reasons of choices that have ended and of which the client has not seen one, where the answer itself has
-    /// no end.
+    /// Writes the known finish reasons of choices that the client has not seen end, where the answer itself has no reason.
     fn write_known_ends(&mut self, out: &mut Vec<u8>) {
         let known = |choice| Some((choice, self.slots.known_reason(choice)?));
         let reasons: Vec<_> = self.open_choices().filter_map(known).collect();
-        if !reasons.is_empty() {
-            let ending = Ending { reasons: &reasons, usage: None, usage_apart: false, report: None };
-            self.writer.finish(out, &self.slots.texts(), &ending);
-        }
+        self.write_ends(out, &reasons);
     }
 
-    /// Writes the finish reasons that were kept back of an answer that passes from here on.
-    pub(super) fn tell_kept_back(&mut self, now: Duration) {
+    /// Writes the finish reasons that the client lacks, where the rest of the answer passes unread.
+    pub(super) fn write_withheld_ends(&mut self, now: Duration) {
         if !self.call.is_withheld {
             return;
         }
-        let open = |(choice, _): &(u32, Finish)| !self.client.finished.contains(choice);
-        let reasons: Vec<_> = self.call.ends.reasons().iter().filter(|end| open(end)).cloned().collect();
+        let open = |(choice, _): &&(u32, Finish)| !self.client.finished.contains(choice);
+        let reasons: Vec<_> = self.call.ends.reasons().iter().filter(open).cloned().collect();
         let mut out = Vec::new();
-        let ending = Ending { reasons: &reasons, usage: None, usage_apart: false, report: None };
-        self.writer.finish(&mut out, &self.slots.texts(), &ending);
+        self.write_ends(&mut out, &reasons);
         self.client.finished.extend(reasons.iter().map(|(choice, _)| *choice));
         self.send_events(now, out);
+    }
+
+    /// Writes finish reasons without a report: what ends the answer is still to come.
+    fn write_ends(&mut self, out: &mut Vec<u8>, reasons: &[(u32, Finish)]) {
+        if !reasons.is_empty() {
+            let ending = Ending { reasons, usage: None, usage_apart: false, report: None };
+            self.writer.finish(out, &self.slots.texts(), &ending);
+        }
     }
 
     /// Returns the choices that the client has not seen end.

@@ -1,8 +1,8 @@
 //! The steps that the server takes at once. Keys: the log, what is known of the answer, and the lease.
 
-/// Precedes each script. `gone`: why an answer has no log. `remember`: keeps what is known of an answer, and its names, for longer than the answer: so an expired one is told
-/// from one that never was.
-pub(super) const REMEMBER: &str = "
+/// Precedes each script. `gone` returns why an answer has no log. `remember` keeps what is known of an answer, and its names, for longer
+/// than the answer: so an expired one is told from one that never was.
+pub(super) const COMMON: &str = "
 local function gone()
     return redis.call('EXISTS', KEYS[2]) == 1 and 'expired' or 'unknown'
 end

@@ -1,7 +1,8 @@
 //! An answer as events of the protocol: `data` with the bytes, and `control` with the place after them.
 
+use std::future::ready;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{self, Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 
 use super::{Place, Source, cursor, offset_of};
 use crate::client::{Body, BodyError};
-use crate::store::{Batch, End, Pending, Position, Reading};
+use crate::proxy::resume::follow::KEEP_ALIVE;
+use crate::store::{Batch, End, Pending, Position, Reading, StoreError};
 
 /// The events from a position on. Ends with the answer, or after some time: then the client comes back.
 pub(super) struct Events {
@@ -21,7 +23,7 @@ pub(super) struct Events {
     after: Position,
     /// More than the client has sent.
     cursor: u64,
-    /// Keeps the answer as long as its client is connected.
+    /// Keeps the answer until its last bytes are on their way to the client.
     _reading: Reading,
     is_first: bool,
     until: Instant,
@@ -50,15 +52,13 @@ struct Control {
 }
 
 impl Events {
-    pub(super) fn new(source: Source, after: Position, asked: Option<u64>) -> Self {
-        let (reading, until) = (source.store.reading(source.id), Instant::now() + LIFETIME);
-        // The client is told at once where it is.
-        let state = State::Reading(read(&source, after, Duration::ZERO));
-        Self { source, after, cursor: cursor(asked), _reading: reading, is_first: true, until, state }
-    }
-
-    pub(super) fn source(&self) -> &Source {
-        &self.source
+    /// Reads the first events: whether they are there is told before the body.
+    pub(super) async fn open(source: Source, after: Position, asked: Option<u64>) -> Result<Self, StoreError> {
+        let reading = source.store.reading(source.id);
+        let first = source.batch(after, Duration::ZERO).await;
+        let state = State::Reading(Box::pin(ready(Ok(first?))));
+        let until = Instant::now() + LIFETIME;
+        Ok(Self { source, after, cursor: cursor(asked), _reading: reading, is_first: true, until, state })
     }
 
     pub(super) fn response(self) -> Response<Body> {
@@ -114,7 +114,7 @@ impl Stream for Events {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         let State::Reading(reading) = &mut this.state else { return Poll::Ready(None) };
-        match ready!(reading.as_mut().poll(cx)) {
+        match task::ready!(reading.as_mut().poll(cx)) {
             Ok(batch) => Poll::Ready(Some(Ok(this.take(&batch)))),
             Err(error) => {
                 // The client comes back, and is told why it can't read on, or finds the answer gone on with.
@@ -150,6 +150,5 @@ fn write_data(text: &[u8], out: &mut BytesMut) {
     out.put_slice(b"\n");
 }
 
-const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 /// After this time a client is to come back, so that caches in between can join clients.
 const LIFETIME: Duration = Duration::from_secs(60);

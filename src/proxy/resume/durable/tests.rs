@@ -202,6 +202,9 @@ fn suite() -> Result<PathBuf, String> {
     copy().map_err(|error| error.to_string())?;
     let npm = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=15000"];
     let installed = Command::new("npm").args(npm).current_dir(&folder).stdin(Stdio::null()).output();
+    if !installed.as_ref().is_ok_and(|output| output.status.success()) {
+        let _ = fs::remove_dir_all(&folder);
+    }
     match installed {
         Ok(Output { status, .. }) if status.success() => Ok(folder),
         Ok(Output { stderr, .. }) => {
@@ -238,5 +241,6 @@ fn the_read_path_conforms() {
     let (passed, failed) = (of("passed"), of("failed"));
     assert!(failed.is_empty(), "{} passed\n{}", passed.len(), failed.join("\n"));
     println!("covered: {} tests of the suite", passed.len());
-    assert!(passed.len() >= 60, "{}", passed.join("\n"));
+    // Those of the version that package.json names.
+    assert!(passed.len() >= 88, "{}", passed.join("\n"));
 }
