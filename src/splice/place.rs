@@ -156,8 +156,8 @@ impl Place {
         };
         let rows = slot.child_index().children(depth).iter().rev().take(ROWS).map(|row| row.span.of(slot.text()));
         let has = |row: &str, text: &str| memmem::find(row.as_bytes(), text.as_bytes()).is_some();
-        // Rows without a key that begins as this one do not tell how it ends.
-        let alike: Vec<&str> = rows.take_while(is_near).filter(|row| has(row, begun)).collect();
+        // Rows that are no objects, or without a key that begins as this one, do not tell how it ends.
+        let alike: Vec<&str> = rows.take_while(is_near).filter(|row| row.starts_with('{') && has(row, begun)).collect();
         let is_strange = alike.len() > 1 && !alike.iter().any(|row| has(row, &key));
         Some(if is_strange { prior::STRANGE_KEY } else { 0.0 })
     }

@@ -58,7 +58,7 @@ struct Entry {
 }
 
 /// Places that are looked at for an entry.
-const PROBES: usize = 4;
+const PROBES: usize = 16;
 
 impl Table {
     fn with_room(entries: usize) -> Self {
@@ -135,7 +135,7 @@ pub(super) enum Of {
 impl Predictor {
     /// Counts the bytes of `text`. O(text), some 100 ns a byte.
     pub(super) fn of(text: &str) -> Self {
-        let mut predictor = Self { counts: Table::with_room(16 * text.len()), again: Default::default() };
+        let mut predictor = Self { counts: Table::with_room(30 * text.len()), again: Default::default() };
         let mut history = History::default();
         for &byte in text.as_bytes() {
             predictor.count(&history, byte);

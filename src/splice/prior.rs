@@ -84,8 +84,8 @@ pub(super) const OTHER_VERIFIED: f32 = -19.0;
 /// Bits for the reading that the fragment begins again and differs in a value: models copy nearly all values right.
 pub(super) const DIFFERS: f32 = -7.0;
 
-/// Bits for the place where a tail begins: any one of 128 places is as likely.
-pub(super) const AT_WORD: f32 = -7.0;
+/// Bits for the place where a tail begins: any one of 64 places is as likely.
+pub(super) const AT_WORD: f32 = -6.0;
 
 /// Bits for the same place where the tail has one or two bytes and begins inside a word: models hardly begin there.
 pub(super) const IN_WORD: f32 = -12.0;

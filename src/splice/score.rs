@@ -132,8 +132,9 @@ impl Scoring<'_> {
         let (due, skipped) = place.opened_bits(opened);
         let strangeness = self.strangeness(attempt, new);
         let evidence = &mut attempt.candidate.evidence;
+        evidence.misfit += strangeness;
         let skips = evidence.score() + prior::SKIPPED + skipped;
-        evidence.misfit += strangeness - due - place.next_bits(new).0.max(0.0);
+        evidence.misfit -= due + place.next_bits(new).0.max(0.0);
         match evidence.element {
             Some((depth, at, bits)) => {
                 let own = place.element_bits(depth, self.fragment.text.get(at..).unwrap_or_default());

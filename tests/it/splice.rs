@@ -429,6 +429,19 @@ fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize])
     splice.explain(&slot)
 }
 
+/// Members that were not delivered, with their commas, do not prove that the open member is meant.
+#[test]
+fn new_members_are_no_evidence() {
+    let surprise = |members: usize| {
+        let new: String = (0..members).map(|n| format!("\"n{n}\":{},", n * 7 % 10)).collect();
+        let fragment = format!("{{{new}\"text\":\"abcdef\"}}]}}");
+        let explained = explained_in(r#"{"rows":[{"text":"abc"#, &fragment, Expect::Any, &[]);
+        explained.candidates.first().unwrap().evidence.surprise
+    };
+    let (few, many) = (surprise(1), surprise(12));
+    assert!((10.0..40.0).contains(&few) && (few - many).abs() < 1.0, "{few} {many}");
+}
+
 /// Writes one line a candidate.
 fn described(explained: &Explained) -> Vec<String> {
     let describe = |(tried, path): (&Candidate, &String)| {

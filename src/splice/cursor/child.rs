@@ -3,7 +3,7 @@
 use super::{Base, Cursor, CutToken, Innermost, Role, Sides, value_start};
 use crate::children::Child;
 use crate::json::{Event, Kind, Span};
-use crate::splice::flow::DeferredMember;
+use crate::splice::flow::{DeferredMember, is_space};
 
 /// Which delivered child the first child of an array is.
 #[derive(Clone, Debug)]
@@ -100,7 +100,10 @@ impl Cursor {
             Role::None => {}
             Role::New(key) => {
                 let span = Span { start: key, end: event.span().end };
-                self.repeated.new_bits += sides.bits_at_cut(span.start, span.end);
+                // The comma before it is new, too.
+                let before = sides.live.text.get(..key).unwrap_or_default().trim_end_matches(is_space);
+                let from = before.strip_suffix(',').map_or(key, str::len);
+                self.repeated.new_bits += sides.bits_at_cut(from, span.end);
                 self.repeated.end = if self.has_repeated() { span.end } else { 0 };
                 self.deferred.push(DeferredMember { depth: depth + 1, text: span.of(sides.live.text).to_owned() });
             }
