@@ -425,7 +425,7 @@ impl Deciding {
             self.rejected.is_crowded = true;
             return;
         }
-        let (start, prior) = self.place.start_at(slot, from);
+        let (start, prior) = self.place.start_at(slot, from, self.near.from);
         let begin = self.fragment.begin;
         let recurring = self.place.recurring(slot, from, begin, &self.fragment.at_cut);
         let surprise = (self.fragment.surprise(begin, end) - recurring).max(0.0);

@@ -3,8 +3,9 @@
 use memchr::memmem;
 
 use super::cursor::{CutToken, RECURS, value_start};
+use super::deciding::FEW;
 use super::flow::is_space;
-use super::predictor::{Costs, ENOUGH, History, Predictor};
+use super::predictor::{Costs, History, Predictor, TAIL};
 use super::prior::{self, Start};
 use super::seam::{Expect, SpliceRequest};
 use super::series::{self, Series};
@@ -54,7 +55,7 @@ impl Place {
         let tail = text.trim_end_matches(is_space).len();
         let machine = slot.document().machine();
         let root = slot.document().root_start().unwrap_or(tail);
-        let from = (root.max(tail.saturating_sub(window.min(ENOUGH)))..tail)
+        let from = (root.max(tail.saturating_sub(window.min(TAIL)))..tail)
             .find(|&at| text.is_char_boundary(at))
             .unwrap_or(tail);
         let token = CutToken::of(slot);
@@ -185,7 +186,8 @@ impl Place {
         arrays.map(bits).sum()
     }
 
-    /// The same two bytes precede `from` and the cut, and not in the middle of a string that was cut.
+    /// What is repeated from `from` on may as well come once more: whole elements where one is due, or text before which
+    /// the same two bytes come as before the cut, not in the middle of a string that was cut.
     pub(super) fn is_in_a_row(&self, slot: &Slot, from: usize) -> bool {
         let in_string = matches!(self.token, CutToken::String { .. } | CutToken::Key { .. });
         let is_piece = in_string && self.token_start.is_some_and(|token| from > token);
@@ -193,7 +195,8 @@ impl Place {
             let before = slot.text().get(..end).unwrap_or_default().trim_end_matches(is_space);
             before.bytes().rev().take(2).collect::<Vec<u8>>()
         };
-        !is_piece && from > 0 && last(from) == last(self.tail)
+        let is_alike = !is_piece && from > 0 && last(from) == last(self.tail);
+        is_alike || self.is_element_due() && is_element_start(slot, from)
     }
 
     /// The bits by which the text speaks for being the element after the one that was cut.
@@ -201,8 +204,8 @@ impl Place {
         self.element.as_ref().map_or(0.0, |own| own.series.bits(element, 2))
     }
 
-    /// The kind of place in the delivered text, and its prior.
-    pub(super) fn start_at(&self, slot: &Slot, at: usize) -> (Start, f32) {
+    /// The kind of place in the delivered text, and its prior, where the anchor begins at `anchor`.
+    pub(super) fn start_at(&self, slot: &Slot, at: usize, anchor: usize) -> (Start, f32) {
         let frames = slot.frames();
         let is_key = || frames.iter().any(|frame| frame.kind == Kind::Object && frame.key.start == at + 1);
         let start = match () {
@@ -212,12 +215,13 @@ impl Place {
             () if is_key() => Start::Member,
             () => Start::Tail,
         };
-        let is_short = self.tail - at.min(self.tail) < SHORT;
+        let repeated = self.tail.saturating_sub(at);
         let before = slot.text().get(..at).unwrap_or_default().chars().next_back();
         let here = slot.text().get(at..).unwrap_or_default().chars().next();
         let in_word = before.is_some_and(char::is_alphanumeric) && here.is_some_and(char::is_alphanumeric);
         let spread = match start {
-            Start::Tail if in_word && is_short => prior::IN_WORD,
+            Start::Tail if in_word && repeated < SHORT => prior::IN_WORD,
+            Start::Tail if at > anchor && repeated >= FEW => prior::IN_ANCHOR,
             Start::Tail => prior::AT_WORD,
             _ => 0.0,
         };
@@ -238,6 +242,16 @@ fn first_key(begun: &str, new: &str) -> Option<String> {
 
 /// Bytes of a tail that a model hardly begins with.
 const SHORT: usize = 3;
+
+/// Whether a whole element of the innermost array begins at `from`, or after a comma there.
+fn is_element_start(slot: &Slot, from: usize) -> bool {
+    let Some(innermost) = slot.frames().len().checked_sub(1) else { return false };
+    let text = slot.text();
+    let element = text.get(from..).unwrap_or_default().trim_start_matches(|c| is_space(c) || c == ',');
+    let start = text.len() - element.len();
+    let is_array = slot.frames().last().is_some_and(|frame| frame.kind == Kind::Array);
+    is_array && slot.child_index().children(innermost).binary_search_by_key(&start, |child| child.span.start).is_ok()
+}
 
 /// A machine in containers of these kinds, where a value is due.
 fn machine_in(frames: &[Frame]) -> Machine {

@@ -207,8 +207,11 @@ impl Predictor {
     }
 }
 
-/// The bytes at the end of the delivered text that are counted, and those at the start of a fragment whose costs are summed:
-/// with four times as many bytes counted the rates of joins are the same (docs/performance.md).
+/// The bytes at the end of the delivered text that are counted: with four times as many the rates of joins are the same
+/// (docs/performance.md).
+pub(super) const TAIL: usize = 4 << 10;
+
+/// The bytes at the start of a fragment whose costs are summed.
 pub(super) const ENOUGH: usize = 16 << 10;
 
 /// What the bytes of a fragment cost, one after the other, from one history on.

@@ -55,7 +55,8 @@ const PRIORS: [Prior; 10] = [
     Prior { start: Start::Container, thousandths: 20.0 },
     // They send the whole document again.
     Prior { start: Start::Root, thousandths: 40.0 },
-    // They begin somewhere in the delivered text: `AT_WORD` and `IN_WORD` say how likely each place is.
+    // They begin in the anchor, after its start, or somewhere else: `IN_ANCHOR`, `AT_WORD` and `IN_WORD` say how likely each
+    // place is.
     Prior { start: Start::Tail, thousandths: 5.0 },
     // They open a document for the rest: with JSON mode they must.
     Prior { start: Start::Rerooted, thousandths: 20.0 },
@@ -84,7 +85,10 @@ pub(super) const OTHER_VERIFIED: f32 = -19.0;
 /// Bits for the reading that the fragment begins again and differs in a value: models copy nearly all values right.
 pub(super) const DIFFERS: f32 = -7.0;
 
-/// Bits for the place where a tail begins: any one of 64 places is as likely.
+/// Bits for the place where a tail begins that is a good part of the anchor: any one of eight words is as likely.
+pub(super) const IN_ANCHOR: f32 = -3.0;
+
+/// Bits for any other place: any one of 64 is as likely.
 pub(super) const AT_WORD: f32 = -6.0;
 
 /// Bits for the same place where the tail has one or two bytes and begins inside a word: models hardly begin there.
@@ -173,6 +177,7 @@ pub(super) const ENDS_IN_REPEAT: f32 = -6.0;
 #[cfg(test)]
 mod tests {
     use super::super::cursor::RECURS;
+    use super::super::deciding::FEW;
     use super::*;
 
     const DOC: &str = include_str!("../../docs/seam.md");
@@ -210,7 +215,9 @@ mod tests {
             format!("(`Expect::Exact`), `cut` is {}, and", thousandths(Start::Cut, Expect::Exact)),
             format!("everything else is divided by {}", share.exp2().round()),
             format!("leaves out delivered members of the element that it begins again has {} bits less", -LEFT_OUT),
-            format!("{} bits less for the place, {} for a tail of one or two bytes", -AT_WORD, -IN_WORD),
+            format!("{} bits less for the place where {} bytes of the anchor or more follow", -IN_ANCHOR, FEW),
+            format!("{} for any other, and", -AT_WORD),
+            format!("{} for a tail of one or two bytes", -IN_WORD),
             format!("in none of the last 64 elements | {STRANGE_KEY} against it"),
             format!("that comes twice in a row has {} bits less", -TWICE),
             format!("{EDIT} bits less for each edit"),
