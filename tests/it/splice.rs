@@ -442,6 +442,22 @@ fn new_members_are_no_evidence() {
     assert!((10.0..40.0).contains(&few) && (few - many).abs() < 1.0, "{few} {many}");
 }
 
+/// A key that no row has speaks against a continuation, wherever it begins.
+#[test]
+fn strange_keys_are_evidence_against_a_place() {
+    let delivered = r#"[{"a":1,"b":2},{"a":2,"b":5},{"a":31,"b":9},{"a":7,"b":84},{"a":3,"#;
+    let misfit = |begun: &str, key: &str, alignment: Alignment| {
+        let fragment = format!("{begun}\"{key}\":7}}]");
+        let explained = explained_in(delivered, &fragment, Expect::Any, &[]);
+        let candidate = explained.candidates.into_iter().find(|candidate| candidate.alignment == alignment).unwrap();
+        candidate.evidence.misfit
+    };
+    for (begun, alignment) in [("", Alignment::Exact), (delivered, Alignment::Restart)] {
+        let (known, strange) = (misfit(begun, "b", alignment), misfit(begun, "q", alignment));
+        assert!((8.5..14.0).contains(&(strange - known)), "{alignment:?}: {known} {strange}");
+    }
+}
+
 /// Writes one line a candidate.
 fn described(explained: &Explained) -> Vec<String> {
     let describe = |(tried, path): (&Candidate, &String)| {
