@@ -139,11 +139,14 @@ fn loader(settings: &Settings, start: &Config, log: Option<LogFilter>) -> Option
         let load = move || {
             let config = settings.again()?;
             let proxy = built(&config).map_err(|(_, mistake)| mistake)?;
-            if let Some(log) = &log {
+            let (log, filter) = (log.clone(), filter(&config.proxy));
+            let used = move || {
                 // It fails where there is no log.
-                let _ = log.reload(filter(&config.proxy));
-            }
-            Ok(Loaded { proxy, fixed: fixed(&start, &config.proxy.filled()) })
+                let _ = log.map(|log| log.reload(filter));
+            };
+            let certificate = config.proxy.tls_cert.clone().zip(config.proxy.tls_key.clone());
+            let fixed = fixed(&start, &config.proxy.filled());
+            Ok(Loaded { proxy, fixed, certificate, used: Box::new(used) })
         };
         Arc::new(load) as Loader
     })
@@ -154,8 +157,8 @@ fn fixed(start: &config::Proxy, now: &config::Proxy) -> Vec<&'static str> {
     let differs = [
         ("listen", start.listen != now.listen),
         ("socket_mode", start.socket_mode != now.socket_mode),
-        ("tls_cert", start.tls_cert != now.tls_cert),
-        ("tls_key", start.tls_key != now.tls_key),
+        ("tls_cert", start.tls_cert.is_some() != now.tls_cert.is_some()),
+        ("tls_key", start.tls_key.is_some() != now.tls_key.is_some()),
         ("log_format", start.log_format != now.log_format),
         ("log_content", start.log_content != now.log_content),
     ];

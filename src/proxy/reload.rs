@@ -1,10 +1,11 @@
 //! Replaces how requests are answered while the proxy runs. Requests that are being answered keep what they began with.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Proxy;
-use super::tls::ServerTls;
+use super::tls::{Certificate, ServerTls};
 
 /// What the next request of a thread is answered by. Clones are the same.
 #[derive(Clone)]
@@ -29,8 +30,7 @@ impl Current {
     }
 }
 
-/// Reads the configuration again. An error says what is wrong with it, with the line. What it returns is put to use: nothing else
-/// that is read again is wrong.
+/// Reads the configuration again. An error says what is wrong with it, with the line.
 pub type Loader = Arc<dyn Fn() -> Result<Loaded, String> + Send + Sync>;
 
 /// A configuration that was read again.
@@ -39,6 +39,10 @@ pub struct Loaded {
     pub proxy: Proxy,
     /// The names of settings that differ from those at the start, and hold only after another one.
     pub fixed: Vec<&'static str>,
+    /// The files of the proxy's own certificate and of its key. `None`: it stays as it is.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Is called once all of it is put to use: nothing else that was read again is wrong.
+    pub used: Box<dyn FnOnce() + Send>,
 }
 
 /// Replaces what the next requests of all threads are answered by. Clones do the same.
@@ -90,8 +94,13 @@ impl Reloader {
         }
         // It reads files, and others are being answered on this thread.
         let read = tokio::task::spawn_blocking(move || {
-            let certificate = tls.map(|tls| tls.read_again()).transpose().map_err(|error| error.to_string())?;
-            Ok((loader.map(|loader| loader()).transpose()?, certificate))
+            let loaded = loader.map(|loader| loader()).transpose()?;
+            let files = |tls: ServerTls| match &loaded {
+                Some(loaded) => loaded.certificate.clone(),
+                None => Some(tls.files),
+            };
+            let certificate = tls.and_then(files).map(|(cert, key)| Certificate::read(&cert, &key)).transpose();
+            Ok((loaded, certificate.map_err(|error| error.to_string())?))
         });
         let (loaded, certificate) =
             read.await.unwrap_or_else(|error| Err(error.to_string())).map_err(ReloadError::Invalid)?;
@@ -102,7 +111,8 @@ impl Reloader {
     }
 
     /// Answers the next requests by another configuration. Returns the names of what differs and stays as it is.
-    fn replace(&self, Loaded { mut proxy, mut fixed }: Loaded) -> Vec<&'static str> {
+    fn replace(&self, loaded: Loaded) -> Vec<&'static str> {
+        let Loaded { mut proxy, mut fixed, used, .. } = loaded;
         for (number, thread) in self.threads.iter().enumerate() {
             let old = thread.get();
             if number == 0 {
@@ -111,6 +121,7 @@ impl Reloader {
             }
             thread.set(if number == 0 { proxy.clone() } else { proxy.apart() });
         }
+        used();
         fixed
     }
 }

@@ -16,8 +16,8 @@ use crate::client::{Error, tls};
 /// [read again](super::Reloader::reload) is that of all of them.
 #[derive(Clone)]
 pub struct ServerTls {
-    cert: PathBuf,
-    key: PathBuf,
+    /// The certificate's and the key's, as they were at the start.
+    pub(super) files: (PathBuf, PathBuf),
     current: Arc<Mutex<TlsAcceptor>>,
 }
 
@@ -32,12 +32,7 @@ impl ServerTls {
     /// file.
     pub fn from_files(cert: &Path, key: &Path) -> Result<Self, Error> {
         let Certificate(current) = Certificate::read(cert, key)?;
-        Ok(Self { cert: cert.to_owned(), key: key.to_owned(), current: Arc::new(Mutex::new(current)) })
-    }
-
-    /// Reads the files again. [`Self::replace`] makes it what clients get.
-    pub(super) fn read_again(&self) -> Result<Certificate, Error> {
-        Certificate::read(&self.cert, &self.key)
+        Ok(Self { files: (cert.to_owned(), key.to_owned()), current: Arc::new(Mutex::new(current)) })
     }
 
     /// Answers the next handshakes with another certificate.
@@ -60,7 +55,7 @@ impl ServerTls {
 }
 
 impl Certificate {
-    fn read(cert: &Path, key: &Path) -> Result<Self, Error> {
+    pub(super) fn read(cert: &Path, key: &Path) -> Result<Self, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

@@ -232,6 +232,42 @@ fn a_renewed_certificate_is_served() {
     }
 }
 
+/// A certificate that has moved is read where the file of `--config` says, and the old files may be gone.
+#[cfg(unix)]
+#[test]
+fn a_certificate_that_has_moved_is_served() {
+    let ca = file("ca.pem");
+    let read = |name: &str| std::fs::read(file(name)).unwrap();
+    let folder = folder("moved", &[("old.pem", &read("client.pem")), ("old.key", &read("client.key"))]);
+    let config = folder.join("f.toml");
+    let name = |name: &str| {
+        let path = |kind: &str| folder.join(format!("{name}.{kind}")).to_str().unwrap().to_owned();
+        let text = format!("[proxy]\ntls_cert = {:?}\ntls_key = {:?}\n", path("pem"), path("key"));
+        std::fs::write(&config, text).unwrap();
+    };
+    name("old");
+    let mut proxy = Running::new(&["--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()]);
+    let url = format!("https://127.0.0.1:{}", proxy.port());
+    // It is that of no server.
+    assert_eq!(health(&[&url, "--ca-file", &ca]).0, 1);
+    for kind in ["pem", "key"] {
+        std::fs::remove_file(folder.join(format!("old.{kind}"))).unwrap();
+        std::fs::write(folder.join(format!("new.{kind}")), read(&format!("server.{kind}"))).unwrap();
+    }
+    for (named, told, code) in [
+        ("old", "the configuration stays as it was error=", 1),
+        ("new", "read the configuration again", 0),
+        ("old", "the configuration stays as it was error=", 0),
+    ] {
+        name(named);
+        assert!(Command::new("kill").args(["-HUP", &proxy.child.id().to_string()]).status().unwrap().success());
+        let mut line = String::new();
+        proxy.words.read_line(&mut line).unwrap();
+        assert!(line.contains(told) && !line.contains("restart"), "{named}: {line}");
+        assert_eq!(health(&[&url, "--ca-file", &ca]).0, code, "{named}");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_listener_is_said_at_the_start() {
     let (cert, key) = (file("server.pem"), file("server.key"));

@@ -31,7 +31,7 @@ impl File {
             let threads = config.proxy.threads.unwrap_or(2);
             let proxy = base.unbound(config.limits).threads(threads).admin(Some(LOOPBACK));
             let fixed = if config.proxy.listen.is_some() { vec!["listen"] } else { Vec::new() };
-            Ok(Loaded { proxy: with_routes(proxy, &[&other], &text), fixed })
+            Ok(Loaded { proxy: with_routes(proxy, &[&other], &text), fixed, certificate: None, used: Box::new(|| ()) })
         })
     }
 }

@@ -69,7 +69,7 @@ async fn limits_of_kept_answers_are_read_again() {
     let loaded = Arc::clone(&raw);
     let loader = Arc::new(move || {
         let limits = keeping().with_keep_alive_interval(Duration::from_millis(50)).with_max_line_bytes(100);
-        Ok(Loaded { proxy: loaded.unbound(limits), fixed: Vec::new() })
+        Ok(Loaded { proxy: loaded.unbound(limits), fixed: Vec::new(), certificate: None, used: Box::new(|| ()) })
     });
     let proxy = raw.unbound(keeping()).loader(loader).bind(LOOPBACK).await.unwrap();
     let id = ask_and_leave(&proxy, &ask_kept()).await;
