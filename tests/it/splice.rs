@@ -485,6 +485,11 @@ fn every_candidate_is_explained() {
     assert_eq!(described(&explained), [r#"exact requested, 0 from 6 "/1", new 0: won"#]);
     assert_eq!((explained.seam.unwrap().decided, explained.pending, explained.anchor.unwrap().length), (1, 1, 6));
 
+    // The anchor, as it was requested: the last 40 of 73 bytes.
+    let delivered = r#"{"a": "The quick brown fox jumps over the lazy dog, and the dog sleeps on"#;
+    let explained = explained_in(delivered, &format!("{} it\"}}", &delivered[33..]), Expect::Anchor, &[]);
+    assert_eq!(described(&explained), [r#"anchor requested, 40 from 33 "/a", new 40: won"#]);
+
     // Nothing was delivered, so there is only one candidate.
     let explained = explained_in("", "Sure:\n```json\n{}", Expect::Any, &[]);
     assert_eq!((explained.candidates.len(), explained.anchor), (0, None));
