@@ -250,7 +250,14 @@ impl Cursor {
         if let Some(innermost) = self.innermost(sides) {
             return match around.cmp(&(innermost.index + 1)) {
                 // In a child that is read as a whole.
-                Ordering::Greater => None,
+                Ordering::Greater => {
+                    if let (Event::Key(span), Role::Some) = (event, self.role)
+                        && around == innermost.index + 2
+                    {
+                        self.key_of_some(span, innermost, sides);
+                    }
+                    None
+                }
                 Ordering::Equal => self.child(event, innermost, sides),
                 Ordering::Less => {
                     self.close(event, innermost, sides);

@@ -267,8 +267,8 @@ fn machine_in(frames: &[Frame]) -> Machine {
 /// Elements that the one that was cut is compared with.
 const ROWS: usize = 64;
 
-/// Bytes of those elements in which a key is searched: one push must not wait for long elements.
-const LOOKED_AT: usize = 64 << 10;
+/// Bytes of delivered text in which a key is searched: one push must not wait for long elements.
+pub(super) const LOOKED_AT: usize = 64 << 10;
 
 /// The bits that tell the cut element of the array at this depth from the elements before it.
 fn most_bits(slot: &Slot, depth: usize) -> f32 {

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use crate::case_file::{CaseFile, read_folder};
 
 /// Cases that the engine does not fulfil yet. One that it does fulfil must be removed here.
-const NOT_YET: [&str; 2] = [
+const NOT_YET: [&str; 3] = [
+    // The six bytes of an escape count as six letters.
+    "escaped-rows-are-no-anchor",
     // A row with two letters in common is taken for the row that was cut.
     "phantom",
     "refusal-in-an-opened-object",
@@ -19,7 +21,7 @@ const NOT_YET: [&str; 2] = [
 fn seams_are_as_their_files_say() {
     let facts = ["expect", "outcome", "alignment", "failure", "offset", "repair", "tag", "mark", "early_end"];
     let cases = read_folder("seam", &facts, &["delivered", "continuation", "text"]);
-    assert!(cases.len() >= 86, "{} files", cases.len());
+    assert!(cases.len() >= 87, "{} files", cases.len());
     let mut wrong = Vec::new();
     for case in &cases {
         let name = case.name.as_str();

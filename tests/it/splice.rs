@@ -458,6 +458,18 @@ fn strange_keys_are_evidence_against_a_place() {
     }
 }
 
+/// The rest of a document that begins again flows as soon as the cut is behind it. The document could also be an element of
+/// the array that was cut, but no element has its keys.
+#[test]
+fn a_document_that_begins_again_is_not_waited_for() {
+    let document = r#"{"name": "Errors", "nodes": [{"id": 1, "type": "cron"}, {"id": 2, "type": "http"}, {"id": 3, "type": "mail", "to": "x@example.org"}], "tags": []}"#;
+    let cut = document.find("mail").unwrap();
+    let explained = explained_in(&document[..cut], document, Expect::Any, &[]);
+    let seam = explained.seam.unwrap();
+    assert_eq!((seam.alignment, seam.overlap), (Alignment::Restart, cut));
+    assert!(seam.decided < cut + 32, "{}", seam.decided);
+}
+
 /// Writes one line a candidate.
 fn described(explained: &Explained) -> Vec<String> {
     let describe = |(tried, path): (&Candidate, &String)| {

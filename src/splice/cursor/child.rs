@@ -1,9 +1,12 @@
 //! Compares the children of a fragment's container with those that were delivered.
 
+use memchr::memmem;
+
 use super::{Base, Cursor, CutToken, Innermost, Role, Sides, value_start};
 use crate::children::Child;
 use crate::json::{Event, Kind, Span};
 use crate::splice::flow::{DeferredMember, is_space};
+use crate::splice::place::LOOKED_AT;
 
 /// Which delivered child the first child of an array is.
 #[derive(Clone, Debug)]
@@ -118,6 +121,19 @@ impl Cursor {
                 self.note_from(child.span.start, depth);
             }
             Role::Some => self.end_of_some(own, innermost, sides),
+        }
+    }
+
+    /// Takes a key of a whole child of an array. The child is none of the delivered ones if those do not have it.
+    pub(super) fn key_of_some(&mut self, span: Span, innermost: Innermost, sides: &Sides<'_>) {
+        let Innermost { frame, depth, .. } = innermost;
+        let key = sides.live.text.get(span.start.saturating_sub(1)..=span.end).unwrap_or_default();
+        let delivered = sides.slot.text().get(frame.start..).unwrap_or_default();
+        // A key may be spelled in another way, and a long array is not searched for each one.
+        let is_plain = key.bytes().all(|byte| byte.is_ascii() && byte != b'\\');
+        if is_plain && delivered.len() <= LOOKED_AT && memmem::find(delivered.as_bytes(), key.as_bytes()).is_none() {
+            let first = sides.slot.child_index().children(depth).first();
+            self.die(first.map(|child| child.span.start));
         }
     }
 
