@@ -113,6 +113,15 @@ impl Running {
         Self { child, words, listening }
     }
 
+    /// Sends SIGHUP, and returns what the log says of it.
+    #[cfg(unix)]
+    fn hang_up(&mut self) -> String {
+        assert!(Command::new("kill").args(["-HUP", &self.child.id().to_string()]).status().unwrap().success());
+        let mut line = String::new();
+        self.words.read_line(&mut line).unwrap();
+        line
+    }
+
     fn port(&self) -> String {
         let (_, rest) = self.listening.split_once("://").unwrap();
         let (_, rest) = rest.split_once(':').unwrap();
@@ -224,9 +233,7 @@ fn a_renewed_certificate_is_served() {
     ] {
         std::fs::write(&cert, read(&format!("{name}.pem"))).unwrap();
         std::fs::write(&key, read(&format!("{}.key", if name == "ca" { "client" } else { name }))).unwrap();
-        assert!(Command::new("kill").args(["-HUP", &proxy.child.id().to_string()]).status().unwrap().success());
-        let mut line = String::new();
-        proxy.words.read_line(&mut line).unwrap();
+        let line = proxy.hang_up();
         assert!(line.contains(told) && !line.contains("BEGIN"), "{name}: {line}");
         assert_eq!(health(&[&url, "--ca-file", &ca]).0, code, "{name}");
     }
@@ -260,9 +267,7 @@ fn a_certificate_that_has_moved_is_served() {
         ("old", "the configuration stays as it was error=", 0),
     ] {
         name(named);
-        assert!(Command::new("kill").args(["-HUP", &proxy.child.id().to_string()]).status().unwrap().success());
-        let mut line = String::new();
-        proxy.words.read_line(&mut line).unwrap();
+        let line = proxy.hang_up();
         assert!(line.contains(told) && !line.contains("restart"), "{named}: {line}");
         assert_eq!(health(&[&url, "--ca-file", &ca]).0, code, "{named}");
     }

@@ -458,8 +458,8 @@ fn strange_keys_are_evidence_against_a_place() {
     }
 }
 
-/// The rest of a document that begins again flows as soon as the cut is behind it. The document could also be an element of
-/// the array that was cut, but no element has its keys.
+/// A repeated document is joined soon after the cut. It could also be an element of the array that was cut, but no element has
+/// its keys.
 #[test]
 fn a_document_that_begins_again_is_not_waited_for() {
     let document = r#"{"name": "Errors", "nodes": [{"id": 1, "type": "cron"}, {"id": 2, "type": "http"}, {"id": 3, "type": "mail", "to": "x@example.org"}], "tags": []}"#;

@@ -124,13 +124,13 @@ impl Cursor {
         }
     }
 
-    /// Takes a key of a whole child of an array. The child is none of the delivered ones if those do not have it.
+    /// Takes a key of a whole child of an array. Ends the cursor where the key is nowhere in the delivered array.
     pub(super) fn key_of_some(&mut self, span: Span, innermost: Innermost, sides: &Sides<'_>) {
         let Innermost { frame, depth, .. } = innermost;
         let key = sides.live.text.get(span.start.saturating_sub(1)..=span.end).unwrap_or_default();
         let delivered = sides.slot.text().get(frame.start..).unwrap_or_default();
-        // A key may be spelled in another way, and a long array is not searched for each one.
-        let is_plain = key.bytes().all(|byte| byte.is_ascii() && byte != b'\\');
+        // Other characters may have been escaped, and a long array is not searched for each key.
+        let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"\"_-. ".contains(&byte));
         if is_plain && delivered.len() <= LOOKED_AT && memmem::find(delivered.as_bytes(), key.as_bytes()).is_none() {
             let first = sides.slot.child_index().children(depth).first();
             self.die(first.map(|child| child.span.start));
