@@ -62,9 +62,12 @@ impl NewText {
             *self = Self { at, ..Self::default() };
             self.costs.begin(place.before_new(new));
         }
-        for &byte in new.as_bytes().iter().take(NEW).skip(self.len) {
-            self.costs.push(&place.predictor, byte);
-            self.len += 1;
+        for c in new.get(self.len..).unwrap_or_default().chars() {
+            if self.len >= NEW {
+                break;
+            }
+            self.costs.push(&place.predictor, c);
+            self.len += c.len_utf8();
         }
     }
 

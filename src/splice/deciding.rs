@@ -14,6 +14,7 @@ use super::seam::{Alignment, Expect, SpliceRequest};
 use super::slot::Slot;
 use crate::envelope::{ContentStart, EnvelopeScanner, FENCE};
 use crate::json::Machine;
+use crate::json::escape::ends_inside;
 use crate::limits::Limits;
 use crate::overlap::{Anchor, Hits, Matcher, NearAnchor};
 
@@ -54,11 +55,10 @@ impl Lost {
 
     /// Takes the next text; returns whether it is legal.
     pub(super) fn take(&mut self, predictor: &Predictor, text: &str) -> bool {
-        let bytes = text.as_bytes();
         if !self.costs.is_full() {
-            bytes.iter().for_each(|&byte| self.costs.push(predictor, byte));
+            text.chars().for_each(|c| self.costs.push(predictor, c));
         }
-        self.machine.is_done() || self.machine.feed(bytes).is_ok()
+        self.machine.is_done() || self.machine.feed(text.as_bytes()).is_ok()
     }
 }
 
@@ -222,9 +222,9 @@ impl Deciding {
         if fragment.costs.is_full() && fragment.at_cut.is_full() {
             return;
         }
-        for &byte in fragment.text.as_bytes().get(at..).unwrap_or_default() {
-            fragment.costs.push(predictor, byte);
-            fragment.at_cut.push(predictor, byte);
+        for c in fragment.text.get(at..).unwrap_or_default().chars() {
+            fragment.costs.push(predictor, c);
+            fragment.at_cut.push(predictor, c);
         }
     }
 
@@ -419,8 +419,10 @@ impl Deciding {
         if let Some(start) = hits.anchor.filter(|_| self.place.expect != Expect::Exact) {
             self.anchored(slot, start, end);
         }
-        // Whether that is the open element or the next one, a cursor finds out.
-        let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else { return };
+        // Whether that is the open element or the next one, a cursor finds out. An escape is one character, and no repeat
+        // begins inside it.
+        let is_inside = |from: usize| ends_inside(slot.text().get(..from).unwrap_or_default());
+        let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from) && !is_inside(from)) else { return };
         if self.attempts.len() >= ATTEMPTS {
             self.rejected.is_crowded = true;
             return;

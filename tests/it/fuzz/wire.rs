@@ -10,7 +10,7 @@ use restitch::internal::relay::{Reattach, Relay, TransportEnd};
 use restitch::internal::wire::Dialect;
 use restitch::repair::RepairOptions;
 use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::continued::{Fault, Relayed, relayed};
 use crate::support::{Rng, chunks, random_cuts};
@@ -75,7 +75,8 @@ fn check_passed(first: &[u8], fault: Fault, settings: u8, relayed: &Relayed) {
     }
 }
 
-/// Returns whether all whole events of a stream have left, and nothing but the finishes of some was kept back.
+/// Returns whether all whole events of a stream have left, and nothing but the finishes of some was kept back, which events
+/// between them tell.
 fn is_kept_back(first: &[u8], body: &[u8]) -> bool {
     let without_finishes = |event: &str| {
         let mut data: Value = serde_json::from_str(event.strip_prefix("data:")?).ok()?;
@@ -87,10 +88,18 @@ fn is_kept_back(first: &[u8], body: &[u8]) -> bool {
     };
     let (first, body) = (String::from_utf8_lossy(first), String::from_utf8_lossy(body));
     let mut sent = body.split("\n\n");
-    let is_sent = |event: &str| {
-        sent.next().is_some_and(|sent| {
-            event == sent || without_finishes(event).is_some_and(|own| Some(own) == without_finishes(sent))
+    let tells_finish = |event: &str| {
+        let data: Option<Value> = event.strip_prefix("data:").and_then(|data| serde_json::from_str(data).ok());
+        let choices = data.as_ref().and_then(|data| data.get("choices")?.as_array());
+        choices.is_some_and(|choices| {
+            choices.iter().all(|one| one["delta"] == json!({}) && one["finish_reason"].is_string())
         })
+    };
+    let is_sent = |event: &str| {
+        let is_same = |sent: &str| {
+            event == sent || without_finishes(event).is_some_and(|own| Some(own) == without_finishes(sent))
+        };
+        sent.find(|sent| is_same(sent) || !tells_finish(sent)).is_some_and(is_same)
     };
     let (whole, _) = first.rsplit_once("\n\n").unwrap_or_default();
     whole.split("\n\n").all(is_sent)
