@@ -93,7 +93,7 @@ impl EscapeReader {
 
 /// Whether text of a string ends inside an escape, or between the halves of a surrogate pair.
 pub(crate) fn ends_inside(text: &str) -> bool {
-    let near = text.floor_char_boundary(text.len().saturating_sub(LONGEST));
+    let near = (text.len().saturating_sub(LONGEST)..).find(|&at| text.is_char_boundary(at)).unwrap_or_default();
     let Some(first) = text[near..].find('\\') else { return false };
     let from = text[..near + first].trim_end_matches('\\').len();
     let mut reader = EscapeReader::default();
