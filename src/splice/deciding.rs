@@ -14,7 +14,6 @@ use super::seam::{Alignment, Expect, SpliceRequest};
 use super::slot::Slot;
 use crate::envelope::{ContentStart, EnvelopeScanner, FENCE};
 use crate::json::Machine;
-use crate::json::escape::ends_inside;
 use crate::limits::Limits;
 use crate::overlap::{Anchor, Hits, Matcher, NearAnchor};
 
@@ -419,10 +418,8 @@ impl Deciding {
         if let Some(start) = hits.anchor.filter(|_| self.place.expect != Expect::Exact) {
             self.anchored(slot, start, end);
         }
-        // Whether that is the open element or the next one, a cursor finds out. An escape is one character, and no repeat
-        // begins inside it.
-        let is_inside = |from: usize| ends_inside(slot.text().get(..from).unwrap_or_default());
-        let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from) && !is_inside(from)) else { return };
+        // Whether that is the open element or the next one, a cursor finds out.
+        let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else { return };
         if self.attempts.len() >= ATTEMPTS {
             self.rejected.is_crowded = true;
             return;
